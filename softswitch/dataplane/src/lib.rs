@@ -1,2 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! weir-dataplane.
+//! A v1model switch as a pure library.
+//!
+//! [`Program::from_json`] compiles what `p4c-bm2-ss` emits into a flat form; [`Switch`] runs it. The crate does no
+//! I/O, reads no clock and starts no thread: frames, ports and times (nanoseconds) come in through
+//! [`Switch::receive`] and [`Switch::advance`], frames, ports and times go out through a [`Sink`].
+//!
+//! Layout, in the order a packet meets it: `load` (JSON to flat program, once), `exec` (parser, pipelines,
+//! deparser), `tables` (lookups), `meter`, `state` (counters, registers), `pre` (multicast, clones), `tm` (queues, links).
+
+mod control;
+mod error;
+mod info;
+mod ports;
+mod program;
+mod stats;
+mod switch;
+
+pub use control::{
+    ActionCall, CloneSession, CounterValue, DigestMessage, EntryHandle, KeyMatch, MeterConfig, Replica, TableEntry,
+};
+pub use error::{ControlError, LoadError};
+pub use info::{
+    ActionId, ActionInfo, CounterId, CounterInfo, DigestId, DigestInfo, FieldInfo, KeyFieldInfo, MatchKind, MeterId,
+    MeterInfo, MeterUnit, ParamInfo, ProgramInfo, RegisterId, RegisterInfo, TableId, TableInfo,
+};
+pub use ports::{Port, PortConfig, Shaper};
+pub use program::Program;
+pub use stats::{PortStats, Stats};
+pub use switch::{Sink, Switch, SwitchConfig};

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The types of the control interface: entries, meter settings, groups, sessions, digests.
+//!
+//! Values are big-endian byte strings. On the way in any length is accepted whose value fits the field (so both
+//! P4Runtime's canonical form and the padded form do); on the way out a value has exactly `ceil(width / 8)` bytes.
+
+use crate::info::{ActionId, DigestId};
+use crate::ports::Port;
+
+/// What one key field of an entry matches.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum KeyMatch {
+    /// The field is not constrained. Valid for LPM, ternary, range and optional fields; on the way out it stands for
+    /// prefix length 0, an all-zero mask, the full range and an absent optional.
+    Any,
+    /// Exact, or a present optional.
+    Exact(Vec<u8>),
+    /// Bits beyond the prefix must be 0.
+    Lpm {
+        /// Value.
+        value: Vec<u8>,
+        /// Length in bits, 1 to the width of the field.
+        prefix_len: u32,
+    },
+    /// Bits of `value` outside `mask` must be 0.
+    Ternary {
+        /// Value.
+        value: Vec<u8>,
+        /// Mask.
+        mask: Vec<u8>,
+    },
+    /// Inclusive.
+    Range {
+        /// Lower bound.
+        low: Vec<u8>,
+        /// Upper bound, not below `low`.
+        high: Vec<u8>,
+    },
+}
+
+/// An action with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionCall {
+    /// The action; one of the table's.
+    pub action: ActionId,
+    /// One value per parameter, in order.
+    pub args: Vec<Vec<u8>>,
+}
+
+/// A table entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// One per key field, in the table's order.
+    pub key: Vec<KeyMatch>,
+    /// Higher wins; at least 1 where the table needs priorities, 0 where it does not.
+    pub priority: i32,
+    /// What a hit does.
+    pub action: ActionCall,
+}
+
+/// A live entry of one table; valid until the entry is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryHandle(pub(crate) u32);
+
+/// Configuration of one meter cell. Rates are units (bytes or packets) per second, bursts are units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeterConfig {
+    /// RFC 2698, colour-blind.
+    TwoRateThreeColour {
+        /// Committed information rate.
+        cir: u64,
+        /// Committed burst size.
+        cbs: u64,
+        /// Peak information rate, not below `cir`.
+        pir: u64,
+        /// Peak burst size.
+        pbs: u64,
+    },
+    /// RFC 2697, colour-blind.
+    SingleRateThreeColour {
+        /// Committed information rate.
+        cir: u64,
+        /// Committed burst size.
+        cbs: u64,
+        /// Excess burst size.
+        ebs: u64,
+    },
+    /// The plain token bucket: green while it conforms, else red.
+    SingleRateTwoColour {
+        /// Committed information rate.
+        cir: u64,
+        /// Committed burst size.
+        cbs: u64,
+    },
+}
+
+/// Value of one counter cell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CounterValue {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of frames as received, without FCS.
+    pub bytes: u64,
+}
+
+/// One copy that a multicast group or clone session makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Replica {
+    /// Port the copy goes to.
+    pub port: Port,
+    /// `egress_rid` of the copy.
+    pub instance: u16,
+}
+
+/// A clone session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CloneSession {
+    /// Copies to make.
+    pub replicas: Vec<Replica>,
+    /// Cut the copy (as cloned, before the egress pipeline adds headers) to this many bytes. Headers that the parser
+    /// extracts are not cut.
+    pub truncate_bytes: Option<usize>,
+}
+
+/// One digest that the program generated.
+#[derive(Debug, Clone, Copy)]
+pub struct DigestMessage<'a> {
+    /// Which digest.
+    pub digest: DigestId,
+    /// Time of the packet that caused it, ns.
+    pub time_ns: u64,
+    pub(crate) widths_bits: &'a [u32],
+    pub(crate) data: &'a [u8],
+}
+
+impl<'a> DigestMessage<'a> {
+    /// The fields' values in order, each `ceil(width / 8)` bytes.
+    pub fn fields(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut rest = self.data;
+        self.widths_bits.iter().map(move |width| {
+            let bytes = (*width as usize).div_ceil(8).min(rest.len());
+            let (field, tail) = rest.split_at(bytes);
+            rest = tail;
+            field
+        })
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong at load and at the control interface. The packet path has no errors: it counts drops.
+
+/// Why a BMv2 JSON file was refused. Every variant names the construct and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The bytes are not JSON, or not of the shape that BMv2 JSON has.
+    #[error("not a BMv2 JSON program: {reason}; expected what `p4c-bm2-ss -o FILE.json` writes")]
+    NotBmv2 {
+        /// The JSON reader's own words, with line and column.
+        reason: String,
+    },
+    /// The major format version is not one that this loader reads.
+    #[error("BMv2 JSON format version {found} is not supported; version 2.x (2.18 or later) is")]
+    Version {
+        /// Version found in `__meta__`.
+        found: String,
+    },
+    /// A name or an id points to nothing.
+    #[error("{place}: {kind} {name:?} does not exist in this program")]
+    Dangling {
+        /// Where in the JSON.
+        place: String,
+        /// Kind of the object sought, e.g. `header`.
+        kind: &'static str,
+        /// Name or id sought.
+        name: String,
+    },
+    /// A construct that is legal but that this switch does not execute.
+    #[error("{place}: {what} is not supported by this switch")]
+    Unsupported {
+        /// Where in the JSON.
+        place: String,
+        /// The construct, by its name.
+        what: String,
+    },
+    /// A construct that is malformed.
+    #[error("{place}: {what}")]
+    Invalid {
+        /// Where in the JSON.
+        place: String,
+        /// What is wrong, and what would be valid.
+        what: String,
+    },
+}
+
+/// Why a control operation was refused. The state of the switch is unchanged when one is returned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// An id that this program does not have.
+    #[error("unknown {kind} id {id}; this program has {count}")]
+    UnknownId {
+        /// `table`, `action`, `meter`, ...
+        kind: &'static str,
+        /// The id given.
+        id: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// The index lies outside an indirect array.
+    #[error("{name}: index {index} is out of range, the array has {size} cells")]
+    IndexOutOfRange {
+        /// Array name.
+        name: String,
+        /// Index given.
+        index: u64,
+        /// Cells.
+        size: u64,
+    },
+    /// The action is not in the table's action list.
+    #[error("table {table}: action {action:?} is not one of its actions ({valid})")]
+    ActionNotInTable {
+        /// Table name.
+        table: String,
+        /// Action given.
+        action: String,
+        /// The valid ones.
+        valid: String,
+    },
+    /// Wrong number or width of action arguments.
+    #[error("action {action}: {reason}")]
+    InvalidArguments {
+        /// Action name.
+        action: String,
+        /// What is wrong and what would be valid.
+        reason: String,
+    },
+    /// Wrong number, kind, width or value of match fields, or a priority where none belongs.
+    #[error("table {table}: {reason}")]
+    InvalidKey {
+        /// Table name.
+        table: String,
+        /// What is wrong and what would be valid.
+        reason: String,
+    },
+    /// An entry with this key (and priority) exists.
+    #[error("table {table}: an entry with this key exists")]
+    Duplicate {
+        /// Table name.
+        table: String,
+    },
+    /// No entry, group or session like this.
+    #[error("{what} not found")]
+    NotFound {
+        /// What was sought.
+        what: String,
+    },
+    /// A group or session with this id exists.
+    #[error("{what} exists")]
+    Exists {
+        /// What was to be created.
+        what: String,
+    },
+    /// The table has reached its declared size.
+    #[error("table {table} is full ({size} entries)")]
+    TableFull {
+        /// Table name.
+        table: String,
+        /// Declared size.
+        size: usize,
+    },
+    /// Const entries or a const default action cannot be changed.
+    #[error("{what} is const in the program")]
+    Const {
+        /// What was to be changed.
+        what: String,
+    },
+    /// A value that the object cannot take.
+    #[error("{what}: {reason}")]
+    InvalidValue {
+        /// The object.
+        what: String,
+        /// What is wrong and what would be valid.
+        reason: String,
+    },
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a program declares, by name: the view that a control plane (with its p4info) needs.
+//!
+//! Names equal those of the p4info that the same compiler run wrote. Ids are this program's own small indices,
+//! not p4info ids: look each name up once, when the pipeline is set, and keep the id.
+
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+        impl $name {
+            pub(crate) fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id_type!(
+    /// Index of a table in [`ProgramInfo::tables`].
+    TableId
+);
+id_type!(
+    /// Index of an action in [`ProgramInfo::actions`]. The compiler copies an action for each table that uses it, so
+    /// several ids can bear one name: find the right one through [`ProgramInfo::table_action`].
+    ActionId
+);
+id_type!(
+    /// Index of a meter array (direct or indirect) in [`ProgramInfo::meters`].
+    MeterId
+);
+id_type!(
+    /// Index of a counter array (direct or indirect) in [`ProgramInfo::counters`].
+    CounterId
+);
+id_type!(
+    /// Index of a register array in [`ProgramInfo::registers`].
+    RegisterId
+);
+id_type!(
+    /// Index of a digest in [`ProgramInfo::digests`].
+    DigestId
+);
+
+/// How a key field is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchKind {
+    /// Equality.
+    Exact,
+    /// Longest prefix.
+    Lpm,
+    /// Value and mask.
+    Ternary,
+    /// Inclusive range.
+    Range,
+    /// Equality or anything.
+    Optional,
+}
+
+/// One field of a table key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFieldInfo {
+    /// Name as in the p4info's match field.
+    pub name: String,
+    /// Kind of match.
+    pub kind: MatchKind,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// One parameter of an action that the control plane supplies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// An action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Parameters in order.
+    pub params: Vec<ParamInfo>,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Name as in the p4info. Tables that the compiler made up (`tbl_...`) are listed but absent from p4info.
+    pub name: String,
+    /// Key fields in order; empty for a keyless table.
+    pub key: Vec<KeyFieldInfo>,
+    /// Actions that an entry or the default entry may call.
+    pub actions: Vec<ActionId>,
+    /// Declared capacity in entries.
+    pub size: usize,
+    /// Entries carry a priority (a key field is ternary, range or optional).
+    pub needs_priority: bool,
+    /// Entries are const.
+    pub const_entries: bool,
+    /// The default action is const.
+    pub const_default: bool,
+    /// Direct counter, if any.
+    pub direct_counter: Option<CounterId>,
+    /// Direct meter, if any.
+    pub direct_meter: Option<MeterId>,
+    /// The program wants idle notifications for it.
+    pub support_timeout: bool,
+}
+
+/// What a meter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeterUnit {
+    /// Frame bytes, as received, without FCS.
+    Bytes,
+    /// Packets.
+    Packets,
+}
+
+/// A meter array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeterInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Unit.
+    pub unit: MeterUnit,
+    /// Cells; 0 for a direct meter (one per entry).
+    pub size: u64,
+    /// Table, for a direct meter.
+    pub table: Option<TableId>,
+}
+
+/// A counter array. It always counts packets and bytes, as BMv2's do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Cells; 0 for a direct counter (one per entry).
+    pub size: u64,
+    /// Table, for a direct counter.
+    pub table: Option<TableId>,
+}
+
+/// A register array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Cells.
+    pub size: u64,
+    /// Width of a cell in bits.
+    pub width_bits: u32,
+}
+
+/// A field of a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldInfo {
+    /// Name.
+    pub name: String,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// A digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Fields in order of the message.
+    pub fields: Vec<FieldInfo>,
+}
+
+/// Everything a program declares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Source file name that the compiler recorded, may be empty.
+    pub source: String,
+    /// Compiler version that the compiler recorded, may be empty.
+    pub compiler: String,
+    /// Tables.
+    pub tables: Vec<TableInfo>,
+    /// Actions.
+    pub actions: Vec<ActionInfo>,
+    /// Meter arrays.
+    pub meters: Vec<MeterInfo>,
+    /// Counter arrays.
+    pub counters: Vec<CounterInfo>,
+    /// Register arrays.
+    pub registers: Vec<RegisterInfo>,
+    /// Digests.
+    pub digests: Vec<DigestInfo>,
+}
+
+fn position<T>(items: &[T], matches: impl Fn(&T) -> bool) -> Option<u32> {
+    items.iter().position(matches).and_then(|i| u32::try_from(i).ok())
+}
+
+impl ProgramInfo {
+    /// Table of this name.
+    pub fn table(&self, name: &str) -> Option<TableId> {
+        position(&self.tables, |t| t.name == name).map(TableId)
+    }
+
+    /// The action of this name that `table` may call.
+    pub fn table_action(&self, table: TableId, name: &str) -> Option<ActionId> {
+        let table = self.tables.get(table.index())?;
+        table.actions.iter().copied().find(|a| self.actions.get(a.index()).is_some_and(|a| a.name == name))
+    }
+
+    /// Meter array of this name.
+    pub fn meter(&self, name: &str) -> Option<MeterId> {
+        position(&self.meters, |m| m.name == name).map(MeterId)
+    }
+
+    /// Counter array of this name.
+    pub fn counter(&self, name: &str) -> Option<CounterId> {
+        position(&self.counters, |c| c.name == name).map(CounterId)
+    }
+
+    /// Register array of this name.
+    pub fn register(&self, name: &str) -> Option<RegisterId> {
+        position(&self.registers, |r| r.name == name).map(RegisterId)
+    }
+
+    /// Digest of this name.
+    pub fn digest(&self, name: &str) -> Option<DigestId> {
+        position(&self.digests, |d| d.name == name).map(DigestId)
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counters of the switch itself. Every packet that ends inside the switch is counted in one of these.
+
+/// Totals of the switch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Frames given to `receive`.
+    pub received: u64,
+    /// Frames refused because they were longer than the configured maximum (or empty).
+    pub oversize: u64,
+    /// Packets whose parse ended with an error; they still go through the pipeline, as v1model says.
+    pub parser_errors: u64,
+    /// Packets that ended at the end of ingress (`egress_spec` = drop port).
+    pub dropped_ingress: u64,
+    /// Packets that ended at the end of egress.
+    pub dropped_egress: u64,
+    /// Packets tail-dropped by an egress queue, all ports.
+    pub dropped_queue: u64,
+    /// Packets sent to a port that does not exist.
+    pub dropped_no_port: u64,
+    /// Packets that were waiting in a queue when their program or port was replaced or removed.
+    pub dropped_reconfigured: u64,
+    /// Multicast packets whose group does not exist or has no replica.
+    pub dropped_no_replica: u64,
+    /// Packets resubmitted or recirculated more often than the configured limit.
+    pub dropped_loop: u64,
+    /// Clones made (I2E and E2E), one per replica.
+    pub cloned: u64,
+    /// Clone requests for a session that does not exist.
+    pub clone_no_session: u64,
+    /// Copies made by multicast groups.
+    pub multicast_copies: u64,
+    /// Resubmitted packets.
+    pub resubmitted: u64,
+    /// Recirculated packets.
+    pub recirculated: u64,
+    /// Digests queued.
+    pub digests: u64,
+    /// Digests lost because the control plane did not drain them.
+    pub digests_lost: u64,
+    /// Frames given to the sink.
+    pub transmitted: u64,
+    /// Accesses to a meter, counter or register beyond its size (the access has no effect).
+    pub index_out_of_range: u64,
+}
+
+/// Totals of one port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Bytes received, without FCS.
+    pub rx_bytes: u64,
+    /// Frames given to the sink.
+    pub tx_packets: u64,
+    /// Bytes given to the sink, without FCS.
+    pub tx_bytes: u64,
+    /// Packets tail-dropped by this port's queue.
+    pub queue_drops: u64,
+    /// Bytes tail-dropped by this port's queue.
+    pub queue_drop_bytes: u64,
+    /// Packets waiting now in the egress queue.
+    pub queued_packets: u64,
+    /// Bytes waiting now in the egress queue.
+    pub queued_bytes: u64,
+    /// Frames now on the delay line or ready for the sink.
+    pub in_flight: u64,
+}
