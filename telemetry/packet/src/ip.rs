@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What IPv4 and IPv6 have in common.
+
+use std::net::IpAddr;
+
+use crate::{Ipv4, Ipv6};
+
+/// An IP header of either version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ip<'a> {
+    /// IPv4.
+    V4(Ipv4<'a>),
+    /// IPv6 with its extension headers.
+    V6(Ipv6<'a>),
+}
+
+impl<'a> Ip<'a> {
+    /// Source address.
+    #[must_use]
+    pub fn src(&self) -> IpAddr {
+        match self {
+            Self::V4(ip) => IpAddr::V4(ip.src()),
+            Self::V6(ip) => IpAddr::V6(ip.src()),
+        }
+    }
+
+    /// Destination address.
+    #[must_use]
+    pub fn dst(&self) -> IpAddr {
+        match self {
+            Self::V4(ip) => IpAddr::V4(ip.dst()),
+            Self::V6(ip) => IpAddr::V6(ip.dst()),
+        }
+    }
+
+    /// Protocol number of the payload, after IPv6 extension headers.
+    #[must_use]
+    pub fn protocol(&self) -> u8 {
+        match self {
+            Self::V4(ip) => ip.protocol(),
+            Self::V6(ip) => ip.protocol(),
+        }
+    }
+
+    /// DSCP in the upper six bits, ECN in the lower two.
+    #[must_use]
+    pub fn traffic_class(&self) -> u8 {
+        match self {
+            Self::V4(ip) => ip.traffic_class(),
+            Self::V6(ip) => ip.traffic_class(),
+        }
+    }
+
+    /// The IP id: always there in IPv4, only in fragments in IPv6.
+    #[must_use]
+    pub fn identification(&self) -> Option<u32> {
+        match self {
+            Self::V4(ip) => Some(u32::from(ip.identification())),
+            Self::V6(ip) => ip.identification(),
+        }
+    }
+
+    /// Whether this is a piece of a larger packet. An IPv6 "atomic fragment" (RFC 6946) is whole and is none.
+    #[must_use]
+    pub fn is_fragment(&self) -> bool {
+        self.more_fragments() || self.fragment_offset_bytes() != 0
+    }
+
+    /// MF: a fragment and not the last.
+    #[must_use]
+    pub fn more_fragments(&self) -> bool {
+        match self {
+            Self::V4(ip) => ip.more_fragments(),
+            Self::V6(ip) => ip.more_fragments(),
+        }
+    }
+
+    /// Offset of this fragment in bytes; 0 in a first fragment and in a whole packet.
+    #[must_use]
+    pub fn fragment_offset_bytes(&self) -> usize {
+        match self {
+            Self::V4(ip) => ip.fragment_offset_bytes(),
+            Self::V6(ip) => ip.fragment_offset_bytes(),
+        }
+    }
+
+    /// Bytes of the packet from its IP header on, by the header's own word.
+    #[must_use]
+    pub const fn total_length(&self) -> usize {
+        match self {
+            Self::V4(ip) => ip.total_length(),
+            Self::V6(ip) => ip.total_length(),
+        }
+    }
+
+    /// Bytes of the headers: IPv4 with options, IPv6 with extension headers.
+    #[must_use]
+    pub const fn header_length(&self) -> usize {
+        match self {
+            Self::V4(ip) => ip.header_length(),
+            Self::V6(ip) => ip.header_length(),
+        }
+    }
+
+    /// Bytes behind the headers as sent; the capture may hold fewer.
+    #[must_use]
+    pub const fn payload_length(&self) -> usize {
+        self.total_length().saturating_sub(self.header_length())
+    }
+
+    /// The captured part of the payload, without Ethernet padding.
+    #[must_use]
+    pub const fn payload(&self) -> &'a [u8] {
+        match self {
+            Self::V4(ip) => ip.payload(),
+            Self::V6(ip) => ip.payload(),
+        }
+    }
+}
