@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from weir.analysis.clocks import ClockError, fit_clock, lower_envelope_line
+
+EPOCH_NS = 1_760_000_000_000_000_000
+
+
+def stamps(
+    drift_ppm: float, offset_ns: int, seconds: float = 60, n: int = 3000, seed: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    true_ns = np.sort(rng.integers(0, int(seconds * 1e9), n))
+    delay_ns = 20_000 + rng.exponential(300_000, n).astype(np.int64)
+    target = true_ns + np.rint(true_ns * drift_ppm * 1e-6).astype(np.int64) + offset_ns + delay_ns
+    return EPOCH_NS + true_ns, target
+
+
+def test_offset_and_drift_are_found_through_queueing_delay() -> None:
+    source, target = stamps(drift_ppm=40.0, offset_ns=5_000_000)
+    fit = fit_clock(source, target)
+    assert fit.drift_ppm == pytest.approx(40.0, abs=0.1)
+    # The smallest delay, 20 µs, belongs to the offset; the envelope is within a few µs of it.
+    shift = fit.to_target(source) - (EPOCH_NS * 0 + target)
+    assert -25_000 < int(np.max(shift)) <= 2_000
+    assert fit.residual_ns < 30_000
+    assert fit.spread_ns > 300_000
+
+
+def test_line_is_the_optimum_of_the_linear_program_of_moon_et_al() -> None:
+    rng = np.random.default_rng(7)
+    x = np.sort(rng.uniform(0, 100, 300))
+    y = 3 - 0.25 * x + rng.exponential(2.0, 300)
+    slope, intercept = lower_envelope_line(x, y)
+    # minimise Σ(y − a·x − b) subject to a·x + b ≤ y, by an unrelated solver
+    best = linprog([-x.sum(), -300.0], A_ub=np.c_[x, np.ones(300)], b_ub=y, bounds=[(None, None)] * 2)
+    assert np.all(slope * x + intercept <= y + 1e-9)
+    assert -(slope * x.sum() + 300 * intercept) == pytest.approx(best.fun, rel=1e-9)
+
+
+def test_one_early_packet_with_a_wrong_match_does_not_move_the_line() -> None:
+    source, target = stamps(drift_ppm=10.0, offset_ns=0)
+    target = target.copy()
+    target[0] -= 50_000_000
+    target[1500] -= 80_000_000
+    fit = fit_clock(source, target)
+    assert fit.outliers == 2
+    assert fit.drift_ppm == pytest.approx(10.0, abs=0.2)
+
+
+def test_first_packet_is_not_special() -> None:
+    source, target = stamps(drift_ppm=0.0, offset_ns=123_456_789)
+    late = target.copy()
+    late[0] += 400_000_000
+    assert abs(fit_clock(source, late).offset_ns - fit_clock(source, target).offset_ns) < 1_000
+
+
+def test_short_overlap_gives_the_smallest_difference_and_no_drift() -> None:
+    source = EPOCH_NS + np.array([0, 1_000, 2_000], dtype=np.int64)
+    fit = fit_clock(source, np.array([700, 1_500, 2_900], dtype=np.int64))
+    assert fit.drift_ppm == 0.0
+    assert fit.offset_ns == 500 - EPOCH_NS
+    assert fit.to_target(source).tolist() == [500, 1_500, 2_500]
+
+
+def test_drift_no_oscillator_has_is_refused() -> None:
+    source, target = stamps(drift_ppm=5_000.0, offset_ns=0, n=4)
+    assert fit_clock(source, target).drift_ppm == 0.0
+
+
+def test_no_shared_packet_is_an_error() -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    with pytest.raises(ClockError, match="no packet was stamped by both"):
+        fit_clock(nothing, nothing)

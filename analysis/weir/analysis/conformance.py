@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a policer keep to its configuration? Its passed bytes against rate × time + burst.
+
+Times are those at the policer (the switch's clock). A token bucket of rate r and burst b passes at most
+r·T + b bytes in any window of length T, and, as long as it is never full, exactly r·T plus what its level
+fell by, which is at most b. Linear time after sorting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from weir.analysis.tables import Bools, Floats, Ints
+
+WINDOW_NS = 5_000_000_000
+
+
+@dataclass(frozen=True)
+class FirstBurst:
+    """From the last moment at which the bucket was full to the first drop after it."""
+
+    passed_bytes: int
+    expected_bytes: float
+    """burst + rate × elapsed; less than one frame of it can be left when a frame is dropped."""
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """How far the passed bytes of one policer are from its configuration; percentages of rate × window.
+
+    `excess_percent`: the most that any window passed above rate × T + burst, relative to that bound; negative
+    when every window stayed below. `saturated_deviation_percent`: the largest |bytes − rate × T| relative to
+    rate × T over the windows in which the bucket was never full; None when there is no such window.
+    `rate_error_percent`: the same from a drop to the first drop at least T later: the bucket held less than a
+    frame at both ends, so this is the error of the rate itself, without the bucket's swing.
+    `deviation_percent`: the figure to quote, the worse of the two (an excess only when there is one).
+    """
+
+    window_s: float
+    windows: int
+    saturated_windows: int
+    excess_percent: float | None
+    saturated_deviation_percent: float | None
+    rate_error_percent: float | None
+    deviation_percent: float | None
+    first_burst: FirstBurst | None
+
+
+def bucket_deficit(
+    times_ns: Ints, wire_bytes: Ints, passed: Bools, rate_bps: float, burst_bytes: float
+) -> Floats:
+    """Bytes that a token bucket lacks to be full, just before each packet; 0 exactly where it is full.
+
+    It starts full; a packet that passed takes its bytes; what flows in above the burst is lost. A drop says
+    more than any bookkeeping: the bucket held less than that frame. So the replay is set right at each drop,
+    and neither an error of the policer's rate nor of the clocks adds up over the run.
+    """
+    per_ns = rate_bps / 8e9
+    found: list[float] = []
+    deficit, last = 0.0, int(times_ns[0])
+    for at, size, passes in zip(times_ns.tolist(), wire_bytes.tolist(), passed.tolist(), strict=True):
+        deficit = max(0.0, deficit - per_ns * (at - last))
+        last = at
+        found.append(deficit)
+        deficit = deficit + size if passes else max(deficit, burst_bytes - size)
+    return np.array(found)
+
+
+def first_burst(
+    times_ns: Ints, wire_bytes: Ints, passed: Bools, rate_bps: float, burst_bytes: float
+) -> FirstBurst | None:
+    """The burst that passed before the first drop, packets in order of time; None without a drop."""
+    if passed.all():
+        return None
+    deficit = bucket_deficit(times_ns, wire_bytes, passed, rate_bps, burst_bytes)
+    drop = int(np.flatnonzero(~passed)[0])
+    full = int(np.flatnonzero(deficit[: drop + 1] == 0)[-1])
+    elapsed_ns = int(times_ns[drop] - times_ns[full])
+    return FirstBurst(
+        passed_bytes=int(wire_bytes[full:drop].sum()),
+        expected_bytes=burst_bytes + rate_bps / 8e9 * elapsed_ns,
+        elapsed_s=elapsed_ns / 1e9,
+    )
+
+
+def conformance(
+    times_ns: Ints,
+    wire_bytes: Ints,
+    passed: Bools,
+    rate_bps: float,
+    burst_bytes: float,
+    window_ns: int = WINDOW_NS,
+) -> Conformance:
+    """Hold a policer's packets against its rate and burst (arrays of one length, any order).
+
+    A capture shorter than the window gives no window and no figure.
+    """
+    order = np.argsort(times_ns, kind="stable")
+    times, sizes, pass_ = times_ns[order], wire_bytes[order], passed[order]
+    allowed = rate_bps / 8e9 * window_ns
+    if len(times) == 0 or times[-1] - times[0] < window_ns:
+        burst = first_burst(times, sizes, pass_, rate_bps, burst_bytes) if len(times) else None
+        return Conformance(window_ns / 1e9, 0, 0, None, None, None, None, burst)
+
+    bytes_passed = np.where(pass_, sizes, 0).astype(np.int64)
+    before = np.concatenate(([0], np.cumsum(bytes_passed)))
+    starts = np.flatnonzero(times <= times[-1] - window_ns)
+
+    # The fullest windows are closed and begin with a packet: [t, t + T].
+    ends = np.searchsorted(times, times[starts] + window_ns, side="right")
+    fullest = before[ends] - before[starts]
+    bound = allowed + burst_bytes
+    excess = float((fullest.max() - bound) / bound)
+
+    # The emptiest windows are open and begin just after a packet: (t, t + T).
+    ends_open = np.searchsorted(times, times[starts] + window_ns, side="left")
+    emptiest = before[ends_open] - before[np.minimum(starts + 1, ends_open)]
+
+    # Full just before packet k means full since some time after packet k − 1: look one packet further.
+    deficit = bucket_deficit(times, sizes, pass_, rate_bps, burst_bytes)
+    full_before = np.concatenate(([0], np.cumsum(deficit == 0)))
+    last = np.minimum(ends + 1, len(times))
+    saturated = full_before[last] - full_before[starts] == 0
+    deviation = None
+    if saturated.any():
+        worst = max(
+            float(np.abs(fullest[saturated] - allowed).max()),
+            float(np.abs(emptiest[saturated] - allowed).max()),
+        )
+        deviation = worst / allowed * 100
+    # From drop to drop: all that passed between, against the time between.
+    error = None
+    drops = np.flatnonzero(~pass_)
+    later = np.searchsorted(times[drops], times[drops] + window_ns, side="left")
+    first, second = drops[later < len(drops)], drops[later[later < len(drops)]]
+    unbroken = full_before[second + 1] - full_before[first + 1] == 0
+    if unbroken.any():
+        first, second = first[unbroken], second[unbroken]
+        due = rate_bps / 8e9 * (times[second] - times[first])
+        error = float(np.abs((before[second] - before[first]) / due - 1).max()) * 100
+    return Conformance(
+        window_s=window_ns / 1e9,
+        windows=len(starts),
+        saturated_windows=int(saturated.sum()),
+        excess_percent=excess * 100,
+        saturated_deviation_percent=deviation,
+        rate_error_percent=error,
+        deviation_percent=max(deviation or 0.0, excess * 100, 0.0),
+        first_burst=first_burst(times, sizes, pass_, rate_bps, burst_bytes),
+    )

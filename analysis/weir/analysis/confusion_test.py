@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+from weir.analysis.confusion import compare
+from weir.analysis.testing import make_packets
+
+
+def test_every_packet_falls_into_one_cell() -> None:
+    packets = make_packets(
+        sent_ns=[0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000],
+        received_ns=[None, None, 10, 10, None, 10],
+        dropped=[True, True, False, False, True, False],
+        inferred_at_ns=[30_000_000, None, 40_000_000, None, None, None],
+        payload_length=[1448, 1448, 1448, 1448, 0, 0],
+        seq=[0, 1448, 2896, 4344, 5792, 5792],
+        cause=["fast_retransmit", None, "rto", None, None, None],
+    )
+    found = compare(packets, np.zeros(6, dtype=bool))
+    assert (found.true_positive, found.false_positive) == (1, 1)
+    assert (found.false_negative, found.true_negative) == (1, 1)
+    assert found.uninferable_losses == 1
+    assert (found.precision, found.recall) == (0.5, 0.5)
+    assert found.detection_delay_median_s == 0.03
+    assert [f.kind for f in found.false_inferences] == ["false_negative", "false_positive"]
+    assert found.false_inferences[0].cause == "not retransmitted before the capture ended"
+    assert "rto" in found.false_inferences[1].cause
+
+
+def test_a_vanished_packet_is_lost_in_truth_but_one_in_flight_is_not() -> None:
+    packets = make_packets(
+        sent_ns=[0, 1], received_ns=[None, None], dropped=[False, False], inferred_at_ns=[9, None]
+    )
+    found = compare(packets, np.array([False, True]))
+    assert (found.true_positive, found.false_negative, found.true_negative) == (1, 0, 1)
+
+
+def test_a_dropped_syn_that_was_sent_again_counts() -> None:
+    packets = make_packets(
+        sent_ns=[0], received_ns=[None], dropped=[True], inferred_at_ns=[1_000_000_000], payload_length=[0]
+    )
+    assert compare(packets, np.zeros(1, dtype=bool)).true_positive == 1
+
+
+def test_nothing_lost_and_nothing_inferred_has_no_precision() -> None:
+    found = compare(make_packets(sent_ns=[0], received_ns=[1], dropped=[False]), np.zeros(1, dtype=bool))
+    assert found.precision is None
+    assert found.recall is None
+
+
+def test_false_negative_finds_its_retransmission_across_the_sequence_wrap() -> None:
+    packets = make_packets(
+        sent_ns=[0, 1],
+        received_ns=[None, 5],
+        dropped=[True, False],
+        payload_length=[1448, 1448],
+        seq=[2**32 - 100, 50],
+    )
+    [false] = compare(packets, np.zeros(2, dtype=bool)).false_inferences
+    assert false.cause == "retransmitted, but the loss was attributed to no or to another transmission"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detectors of a shared policer: pure functions from two flows' events to a verdict with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.detectors.wehey import loss_trend_correlation
+
+Verdict = Literal["shared", "separate", "insufficient_loss"]
+
+
+class PairResult(Protocol):
+    """What every detector of a pair returns: its verdict, the reason in words, its numbers."""
+
+    @property
+    def verdict(self) -> Verdict: ...  # noqa: D102
+
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+
+    def detail(self) -> dict[str, object]:
+        """The statistics behind the verdict, ready for JSON."""
+        ...
+
+
+PairDetector = Callable[[FlowEvents, FlowEvents], PairResult]
+
+PAIR_DETECTORS: dict[str, PairDetector] = {"wehey_loss_trend": loss_trend_correlation}
+"""Detectors of two flows by the name that `weir detect` and `result.json` use."""
+
+
+class UnknownDetectorError(ValueError):
+    """No detector of that name."""
+
+
+def pair_detector(name: str) -> PairDetector:
+    """The detector of that name; raises UnknownDetectorError, which names the valid ones."""
+    try:
+        return PAIR_DETECTORS[name]
+    except KeyError:
+        raise UnknownDetectorError(
+            f"no detector {name!r}; valid: {', '.join(sorted(PAIR_DETECTORS))}"
+        ) from None
+
+
+__all__ = [
+    "PAIR_DETECTORS",
+    "FlowEvents",
+    "PairDetector",
+    "PairResult",
+    "UnknownDetectorError",
+    "Verdict",
+    "loss_trend_correlation",
+    "pair_detector",
+]

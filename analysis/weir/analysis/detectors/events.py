@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a detector sees of a flow: when it sent what, and which of that was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weir.analysis.tables import Bools, Ints
+
+
+@dataclass(frozen=True)
+class FlowEvents:
+    """Data packets of one flow in order of sending, arrays of one length.
+
+    `sent_ns` must be on one clock for both flows of a pair; `size_bytes` is the payload; `min_rtt_ns` the
+    smallest RTT of the flow.
+    """
+
+    sent_ns: Ints
+    size_bytes: Ints
+    lost: Bools
+    min_rtt_ns: int
+
+    def __post_init__(self) -> None:
+        """Refuse what would give a silent wrong answer."""
+        if not len(self.sent_ns) == len(self.size_bytes) == len(self.lost):
+            raise ValueError(
+                f"{len(self.sent_ns)} times, {len(self.size_bytes)} sizes and {len(self.lost)} loss flags; "
+                "each packet needs one of each"
+            )
+        if self.min_rtt_ns <= 0:
+            raise ValueError(f"minimum RTT of {self.min_rtt_ns} ns; it must be positive")

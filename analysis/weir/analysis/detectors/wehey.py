@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loss-trend correlation as WeHeY defines it.
+
+Z. Shmeis, M. Abdullah, P. Nikolopoulos, K. Argyraki, D. Choffnes, P. Gill, "Localizing Traffic
+Differentiation", IMC 2023; with the parameters of M. Rimkevičius, "Localizing Traffic Differentiation with
+TCP BBR", EPFL 2024 ("the report"). The rule, and every choice that the texts leave open:
+
+1. Interval sizes are 10, 11, …, 50 times min RTT, which is the larger of the two flows' smallest RTTs
+   (report §2.4, step 2). A step of 1 is that of the authors' published analysis server.
+2. Intervals tile the time in which both flows were sending, [later first, earlier last packet]; a rest
+   shorter than an interval is left out. Both flows are on one clock. (The published server starts each
+   capture at its own first packet, which shifts one flow against the other.)
+3. The loss ratio of a flow in an interval is bytes lost ÷ bytes sent in it, by the time of sending of the
+   lost transmission (report §2.4, steps 1 and 3; bytes as in the published server).
+4. Intervals in which a flow sent 10 packets or fewer, and intervals in which neither flow lost anything,
+   say nothing of a common trend and are left out (as in the published server).
+5. A size takes part when at least 30 intervals remain (report §3.1: "more than 30 intervals with a non-zero
+   loss ratio which is important for later statistical tests").
+6. Spearman's rank correlation, ties by average rank; p from Student's t with n − 2 degrees of freedom, one-
+   sided: correlation means a positive one (as in the published server). A series without variation has no
+   correlation: rho and p are None, the size counts as not significant.
+7. A size is significant when p < 0.05 (report §5). Verdict `shared` when more than half of the sizes that
+   take part are (report §5: "more than 50 % of the intervals"), else `separate`; `insufficient_loss` when
+   no size takes part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.tables import Floats, Ints
+
+MULTIPLES = range(10, 51)
+MIN_INTERVALS = 30
+MIN_PACKETS = 11
+ALPHA = 0.05
+MAJORITY = 0.5
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's rank correlation of two series; `rho` and `p` are None where a series does not vary."""
+
+    n: int
+    rho: float | None
+    p: float | None
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """One interval size: `intervals` that fit, `n` of them kept, and their correlation."""
+
+    multiple: int
+    interval_s: float
+    intervals: int
+    n: int
+    rho: float | None
+    p: float | None
+    used: bool
+    significant: bool
+
+
+@dataclass(frozen=True)
+class LossTrendResult:
+    """The verdict over all sizes; `significant` of `sizes_used` had a positive correlation with p < alpha."""
+
+    verdict: Literal["shared", "separate", "insufficient_loss"]
+    reason: str
+    min_rtt_s: float
+    common_duration_s: float
+    significant: int
+    sizes_used: int
+    sizes: tuple[SizeResult, ...]
+
+    def detail(self) -> dict[str, object]:
+        """All numbers behind the verdict, ready for JSON."""
+        values = asdict(self)
+        del values["verdict"]
+        values["sizes"] = [asdict(size) for size in self.sizes]
+        return values
+
+
+def correlate(a: Floats, b: Floats) -> Correlation:
+    """Spearman's rho of two series of one length and its one-sided p (alternative: positive)."""
+    if len(a) != len(b):
+        raise ValueError(f"series of {len(a)} and {len(b)} values; they must be of one length")
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return Correlation(len(a), None, None)
+    result = stats.spearmanr(a, b, alternative="greater")
+    return Correlation(len(a), float(result.statistic), float(result.pvalue))
+
+
+def loss_ratios(flow: FlowEvents, start_ns: int, interval_ns: int, intervals: int) -> tuple[Floats, Ints]:
+    """Bytes lost ÷ bytes sent per interval (NaN where nothing was sent), and packets sent per interval."""
+    place = (flow.sent_ns - start_ns) // interval_ns
+    inside = (place >= 0) & (place < intervals)
+    where, sizes = place[inside], flow.size_bytes[inside].astype(np.float64)
+    packets = np.bincount(where, minlength=intervals)
+    sent = np.bincount(where, sizes, minlength=intervals)
+    lost = np.bincount(where, sizes * flow.lost[inside], minlength=intervals)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return lost / sent, packets
+
+
+def loss_series(
+    a: FlowEvents, b: FlowEvents, start_ns: int, interval_ns: int, intervals: int
+) -> tuple[Floats, Floats]:
+    """The loss ratios of both flows in the intervals that say something (choice 4)."""
+    ratio_a, packets_a = loss_ratios(a, start_ns, interval_ns, intervals)
+    ratio_b, packets_b = loss_ratios(b, start_ns, interval_ns, intervals)
+    enough = (packets_a >= MIN_PACKETS) & (packets_b >= MIN_PACKETS)
+    keep = enough & ((ratio_a > 0) | (ratio_b > 0))
+    return ratio_a[keep], ratio_b[keep]
+
+
+def loss_trend_correlation(a: FlowEvents, b: FlowEvents) -> LossTrendResult:
+    """Are two flows behind the same policer? WeHeY's loss-trend correlation; see the module's text."""
+    min_rtt_ns = max(a.min_rtt_ns, b.min_rtt_ns)
+    start_ns, end_ns = 0, 0
+    if len(a.sent_ns) and len(b.sent_ns):
+        start_ns = max(int(a.sent_ns.min()), int(b.sent_ns.min()))
+        end_ns = min(int(a.sent_ns.max()), int(b.sent_ns.max()))
+    duration_ns = max(0, end_ns - start_ns)
+    sizes = tuple(_one_size(a, b, start_ns, duration_ns, multiple, min_rtt_ns) for multiple in MULTIPLES)
+    used = [size for size in sizes if size.used]
+    significant = sum(size.significant for size in used)
+    verdict: Literal["shared", "separate", "insufficient_loss"]
+    if not used:
+        verdict = "insufficient_loss"
+        most = max(size.n for size in sizes)
+        reason = (
+            f"no interval size has {MIN_INTERVALS} intervals with loss; the best has {most} "
+            f"(min RTT {min_rtt_ns / 1e6:.1f} ms, {duration_ns / 1e9:.1f} s in common)"
+        )
+    else:
+        verdict = "shared" if significant > MAJORITY * len(used) else "separate"
+        reason = f"{significant} of {len(used)} interval sizes correlate with p < {ALPHA}"
+    return LossTrendResult(
+        verdict=verdict,
+        reason=reason,
+        min_rtt_s=min_rtt_ns / 1e9,
+        common_duration_s=duration_ns / 1e9,
+        significant=significant,
+        sizes_used=len(used),
+        sizes=sizes,
+    )
+
+
+def _one_size(
+    a: FlowEvents, b: FlowEvents, start_ns: int, duration_ns: int, multiple: int, min_rtt_ns: int
+) -> SizeResult:
+    interval_ns = multiple * min_rtt_ns
+    intervals = duration_ns // interval_ns
+    found = correlate(*loss_series(a, b, start_ns, interval_ns, intervals))
+    used = found.n >= MIN_INTERVALS
+    return SizeResult(
+        multiple=multiple,
+        interval_s=interval_ns / 1e9,
+        intervals=intervals,
+        n=found.n,
+        rho=found.rho,
+        p=found.p,
+        used=used,
+        significant=used and found.p is not None and found.p < ALPHA,
+    )

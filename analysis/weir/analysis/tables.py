@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The joined packets of a run as typed numpy columns: what the pure functions of this package take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Strings = npt.NDArray[np.object_]
+
+_INTEGERS = (
+    "flow",
+    "sent_ns",
+    "wire_length",
+    "payload_length",
+    "received_ns",
+    "inferred_at_ns",
+    "ingress_ns",
+    "packet_number",
+    "policer",
+    "seq",
+)
+
+
+@dataclass(frozen=True)
+class Packets:
+    """One entry per IP packet sent, in the order of the table (all arrays have the same length).
+
+    `sent_ns` is the sender's clock, `received_ns` the receiver's, `ingress_ns` the switch's. Where a packet
+    was not received, not reported or not inferred lost, the flag beside the value is False and the value 0.
+    """
+
+    flow: Ints
+    sent_ns: Ints
+    wire_length: Ints
+    payload_length: Ints
+    seq: Ints
+    retransmission: Bools
+    inferred_lost: Bools
+    inferred_at_ns: Ints
+    cause: Strings
+    received: Bools
+    received_ns: Ints
+    dropped: Bools
+    ingress_ns: Ints
+    policer: Ints
+    packet_number: Ints
+
+    def __len__(self) -> int:
+        """Packets in the table."""
+        return len(self.flow)
+
+    def select(self, which: Bools | Ints) -> Packets:
+        """The packets that the mask or the indices name, in that order."""
+        return Packets(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
+
+    def by_flow(self) -> Iterator[tuple[int, Packets]]:
+        """Each flow with its packets, in ascending flow number and in order of sending."""
+        order = np.lexsort((self.sent_ns, self.flow))
+        ordered = self.flow[order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else np.empty(0, int)
+        for start, end in zip(starts, np.r_[starts[1:], len(order)], strict=True):
+            yield int(ordered[start]), self.select(order[start:end])
+
+
+def packets_from_arrow(table: Any) -> Packets:
+    """Turn the `packets` table of `weir_core.join_run` into numpy columns.
+
+    Raises ValueError when a column is missing; null becomes 0 beside a flag that is False.
+    """
+    arrow = pa.table(table)
+    needed = {f.name for f in fields(Packets)} - {"received"}
+    missing = sorted(needed - set(arrow.column_names))
+    if missing:
+        raise ValueError(
+            f"packets table: no column {', '.join(missing)}; it has {', '.join(arrow.column_names)}"
+        )
+    columns: dict[str, Any] = {
+        name: np.asarray(pc.fill_null(pc.cast(arrow[name], pa.int64(), safe=False), 0).to_numpy())
+        for name in _INTEGERS
+    }
+    for name in ("retransmission", "inferred_lost", "dropped"):
+        columns[name] = np.asarray(pc.fill_null(arrow[name], False).to_numpy(), dtype=bool)
+    columns["received"] = np.asarray(pc.is_valid(arrow["received_ns"]).to_numpy(), dtype=bool)
+    columns["cause"] = np.asarray(arrow["cause"].to_numpy(zero_copy_only=False), dtype=object)
+    return Packets(**columns)
+
+
+@dataclass(frozen=True)
+class FlowRow:
+    """One directed 5-tuple of the captures."""
+
+    flow: int
+    src: str
+    dst: str
+    src_port: int
+    dst_port: int
+    protocol: int
+    min_rtt_ns: int | None
+    mean_rtt_ns: float | None
+    received_payload_bytes: int
+    retransmissions: int
+    spurious: int
+
+    @property
+    def key(self) -> tuple[str, str, int, int, int]:
+        """Source, destination, their ports, protocol."""
+        return (self.src, self.dst, self.src_port, self.dst_port, self.protocol)
+
+
+def flows_from_arrow(table: Any) -> dict[int, FlowRow]:
+    """Turn the `flows` table of `weir_core.join_run` into rows by flow number."""
+    names = [f.name for f in fields(FlowRow)]
+    arrow = pa.table(table)
+    missing = sorted(set(names) - set(arrow.column_names))
+    if missing:
+        raise ValueError(
+            f"flows table: no column {', '.join(missing)}; it has {', '.join(arrow.column_names)}"
+        )
+    return {row["flow"]: FlowRow(**row) for row in arrow.select(names).to_pylist()}
+
+
+@dataclass(frozen=True)
+class RttSamples:
+    """RTT samples: flow number, time of the ACK on the sender's clock, and the sample."""
+
+    flow: Ints
+    time_ns: Ints
+    rtt_ns: Ints
+
+
+def rtts_from_arrow(table: Any) -> RttSamples:
+    """Turn the `rtts` table of weir_core into numpy columns."""
+    arrow = pa.table(table)
+    return RttSamples(
+        **{
+            name: np.asarray(pc.cast(arrow[name], pa.int64(), safe=False).to_numpy())
+            for name in ("flow", "time_ns", "rtt_ns")
+        }
+    )
