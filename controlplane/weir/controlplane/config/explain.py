@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pydantic's errors in the words of a config's author, and a stand-in for what could not be read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from weir.controlplane.config.model import ExperimentConfig
+from weir.controlplane.config.problems import Location, Problem, nearest, one_of
+
+_SCHEMA: dict[str, Any] = ExperimentConfig.model_json_schema(by_alias=True)
+
+_WRONG_TYPE = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def explain(error: ValidationError) -> list[Problem]:
+    """One problem per error of pydantic's, with the key it is about and what would be valid."""
+    return [_explain(details) for details in error.errors() if not _is_follow_up(details)]
+
+
+def repair(data: dict[str, Any], error: ValidationError) -> tuple[dict[str, Any], frozenset[Location]]:
+    """A copy of ``data`` with examples for bad values and without unknown keys, and the places changed."""
+    fixed: dict[str, Any] = copy.deepcopy(data)
+    changed: set[Location] = set()
+    for details in error.errors():
+        if _is_follow_up(details):
+            continue
+        location = _location(details)
+        parent = _parent(fixed, location)
+        if parent is None or not location:
+            continue
+        key: Any = location[-1]
+        if details["type"] == "extra_forbidden":
+            parent.pop(key, None)
+        elif details["loc"][-1:] == ("[key]",):
+            parent[f"repaired{len(changed)}"] = parent.pop(key, {})
+            changed.add(location)
+        else:
+            parent[key] = copy.deepcopy(_example(location))
+            changed.add(location)
+    return fixed, frozenset(changed)
+
+
+def _explain(details: ErrorDetails) -> Problem:
+    location, value, kind = _location(details), details["input"], details["type"]
+    context: Mapping[str, Any] = details.get("ctx", {})
+    if kind == "value_error":
+        return Problem(location, str(context["error"]))
+    if kind == "extra_forbidden":
+        known = list(_schema_at(location[:-1]).get("properties", {}))
+        return Problem(location, f"unknown key{nearest(str(location[-1]), known)}; {one_of(known)}")
+    schema = _schema_at(location)
+    if kind == "missing":
+        return Problem(location, f"missing; {_valid(schema)}")
+    if kind == "literal_error":
+        choices = _choices(schema)
+        return Problem(location, f"{value!r} is not known{nearest(str(value), choices)}; {one_of(choices)}")
+    if kind in _WRONG_TYPE:
+        return Problem(location, f"{_shown(value)} is not {_WRONG_TYPE[kind]}; {_valid(schema)}")
+    if kind in {"too_short", "too_long"}:
+        limit = context.get("min_length", context.get("max_length"))
+        least = "at least" if kind == "too_short" else "at most"
+        return Problem(location, f"has {context.get('actual_length')}; valid: {least} {limit}")
+    if kind in {"greater_than_equal", "less_than_equal"}:
+        return Problem(location, f"{value} is out of range; valid: {_range(schema)}")
+    return Problem(location, f"{_shown(value)}: {details['msg'].lower()}; {_valid(schema)}")
+
+
+def _is_follow_up(details: ErrorDetails) -> bool:
+    """A list is too short for pydantic also when its items are invalid; those have errors of their own."""
+    least = details.get("ctx", {}).get("min_length", 0)
+    return details["type"] == "too_short" and len(details["input"]) >= least
+
+
+def _location(details: ErrorDetails) -> Location:
+    return tuple(part for part in details["loc"] if part != "[key]")
+
+
+def _parent(data: Any, location: Location) -> Any:
+    for part in location[:-1]:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data if isinstance(data, dict | list) else None
+
+
+def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
+    """Follow a reference, and look through "or null", which a config never writes."""
+    while True:
+        if "$ref" in schema:
+            schema = _SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+        elif "anyOf" in schema and any(branch == {"type": "null"} for branch in schema["anyOf"]):
+            branches = [branch for branch in schema["anyOf"] if branch != {"type": "null"}]
+            schema = {**branches[0], **({"examples": schema["examples"]} if "examples" in schema else {})}
+        else:
+            return schema
+
+
+def _schema_at(location: Location) -> dict[str, Any]:
+    """The JSON Schema of the value at ``location``; empty when the schema has no such place."""
+    schema = _resolve(_SCHEMA)
+    for part in location:
+        if isinstance(part, int):
+            inner = schema.get("items")
+        else:
+            inner = schema.get("properties", {}).get(part)
+            if inner is None:
+                inner = schema.get("additionalProperties") or next(
+                    iter(schema.get("patternProperties", {}).values()), None
+                )
+        if not isinstance(inner, dict):
+            return {}
+        schema = _resolve(inner)
+    return schema
+
+
+def _choices(schema: dict[str, Any]) -> list[str]:
+    return [str(choice) for choice in schema.get("enum", [schema["const"]] if "const" in schema else [])]
+
+
+def _range(schema: dict[str, Any]) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"at least {low}" if low is not None else f"at most {high}"
+
+
+def _valid(schema: dict[str, Any]) -> str:
+    if _choices(schema):
+        return one_of(_choices(schema))
+    if "minimum" in schema or "maximum" in schema:
+        return f"valid: {_range(schema)}"
+    if "properties" in schema:
+        return f"valid: a mapping with {', '.join(schema.get('required') or schema['properties'])}"
+    if schema.get("type") == "array":
+        return "valid: a list"
+    if schema.get("type") == "object":
+        return "valid: a mapping by name"
+    if schema.get("type") == "boolean":
+        return "valid: true, false"
+    if schema.get("examples"):
+        return f"valid: such as {schema['examples'][0]!r}"
+    return "valid: text"
+
+
+def _example(location: Location) -> Any:
+    """A value that is valid at ``location``, to go on with after the one in the file was not."""
+    return _example_of(_schema_at(location))
+
+
+def _example_of(schema: dict[str, Any]) -> Any:
+    schema = _resolve(schema)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if _choices(schema):
+        return _choices(schema)[0]
+    if "properties" in schema:
+        return {key: _example_of(schema["properties"][key]) for key in schema.get("required", [])}
+    if schema.get("type") == "array":
+        return [_example_of(schema["items"]) for _ in range(schema.get("minItems", 0))]
+    if schema.get("type") == "object":
+        inner = next(iter(schema.get("patternProperties", {}).values()), None) or schema.get(
+            "additionalProperties"
+        )
+        return {
+            f"repaired{i}": _example_of(inner) if inner else {} for i in range(schema.get("minProperties", 0))
+        }
+    if schema.get("type") == "boolean":
+        return False
+    return schema.get("minimum", 0) if schema.get("type") == "integer" else ""
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else repr(value)

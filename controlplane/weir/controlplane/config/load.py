@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML text to :class:`ExperimentConfig`, or one error that lists every problem of the file with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from weir.controlplane.config.checks import check
+from weir.controlplane.config.explain import explain, repair
+from weir.controlplane.config.model import ExperimentConfig
+from weir.controlplane.config.problems import ConfigError, Location, Problem, key_text
+
+_TOO_LARGE = 4 * 2**20  # a config is written by hand; a larger file is another file
+
+
+def load_experiment(path: Path) -> ExperimentConfig:
+    """Read an experiment file.
+
+    Raises:
+        ConfigError: the file cannot be read, is no YAML, or is no valid experiment; all problems at once.
+    """
+    try:
+        if path.is_file() and path.stat().st_size > _TOO_LARGE:
+            raise ConfigError([f"{path}: larger than {_TOO_LARGE} bytes; valid: an experiment in YAML"])
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}; valid: a readable experiment file in YAML"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            [f"{path}: byte {error.start} is not UTF-8; valid: an experiment in YAML"]
+        ) from error
+    return parse_experiment(text, str(path))
+
+
+def parse_experiment(text: str, filename: str = "experiment.yaml") -> ExperimentConfig:
+    """Read an experiment from YAML text; ``filename`` is for messages. Raises :class:`ConfigError`."""
+    tree = _parse_yaml(text, filename)
+    data = _plain(tree, filename, ())
+    problems: list[Problem] = []
+    repaired: frozenset[Location] = frozenset()
+    experiment: ExperimentConfig | None = None
+    try:
+        experiment = ExperimentConfig.model_validate(data)
+    except ValidationError as error:
+        problems = explain(error)
+        # The checks across keys need a whole experiment: try one in which examples replace what is wrong, so
+        # that a reader sees all problems at once, and leave out what only the replacements caused.
+        data, repaired = repair(data, error)
+        try:
+            experiment = ExperimentConfig.model_validate(data)
+        except ValidationError:
+            experiment = None
+    if experiment is not None:
+        problems += [found for found in check(experiment) if not _caused_by(found, repaired)]
+    if problems or experiment is None:
+        raise ConfigError(_lines(problems, tree, filename))
+    return experiment
+
+
+def _caused_by(problem: Problem, repaired: frozenset[Location]) -> bool:
+    locations = (problem.location, *problem.depends_on)
+    return any(location[: len(fixed)] == fixed for location in locations for fixed in repaired)
+
+
+def _parse_yaml(text: str, filename: str) -> CommentedMap:
+    yaml = YAML(typ="rt")
+    try:
+        tree: object = yaml.load(text)
+    except DuplicateKeyError as error:
+        key = str(error.problem).split('"')[1] if '"' in str(error.problem) else "key"
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise ConfigError([f"{filename}:{line}: {key}: given twice; valid: each key once"]) from error
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{filename}:{mark.line + 1}" if mark is not None else filename
+        raise ConfigError(
+            [f"{where}: not YAML: {error.problem or error.context}; valid: YAML 1.2"]
+        ) from error
+    except (YAMLError, ValueError, RecursionError) as error:
+        first = str(error).strip().splitlines() or [type(error).__name__]
+        raise ConfigError([f"{filename}: not YAML: {first[0]}; valid: YAML 1.2"]) from error
+    if not isinstance(tree, CommentedMap):
+        found = "empty" if tree is None else "not a mapping"
+        raise ConfigError(
+            [f"{filename}:1: the file is {found}; valid: keys such as name, hosts, flows, phases"]
+        )
+    return tree
+
+
+def _plain(node: Any, filename: str, location: Location) -> Any:
+    """The tree as Python's own dicts, lists and scalars; an anchor inside itself has no such form."""
+    if len(location) > 32:
+        raise ConfigError([f"{filename}: {key_text(location)}: nested too deeply; valid: at most 32 levels"])
+    if isinstance(node, CommentedMap):
+        return {str(key): _plain(value, filename, (*location, str(key))) for key, value in node.items()}
+    if isinstance(node, CommentedSeq):
+        return [_plain(value, filename, (*location, index)) for index, value in enumerate(node)]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node
+
+
+def _lines(problems: list[Problem], tree: CommentedMap, filename: str) -> list[str]:
+    numbered = sorted(
+        ((_line_of(problem.location, tree), order, problem) for order, problem in enumerate(problems)),
+        key=lambda item: item[:2],
+    )
+    lines = (
+        f"{filename}:{line}: {key_text(problem.location)}: {problem.message}" for line, _, problem in numbered
+    )
+    return list(dict.fromkeys(lines))
+
+
+def _line_of(location: Location, tree: CommentedMap) -> int:
+    """Line, from 1, of the key at ``location``, or of its innermost parent that is in the file."""
+    line, node = 1, tree
+    for part in location:
+        try:
+            if isinstance(node, CommentedMap):
+                line = node.lc.key(part)[0] + 1
+            elif isinstance(node, CommentedSeq) and isinstance(part, int):
+                line = node.lc.item(part)[0] + 1
+            node = node[part]
+        except (KeyError, IndexError, TypeError, AttributeError):
+            break
+    return line

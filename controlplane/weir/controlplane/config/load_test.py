@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each case is one file with one mistake and the one line that says so."""
+
+from pathlib import Path
+
+import pytest
+from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
+
+VALID = """\
+name: tiny
+hosts:
+  a: {delay: 10 ms}
+  b: {delay: 10 ms, rate: 100 Mbit/s, burst: 15 kB, queue: 64 kB}
+flows:
+  - {name: one, from: a, to: b, duration: 4 s}
+policers:
+  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}
+"""
+
+DEMO = Path(__file__).parents[4] / "experiments" / "demo.yaml"
+ALL_RATES = "valid: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, such as '40 Mbit/s'"
+ALL_BURSTS = (
+    "valid: a time (ns, us, ms, s, min) at the rate, "
+    "or a size (B, kB, MB, GB, KiB, MiB, GiB), such as '20 ms'"
+)
+NAME_RULE = "valid: 1 to 32 of A-Z a-z 0-9 _ -, the first a letter or digit"
+
+
+def test_the_valid_file_that_the_cases_change_is_valid() -> None:
+    experiment = parse_experiment(VALID)
+    assert experiment.effective_phases()[0].name == "main"
+    assert experiment.hosts["b"].rate == 100_000_000
+    assert experiment.flows[0].congestion_control == "cubic"
+    assert experiment.effective_phases()[0].policers[0].match[0].destination == ("b",)
+
+
+def test_the_demo_is_two_phases_of_one_and_two_policers() -> None:
+    experiment = load_experiment(DEMO)
+    assert [[policer.name for policer in phase.policers] for phase in experiment.effective_phases()] == [
+        ["common"],
+        ["left", "right"],
+    ]
+    assert [flow.name for flow in experiment.flows if flow.measured] == ["measured1", "measured2"]
+
+
+CASES = {
+    "unknown key": (
+        ("duration: 4 s}", "duration: 4 s, congestion: bbr}"),
+        "x.yaml:6: flows[0].congestion: unknown key (did you mean 'congestion_control'?); "
+        "valid: name, from, to, congestion_control, start, duration, measured, rate",
+    ),
+    "unknown key at the top": (
+        ("flows:", "sed: 2\nflows:"),
+        "x.yaml:5: sed: unknown key (did you mean 'seed'?); "
+        "valid: name, description, seed, switch, hosts, flows, policers, phases, telemetry",
+    ),
+    "unit missing": (
+        ("rate: 8 Mbit/s", "rate: 8"),
+        f"x.yaml:8: policers[0].rate: 8 has no unit; {ALL_RATES}",
+    ),
+    "unknown unit": (
+        ("rate: 8 Mbit/s", "rate: 8 Mb/s"),
+        f"x.yaml:8: policers[0].rate: unknown unit 'Mb/s' of a rate; {ALL_RATES}",
+    ),
+    "burst without unit": (
+        ("burst: 20 ms", "burst: 20"),
+        f"x.yaml:8: policers[0].burst: 20 has no unit; {ALL_BURSTS}",
+    ),
+    "zero rate": (
+        ("rate: 8 Mbit/s", "rate: 0 Mbit/s"),
+        "x.yaml:8: policers[0].rate: 0 Mbit/s is less than one byte per second; "
+        "valid: at least 8 bit/s, such as '40 Mbit/s'",
+    ),
+    "burst below a frame": (
+        ("burst: 20 ms", "burst: 1 ms"),
+        "x.yaml:8: policers[0].burst: 1000 B at 8 Mbit/s never pass a full frame; "
+        "valid: at least 1514 B, 1514 us at this rate",
+    ),
+    "two policers of one name": (
+        (
+            "match: [{to: b}]}",
+            "match: [{to: b}]}\n  - {name: p, rate: 1 Mbit/s, burst: 9 kB, match: [{to: a}]}",
+        ),
+        "x.yaml:9: policers[1].name: second policer named 'p' (the first is policers[0]); "
+        "valid: a name of its own",
+    ),
+    "two flows of one name": (
+        ("policers:", "  - {name: one, from: b, to: a, duration: 4 s}\npolicers:"),
+        "x.yaml:7: flows[1].name: second flow named 'one' (the first is flows[0]); valid: a name of its own",
+    ),
+    "two hosts of one name": (
+        ("flows:", "  a: {delay: 1 ms}\nflows:"),
+        "x.yaml:5: a: given twice; valid: each key once",
+    ),
+    "flow to a host that does not exist": (
+        ("to: b, duration", "to: bb, duration"),
+        "x.yaml:6: flows[0].to: no host 'bb' (did you mean 'b'?); valid: a, b",
+    ),
+    "flow from a host to itself": (
+        ("to: b, duration", "to: a, duration"),
+        "x.yaml:6: flows[0].to: 'a' is where the flow comes from; valid: b",
+    ),
+    "match of a host that does not exist": (
+        ("[{to: b}]", "[{from: [a, server], to: b}]"),
+        "x.yaml:8: policers[0].match[0].from: no host 'server'; valid: a, b",
+    ),
+    "match of nothing": (("[{to: b}]", "[]"), "x.yaml:8: policers[0].match: has 0; valid: at least 1"),
+    "ports of a protocol without ports": (
+        ("{to: b}", "{to: b, protocol: 1, dst_port: 80}"),
+        "x.yaml:8: policers[0].match[0].dst_port: protocol 1 has no ports; "
+        "valid: with protocol tcp, udp or none",
+    ),
+    "unknown protocol": (
+        ("{to: b}", "{to: b, protocol: sctp}"),
+        "x.yaml:8: policers[0].match[0].protocol: 'sctp' is not an IP protocol; "
+        "valid: tcp, udp or a number from 0 to 255",
+    ),
+    "DSCP out of range": (
+        ("{to: b}", "{to: b, dscp: 64}"),
+        "x.yaml:8: policers[0].match[0].dscp: 64 is out of range; valid: 0 to 63",
+    ),
+    "port out of range": (
+        ("{to: b}", "{to: b, src_port: 65536}"),
+        "x.yaml:8: policers[0].match[0].src_port: 65536 is out of range; valid: 1 to 65535",
+    ),
+    "hashed cells that are no power of two": (
+        ("burst: 20 ms", "burst: 20 ms, mode: per_flow_hashed, cells: 12"),
+        "x.yaml:8: policers[0].cells: 12 is no power of two that fits (a hash is masked to a cell); "
+        "valid: 2, 4, 8, … 32768",
+    ),
+    "hashed without cells": (
+        ("burst: 20 ms", "burst: 20 ms, mode: per_flow_hashed"),
+        "x.yaml:8: policers[0].cells: missing for mode per_flow_hashed; "
+        "valid: a power of two up to 32768, such as 64",
+    ),
+    "cells without hashing": (
+        ("burst: 20 ms", "burst: 20 ms, cells: 4"),
+        "x.yaml:8: policers[0].cells: has no effect in mode shared; "
+        "valid: leave it out, or mode: per_flow_hashed",
+    ),
+    "unknown mode": (
+        ("burst: 20 ms", "burst: 20 ms, mode: per_flow"),
+        "x.yaml:8: policers[0].mode: 'per_flow' is not known (did you mean 'per_flow_hashed'?); "
+        "valid: shared, per_flow_hashed",
+    ),
+    "more cells than the meter has": (
+        (
+            "  - {name: p, rate: 8 Mbit/s, burst: 20 ms,",
+            "  - {name: h, rate: 8 Mbit/s, burst: 20 ms, mode: per_flow_hashed, cells: 32768,"
+            " match: [{to: a}]}\n"
+            "  - {name: p, rate: 8 Mbit/s, burst: 20 ms, mode: per_flow_hashed, cells: 32768,",
+        ),
+        "x.yaml:9: policers[1].cells: the policers up to this one need 65536 cells; "
+        "valid: at most 65535 over all phases",
+    ),
+    "a name that is no file name": (
+        ("name: tiny", "name: ../tiny"),
+        f"x.yaml:1: name: '../tiny' cannot be a name (it becomes part of a path); {NAME_RULE}",
+    ),
+    "a host name that is no file name": (
+        ("  a: {delay: 10 ms}", "  a: {delay: 10 ms}\n  b/c: {}"),
+        f"x.yaml:4: hosts.b/c: 'b/c' cannot be a name (it becomes part of a path); {NAME_RULE}",
+    ),
+    "a host name that the run uses": (
+        ("  a: {delay: 10 ms}", "  a: {delay: 10 ms}\n  switch: {}"),
+        "x.yaml:4: hosts.switch: 'switch' is taken by the run itself; valid: any other name",
+    ),
+    "a name that is a number": (
+        ("name: tiny", "name: 1"),
+        "x.yaml:1: name: 1 is not text; valid: such as 'name'",
+    ),
+    "queue without rate": (
+        ("a: {delay: 10 ms}", "a: {delay: 10 ms, queue: 64 kB}"),
+        "x.yaml:3: hosts.a.queue: has no effect without a rate; valid: give a a rate, or leave queue out",
+    ),
+    "queue below a frame": (
+        ("queue: 64 kB", "queue: 1 kB"),
+        "x.yaml:4: hosts.b.queue: 1000 B hold not one frame; valid: at least 1514 B (one frame)",
+    ),
+    "duration of zero": (
+        ("duration: 4 s", "duration: 0 s"),
+        "x.yaml:6: flows[0].duration: 0 s is no duration; valid: more than 0 s, such as '40 s'",
+    ),
+    "key missing": ((", duration: 4 s", ""), "x.yaml:6: flows[0].duration: missing; valid: such as '40 s'"),
+    "congestion control that is no name": (
+        ("duration: 4 s", "duration: 4 s, congestion_control: BBR v3"),
+        "x.yaml:6: flows[0].congestion_control: 'BBR v3' cannot be a congestion control; "
+        "valid: a name of the kernel's, such as 'bbr', 'cubic', 'reno'",
+    ),
+    "measured that is no boolean": (
+        ("duration: 4 s", "duration: 4 s, measured: 1"),
+        "x.yaml:6: flows[0].measured: 1 is not true or false; valid: true, false",
+    ),
+    "target that is not there": (
+        ("flows:", "switch: {target: tofino}\nflows:"),
+        "x.yaml:5: switch.target: 'tofino' is not known; valid: softswitch",
+    ),
+    "truncation too short for headers": (
+        ("flows:", "telemetry: {truncate: 10 B}\nflows:"),
+        "x.yaml:5: telemetry.truncate: 10 B is out of range; valid: 64 to 1024 B",
+    ),
+    "policers beside phases": (
+        ("flows:", "phases: [{name: main}]\nflows:"),
+        "x.yaml:8: policers: given beside phases; valid: policers in each phase, or no phases",
+    ),
+    "a list where a mapping belongs": (
+        ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
+        "x.yaml:3: hosts.a: a list is not a mapping; valid: a mapping with delay, rate, burst, queue",
+    ),
+    "one host": (
+        ("  a: {delay: 10 ms}\n", ""),
+        "x.yaml:2: hosts: has 1; valid: at least 2",
+    ),
+    "broken YAML": (
+        ("flows:", "flows: ["),
+        "x.yaml:6: not YAML: expected the node content, but found '-'; valid: YAML 1.2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mistake_is_named_with_its_line_and_what_would_be_valid(case: str) -> None:
+    (old, new), line = CASES[case]
+    assert old in VALID
+    with pytest.raises(ConfigError) as error:
+        parse_experiment(VALID.replace(old, new, 1), "x.yaml")
+    assert error.value.lines == (line,)
+
+
+def test_all_mistakes_of_a_file_are_reported_together_in_order_of_their_lines() -> None:
+    text = VALID.replace("to: b, duration: 4 s", "to: c, duratoin: 4 s").replace("rate: 8 Mbit/s", "rate: 8")
+    with pytest.raises(ConfigError) as error:
+        parse_experiment(text, "x.yaml")
+    assert [line.split(" ")[:2] for line in error.value.lines] == [
+        ["x.yaml:6:", "flows[0].duration:"],
+        ["x.yaml:6:", "flows[0].duratoin:"],
+        ["x.yaml:6:", "flows[0].to:"],
+        ["x.yaml:8:", "policers[0].rate:"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "x.yaml:1: the file is empty; valid: keys such as name, hosts, flows, phases"),
+        ("- 1", "x.yaml:1: the file is not a mapping; valid: keys such as name, hosts, flows, phases"),
+        ("a: " + "[" * 40 + "]" * 40, f"x.yaml: a{'[0]' * 32}: nested too deeply; valid: at most 32 levels"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_named(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_experiment(text, "x.yaml")
+    assert str(error.value) == message
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_experiment(tmp_path / "none.yaml")
+    assert str(error.value) == (
+        f"{tmp_path}/none.yaml: No such file or directory; valid: a readable experiment file in YAML"
+    )
+
+
+def test_a_binary_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(b"\xd4\xc3\xb2\xa1")
+    with pytest.raises(ConfigError) as error:
+        load_experiment(path)
+    assert str(error.value) == f"{path}: byte 0 is not UTF-8; valid: an experiment in YAML"

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a config, where, and what would be valid: one line per problem, all together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+Location = tuple[str | int, ...]
+"""Path of a key from the top of the file, as pydantic writes it: ("flows", 0, "from")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with the value or key at ``location``."""
+
+    location: Location
+    message: str
+    depends_on: tuple[Location, ...] = field(default=())
+    """Further keys whose values the problem was computed from."""
+
+
+class ConfigError(ValueError):
+    """A config that cannot be used; ``lines`` has a ``file:line: key: what is wrong; valid: …`` each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """Keep all lines; the message is all of them."""
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+def key_text(location: Location) -> str:
+    """Write a location as a reader would: ``phases[0].policers[1].rate``."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """A hint at the valid word that ``word`` resembles most, or nothing."""
+    close = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def one_of(valid: Iterable[str]) -> str:
+    """The end of a message whose valid values can be listed."""
+    return f"valid: {', '.join(valid) or 'none'}"

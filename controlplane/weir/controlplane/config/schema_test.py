@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+from weir.controlplane.config import schema_text
+
+EXPERIMENTS = Path(__file__).parents[4] / "experiments"
+
+
+def test_the_committed_schema_is_the_one_that_the_models_make() -> None:
+    committed = (EXPERIMENTS / "experiment.schema.json").read_text()
+    assert committed == schema_text(), "stale: run `weir schema > experiments/experiment.schema.json`"
+
+
+def test_every_shipped_experiment_names_the_schema_on_its_first_line() -> None:
+    for path in EXPERIMENTS.glob("*.yaml"):
+        first = path.read_text().splitlines()[0]
+        assert first == "# yaml-language-server: $schema=experiment.schema.json", path
+
+
+def test_every_key_of_the_schema_is_explained() -> None:
+    schema = json.loads(schema_text())
+    bare = [
+        f"{title}.{key}"
+        for title, model in [("ExperimentConfig", schema), *schema["$defs"].items()]
+        for key, value in model["properties"].items()
+        if "description" not in value and "$ref" not in value
+    ]
+    assert bare == []

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is on a switch, as values: table entries, meter cells, replication. No protobuf, no connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from weir.controlplane.errors import Difference
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Match:
+    """One key field of an entry. ``mask`` None: all bits count. A field that matches anything is left out."""
+
+    field: str
+    value: int
+    mask: int | None = None
+
+    def __str__(self) -> str:
+        """The field as ``name=value`` or ``name=value&mask``."""
+        return f"{self.field}={self.value:#x}" + (f"&{self.mask:#x}" if self.mask is not None else "")
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """An entry of a match-action table; ``matches`` and ``args`` are sorted by name."""
+
+    table: str
+    matches: tuple[Match, ...]
+    action: str
+    args: tuple[tuple[str, int], ...] = ()
+    priority: int = 0
+
+    @property
+    def key(self) -> str:
+        """What the switch tells entries apart by."""
+        fields = " ".join(str(match) for match in self.matches) or "any"
+        return f"table {self.table} [{fields}]" + (f" priority {self.priority}" if self.priority else "")
+
+    def fields(self) -> Mapping[str, object]:
+        """What an update of the entry may change."""
+        args = ", ".join(f"{name}={value:#x}" for name, value in self.args)
+        return {"action": f"{self.action}({args})"}
+
+
+@dataclass(frozen=True, slots=True)
+class MeterCell:
+    """One cell of a meter as single-rate two-colour policer: peak and committed bucket are the same."""
+
+    meter: str
+    index: int
+    rate_bytes_per_s: int
+    burst_bytes: int
+
+    @property
+    def key(self) -> str:
+        """What the switch tells cells apart by."""
+        return f"meter {self.meter} cell {self.index}"
+
+    def fields(self) -> Mapping[str, object]:
+        """P4Runtime's names of the rates (bytes/s) and bursts (bytes)."""
+        return {
+            "cir": self.rate_bytes_per_s,
+            "cburst": self.burst_bytes,
+            "pir": self.rate_bytes_per_s,
+            "pburst": self.burst_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OtherMeterCell:
+    """A cell read from a switch whose configuration is not one that weir writes."""
+
+    meter: str
+    index: int
+    config: tuple[tuple[str, int], ...]
+
+    @property
+    def key(self) -> str:
+        """What the switch tells cells apart by."""
+        return f"meter {self.meter} cell {self.index}"
+
+    def fields(self) -> Mapping[str, object]:
+        """The rates and bursts that were read; none for a cell that is not configured."""
+        return dict(self.config)
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastGroup:
+    """A group of ports, each of which gets one copy."""
+
+    group: int
+    ports: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """What the switch tells groups apart by."""
+        return f"multicast group {self.group}"
+
+    def fields(self) -> Mapping[str, object]:
+        """The ports."""
+        return {"ports": self.ports}
+
+
+@dataclass(frozen=True, slots=True)
+class CloneSession:
+    """Where mirrored packets go. The pipeline cuts the report that it makes of one, not the session."""
+
+    session: int
+    ports: tuple[int, ...]
+    truncate_bytes: int = 0
+
+    @property
+    def key(self) -> str:
+        """What the switch tells sessions apart by."""
+        return f"clone session {self.session}"
+
+    def fields(self) -> Mapping[str, object]:
+        """The ports and the truncation (0: none)."""
+        return {"ports": self.ports, "packet_length_bytes": self.truncate_bytes}
+
+
+Entity = TableEntry | MeterCell | OtherMeterCell | MulticastGroup | CloneSession
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What turns the entities of a switch into those of a plan."""
+
+    insert: tuple[Entity, ...]
+    modify: tuple[Entity, ...]
+    delete: tuple[Entity, ...]
+
+    def __len__(self) -> int:
+        """How many updates; 0 when the switch is as planned."""
+        return len(self.insert) + len(self.modify) + len(self.delete)
+
+
+def changes(current: Iterable[Entity], wanted: Iterable[Entity]) -> Changes:
+    """The fewest updates from ``current`` to ``wanted``. A meter's cells always exist: only modified."""
+    before = {entity.key: entity for entity in current}
+    after = {entity.key: entity for entity in wanted}
+    fresh = [entity for key, entity in after.items() if key not in before]
+    return Changes(
+        insert=tuple(entity for entity in fresh if not isinstance(entity, MeterCell)),
+        modify=(
+            *(entity for entity in fresh if isinstance(entity, MeterCell)),
+            *(entity for key, entity in after.items() if key in before and differ(before[key], entity)),
+        ),
+        delete=tuple(
+            entity
+            for key, entity in before.items()
+            if key not in after and not isinstance(entity, MeterCell | OtherMeterCell)
+        ),
+    )
+
+
+def differ(one: Entity, other: Entity) -> bool:
+    """Whether two entities of one key say different things."""
+    return dict(one.fields()) != dict(other.fields())
+
+
+def differences(current: Iterable[Entity], wanted: Iterable[Entity]) -> tuple[Difference, ...]:
+    """Every field in which the switch differs from the plan, missing and surplus entries included."""
+    before = {entity.key: entity for entity in current}
+    after = {entity.key: entity for entity in wanted}
+    found: list[Difference] = []
+    for key, entity in after.items():
+        if key not in before:
+            found.append(Difference(key, "entry", "present", "missing"))
+            continue
+        got = before[key].fields()
+        found += [
+            Difference(key, name, str(value), str(got.get(name, "nothing")))
+            for name, value in entity.fields().items()
+            if got.get(name) != value
+        ]
+    surplus = (key for key, entity in before.items() if key not in after)
+    found += [
+        Difference(key, "entry", "missing", "present")
+        for key in surplus
+        if not isinstance(before[key], MeterCell | OtherMeterCell)
+    ]
+    return tuple(found)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong between an experiment and a switch; each error keeps what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ControlPlaneError(Exception):
+    """Any failure of the control plane; its text is one or more lines for a reader."""
+
+
+class PlanError(ControlPlaneError):
+    """The experiment cannot be put on the pipeline; found before anything is written."""
+
+
+class PipelineError(ControlPlaneError):
+    """The compiled pipeline is missing, unreadable, not the one expected, or refused by the switch."""
+
+
+class SwitchUnreachableError(ControlPlaneError):
+    """No P4Runtime server answers at the address, or the connection broke."""
+
+
+class NotPrimaryError(ControlPlaneError):
+    """Another controller has the higher election id, so that the switch refuses our writes."""
+
+
+class UnsupportedByTargetError(ControlPlaneError):
+    """The experiment asks for something that the target does not declare."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedUpdate:
+    """One update that the switch refused: which entity, and its gRPC code and message."""
+
+    operation: str
+    entity: str
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line: operation, entity, reason."""
+        return f"{self.operation} {self.entity}: {self.code}{f': {self.message}' if self.message else ''}"
+
+
+class WriteError(ControlPlaneError):
+    """The switch refused updates; ``updates`` has each with its reason."""
+
+    def __init__(self, updates: Sequence[RefusedUpdate]) -> None:
+        """Keep the updates; the message is one line per update."""
+        self.updates = tuple(updates)
+        super().__init__("the switch refused " + "; ".join(str(update) for update in updates))
+
+
+class ReadError(ControlPlaneError):
+    """The switch refused a read or answered with something else than what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of one entity in which the switch and the plan differ."""
+
+    entity: str
+    field: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        """One line: entity, field, both values."""
+        return f"{self.entity}: {self.field}: expected {self.expected}, got {self.got}"
+
+
+class ReadBackError(ControlPlaneError):
+    """The switch accepted every write and then read back something else; ``differences`` has each field."""
+
+    def __init__(self, differences: Sequence[Difference]) -> None:
+        """Keep the differences; the message is one line per difference."""
+        self.differences = tuple(differences)
+        super().__init__("the switch reads back differently: " + "; ".join(str(item) for item in differences))
