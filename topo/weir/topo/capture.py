@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures a host's traffic with tcpdump, and ends only when every packet seen is in the file.
+
+tcpdump reads the kernel's ring in blocks that may be up to a second old, and on SIGINT forgets what it has
+not read. So `stop` first asks for the counters (SIGUSR1) until all packets that the kernel has seen are
+written, and only then ends it.
+"""
+
+import os
+import re
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from weir.topo.process import LoggedProcess, ProcessError
+from weir.topo.stop import StopToken
+from weir.topo.testbed import Testbed
+from weir.topo.tools import find_tool
+
+# Ethernet, IPv4 and TCP headers with all options need 14 + 20 + 60 bytes; the rest is some payload.
+DEFAULT_SNAP_BYTES = 128
+DEFAULT_BUFFER_BYTES = 32 * 1024 * 1024
+_READY_S = 10.0
+_DRAIN_S = 10.0
+_COUNTERS = re.compile(
+    r"(?P<captured>\d+) packets? captured, (?P<received>\d+) packets? received by filter, "
+    r"(?P<dropped>\d+) packets? dropped by kernel"
+)
+
+
+@dataclass(frozen=True)
+class CaptureResult:
+    """What one capture holds. It is whole when `lost` is 0."""
+
+    host: str
+    path: Path
+    captured: int
+    received_by_filter: int
+    dropped_by_kernel: int
+
+    @property
+    def lost(self) -> int:
+        """Packets that passed the interface and are not in the file."""
+        return max(self.dropped_by_kernel, self.received_by_filter - self.captured)
+
+
+class Capture:
+    """tcpdump on one host's interface, writing a pcap with nanosecond time stamps (CLOCK_REALTIME).
+
+    A context manager: leaving it ends tcpdump whatever happened. The file has the suffix `.part` until
+    `stop` has found it whole.
+    """
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        host: str,
+        path: Path,
+        log_folder: Path,
+        *,
+        snap_bytes: int = DEFAULT_SNAP_BYTES,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        filter_expression: str = "",
+    ) -> None:
+        """Start tcpdump; call `wait_ready` before the first packet that matters."""
+        self.host = host
+        self.path = path
+        self._part = path.with_name(path.name + ".part")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        interface = testbed.host(host).interface
+        argv = [find_tool("tcpdump"), "-n", "-i", interface, "--time-stamp-precision=nano"]
+        argv += ["-s", str(snap_bytes), "-B", str(buffer_bytes // 1024), "-w", str(self._part)]
+        if os.geteuid() == 0:
+            # As root tcpdump would become user `tcpdump`, who may not write to the run's folder.
+            argv += ["-Z", "root"]
+        if filter_expression:
+            argv.append(filter_expression)
+        self._process = LoggedProcess(
+            f"tcpdump of {host}", testbed.command(host, argv), log_folder / f"tcpdump-{host}.log"
+        )
+
+    def wait_ready(self, stop: StopToken | None = None) -> None:
+        """Wait until packets are being captured. Raises ProcessError or Interrupted."""
+        self._process.wait_line("listening on", _READY_S, stop)
+
+    def check_running(self) -> None:
+        """Raise ProcessError when tcpdump has ended by itself (a full disk, say)."""
+        self._process.check_running()
+
+    def stop(self) -> CaptureResult:
+        """End the capture once everything seen so far is written, and give the file its final name.
+
+        Call it when the traffic has ended: what arrives meanwhile may be lost. Raises ProcessError.
+        """
+        self._process.check_running()
+        give_up = time.monotonic() + _DRAIN_S
+        while True:
+            self._process.send_signal(signal.SIGUSR1)
+            counted = parse_counters(self._process.wait_line(_COUNTERS.pattern, _DRAIN_S).group())
+            captured, received, dropped = counted
+            if captured + dropped >= received or time.monotonic() >= give_up:
+                break
+            # The kernel hands a block over at the latest a second after its first packet and has no event
+            # for it that a third process could wait for.
+            time.sleep(0.02)
+        self._process.send_signal(signal.SIGINT)
+        captured, received, dropped = [self._final_count(what) for what in _FINAL]
+        code = self._process.stop(signal.SIGINT)
+        if code != 0:
+            raise self._process.error(f"ended with exit code {code}")
+        self._part.rename(self.path)
+        return CaptureResult(self.host, self.path, captured, received, dropped)
+
+    def _final_count(self, what: str) -> int:
+        return int(self._process.wait_line(rf"(\d+) packets? {what}", _DRAIN_S).group(1))
+
+    def __enter__(self) -> Self:
+        """Nothing to do: tcpdump runs since it was made."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End tcpdump when `stop` has not; the unfinished file keeps its `.part`."""
+        self._process.stop(signal.SIGINT)
+
+
+_FINAL = ("captured", "received by filter", "dropped by kernel")
+
+
+def parse_counters(line: str) -> tuple[int, int, int]:
+    """(captured, received by filter, dropped by kernel) from tcpdump's answer to SIGUSR1."""
+    match = _COUNTERS.search(line)
+    if match is None:
+        raise ProcessError(f"tcpdump's counters cannot be read from {line!r}")
+    return int(match["captured"]), int(match["received"]), int(match["dropped"])

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Linux calls that Python 3.11 does not offer: mount(2) and setns(2), and what is built on them."""
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+CLONE_NEWNET = 0x4000_0000
+NETNS_FOLDER = Path("/run/netns")
+
+_T = TypeVar("_T")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(filesystem: str, target: str, options: str = "") -> None:
+    """Mount a new instance of a file system (`tmpfs`, `sysfs`) over `target`.
+
+    mount(8) would refuse: it wants uid 0, and an ordinary user stays what they are in the sandbox.
+    Raises OSError that names the target.
+    """
+    kind = filesystem.encode()
+    if _libc.mount(kind, target.encode(), kind, 0, options.encode()) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot mount {filesystem}: {os.strerror(error)}", target)
+
+
+def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
+    """Run `action` in the network namespace `name`; its result or exception becomes the caller's.
+
+    setns(2) moves one thread, so a short-lived thread enters and the rest of the program stays where it is.
+    A socket made by `action` belongs to that namespace for good, wherever it is used afterwards.
+    """
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            handle = os.open(NETNS_FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if _libc.setns(handle, CLONE_NEWNET) != 0:
+                    error = ctypes.get_errno()
+                    message = f"cannot enter network namespace: {os.strerror(error)}"
+                    raise OSError(error, message, str(NETNS_FOLDER / name))
+            finally:
+                os.close(handle)
+            results.append(action())
+        except BaseException as error:  # handed to the caller below, whatever it is
+            errors.append(error)
+
+    thread = threading.Thread(target=enter, name=f"netns-{name}", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

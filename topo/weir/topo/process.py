@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a helper process, keeps its output in a log, waits for a line of it, and ends it for sure."""
+
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from weir.topo.stop import StopToken
+from weir.topo.tools import find_tool
+
+_TAIL_LINES = 15
+# Lines kept for wait_line(); a process that nobody listens to must not fill the memory.
+_KEPT_LINES = 1000
+
+
+class ProcessError(Exception):
+    """A helper process failed; the text has its name, what happened and the end of its log."""
+
+
+def run_tool(name: str, *arguments: str, input_text: str | None = None) -> str:
+    """Run a system tool to its end and return its stdout; raise ProcessError with its complaint."""
+    command = [find_tool(name), *arguments]
+    done = subprocess.run(command, input=input_text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        complaint = (done.stderr or done.stdout).strip()
+        fed = f"\nits input was:\n{input_text}" if input_text else ""
+        raise ProcessError(f"`{' '.join([name, *arguments])}` failed ({done.returncode}): {complaint}{fed}")
+    return done.stdout
+
+
+class LoggedProcess:
+    """A running helper process whose output (stdout and stderr together) goes to a log file.
+
+    A thread reads the output line by line, so the process never blocks on a full pipe and a line can be
+    waited for without polling.
+    """
+
+    def __init__(self, name: str, argv: Sequence[str], log: Path) -> None:
+        """Start `argv`; `name` is how errors call it. Raises ProcessError when it cannot be started."""
+        self.name = name
+        self.log = log
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._changed = threading.Condition()
+        self._ended = False
+        log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            raise ProcessError(f"{name} cannot be started ({argv[0]}): {error.strerror}") from error
+        assert self._process.stdout is not None  # asked for above
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout,), name=f"log-{name}", daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Process id in the sandbox's PID namespace."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Exit code, or None while the process runs; negative after a signal."""
+        return self._process.poll()
+
+    def tail(self) -> str:
+        """The last lines that the process wrote."""
+        with self._changed:
+            return "".join(self._tail)
+
+    def wait_line(self, pattern: str, deadline_s: float, stop: StopToken | None = None) -> re.Match[str]:
+        """Wait for the next line in which `pattern` is found, counting from the line last returned.
+
+        Raises ProcessError when the process ends first or `deadline_s` seconds pass, Interrupted when the
+        run is told to stop.
+        """
+        wanted = re.compile(pattern)
+        give_up = time.monotonic() + deadline_s
+        forget = stop.on_stop(self._notify) if stop is not None else None
+        try:
+            with self._changed:
+                while True:
+                    if stop is not None:
+                        stop.raise_if_stopped()
+                    while self._lines:
+                        match = wanted.search(self._lines.popleft())
+                        if match is not None:
+                            return match
+                    if self._ended:
+                        how = self._exit_words()
+                        raise ProcessError(self._describe(f"ended before it was ready ({how})"))
+                    left = give_up - time.monotonic()
+                    if left <= 0:
+                        raise ProcessError(self._describe(f"did not say /{pattern}/ within {deadline_s:g} s"))
+                    self._changed.wait(left)
+        finally:
+            if forget is not None:
+                forget()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when the process has ended."""
+        self._process.send_signal(number)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, grace_s: float = 5.0) -> int:
+        """End the process: `number` first, SIGKILL after `grace_s` seconds. Returns its exit code.
+
+        Safe to call again, and for a process that has ended by itself.
+        """
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        try:
+            code = self._process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._reader.join(grace_s)
+        return code
+
+    def check_running(self) -> None:
+        """Raise ProcessError when the process has ended although nobody asked it to."""
+        if self._process.poll() is not None:
+            raise self.error(f"ended unexpectedly ({self._exit_words()})")
+
+    def error(self, what: str) -> ProcessError:
+        """Make an error about this process with the end of its log."""
+        with self._changed:
+            return ProcessError(self._describe(what))
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _exit_words(self) -> str:
+        code = self._process.wait()
+        if code >= 0:
+            return f"exit code {code}"
+        return f"killed by {signal.Signals(-code).name}"
+
+    def _describe(self, what: str) -> str:
+        tail = "".join(self._tail).rstrip()
+        return f"{self.name} {what}; log: {self.log}" + (f"\n{tail}" if tail else " (empty)")
+
+    def _read(self, pipe: IO[str]) -> None:
+        with self.log.open("w") as log, pipe:
+            for line in pipe:
+                log.write(line)
+                log.flush()
+                with self._changed:
+                    self._tail.append(line)
+                    self._lines.append(line)
+                    self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a Python module in fresh namespaces, without root, and leaves nothing behind.
+
+    weir run                (outer: the user's process; owns the write end of the control pipe)
+      └─ unshare            (own session, so Ctrl-C in a terminal reaches only the outer process)
+           └─ sandbox_init  (process 1 of the PID namespace; reads the control pipe)
+                └─ module   (the program; `inside` hands it a StopToken)
+                     └─ switch, collector, tcpdump, iperf3 …
+
+The outer process asks for a stop with a byte on the pipe. When it dies, by whatever means, the pipe closes,
+which says the same. Everything in the sandbox dies with process 1; network namespaces, interfaces and
+mounts vanish when nobody uses them any more. An ordinary user keeps their own uid in the sandbox (with
+capabilities that count only in there): tcpdump gives up root when it has it, and cannot with one mapped uid.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from weir.topo.sandbox_init import CONTROL_VARIABLE, INTERRUPT, KILL, TERMINATE
+from weir.topo.stop import Interrupted, StopReason, StopToken
+from weir.topo.tools import find_tool
+
+INSIDE_VARIABLE = "WEIR_SANDBOX"
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+# How long after a demand to kill process 1 may take to act on it.
+_KILL_PATIENCE_S = 2.0
+
+_NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+_AS_USER = ("--user", "--map-current-user", "--keep-caps")
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from weir.topo.sandbox_init import main; main()"
+)
+
+
+class SandboxError(Exception):
+    """The system does not let us make namespaces; the text says what to change."""
+
+
+def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> int:
+    """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
+
+    Call from the main thread: SIGINT, SIGTERM and SIGHUP are taken over meanwhile. The first one is passed
+    on as a stop request, after which the program has `grace_s` seconds; the second kills at once (137).
+    stdout and stderr are inherited, stdin is empty. Raises SandboxError.
+    """
+    command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
+    control_read, control_write = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [*command, json.dumps(sys.path), str(control_read), str(grace_s), module, *argv],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[control_read],
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(control_write)
+        raise
+    finally:
+        os.close(control_read)
+    stopper = _Stopper(process, control_write)
+    previous = {number: signal.signal(number, stopper) for number in _stop_signals()}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        stopper.close()
+    return code if code >= 0 else 128 - code
+
+
+def _stop_signals() -> list[signal.Signals]:
+    wanted = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    # nohup and shell background jobs ignore signals on purpose; that wish is kept.
+    return [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+class _Stopper:
+    """Signal handler of the outer process: first a request, then force."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: int) -> None:
+        self._process = process
+        self._control = control
+        self._asked = False
+        self._force: threading.Timer | None = None
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        if not self._asked:
+            self._asked = True
+            if number == signal.SIGINT:
+                with contextlib.suppress(OSError):  # a terminal that is gone needs no hint
+                    os.write(2, b"\nweir: stopping; press Ctrl-C again to kill\n")
+            self._send(INTERRUPT if number == signal.SIGINT else TERMINATE)
+        elif self._force is None:
+            # Process 1 ends at once on this, and takes everything along before `unshare` returns.
+            self._send(KILL)
+            self._force = threading.Timer(_KILL_PATIENCE_S, self._process.kill)
+            self._force.daemon = True
+            self._force.start()
+
+    def _send(self, request: bytes) -> None:
+        try:
+            os.write(self._control, request)
+        except BrokenPipeError:
+            # Process 1 is ending already; wait() is about to return.
+            return
+
+    def close(self) -> None:
+        if self._force is not None:
+            self._force.cancel()
+        os.close(self._control)
+
+
+def inside(main: Callable[[StopToken], int]) -> NoReturn:
+    """Run the sandboxed program's `main` with its stop token and exit with what it returns.
+
+    Call at the bottom of the module given to `run_in_sandbox`. An `Interrupted` that `main` lets through
+    becomes exit code 130 (143 for SIGTERM) and one line on stderr.
+    """
+    control = os.environ.pop(CONTROL_VARIABLE, None)
+    if control is None:
+        sys.exit("weir: this module runs inside the sandbox only; start it with run_in_sandbox()")
+    os.environ[INSIDE_VARIABLE] = "1"
+    token = StopToken()
+    # A signal sent straight to this process means the same as a stop request. The handler itself does
+    # nothing: setting a lock-protected token from within one could deadlock with the code it interrupts.
+    wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: None)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    for descriptor, translate in ((int(control), _reason_of_request), (wake_read, _reason_of_signal)):
+        os.set_inheritable(descriptor, False)
+        threading.Thread(
+            target=_watch, args=(descriptor, translate, token), name="stop-watch", daemon=True
+        ).start()
+    try:
+        code = main(token)
+    except Interrupted as stop:
+        _print_error(f"weir: {stop}")
+        code = EXIT_INTERRUPTED if stop.reason == "interrupted" else 128 + signal.SIGTERM
+    sys.exit(code)
+
+
+def is_inside() -> bool:
+    """Whether this process runs in a sandbox, where interfaces and namespaces may be made at will."""
+    return os.environ.get(INSIDE_VARIABLE) == "1"
+
+
+def _reason_of_request(request: int) -> StopReason | None:
+    return "interrupted" if request == INTERRUPT[0] else "terminated"
+
+
+def _reason_of_signal(number: int) -> StopReason | None:
+    if number == signal.SIGINT:
+        return "interrupted"
+    return "terminated" if number in (signal.SIGTERM, signal.SIGHUP) else None
+
+
+def _watch(descriptor: int, translate: Callable[[int], StopReason | None], token: StopToken) -> None:
+    os.set_blocking(descriptor, True)
+    while received := os.read(descriptor, 64):
+        for byte in received:
+            reason = translate(byte)
+            if reason is not None:
+                token.stop(reason)
+    _silence_dead_outputs()
+    token.stop("orphaned")
+
+
+def _silence_dead_outputs() -> None:
+    """Point stdout and stderr at /dev/null where their reader died, so that clean-up can still print."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        if os.isatty(descriptor) or _has_no_reader(descriptor):
+            os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _has_no_reader(descriptor: int) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    return bool(poller.poll(0))
+
+
+def _print_error(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def sandbox_problem() -> str | None:
+    """What keeps this user from making sandboxes, with the command that mends it; None when all is well."""
+    try:
+        _unshare_flags()
+    except SandboxError as error:
+        return str(error)
+    return None
+
+
+def _unshare_flags() -> tuple[str, ...]:
+    """Flags of unshare(1) that work here: without a user namespace for root, with one for everybody else."""
+    choices: list[tuple[str, ...]] = [(*_AS_USER, *_NAMESPACES)]
+    if os.geteuid() == 0:
+        # Root in a container may lack CAP_SYS_ADMIN and still be allowed a user namespace.
+        choices.insert(0, _NAMESPACES)
+    complaint = ""
+    for flags in choices:
+        probe = subprocess.run(
+            [find_tool("unshare"), *flags, "--", "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if probe.returncode == 0:
+            return flags
+        complaint = probe.stderr.strip()
+    raise SandboxError(explain_refusal(complaint, Path("/proc/sys")))
+
+
+def explain_refusal(complaint: str, sysctls: Path) -> str:
+    """Why `unshare` failed with `complaint`, judged by the kernel's settings under `sysctls`."""
+    said = f"cannot make network namespaces: {complaint or 'unshare failed without a word'}. "
+    for key, forbids, cure in (
+        ("kernel/unprivileged_userns_clone", "0", "1"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
+        ("user/max_user_namespaces", "0", "15000"),
+        ("user/max_net_namespaces", "0", "15000"),
+    ):
+        setting = sysctls / key
+        if setting.exists() and setting.read_text().strip() == forbids:
+            name = key.replace("/", ".")
+            return f"{said}{name} is {forbids}; allow it with: sudo sysctl -w {name}={cure}"
+    return (
+        f"{said}No kernel setting explains it, so a container or security policy probably forbids it; "
+        "in Docker, run the container with: --privileged"
+    )

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts as network namespaces, each wired to the switch by a veth pair without offloads.
+
+namespace server1         namespace server2         namespace collector
+┌────────────────┐        ┌────────────────┐        ┌────────────────┐
+│ eth0           │        │ eth0           │        │ eth0           │
+│ 10.0.0.2/24    │        │ 10.0.0.3/24    │        │ 10.0.0.9/24    │
+└──────┬─────────┘        └──────┬─────────┘        └──────┬─────────┘
+       │ veth                    │ veth                    │ veth
+┌──────┴─────────────────────────┴─────────────────────────┴─────────┐
+│    weir1 (no address)        weir2                    weir3        │
+│    the sandbox's root namespace: the switch owns these ends,       │
+│    port N is interface weirN; P4Runtime listens on its loopback    │
+└────────────────────────────────────────────────────────────────────┘
+"""
+
+import errno
+import json
+import socket
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from weir.topo.linux import NETNS_FOLDER, in_network_namespace
+from weir.topo.process import run_tool
+from weir.topo.sandbox import is_inside
+from weir.topo.tools import find_tool
+
+SUBNET = IPv4Network("10.0.0.0/24")
+MTU_BYTES = 1500
+HOST_INTERFACE = "eth0"
+
+# What must be off so that the switch and the captures see the frames of the wire: segments no larger than
+# the MTU, with their checksums filled in. Short names are ethtool's `-K`, long names its `--json -k`.
+_OFFLOADS = {
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "tx": "tx-checksumming",
+    "rx": "rx-checksumming",
+    "sg": "scatter-gather",
+    # veth carries 802.1Q tags beside the frame, where AF_PACKET readers do not find them.
+    "txvlan": "tx-vlan-offload",
+    "rxvlan": "rx-vlan-offload",
+}
+
+# Per host namespace. Runs must not learn from each other, and no buffer but the switch's may limit a flow.
+_HOST_SYSCTLS = {
+    "net/ipv4/tcp_no_metrics_save": "1",
+    "net/ipv4/tcp_timestamps": "1",
+    "net/ipv4/tcp_sack": "1",
+    "net/ipv4/tcp_dsack": "1",
+    "net/ipv4/tcp_window_scaling": "1",
+    "net/ipv4/tcp_moderate_rcvbuf": "1",
+    "net/ipv4/tcp_rmem": "4096 131072 67108864",
+    "net/ipv4/tcp_wmem": "4096 131072 67108864",
+    # Ports below are handed out by the experiment; iperf3's control connections take theirs from here.
+    "net/ipv4/ip_local_port_range": "50000 60999",
+}
+
+
+class TestbedError(Exception):
+    """The testbed cannot be built as asked; the text says which host and what would be valid."""
+
+    __test__ = False  # not a pytest class, whatever its name begins with
+
+
+@dataclass(frozen=True)
+class HostSpec:
+    """One host to build. `address` is the next free one of 10.0.0.0/24 when not given."""
+
+    name: str
+    address: str | None = None
+
+
+@dataclass(frozen=True)
+class HostPort:
+    """A host that exists, and the switch port it is wired to."""
+
+    name: str
+    namespace: str
+    interface: str
+    address: str
+    mac: str
+    switch_interface: str
+    switch_port: int
+
+
+@dataclass(frozen=True)
+class LinkDrops:
+    """Frames that the veth pair of one host dropped, seen from the host; both must be 0 in a valid run."""
+
+    to_switch: int
+    from_switch: int
+
+
+class Testbed:
+    """All hosts of one experiment; a context manager that removes what it made, also after a failure.
+
+    Works inside the sandbox only. The switch ends of the links are left for the switch to open.
+    """
+
+    __test__ = False
+
+    def __init__(self, hosts: Sequence[HostSpec]) -> None:
+        """Lay the hosts out; nothing is made yet. Port numbers follow the order, from 1."""
+        self.hosts: dict[str, HostPort] = {port.name: port for port in lay_out(hosts)}
+
+    def __enter__(self) -> Self:
+        """Make the namespaces and links. Raises TestbedError or ProcessError."""
+        if not is_inside():
+            raise TestbedError("a testbed is built inside the sandbox only; see weir.topo.sandbox")
+        try:
+            self._create()
+        except BaseException:
+            self._destroy()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Remove the namespaces; the veth pairs go with them."""
+        self._destroy()
+
+    def host(self, name: str) -> HostPort:
+        """The host of that name. Raises TestbedError with the names that exist."""
+        if name not in self.hosts:
+            raise TestbedError(f"there is no host {name!r}; hosts are: {', '.join(self.hosts)}")
+        return self.hosts[name]
+
+    def command(self, host: str, argv: Sequence[str]) -> list[str]:
+        """The argument list that runs `argv` in the host's namespace.
+
+        nsenter rather than `ip netns exec`: it replaces itself by the program, so that the process id is the
+        program's, and sets up no mounts, so that a flow starts on time.
+        """
+        namespace = NETNS_FOLDER / self.host(host).namespace
+        return [find_tool("nsenter"), f"--net={namespace}", "--", *argv]
+
+    def popen(self, host: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+        """Start a process in the host's namespace; options are those of subprocess.Popen."""
+        return subprocess.Popen(self.command(host, argv), **options)
+
+    def check_congestion_controls(self, wanted: dict[str, set[str]]) -> None:
+        """Raise TestbedError when a host lacks a congestion control; `wanted` is host → names.
+
+        Setting it on a socket is the test that counts: it also loads the kernel module where we may.
+        """
+        for host, names in wanted.items():
+            namespace = self.host(host).namespace
+            for name in sorted(names):
+                problem = in_network_namespace(namespace, partial(_try_congestion_control, name))
+                if problem is not None:
+                    raise TestbedError(f"host {host}: {problem}")
+
+    def link_drops(self) -> dict[str, LinkDrops]:
+        """Frames dropped by each host's link since it was made, by host name.
+
+        A veth end counts a frame as dropped on transmission when the other side's input queue
+        (net.core.netdev_max_backlog) was full, and on reception when the other end could not take it.
+        """
+        switch_side = _link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
+        drops = {}
+        for host in self.hosts.values():
+            output = run_tool("ip", "-n", host.namespace, "-s", "-json", "link", "show")
+            rx_dropped, tx_dropped = _link_statistics(output)[host.interface]
+            switch_rx_dropped, switch_tx_dropped = switch_side[host.switch_interface]
+            drops[host.name] = LinkDrops(
+                to_switch=tx_dropped + switch_rx_dropped, from_switch=switch_tx_dropped + rx_dropped
+            )
+        return drops
+
+    def _create(self) -> None:
+        # IPv6 is off everywhere: neighbour discovery and router solicitations would add frames to every
+        # capture and counter that no flow of the experiment sent.
+        _write_sysctls({"net/ipv6/conf/default/disable_ipv6": "1"})
+        commands = []
+        for host in self.hosts.values():
+            commands += [
+                f"netns add {host.namespace}",
+                f"link add {host.interface} netns {host.namespace} address {host.mac} mtu {MTU_BYTES} "
+                f"txqueuelen 1000 type veth peer name {host.switch_interface} "
+                f"address {_switch_mac(host.switch_port)} mtu {MTU_BYTES} txqueuelen 1000",
+            ]
+        run_tool("ip", "-batch", "-", input_text="\n".join(commands) + "\n")
+        for host in self.hosts.values():
+            in_network_namespace(host.namespace, _set_up_host_kernel)
+            _turn_offloads_off([], host.switch_interface)
+            _turn_offloads_off(self.command(host.name, []), host.interface)
+            batch = (
+                f"link set lo up\naddr add {host.address}/{SUBNET.prefixlen} dev {host.interface}\n"
+                f"link set {host.interface} up\n"
+            )
+            run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch)
+        ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
+        run_tool("ip", "-batch", "-", input_text="".join(ups))
+
+    def _destroy(self) -> None:
+        made = [host for host in self.hosts.values() if (NETNS_FOLDER / host.namespace).exists()]
+        present = _link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
+        # A namespace lives on while a process is in it; deleting the link first takes it off the switch now.
+        batch = [
+            f"link delete {host.switch_interface}\n" for host in made if host.switch_interface in present
+        ]
+        batch += [f"netns delete {host.namespace}\n" for host in made]
+        if batch:
+            run_tool("ip", "-force", "-batch", "-", input_text="".join(batch))
+
+
+def lay_out(hosts: Sequence[HostSpec]) -> list[HostPort]:
+    """Give every host its address, MAC and switch port. Raises TestbedError naming the host at fault."""
+    if not hosts:
+        raise TestbedError("a testbed needs at least one host")
+    usable = [str(address) for address in SUBNET.hosts()]
+    taken: dict[str, str] = {}
+    for host in hosts:
+        if host.address is None:
+            continue
+        wanted = _valid_address(host.name, host.address)
+        if wanted in taken:
+            raise TestbedError(f"host {host.name!r}: address {wanted} is taken by host {taken[wanted]!r}")
+        taken[wanted] = host.name
+    free = (address for address in usable if address not in taken)
+    ports: list[HostPort] = []
+    for number, host in enumerate(hosts, start=1):
+        if not _is_name(host.name):
+            raise TestbedError(
+                f"host name {host.name!r} is not valid: use 1 to 63 of a-z, 0-9, '-' and '_', a letter first"
+            )
+        if any(port.name == host.name for port in ports):
+            raise TestbedError(f"two hosts are named {host.name!r}")
+        address = host.address if host.address is not None else next(free, None)
+        if address is None:
+            raise TestbedError(f"host {host.name!r}: no address of {SUBNET} is left")
+        ports.append(
+            HostPort(
+                name=host.name,
+                namespace=host.name,
+                interface=HOST_INTERFACE,
+                address=address,
+                mac=_host_mac(IPv4Address(address)),
+                switch_interface=f"weir{number}",
+                switch_port=number,
+            )
+        )
+    return ports
+
+
+def _is_name(name: str) -> bool:
+    letters = name.replace("-", "").replace("_", "")
+    return (
+        len(name) <= 63
+        and name[:1].isalpha()
+        and name.isascii()
+        and letters.isalnum()
+        and name == name.lower()
+    )
+
+
+def _valid_address(host: str, text: str) -> str:
+    try:
+        address = IPv4Address(text)
+    except AddressValueError as error:
+        raise TestbedError(f"host {host!r}: {text!r} is not an IPv4 address") from error
+    if address not in SUBNET or address in (SUBNET.network_address, SUBNET.broadcast_address):
+        valid = f"{SUBNET.network_address + 1} to {SUBNET.broadcast_address - 1}"
+        raise TestbedError(f"host {host!r}: address {address} is not usable; use one of {valid}")
+    return str(address)
+
+
+def _host_mac(address: IPv4Address) -> str:
+    """Locally administered MAC made of the address, so that a capture can be read without a table."""
+    return "02:00:" + address.packed.hex(":")
+
+
+def _switch_mac(port: int) -> str:
+    return f"06:00:00:00:{port >> 8:02x}:{port & 255:02x}"
+
+
+def _write_sysctls(values: dict[str, str]) -> None:
+    for name, value in values.items():
+        path = Path("/proc/sys") / name
+        if name.startswith("net/ipv6") and not path.exists():
+            continue  # a kernel without IPv6 has nothing to turn off
+        path.write_text(value)
+
+
+def _set_up_host_kernel() -> None:
+    _write_sysctls({f"net/ipv6/conf/{scope}/disable_ipv6": "1" for scope in ("all", "default")})
+    _write_sysctls(_HOST_SYSCTLS)
+
+
+def _turn_offloads_off(enter: list[str], interface: str) -> None:
+    """Turn every offload of `_OFFLOADS` off and read back that it is; `enter` prefixes the commands."""
+    ethtool = find_tool("ethtool")
+    switches = [word for name in _OFFLOADS for word in (name, "off")]
+    # Its exit code is no verdict: a feature that this kernel fixes in one state makes it complain.
+    subprocess.run([*enter, ethtool, "-K", interface, *switches], capture_output=True, check=False)
+    shown = subprocess.run(
+        [*enter, ethtool, "--json", "-k", interface], capture_output=True, text=True, check=False
+    )
+    if shown.returncode != 0:
+        raise TestbedError(f"ethtool cannot show the offloads of {interface}: {shown.stderr.strip()}")
+    still_on = active_offloads(shown.stdout)
+    if still_on:
+        raise TestbedError(
+            f"offloads of {interface} cannot be turned off: {', '.join(still_on)}; "
+            "captures would show frames that were never on the wire"
+        )
+
+
+def active_offloads(ethtool_json: str) -> list[str]:
+    """Which of the offloads that distort captures `ethtool --json -k` shows as on."""
+    features = json.loads(ethtool_json)[0]
+    return [name for name in _OFFLOADS.values() if features.get(name, {}).get("active")]
+
+
+def _try_congestion_control(name: str) -> str | None:
+    """None when a TCP socket of this namespace can use `name`, else what is wrong and what there is."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EPERM):
+                raise
+            available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+            return (
+                f"congestion control {name!r} is not available; this kernel has: {', '.join(available)}; "
+                f"its module may load with: sudo modprobe tcp_{name}"
+            )
+    return None
+
+
+def _link_statistics(ip_json: str) -> dict[str, tuple[int, int]]:
+    """Interface → (frames dropped on reception, on transmission) from `ip -s -json link show`."""
+    return {
+        link["ifname"]: (
+            int(link["stats64"]["rx"]["dropped"]),
+            int(link["stats64"]["tx"]["dropped"]),
+        )
+        for link in json.loads(ip_json)
+    }
