@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the embedded switch on the testbed's links, and reads its counters when it has ended."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from weir.topo.process import LoggedProcess, ProcessError
+from weir.topo.stop import StopToken
+from weir.topo.tools import find_own_program
+
+DEFAULT_P4RUNTIME = "127.0.0.1:9559"
+_READY_S = 15.0
+_STOP_S = 10.0
+
+
+@dataclass(frozen=True)
+class SwitchPort:
+    """One port: its interface, and the link behind it, which the switch emulates for frames that leave.
+
+    `rate_bps` None: unshaped. `limit_bytes` is what may wait in the egress queue. None leaves the
+    switch's default.
+    """
+
+    number: int
+    interface: str
+    delay_ns: int = 0
+    rate_bps: int | None = None
+    burst_bytes: int | None = None
+    limit_bytes: int | None = None
+
+    def argument(self) -> str:
+        """The value of weir-switch's `--port`. Raises ValueError for a burst without a rate."""
+        if self.rate_bps is None and self.burst_bytes is not None:
+            raise ValueError(f"port {self.number} ({self.interface}) has a burst but no rate to shape to")
+        parts = [f"{self.number}={self.interface}"]
+        if self.delay_ns:
+            parts.append(f"delay={self.delay_ns}ns")
+        if self.rate_bps is not None:
+            parts.append(f"rate={self.rate_bps}bit/s")
+        if self.burst_bytes is not None:
+            parts.append(f"burst={self.burst_bytes}B")
+        if self.limit_bytes is not None:
+            parts.append(f"limit={self.limit_bytes}B")
+        return ",".join(parts)
+
+
+class SwitchProcess:
+    """A running weir-switch; a context manager that ends it whatever happened."""
+
+    def __init__(
+        self,
+        ports: Sequence[SwitchPort],
+        folder: Path,
+        *,
+        p4runtime: str = DEFAULT_P4RUNTIME,
+        device_id: int = 1,
+        program: Path | None = None,
+        json_path: Path | None = None,
+    ) -> None:
+        """Start it. Its log and stats.json go to `folder`; `json_path` loads a P4 program at start.
+
+        Raises ToolMissingError or ProcessError.
+        """
+        self.p4runtime = p4runtime
+        self.stats_path = folder / "stats.json"
+        executable = program if program is not None else find_own_program("weir-switch")
+        argv = [str(executable), "--p4runtime", p4runtime, "--device-id", str(device_id)]
+        for port in ports:
+            argv += ["--port", port.argument()]
+        argv += ["--stats", str(self.stats_path)]
+        if json_path is not None:
+            argv += ["--json", str(json_path)]
+        self._process = LoggedProcess("weir-switch", argv, folder / "weir-switch.log")
+
+    @property
+    def pid(self) -> int:
+        """Process id in the sandbox."""
+        return self._process.pid
+
+    def wait_ready(self, stop: StopToken | None = None) -> None:
+        """Wait until P4Runtime is served. Raises ProcessError or Interrupted."""
+        self._process.wait_line("P4Runtime on ", _READY_S, stop)
+
+    def check_running(self) -> None:
+        """Raise ProcessError when the switch has ended by itself."""
+        self._process.check_running()
+
+    def stats(self) -> dict[str, Any]:
+        """The counters as last written: each second while it runs, exact once it has ended."""
+        try:
+            stats = json.loads(self.stats_path.read_text())
+        except (OSError, json.JSONDecodeError) as error:
+            raise self._process.error(f"left no readable {self.stats_path.name} ({error})") from error
+        if not isinstance(stats, dict):
+            raise ProcessError(f"{self.stats_path} holds no JSON object")
+        return stats
+
+    def stop(self) -> dict[str, Any]:
+        """End the switch and return its final counters. Raises ProcessError."""
+        self._process.check_running()
+        code = self._process.stop(grace_s=_STOP_S)
+        if code != 0:
+            raise self._process.error(f"ended with exit code {code} when told to stop")
+        return self.stats()
+
+    def __enter__(self) -> Self:
+        """Nothing to do: the switch runs since it was made."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the switch when `stop` has not."""
+        self._process.stop(grace_s=_STOP_S)

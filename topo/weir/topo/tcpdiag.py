@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the kernel for the state of TCP sockets over netlink (sock_diag(7), INET_DIAG_INFO).
+
+Own code and not pyroute2's DiagSocket: that one opens its socket in a thread of its own, hence in the wrong
+network namespace, and decodes field by field, which costs several times as much per sample. Layouts are
+those of linux/inet_diag.h and linux/tcp.h, whose fields never move; newer kernels append.
+"""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY = 20
+_NLMSG_ERROR = 2
+_NLM_F_REQUEST = 1
+
+_INET_DIAG_INFO = 2
+_INET_DIAG_CONG = 4
+
+_STATES: Final = {
+    1: "ESTABLISHED",
+    2: "SYN_SENT",
+    3: "SYN_RECV",
+    4: "FIN_WAIT1",
+    5: "FIN_WAIT2",
+    6: "TIME_WAIT",
+    7: "CLOSE",
+    8: "CLOSE_WAIT",
+    9: "LAST_ACK",
+    10: "LISTEN",
+    11: "CLOSING",
+}
+_HEADER = struct.Struct("=IHHII")  # nlmsghdr
+# inet_diag_req_v2: family, protocol, extensions, pad, states, then the socket: ports, addresses, interface, cookie
+_REQUEST = struct.Struct("=BBBxI4s4s12x4s12xIQ")
+_ALL_STATES = 0xFFFF_FFFF
+_NO_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
+_PORTS = struct.Struct("!HH")
+_MESSAGE = struct.Struct("!4xHH4s12x4s12x")  # inet_diag_msg up to the peer's address; ports big-endian
+_MESSAGE_BYTES = 72
+_ANSWER_BYTES = 1 << 16
+_ATTRIBUTE = struct.Struct("=HH")
+# struct tcp_info: 8 flag bytes, then the fields named in TcpInfo below.
+_TCP_INFO = struct.Struct("=8B24I4Q6I4Q2I2Q")
+_UNLIMITED_64 = (1 << 64) - 1
+_UNSET_32 = (1 << 32) - 1
+_INFINITE_SSTHRESH = 0x7FFF_FFFF
+
+# Addresses and ports as the kernel has them: source, source port, destination, destination port.
+Connection = tuple[bytes, int, bytes, int]
+
+
+class TcpDiagError(Exception):
+    """The kernel refused or answered something else than sock_diag messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class TcpInfo:
+    """One socket's state. Rates in bit/s, times in ns, cwnd and ssthresh in segments.
+
+    None: not known yet (no RTT sample), unlimited (pacing rate) or never set (ssthresh).
+    """
+
+    connection: Connection
+    state: str
+    congestion_control: str | None
+    rtt_ns: int | None
+    min_rtt_ns: int | None
+    cwnd: int
+    ssthresh: int | None
+    pacing_rate_bps: int | None
+    delivery_rate_bps: int
+    bytes_sent: int
+    bytes_retrans: int
+    bytes_acked: int
+    delivered: int
+    lost: int
+    retrans_total: int
+    unacked: int
+
+
+def request(connection: Connection) -> bytes:
+    """The netlink message that asks for one socket.
+
+    Asking for each by name and not for a dump of all: a dump walks the kernel's hash table of all
+    connections of the machine, once per namespace, and that table grows with the memory.
+    """
+    source, source_port, destination, destination_port = connection
+    extensions = 1 << (_INET_DIAG_INFO - 1) | 1 << (_INET_DIAG_CONG - 1)
+    ports = _PORTS.pack(source_port, destination_port)
+    fixed = (socket.AF_INET, socket.IPPROTO_TCP, extensions, _ALL_STATES)
+    body = _REQUEST.pack(*fixed, ports, source, destination, 0, _NO_COOKIE)
+    return _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0) + body
+
+
+class TcpDiag:
+    """A netlink socket for such questions. It belongs to the namespace of the thread that makes it."""
+
+    def __init__(self) -> None:
+        """Open the socket."""
+        # Python makes it close-on-exec by itself.
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
+        self._socket.settimeout(5.0)
+
+    def sample(self, connections: Iterable[Connection]) -> list[TcpInfo]:
+        """State of every one of these sockets that exists. Raises TcpDiagError or OSError."""
+        found = []
+        for connection in connections:
+            self._socket.send(request(connection))
+            info = parse_answer(self._socket.recv(_ANSWER_BYTES))
+            if info is not None:
+                found.append(info)
+        return found
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def parse_answer(data: bytes) -> TcpInfo | None:
+    """The socket in one answer; None when there is none of that name, or it is gone but for its TIME_WAIT."""
+    if len(data) < _HEADER.size:
+        raise TcpDiagError(f"answer of {len(data)} bytes, shorter than a netlink header")
+    length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data)
+    body = _HEADER.size
+    if kind == _NLMSG_ERROR and len(data) >= body + 4:
+        (code,) = struct.unpack_from("=i", data, body)
+        if code == -errno.ENOENT:
+            return None
+        raise TcpDiagError(f"the kernel does not show a TCP socket: {os.strerror(-code)}")
+    if kind != _SOCK_DIAG_BY_FAMILY or not body + _MESSAGE_BYTES <= length <= len(data):
+        raise TcpDiagError(f"answer of type {kind}, {length} bytes long in a datagram of {len(data)}")
+    source_port, destination_port, source, destination = _MESSAGE.unpack_from(data, body)
+    connection = (source, source_port, destination, destination_port)
+    attributes = dict(_attributes(data, body + _MESSAGE_BYTES, length))
+    return _tcp_info(connection, data[body + 1], attributes)
+
+
+def _attributes(data: bytes, offset: int, end: int) -> Iterator[tuple[int, bytes]]:
+    while offset + _ATTRIBUTE.size <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        if length < _ATTRIBUTE.size:
+            raise TcpDiagError(f"netlink attribute of {length} bytes")
+        yield kind, data[offset + _ATTRIBUTE.size : offset + length]
+        offset += (length + 3) & ~3
+
+
+def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) -> TcpInfo | None:
+    """None for a socket in TIME_WAIT, which has no tcp_info any more."""
+    raw = attributes.get(_INET_DIAG_INFO, b"")
+    if len(raw) < _TCP_INFO.size:
+        return None
+    fields = _TCP_INFO.unpack_from(raw)
+    words = fields[8:32]
+    pacing_rate, _max_pacing_rate, bytes_acked, _bytes_received = fields[32:36]
+    min_rtt_us = fields[39]
+    delivery_rate = fields[42]
+    delivered, _delivered_ce, bytes_sent, bytes_retrans = fields[46:50]
+    rtt_us, ssthresh, cwnd = words[15], words[17], words[18]
+    name = attributes.get(_INET_DIAG_CONG)
+    return TcpInfo(
+        connection=connection,
+        state=_STATES.get(state, str(state)),
+        congestion_control=name.rstrip(b"\0").decode() if name is not None else None,
+        rtt_ns=rtt_us * 1000 if rtt_us else None,
+        min_rtt_ns=min_rtt_us * 1000 if min_rtt_us != _UNSET_32 else None,
+        cwnd=cwnd,
+        ssthresh=ssthresh if ssthresh < _INFINITE_SSTHRESH else None,
+        pacing_rate_bps=pacing_rate * 8 if pacing_rate != _UNLIMITED_64 else None,
+        delivery_rate_bps=delivery_rate * 8,
+        bytes_sent=bytes_sent,
+        bytes_retrans=bytes_retrans,
+        bytes_acked=bytes_acked,
+        delivered=delivered,
+        lost=words[6],
+        retrans_total=words[23],
+        unacked=words[4],
+    )

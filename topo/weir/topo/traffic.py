@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends the experiment's TCP flows with iperf3: each flow has its own server, ports and deadline.
+
+iperf3 opens two connections per flow: a control connection from an ephemeral port (50000 and above, see
+`testbed`) and the data connection, for which `--cport` fixes the source port. Only the latter is the flow.
+Its data starts about five round trips after the launch: control handshake, parameters, data handshake.
+"""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+from weir.topo.process import LoggedProcess
+from weir.topo.stop import StopToken
+from weir.topo.testbed import Testbed
+from weir.topo.tools import find_tool
+
+# Below the ephemeral range of the host namespaces, apart from each other, so that a port tells what it is.
+FIRST_DESTINATION_PORT = 5201
+FIRST_SOURCE_PORT = 20_000
+MAX_FLOWS = FIRST_SOURCE_PORT - FIRST_DESTINATION_PORT
+
+_SERVER_READY_S = 10.0
+_CONNECT_TIMEOUT_MS = 5000
+_INTERRUPT_GRACE_S = 2.0
+
+FlowState = Literal["complete", "failed", "killed"]
+
+
+class TrafficError(Exception):
+    """The flows cannot be run as asked; the text names the flow and what would be valid."""
+
+
+class PortAllocator:
+    """Hands out (source port, destination port) pairs, each port once in the whole run."""
+
+    def __init__(self) -> None:
+        """Start at the first ports."""
+        self._numbers = count()
+
+    def next(self) -> tuple[int, int]:
+        """The next pair. Raises TrafficError after `MAX_FLOWS` flows."""
+        number = next(self._numbers)
+        if number >= MAX_FLOWS:
+            raise TrafficError(f"a run can have at most {MAX_FLOWS} flows")
+        return FIRST_SOURCE_PORT + number, FIRST_DESTINATION_PORT + number
+
+
+@dataclass(frozen=True)
+class FlowSpec:
+    """One TCP flow: bulk, or limited by its application to `rate_bps`.
+
+    `duration_s` is in whole seconds because iperf3's is. Ports come from a `PortAllocator`.
+    """
+
+    id: str
+    source: str
+    destination: str
+    congestion_control: str
+    source_port: int
+    destination_port: int
+    duration_s: int
+    start_s: float = 0.0
+    rate_bps: int | None = None
+    block_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """What became of one flow.
+
+    `launched_ns` and `ended_ns` are CLOCK_REALTIME; `late_s` is how much after its due time it was launched.
+    `report` is iperf3's JSON of the sender, None when it gave none. A flow that outlived its duration by
+    the grace period is "killed".
+    """
+
+    flow: FlowSpec
+    state: FlowState
+    error: str | None
+    launched_ns: int
+    ended_ns: int
+    late_s: float
+    report: dict[str, Any] | None
+
+    @property
+    def bytes_sent(self) -> int | None:
+        """Payload bytes that the sender handed to TCP."""
+        return _count(self.report, "sum_sent", "bytes")
+
+    @property
+    def bytes_received(self) -> int | None:
+        """Payload bytes that the receiver took from TCP."""
+        return _count(self.report, "sum_received", "bytes")
+
+    @property
+    def retransmits(self) -> int | None:
+        """Segments that the sending kernel sent again."""
+        return _count(self.report, "sum_sent", "retransmits")
+
+
+@dataclass(frozen=True)
+class TrafficResult:
+    """All flows of one phase; `start_ns` (CLOCK_REALTIME) is the moment that `start_s` counts from."""
+
+    start_ns: int
+    end_ns: int
+    flows: tuple[FlowResult, ...]
+
+    @property
+    def problems(self) -> list[str]:
+        """One line per flow that did not complete."""
+        return [f"flow {result.flow.id}: {result.error}" for result in self.flows if result.error is not None]
+
+
+def run_flows(
+    testbed: Testbed,
+    flows: Sequence[FlowSpec],
+    log_folder: Path,
+    stop: StopToken,
+    *,
+    grace_s: float = 10.0,
+) -> TrafficResult:
+    """Run the flows, each from its `start_s` on, and wait for all of them.
+
+    Every flow ends at the latest `grace_s` seconds after its duration. Raises TrafficError or TestbedError
+    for flows that cannot be run here, ProcessError when a server does not start, Interrupted when told to
+    stop; no iperf3 is left running in any case. A flow that fails is a result, not an exception.
+    """
+    check_flows(flows)
+    wanted: dict[str, set[str]] = {}
+    for flow in flows:
+        testbed.host(flow.destination)
+        wanted.setdefault(flow.source, set()).add(flow.congestion_control)
+    testbed.check_congestion_controls(wanted)
+    servers: list[LoggedProcess] = []
+    clients: list[_Client] = []
+    try:
+        for flow in flows:
+            servers.append(_start_server(testbed, flow, log_folder))
+        for server in servers:
+            server.wait_line("Server listening", _SERVER_READY_S, stop)
+        start_ns = time.time_ns()
+        clients = _run_clients(testbed, flows, log_folder, stop, grace_s)
+        return TrafficResult(start_ns, time.time_ns(), tuple(client.result() for client in clients))
+    finally:
+        # A server ends with its one test; those that had none, or whose client was killed, are told to.
+        for server in servers:
+            server.send_signal(signal.SIGTERM)
+        for server in servers:
+            server.stop(grace_s=_INTERRUPT_GRACE_S)
+
+
+def check_flows(flows: Sequence[FlowSpec]) -> None:
+    """Raise TrafficError when a flow could not be told from another one or iperf3 could not run it."""
+    servers: dict[tuple[str, int], str] = {}
+    sources: dict[tuple[str, int], str] = {}
+    for flow in flows:
+        if flow.source == flow.destination:
+            raise TrafficError(f"flow {flow.id}: source and destination are both {flow.source!r}")
+        if flow.duration_s < 1:
+            raise TrafficError(f"flow {flow.id}: duration is {flow.duration_s} s; it must be at least 1 s")
+        if flow.start_s < 0:
+            raise TrafficError(f"flow {flow.id}: start is {flow.start_s} s; it must not be negative")
+        if flow.rate_bps is not None and flow.rate_bps < 1:
+            raise TrafficError(f"flow {flow.id}: rate is {flow.rate_bps} bit/s; it must be positive")
+        for taken, host, port in (
+            (servers, flow.destination, flow.destination_port),
+            (sources, flow.source, flow.source_port),
+        ):
+            other = taken.setdefault((host, port), flow.id)
+            if other != flow.id:
+                raise TrafficError(f"flows {other} and {flow.id} both use port {port} of host {host}")
+
+
+def _start_server(testbed: Testbed, flow: FlowSpec, log_folder: Path) -> LoggedProcess:
+    address = testbed.host(flow.destination).address
+    argv = [find_tool("iperf3"), "-s", "-1", "--forceflush"]
+    argv += ["-B", address, "-p", str(flow.destination_port)]
+    return LoggedProcess(
+        f"iperf3 server of {flow.id}",
+        testbed.command(flow.destination, argv),
+        log_folder / f"{_file_name(flow)}-server.log",
+    )
+
+
+def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
+    """iperf3's arguments for the sending side."""
+    argv = ["-c", destination_address, "-p", str(flow.destination_port), "--cport", str(flow.source_port)]
+    argv += ["-C", flow.congestion_control, "-t", str(flow.duration_s), "-J"]
+    argv += ["--connect-timeout", str(_CONNECT_TIMEOUT_MS)]
+    if flow.rate_bps is not None:
+        argv += ["-b", str(flow.rate_bps)]
+    if flow.block_bytes is not None:
+        argv += ["-l", str(flow.block_bytes)]
+    return argv
+
+
+class _Client:
+    """A running iperf3 client; its JSON goes to a file, so nobody has to read a pipe in time."""
+
+    def __init__(self, testbed: Testbed, flow: FlowSpec, due: float, log_folder: Path) -> None:
+        self.flow = flow
+        self.deadline = 0.0
+        self.output = log_folder / f"{_file_name(flow)}.json"
+        self._killed = False
+        self._ended_ns = 0
+        address = testbed.host(flow.destination).address
+        argv = [find_tool("iperf3"), *client_arguments(flow, address)]
+        self._launched_ns = time.time_ns()
+        self._late_s = time.monotonic() - due
+        with self.output.open("wb") as output:
+            self.process = testbed.popen(
+                flow.source, argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        self.pidfd = os.pidfd_open(self.process.pid)
+
+    def kill(self) -> None:
+        self._killed = True
+        self.process.kill()
+
+    def finish(self) -> None:
+        """Collect the ended process."""
+        self.process.wait()
+        self._ended_ns = time.time_ns()
+        os.close(self.pidfd)
+
+    def result(self) -> FlowResult:
+        text = self.output.read_text(errors="replace")
+        report, error = read_report(self.flow, text, self.process.returncode)
+        state: FlowState = "complete" if error is None else "failed"
+        if self._killed:
+            state = "killed"
+            error = f"did not end in time and was killed ({error or 'its report is whole'})"
+        return FlowResult(self.flow, state, error, self._launched_ns, self._ended_ns, self._late_s, report)
+
+
+def _run_clients(
+    testbed: Testbed, flows: Sequence[FlowSpec], log_folder: Path, stop: StopToken, grace_s: float
+) -> list[_Client]:
+    begin = time.monotonic()
+    waiting = sorted(flows, key=lambda flow: flow.start_s, reverse=True)
+    running: dict[int, _Client] = {}
+    ended: dict[str, _Client] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(stop, selectors.EVENT_READ)
+        try:
+            while waiting or running:
+                now = time.monotonic()
+                while waiting and begin + waiting[-1].start_s <= now:
+                    flow = waiting.pop()
+                    client = _Client(testbed, flow, begin + flow.start_s, log_folder)
+                    client.deadline = now + flow.duration_s + grace_s
+                    running[client.pidfd] = client
+                    selector.register(client.pidfd, selectors.EVENT_READ)
+                    now = time.monotonic()
+                wake_ups = [client.deadline for client in running.values()]
+                if waiting:
+                    wake_ups.append(begin + waiting[-1].start_s)
+                for key, _events in selector.select(max(0.0, min(wake_ups) - now)):
+                    stop.raise_if_stopped()
+                    selector.unregister(key.fd)
+                    client = running.pop(key.fd)
+                    client.finish()
+                    ended[client.flow.id] = client
+                for client in running.values():
+                    if time.monotonic() >= client.deadline:
+                        client.kill()
+                        client.deadline = float("inf")
+        finally:
+            _end_clients(list(running.values()))
+    return [ended[flow.id] for flow in flows]
+
+
+def _end_clients(clients: list[_Client]) -> None:
+    for client in clients:
+        client.process.send_signal(signal.SIGINT)
+    give_up = time.monotonic() + _INTERRUPT_GRACE_S
+    for client in clients:
+        try:
+            client.process.wait(max(0.0, give_up - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            client.kill()
+        client.finish()
+
+
+def read_report(flow: FlowSpec, text: str, exit_code: int) -> tuple[dict[str, Any] | None, str | None]:
+    """iperf3's JSON and what is wrong with it (None when nothing is).
+
+    Checks that the data connection had the flow's ports and the congestion control that was asked for:
+    a flow under a wrong name would poison every later table.
+    """
+    try:
+        report = json.loads(text)
+    except json.JSONDecodeError:
+        said = text.strip()[-300:] or "nothing"
+        return None, f"iperf3 gave no report (exit code {exit_code}); it said: {said}"
+    if not isinstance(report, dict):
+        return None, f"iperf3's report is not a JSON object but {text.strip()[:80]}"
+    if report.get("error"):
+        return report, f"iperf3: {report['error']}"
+    if exit_code != 0:
+        return report, f"iperf3 ended with exit code {exit_code}"
+    connected = (report.get("start") or {}).get("connected") or [{}]
+    ports = (connected[0].get("local_port"), connected[0].get("remote_port"))
+    if ports != (flow.source_port, flow.destination_port):
+        return report, (
+            f"the data connection used ports {ports[0]} to {ports[1]} "
+            f"instead of {flow.source_port} to {flow.destination_port}"
+        )
+    used = _nested(report, "end", "sender_tcp_congestion")
+    if used != flow.congestion_control:
+        return report, f"the sender used congestion control {used!r} instead of {flow.congestion_control!r}"
+    return report, None
+
+
+def _nested(report: dict[str, Any] | None, *keys: str) -> Any:
+    value: Any = report
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _count(report: dict[str, Any] | None, *keys: str) -> int | None:
+    value = _nested(report, "end", *keys)
+    return int(value) if value is not None else None
+
+
+def _file_name(flow: FlowSpec) -> str:
+    return "flow-" + flow.id.replace("/", "-")
