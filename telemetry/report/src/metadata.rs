@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The optional metadata of a report: baseline (any sender's) and domain-specific (weir's own, or opaque).
+
+use crate::error::ReportError;
+use crate::format::{WEIR_DOMAIN_ID, WORD_BYTES, bit};
+
+/// Ingress and egress interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interfaces {
+    /// Where the packet came in.
+    pub ingress: u32,
+    /// Where it went out, or would have.
+    pub egress: u32,
+}
+
+/// Fill level of a queue or buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Queue or buffer id.
+    pub id: u8,
+    /// Level, 24 bits, in the sender's unit (weir: bytes).
+    pub level: u32,
+}
+
+/// Where and why a packet was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DropCause {
+    /// Queue the packet was meant for.
+    pub queue_id: u8,
+    /// See [`crate::drop_reason`].
+    pub reason: u8,
+}
+
+/// Baseline metadata; `None` is what the report does not carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Baseline {
+    /// Bit 1: level-1 interface ids (16 bits each).
+    pub interfaces: Option<Interfaces>,
+    /// Bit 2: hop latency, in the sender's unit.
+    pub hop_latency: Option<u32>,
+    /// Bit 3: queue id and occupancy.
+    pub queue: Option<Occupancy>,
+    /// Bit 4: when the packet came in, by the switch's clock.
+    pub ingress_ns: Option<u64>,
+    /// Bit 5: when the packet went out, by the switch's clock; 0 for a packet that never reached egress.
+    pub egress_ns: Option<u64>,
+    /// Bit 6: level-2 interface ids (32 bits each).
+    pub logical_interfaces: Option<Interfaces>,
+    /// Bit 7: utilization of the egress port, in the sender's unit.
+    pub tx_utilization: Option<u32>,
+    /// Bit 8: buffer id and occupancy.
+    pub buffer: Option<Occupancy>,
+    /// Bit 15: queue and reason of a drop.
+    pub drop: Option<DropCause>,
+}
+
+/// Which policer met the packet, and what it said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicerVerdict {
+    /// Index of the meter cell.
+    pub policer: u16,
+    /// See [`crate::colour`].
+    pub colour: u8,
+}
+
+/// Metadata of weir's own domain; `None` is what the report does not carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WeirMetadata {
+    /// Bit 0.
+    pub verdict: Option<PolicerVerdict>,
+    /// Bit 1: bytes of the frame without FCS, as metered.
+    pub wire_length: Option<u32>,
+    /// Bit 2: the packet's number in its policer, 1 for the first, modulo 2³².
+    pub packet_number: Option<u32>,
+}
+
+/// Domain-specific metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Domain<'a> {
+    /// Weir's own.
+    Weir(WeirMetadata),
+    /// Another domain's (0 is the default domain, which defines no metadata): kept as it is.
+    Other {
+        /// Domain Specific ID.
+        id: u16,
+        /// `DSMdBits`.
+        bits: u16,
+        /// All domain metadata.
+        bytes: &'a [u8],
+    },
+}
+
+/// Reads words one after the other; what was checked beforehand cannot run out.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        match self.0.split_first_chunk::<N>() {
+            Some((chunk, rest)) => {
+                self.0 = rest;
+                *chunk
+            }
+            None => [0; N],
+        }
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_be_bytes(self.bytes())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_be_bytes(self.bytes())
+    }
+
+    fn occupancy(&mut self) -> Occupancy {
+        let [id, level @ ..] = self.bytes::<4>();
+        let [high, middle, low] = level;
+        Occupancy {
+            id,
+            level: u32::from_be_bytes([0, high, middle, low]),
+        }
+    }
+}
+
+/// Words that each bit of `RepMdBits` stands for: two for bits 4, 5 and 6, one for all others, reserved ones too.
+fn baseline_words(rep_md_bits: u16) -> usize {
+    (0..16)
+        .filter(|&n| bit(rep_md_bits, n))
+        .map(|n| if matches!(n, 4..=6) { 2 } else { 1 })
+        .sum()
+}
+
+/// Splits metadata of `md_words` words into its two blocks and reads them.
+///
+/// `metadata` holds exactly those words.
+pub(crate) fn read(
+    metadata: &[u8],
+    md_words: u8,
+    rep_md_bits: u16,
+    domain_id: u16,
+    ds_md_bits: u16,
+) -> Result<(Baseline, Domain<'_>), ReportError> {
+    let baseline_words = baseline_words(rep_md_bits);
+    let domain_words = if domain_id == WEIR_DOMAIN_ID {
+        weir_words(ds_md_bits)
+    } else {
+        0
+    };
+    let needed_words = baseline_words + domain_words;
+    let split = metadata.split_at_checked(baseline_words * WORD_BYTES);
+    let (Some((baseline, domain)), true) = (split, needed_words <= usize::from(md_words)) else {
+        return Err(ReportError::MetadataLength {
+            words: md_words,
+            needed_words,
+        });
+    };
+    Ok((
+        read_baseline(baseline, rep_md_bits),
+        read_domain(domain, domain_id, ds_md_bits),
+    ))
+}
+
+fn read_baseline(bytes: &[u8], bits: u16) -> Baseline {
+    let mut words = Words(bytes);
+    let mut baseline = Baseline::default();
+    for n in (0..16).filter(|&n| bit(bits, n)) {
+        match n {
+            1 => {
+                let [a, b, c, d] = words.bytes();
+                baseline.interfaces = Some(Interfaces {
+                    ingress: u32::from(u16::from_be_bytes([a, b])),
+                    egress: u32::from(u16::from_be_bytes([c, d])),
+                });
+            }
+            2 => baseline.hop_latency = Some(words.u32()),
+            3 => baseline.queue = Some(words.occupancy()),
+            4 => baseline.ingress_ns = Some(words.u64()),
+            5 => baseline.egress_ns = Some(words.u64()),
+            6 => {
+                let (ingress, egress) = (words.u32(), words.u32());
+                baseline.logical_interfaces = Some(Interfaces { ingress, egress });
+            }
+            7 => baseline.tx_utilization = Some(words.u32()),
+            8 => baseline.buffer = Some(words.occupancy()),
+            15 => {
+                let [queue_id, reason, _, _] = words.bytes();
+                baseline.drop = Some(DropCause { queue_id, reason });
+            }
+            // Reserved: one word each, whatever it will mean.
+            _ => {
+                words.u32();
+            }
+        }
+    }
+    baseline
+}
+
+/// Words of the bits weir defines; bits that a later version adds come behind them.
+fn weir_words(ds_md_bits: u16) -> usize {
+    (0..3).filter(|&n| bit(ds_md_bits, n)).count()
+}
+
+fn read_domain(bytes: &[u8], id: u16, bits: u16) -> Domain<'_> {
+    if id != WEIR_DOMAIN_ID {
+        return Domain::Other { id, bits, bytes };
+    }
+    let mut words = Words(bytes);
+    let mut weir = WeirMetadata::default();
+    if bit(bits, 0) {
+        let [high, low, colour, _] = words.bytes();
+        weir.verdict = Some(PolicerVerdict {
+            policer: u16::from_be_bytes([high, low]),
+            colour,
+        });
+    }
+    if bit(bits, 1) {
+        weir.wire_length = Some(words.u32());
+    }
+    if bit(bits, 2) {
+        weir.packet_number = Some(words.u32());
+    }
+    Domain::Weir(weir)
+}
