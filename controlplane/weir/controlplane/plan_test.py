@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+from weir.controlplane.config import load_experiment, parse_experiment
+from weir.controlplane.entities import CloneSession, Match, MeterCell, MulticastGroup, TableEntry, changes
+from weir.controlplane.errors import PlanError
+from weir.controlplane.plan import (
+    CollectorEndpoint,
+    FlowKey,
+    HostPort,
+    PhasePlan,
+    Plan,
+    make_plan,
+    measured_pairs,
+)
+
+DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
+COLLECTOR = CollectorEndpoint(
+    port=9,
+    mac="02:00:00:00:00:09",
+    ip="10.0.0.9",
+    udp_port=32766,
+    switch_mac="02:00:00:00:00:fe",
+    switch_ip="10.0.0.254",
+)
+HASHED = """\
+name: hashed
+hosts: {a: {}, b: {}, c: {}}
+flows: [{name: f, from: a, to: b, duration: 1 s, measured: true}]
+policers:
+  - {name: odd, rate: 12 bit/s, burst: 9 kB, match: [{from: c, protocol: udp, dst_port: 53, dscp: 46}]}
+  - {name: each, rate: 8 Mbit/s, burst: 20 ms, mode: per_flow_hashed, cells: 4,
+     match: [{from: [a, a], to: b}, {}]}
+"""
+
+
+def hosts(*names: str) -> dict[str, HostPort]:
+    return {
+        name: HostPort(number, f"02:00:00:00:00:{number:02x}", f"10.0.0.{number}")
+        for number, name in enumerate(names, 1)
+    }
+
+
+@pytest.fixture(name="demo")
+def _demo() -> Plan:
+    return make_plan(
+        load_experiment(DEMO), hosts("client", "server1", "server2", "background1", "background2"), COLLECTOR
+    )
+
+
+@pytest.fixture(name="hashed")
+def _hashed() -> PhasePlan:
+    return make_plan(parse_experiment(HASHED), hosts("a", "b", "c"), COLLECTOR).phase("main")
+
+
+def table(phase: PhasePlan, name: str) -> list[TableEntry]:
+    return [entity for entity in phase.entities if isinstance(entity, TableEntry) and entity.table == name]
+
+
+def test_every_host_is_forwarded_to_and_flooded_to_once(demo: Plan) -> None:
+    phase = demo.phase("shared")
+    assert MulticastGroup(1, (1, 2, 3, 4, 5)) in phase.entities
+    assert table(phase, "forward")[1] == TableEntry(
+        "forward", (Match("dst", 0x02_00_00_00_00_02),), "set_egress", (("port", 2),)
+    )
+    assert len(table(phase, "forward")) == 5
+
+
+def test_the_shared_policer_takes_the_flows_of_all_servers(demo: Plan) -> None:
+    # 10.0.0.1 is 0x0a000001; the client is host 1, the servers 2 to 5
+    assert table(demo.phase("shared"), "classify") == [
+        TableEntry(
+            "classify",
+            (Match("dst", 0x0A000001), Match("src", 0x0A000000 + server)),
+            "police_shared",
+            (("cell", 1),),
+            1,
+        )
+        for server in (2, 3, 4, 5)
+    ]
+
+
+def test_rate_and_burst_are_in_bytes_on_the_switch(demo: Plan) -> None:
+    # 40 Mbit/s = 5,000,000 B/s, of which 20 ms are 100,000 B
+    assert MeterCell("policer", 1, 5_000_000, 100_000) in demo.phase("shared").entities
+    policer = demo.phase("shared").policers[0]
+    assert (policer.effective_rate_bps, policer.effective_burst_bytes, policer.notes) == (
+        40_000_000,
+        100_000,
+        (),
+    )
+
+
+def test_phases_have_meter_cells_of_their_own(demo: Plan) -> None:
+    assert [[policer.index for policer in phase.policers] for phase in demo.phases] == [[1], [2, 3]]
+
+
+def test_red_is_dropped_and_drops_are_reported_per_policer(demo: Plan) -> None:
+    phase = demo.phase("separate")
+    assert table(phase, "verdict") == [
+        TableEntry("verdict", (Match("cell", cell), Match("colour", 2)), "drop_packet", (), 1)
+        for cell in (2, 3)
+    ]
+    assert table(phase, "report") == [
+        TableEntry("report", (Match("cell", cell),), "report_drops", (("collector", 1), ("session", 1)), 1)
+        for cell in (2, 3)
+    ]
+
+
+def test_reports_go_to_the_collector_whole_and_are_cut_by_the_pipeline(demo: Plan) -> None:
+    phase = demo.phase("shared")
+    assert CloneSession(1, (9,), truncate_bytes=0) in phase.entities
+    (entry,) = table(phase, "collector")
+    assert dict(entry.args) == {
+        "src_mac": 0x02_00_00_00_00_FE,
+        "dst_mac": 0x02_00_00_00_00_09,
+        "src": 0x0A0000FE,
+        "dst": 0x0A000009,
+        "src_port": 32766,
+        "dst_port": 32766,
+        "node_id": 1,
+        "inner_bytes": 128,
+    }
+
+
+def test_the_truth_of_a_pair_follows_from_the_policers(demo: Plan) -> None:
+    one, other = FlowKey("server1", "client"), FlowKey("server2", "client")
+    assert demo.phase("shared").truth(one, other) == "shared"
+    assert demo.phase("separate").truth(one, other) == "separate"
+    policer = demo.phase("separate").policer_of(other)
+    assert policer is not None
+    assert policer.name == "right"
+
+
+def test_two_flows_without_a_policer_do_not_share_one(demo: Plan) -> None:
+    upstream = FlowKey("client", "server1")
+    assert demo.phase("shared").policer_of(upstream) is None
+    assert demo.phase("shared").truth(upstream, upstream) == "separate"
+
+
+def test_every_two_measured_flows_are_a_pair() -> None:
+    assert measured_pairs(load_experiment(DEMO)) == (("measured1", "measured2"),)
+
+
+def test_earlier_policers_have_the_higher_priority(hashed: PhasePlan) -> None:
+    assert [(entry.action, entry.priority) for entry in table(hashed, "classify")] == [
+        ("police_shared", 2),
+        ("police_hashed", 1),
+        ("police_hashed", 1),
+    ]
+
+
+def test_a_match_becomes_one_entry_without_the_fields_that_it_leaves_open(hashed: PhasePlan) -> None:
+    entries = table(hashed, "classify")
+    assert entries[0].matches == (
+        Match("dscp", 46),
+        Match("dst_port", 53),
+        Match("protocol", 17),
+        Match("src", 0x0A000003),
+    )
+    assert entries[2].matches == ()
+
+
+def test_a_hashed_policer_has_aligned_cells_that_one_entry_covers(hashed: PhasePlan) -> None:
+    each = hashed.policers[1]
+    assert (each.index, each.cells) == (4, 4)
+    assert [cell.index for cell in hashed.entities if isinstance(cell, MeterCell)] == [1, 4, 5, 6, 7]
+    assert table(hashed, "verdict")[1].matches == (Match("cell", 4, 0xFFFC), Match("colour", 2))
+    assert table(hashed, "classify")[1].args == (("base", 4), ("mask", 3))
+
+
+def test_a_rate_that_is_no_whole_number_of_bytes_is_rounded_and_said(hashed: PhasePlan) -> None:
+    assert hashed.policers[0].rate_bytes_per_s == 2  # 1.5 B/s
+    assert hashed.notes == (
+        "policer odd: 12 bit/s is set as 16 bit/s: P4Runtime counts whole bytes per second",
+    )
+
+
+def test_the_cell_of_a_hashed_flow_is_known_with_its_ports(hashed: PhasePlan) -> None:
+    # crc32 of perl's Compress::Zlib over 0a000001 0a000002 06 1389 1451 is 0x13c5fbe6, and that & 3 is 2
+    assert hashed.cell_of(FlowKey("a", "b", 6, 5001, 5201)) == 4 + 2
+    with pytest.raises(PlanError, match="which cell of each a → b meets depends on its ports"):
+        hashed.cell_of(FlowKey("a", "b"))
+
+
+def test_flows_in_different_cells_of_one_policer_are_separate(hashed: PhasePlan) -> None:
+    keys = [FlowKey("a", "b", 6, port, 5201) for port in range(5001, 5010)]
+    cells = {hashed.cell_of(key) for key in keys}
+    assert cells <= {4, 5, 6, 7}
+    assert len(cells) > 1
+    other = next(key for key in keys if hashed.cell_of(key) != hashed.cell_of(keys[0]))
+    assert hashed.truth(keys[0], other) == "separate"
+    assert hashed.truth(keys[0], keys[0]) == "shared"
+
+
+def test_a_policer_that_asks_for_ports_needs_them(hashed: PhasePlan) -> None:
+    with pytest.raises(PlanError, match="which policer c → b meets depends on its ports"):
+        hashed.policer_of(FlowKey("c", "b", protocol=17, dscp=46))
+
+
+def test_the_next_phase_changes_only_what_differs(demo: Plan) -> None:
+    update = changes(demo.phase("shared").entities, demo.phase("separate").entities)
+    moved = "table classify [dst=0xa000001 src=0xa00000{}] priority {}"
+    assert [entity.key for entity in update.modify] == [
+        "meter policer cell 2",
+        "meter policer cell 3",
+        moved.format(3, 1),
+        moved.format(5, 1),
+    ]
+    assert sorted(entity.key for entity in update.insert) == [
+        moved.format(2, 2),
+        moved.format(4, 2),
+        "table report [cell=0x2] priority 1",
+        "table report [cell=0x3] priority 1",
+        "table verdict [cell=0x2 colour=0x2] priority 1",
+        "table verdict [cell=0x3 colour=0x2] priority 1",
+    ]
+    assert sorted(entity.key for entity in update.delete) == [
+        moved.format(2, 1),
+        moved.format(4, 1),
+        "table report [cell=0x1] priority 1",
+        "table verdict [cell=0x1 colour=0x2] priority 1",
+    ]
+
+
+def test_the_same_phase_again_changes_nothing(demo: Plan) -> None:
+    assert len(changes(demo.phase("shared").entities, demo.phase("shared").entities)) == 0
+
+
+def test_a_host_without_a_port_is_named() -> None:
+    with pytest.raises(PlanError) as error:
+        make_plan(parse_experiment(HASHED), hosts("a", "b"), COLLECTOR)
+    assert str(error.value) == "no switch port for host c; valid: a port for each host of the experiment"
+
+
+def test_two_hosts_on_one_port_are_named() -> None:
+    where = {**hosts("a", "b", "c"), "c": HostPort(2, "02:00:00:00:00:07", "10.0.0.7")}
+    with pytest.raises(PlanError) as error:
+        make_plan(parse_experiment(HASHED), where, COLLECTOR)
+    assert str(error.value) == "hosts b and c both have port 2; valid: one each"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("mac", "02:00", "'02:00' is not a MAC address; valid: such as 02:00:00:00:00:01"),
+        ("ip", "10.0.0", "'10.0.0' is not an IPv4 address; valid: such as 10.0.0.1"),
+    ],
+)
+def test_an_address_that_is_none_is_named(field: str, value: str, message: str) -> None:
+    where = hosts("a", "b", "c")
+    bad = HostPort(3, value, "10.0.0.3") if field == "mac" else HostPort(3, "02:00:00:00:00:03", value)
+    with pytest.raises(PlanError) as error:
+        make_plan(parse_experiment(HASHED), {**where, "c": bad}, COLLECTOR)
+    assert str(error.value) == message
+
+
+def test_an_unknown_phase_is_named(demo: Plan) -> None:
+    with pytest.raises(PlanError) as error:
+        demo.phase("third")
+    assert str(error.value) == "no phase 'third'; valid: shared, separate"

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One P4Runtime connection: arbitration, pipeline, reads and writes, with every failure as an error of ours.
+
+Built on finsy's client and schema. finsy's ``Switch`` is not used: it answers a refused pipeline with a
+cancelled task instead of the switch's reason (finsy 0.30), and an operator needs the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+from finsy import GRPCStatusCode, P4Client, P4ClientError, P4RuntimeVersion, P4Schema
+from finsy.p4entity import decode_entity, encode_entities
+from finsy.proto import U128, p4r
+from weir.controlplane.entities import Entity
+from weir.controlplane.errors import (
+    ControlPlaneError,
+    NotPrimaryError,
+    PipelineError,
+    ReadError,
+    RefusedUpdate,
+    SwitchUnreachableError,
+    WriteError,
+)
+from weir.controlplane.translate import to_finsy
+
+_UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
+_BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
+_GONE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
+
+# finsy logs what it raises; the reader of `weir` gets each failure once, as an error.
+logging.getLogger("finsy").addHandler(logging.NullHandler())
+
+
+class Session:
+    """A connection as primary controller of one device; an async context manager."""
+
+    def __init__(self, address: str, device_id: int, election_id: int, timeout_s: float) -> None:
+        """Remember where; nothing is opened before the context is entered."""
+        self.address = address
+        self.device_id = device_id
+        self._election_id = election_id
+        self._timeout_s = timeout_s
+        self._client = P4Client(address, wait_for_ready=False)
+        self._schema = P4Schema()
+        self._version: P4RuntimeVersion | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._lost: ControlPlaneError | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect and become primary.
+
+        Raises:
+            SwitchUnreachableError: nothing answers in time.
+            NotPrimaryError: another controller has a higher election id.
+        """
+        await self._client.open(complete_request=self._complete)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._arbitrate()
+                await self._ask_version()
+        except TimeoutError as error:
+            await self._client.close()
+            raise SwitchUnreachableError(
+                f"the switch at {self.address} did not answer within {self._timeout_s:g} s"
+            ) from error
+        except (P4ClientError, RuntimeError) as error:
+            await self._client.close()
+            raise self._explain(error) from error
+        except BaseException:
+            await self._client.close()
+            raise
+        self._listener = asyncio.create_task(self._listen(), name=f"p4runtime {self.address}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Give up the connection; what was written stays on the switch."""
+        if self._listener is not None:
+            self._listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listener
+        await self._client.close()
+
+    @property
+    def schema(self) -> P4Schema:
+        """The P4Info of the pipeline; empty before ``use``."""
+        return self._schema
+
+    def use(self, schema: P4Schema) -> None:
+        """Encode and decode with the P4Info of ``schema`` from now on."""
+        if self._version is not None:
+            schema.set_p4runtime_version(self._version)
+        self._schema = schema
+
+    async def push_pipeline(self, schema: P4Schema) -> None:
+        """Load the program of ``schema`` and commit it; tables, meters and counters start empty.
+
+        Raises:
+            PipelineError: the switch refused it, with the switch's reason.
+            NotPrimaryError, SwitchUnreachableError: as named.
+        """
+        self.use(schema)
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.device_id,
+            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+            config=schema.get_pipeline_config(),
+        )
+        try:
+            await self._request(request)
+        except P4ClientError as error:
+            explained = self._explain(error)
+            if isinstance(explained, ReadError):
+                raise PipelineError(
+                    f"the switch at {self.address} refused the pipeline: {_reason(error)}"
+                ) from error
+            raise explained from error
+
+    async def running_cookie(self) -> int | None:
+        """The cookie of the pipeline that the switch runs; None when it runs none."""
+        request = p4r.GetForwardingPipelineConfigRequest(
+            device_id=self.device_id,
+            response_type=p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY,
+        )
+        try:
+            reply = await self._request(request)
+        except P4ClientError as error:
+            if error.code == GRPCStatusCode.FAILED_PRECONDITION:
+                return None
+            raise self._explain(error) from error
+        return int(reply.config.cookie.cookie) if reply.config.HasField("cookie") else None
+
+    async def write(self, operation: str, entities: Sequence[Entity]) -> None:
+        """Insert, modify or delete ``entities``, in order, in batches.
+
+        Raises:
+            WriteError: the updates that the switch refused, each with its reason.
+            NotPrimaryError, SwitchUnreachableError: as named.
+        """
+        for start in range(0, len(entities), _BATCH):
+            batch = entities[start : start + _BATCH]
+            encoded = encode_entities([to_finsy(entity) for entity in batch], self._schema)
+            updates = [p4r.Update(type=_UPDATE_TYPES[operation], entity=entity) for entity in encoded]
+            try:
+                await self._request(p4r.WriteRequest(device_id=self.device_id, updates=updates))
+            except P4ClientError as error:
+                raise self._explain_write(error, operation, batch) from error
+
+    async def read(self, entities: Sequence[Any]) -> AsyncIterator[Any]:
+        """Read finsy entities (with wildcards) in batches and yield finsy entities.
+
+        Raises:
+            ReadError: the switch refused, or answered with what the P4Info does not know.
+            SwitchUnreachableError: as named.
+        """
+        for start in range(0, len(entities), _BATCH):
+            encoded = encode_entities(entities[start : start + _BATCH], self._schema)
+            request = p4r.ReadRequest(device_id=self.device_id, entities=encoded)
+            self._check_alive()
+            try:
+                async for reply in self._client.request_iter(request):
+                    for entity in reply.entities:
+                        yield self._decode(entity)
+            except P4ClientError as error:
+                raise self._explain(error) from error
+
+    def _decode(self, entity: p4r.Entity) -> Any:
+        try:
+            return decode_entity(entity, self._schema)
+        except (KeyError, ValueError) as error:
+            raise ReadError(f"the switch answered with what the P4Info does not know: {error}") from error
+
+    async def _arbitrate(self) -> None:
+        update = p4r.MasterArbitrationUpdate(
+            device_id=self.device_id, election_id=U128.encode(self._election_id)
+        )
+        await self._client.send(p4r.StreamMessageRequest(arbitration=update))
+        while True:
+            reply = await self._client.receive()
+            if reply.WhichOneof("update") == "arbitration":
+                break
+        if reply.arbitration.status.code != 0:
+            raise NotPrimaryError(self._not_primary(U128.decode(reply.arbitration.election_id)))
+
+    async def _ask_version(self) -> None:
+        try:
+            reply = await self._client.request(p4r.CapabilitiesRequest())
+            self._version = P4RuntimeVersion.parse(reply.p4runtime_api_version)
+        except P4ClientError as error:
+            if error.code != GRPCStatusCode.UNIMPLEMENTED:
+                raise
+        except ValueError as error:
+            raise ReadError(f"the switch at {self.address} names no version of P4Runtime: {error}") from error
+
+    async def _listen(self) -> None:
+        """Notice when the stream ends or another controller takes over; the next request then says so."""
+        try:
+            while True:
+                message = await self._client.receive()
+                if message.WhichOneof("update") == "arbitration" and message.arbitration.status.code != 0:
+                    election_id = U128.decode(message.arbitration.election_id)
+                    self._lost = NotPrimaryError(self._not_primary(election_id))
+        except (P4ClientError, RuntimeError) as error:
+            self._lost = self._explain(error)
+
+    async def _request(self, request: Any) -> Any:
+        self._check_alive()
+        return await self._client.request(request)
+
+    def _check_alive(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    def _complete(self, message: Any) -> None:
+        if isinstance(message, p4r.SetForwardingPipelineConfigRequest | p4r.WriteRequest):
+            message.election_id.CopyFrom(U128.encode(self._election_id))
+
+    def _not_primary(self, election_id: int) -> str:
+        return (
+            f"another controller is primary of device {self.device_id} at {self.address} "
+            f"(election id {election_id}, ours {self._election_id}); valid: stop it, or use a higher election id"
+        )
+
+    def _explain(self, error: P4ClientError | RuntimeError) -> ControlPlaneError:
+        if not isinstance(error, P4ClientError):
+            return SwitchUnreachableError(f"the switch at {self.address} closed the connection")
+        if error.code in _GONE:
+            return SwitchUnreachableError(f"no P4Runtime at {self.address}: {error.message}")
+        if error.code == GRPCStatusCode.PERMISSION_DENIED:
+            return NotPrimaryError(
+                f"the switch at {self.address} refused: {_reason(error)}; valid: be its primary controller"
+            )
+        return ReadError(f"the switch at {self.address} refused: {_reason(error)}")
+
+    def _explain_write(
+        self, error: P4ClientError, operation: str, batch: Sequence[Entity]
+    ) -> ControlPlaneError:
+        explained = self._explain(error)
+        if not isinstance(explained, ReadError):
+            return explained
+        if error.details:
+            return WriteError(
+                [
+                    RefusedUpdate(operation, batch[index].key, detail.canonical_code.name, detail.message)
+                    for index, detail in sorted(error.details.items())
+                    if index < len(batch)
+                ]
+            )
+        what = (
+            batch[0].key if len(batch) == 1 else f"{batch[0].key} to {batch[-1].key} ({len(batch)} updates)"
+        )
+        return WriteError([RefusedUpdate(operation, what, error.code.name, error.message)])
+
+
+def _reason(error: P4ClientError) -> str:
+    return f"{error.code.name}{f': {error.message}' if error.message else ''}"
