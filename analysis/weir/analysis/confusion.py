@@ -56,15 +56,18 @@ class Confusion:
         return self.true_positive / lost if lost else None
 
 
-def compare(packets: Packets, flying: Bools) -> Confusion:
+def compare(packets: Packets, flying: Bools, *, acknowledged: bool = True) -> Confusion:
     """Hold the inference against the truth for one flow, packets in order of sending.
+
+    `acknowledged` is False for protocols whose sender learns of no loss (UDP): nothing is inferable then.
 
     Lost in truth is what the switch reported dropped and what vanished without a report; what was still in
     flight at the end was not lost.
     """
     lost = packets.dropped | (~packets.received & ~flying)
-    # A packet without payload that was retransmitted is a SYN or FIN: it takes a sequence number too.
-    inferable = (packets.payload_length > 0) | packets.inferred_lost
+    # What was judged without payload is a SYN or FIN: it takes a sequence number too. Data counts even where
+    # the capture ended before it could be judged.
+    inferable = ((packets.payload_length > 0) | packets.judged | packets.inferred_lost) & acknowledged
     inferred = packets.inferred_lost & inferable
     hit = lost & inferred
     delays = (packets.inferred_at_ns - packets.sent_ns)[hit] / 1e9

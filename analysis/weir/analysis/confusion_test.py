@@ -58,3 +58,9 @@ def test_false_negative_finds_its_retransmission_across_the_sequence_wrap() -> N
     )
     [false] = compare(packets, np.zeros(2, dtype=bool)).false_inferences
     assert false.cause == "retransmitted, but the loss was attributed to no or to another transmission"
+
+
+def test_a_protocol_without_acknowledgments_infers_nothing() -> None:
+    packets = make_packets(sent_ns=[0, 1], received_ns=[None, 5], dropped=[True, False])
+    found = compare(packets, np.zeros(2, dtype=bool), acknowledged=False)
+    assert (found.false_negative, found.uninferable_losses) == (0, 1)

@@ -112,14 +112,14 @@ def in_flight(packets: Packets, capture_end_ns: int, path_ns: int) -> Bools:
     return np.asarray(~packets.received & ~packets.dropped & (packets.sent_ns > capture_end_ns - path_ns))
 
 
-def longest_transit_ns(packets: Packets, default_ns: int) -> int:
-    """The longest time a packet took from sender to receiver (clocks as they are), at least 1 ms.
+def path_time_ns(packets: Packets, round_trip_ns: int) -> int:
+    """How long a packet of this flow can be under way: its path and the longest wait in a queue.
 
-    Sender and receiver must be on one clock, or the caller maps one first. `default_ns` when none arrived.
+    The stamps of sender and receiver need not be of one clock: only the spread of their differences counts.
     """
-    if not packets.received.any():
-        return default_ns
-    return max(1_000_000, int(np.max((packets.received_ns - packets.sent_ns)[packets.received])))
+    transit = (packets.received_ns - packets.sent_ns)[packets.received]
+    waiting = int(transit.max() - transit.min()) if len(transit) else 0
+    return round_trip_ns + waiting
 
 
 def count(packets: Packets, flying: Bools) -> Account:
@@ -194,6 +194,8 @@ class PolicerCheck:
     red: int | None
     reported_drops: int
     reports_lost: int
+    passed_bytes_counted: int | None = None
+    passed_bytes_in_captures: int | None = None
 
     @property
     def disagreements(self) -> list[str]:
@@ -213,5 +215,12 @@ class PolicerCheck:
             found.append(
                 f"{self.red:,} red packets, but {self.reported_drops:,} drop reports and "
                 f"{self.reports_lost:,} known lost"
+            )
+        if self.passed_bytes_counted is not None and (
+            self.passed_bytes_counted != self.passed_bytes_in_captures
+        ):
+            found.append(
+                f"green + yellow is {self.passed_bytes_counted:,} bytes, but the captures show "
+                f"{self.passed_bytes_in_captures:,} bytes of packets that were not dropped"
             )
         return found

@@ -37,6 +37,22 @@ class ColourCounters(_Read):
         """Packets of all three colours."""
         return self.green.packets + self.yellow.packets + self.red.packets
 
+    @property
+    def passed_bytes(self) -> int:
+        """Bytes of green and yellow packets."""
+        return self.green.bytes + self.yellow.bytes
+
+
+class Match(_Read):
+    """Traffic that meets a policer, in addresses and ports; what is None matches everything."""
+
+    src: tuple[str, ...] | None = None
+    dst: tuple[str, ...] | None = None
+    protocol: int | None = None
+    src_port: int | None = None
+    dst_port: int | None = None
+    dscp: int | None = None
+
 
 class Policer(_Read):
     """One policer of a phase: as asked for, as the target made it, and what it counted."""
@@ -50,6 +66,8 @@ class Policer(_Read):
     effective_burst_bytes: float | None = None
     counters: ColourCounters | None = None
     packets_met: int | None = None
+    match: tuple[Match, ...] | None = None
+    """What the switch sends here, policers in this order; None in a manifest that does not say."""
 
     @property
     def applied_rate_bps(self) -> float:

@@ -37,6 +37,7 @@ class Packets:
 
     `sent_ns` is the sender's clock, `received_ns` the receiver's, `ingress_ns` the switch's. Where a packet
     was not received, not reported or not inferred lost, the flag beside the value is False and the value 0.
+    `judged`: the sender's capture could tell whether the packet arrived.
     """
 
     flow: Ints
@@ -45,6 +46,7 @@ class Packets:
     payload_length: Ints
     seq: Ints
     retransmission: Bools
+    judged: Bools
     inferred_lost: Bools
     inferred_at_ns: Ints
     cause: Strings
@@ -88,7 +90,7 @@ def packets_from_arrow(table: Any) -> Packets:
         name: np.asarray(pc.fill_null(pc.cast(arrow[name], pa.int64(), safe=False), 0).to_numpy())
         for name in _INTEGERS
     }
-    for name in ("retransmission", "inferred_lost", "dropped"):
+    for name in ("retransmission", "judged", "inferred_lost", "dropped"):
         columns[name] = np.asarray(pc.fill_null(arrow[name], False).to_numpy(), dtype=bool)
     columns["received"] = np.asarray(pc.is_valid(arrow["received_ns"]).to_numpy(), dtype=bool)
     columns["cause"] = np.asarray(arrow["cause"].to_numpy(zero_copy_only=False), dtype=object)

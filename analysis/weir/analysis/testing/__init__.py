@@ -31,6 +31,7 @@ def make_packets(
         payload_length=payload,
         seq=_ints(np.cumsum(payload) - payload if seq is None else seq),
         retransmission=np.zeros(n, dtype=bool),
+        judged=payload > 0,
         inferred_lost=np.array([at is not None for at in inferred], dtype=bool),
         inferred_at_ns=_ints([at or 0 for at in inferred]),
         cause=np.array([None] * n if cause is None else list(cause), dtype=object),

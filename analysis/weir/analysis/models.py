@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`result.json`: what one run showed. Counts are packets; units are in the names."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from weir.analysis.conservation import Account
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Law(_Model):
+    """Both sides of the law of conservation, in packets.
+
+    sent − received = reported_drops + reports_lost + emulated_losses + in_flight + unexplained.
+    """
+
+    sent: int
+    received: int
+    missing: int
+    """The left side."""
+    reported_drops: int
+    reports_lost: int
+    emulated_losses: int
+    in_flight: int
+    explained: int
+    """The right side without `unexplained`."""
+    unexplained: int
+    contradictions: int
+    """Packets reported dropped that arrived all the same."""
+
+    @classmethod
+    def of(cls, account: Account) -> Law:
+        """The law as the account has it."""
+        return cls(
+            sent=account.sent,
+            received=account.received,
+            missing=account.missing,
+            reported_drops=account.reported_drops,
+            reports_lost=account.reports_lost,
+            emulated_losses=account.emulated_losses,
+            in_flight=account.in_flight,
+            explained=account.explained,
+            unexplained=account.unexplained,
+            contradictions=account.contradictions,
+        )
+
+
+class FalseInferenceResult(_Model):
+    """One packet on which the end host's inference and the truth differ."""
+
+    kind: Literal["false_positive", "false_negative"]
+    sent_ns: int
+    seq: int
+    payload_length: int
+    cause: str
+
+
+class FlowResult(_Model):
+    """One configured flow, the direction of its data."""
+
+    id: str
+    phase: str
+    name: str
+    src: str
+    dst: str
+    src_host: str
+    dst_host: str
+    src_port: int
+    dst_port: int
+    protocol: int
+    cc: str | None
+    policer: str | None
+    measured: bool
+    sent: int
+    received: int
+    reported_drops: int
+    reports_lost: int
+    emulated_losses: int
+    in_flight: int
+    unexplained: int
+    contradictions: int
+    inferred_lost: int
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    uninferable_losses: int
+    """Lost packets that a sender cannot notice (pure ACKs): outside precision and recall."""
+    precision: float | None
+    recall: float | None
+    detection_delay_median_s: float | None
+    """From a lost transmission to its inference."""
+    detection_delay_p95_s: float | None
+    false_inferences: tuple[FalseInferenceResult, ...]
+    """At most 1,000 of them; the counts are complete."""
+    retransmissions: int
+    spurious_retransmissions: int
+    loss_ratio: float | None
+    """reported_drops ÷ sent."""
+    throughput_bps: float | None
+    """Received frame bytes (without FCS) × 8 ÷ time from first to last packet sent."""
+    goodput_bps: float | None
+    """Received payload bytes, each retransmission counted, × 8 ÷ the same time."""
+    duration_s: float
+    min_rtt_s: float | None
+    mean_delay_s: float | None
+    """Mean RTT − minimum RTT."""
+
+
+class OtherFlow(_Model):
+    """A directed 5-tuple that the experiment does not name: ACKs, control connections, the rest."""
+
+    kind: Literal["acks", "control", "other"]
+    of: str | None
+    """The configured flow it belongs to."""
+    phase: str | None
+    policer: str | None
+    src: str
+    dst: str
+    src_port: int
+    dst_port: int
+    protocol: int
+    law: Law
+
+
+class FirstBurstResult(_Model):
+    """What passed from the last full bucket to the first drop, against burst + rate × time."""
+
+    passed_bytes: int
+    expected_bytes: float
+    elapsed_s: float
+
+
+class ConformanceResult(_Model):
+    """A policer against its configuration, in percent; see `weir.analysis.conformance`."""
+
+    window_s: float
+    windows: int
+    saturated_windows: int
+    excess_percent: float | None
+    saturated_deviation_percent: float | None
+    rate_error_percent: float | None
+    deviation_percent: float | None
+    first_burst: FirstBurstResult | None
+
+
+class PolicerResult(_Model):
+    """One policer of one phase: its configuration, its counters, and whether all ways of counting agree."""
+
+    name: str
+    phase: str
+    rate_bps: float
+    burst_bytes: float
+    effective_rate_bps: float
+    effective_burst_bytes: float
+    green: int | None
+    yellow: int | None
+    red: int | None
+    packets_met: int | None
+    passed_bytes: int | None
+    sent_in_captures: int
+    passed_bytes_in_captures: int
+    reported_drops: int
+    reports_lost: int
+    disagreements: tuple[str, ...]
+    conformance: ConformanceResult | None
+    conformance_note: str | None
+    """Why there is no figure, or what it rests on."""
+
+
+class PairResult(_Model):
+    """Two measured flows: what a detector says from the inferred losses, beside the truth."""
+
+    phase: str
+    flows: tuple[str, str]
+    truth: Literal["shared", "separate"]
+    detector: str
+    verdict: Literal["shared", "separate", "insufficient_loss"]
+    reason: str
+    detail: dict[str, Any]
+    """The detector's statistics; `switch_view` is its answer given the true drops."""
+
+
+class ClockResult(_Model):
+    """A sender's clock pinned to the switch's; the offset includes the smallest delay between the two."""
+
+    host: str
+    target: Literal["switch"] = "switch"
+    points: int
+    outliers: int
+    offset_ns: int
+    drift_ppm: float
+    residual_ns: int
+    spread_ns: int
+
+
+class TelemetryResult(_Model):
+    """The way of the drop reports from the switch to the collector."""
+
+    sent_by_switch: int | None
+    received: int
+    lost_in_gaps: int
+    lost_in_tail: int
+    duplicates: int
+    malformed: int
+    kernel_drops: int
+    unmatched_reports: int
+    """Reports whose packet is in no sender's capture."""
+    unmatched_received: int
+    """Packets received that are in no sender's capture."""
+
+
+class PhaseResult(_Model):
+    """One phase with the law over all its flows, ACKs and control connections included."""
+
+    name: str
+    start_ns: int
+    duration_s: float
+    law: Law
+
+
+class Result(_Model):
+    """One run. `valid` is about the measurement, `explained` about the law, `complete` about the run."""
+
+    schema_version: Literal[1] = Field(default=1, alias="schema")
+    name: str
+    run_id: str
+    weir_version: str
+    commit: str | None
+    target: str
+    state: str
+    complete: bool
+    valid: bool
+    invalid_reasons: tuple[str, ...]
+    explained: bool
+    """Every flow's `unexplained` is 0, all ways of counting agree and every report found its packet."""
+    headline: str
+    law: Law
+    """The law over everything the captures hold between the hosts."""
+    outside_packets: int
+    """Packets sent to no captured host (multicast, broadcast): the law cannot hold them."""
+    phases: tuple[PhaseResult, ...]
+    flows: tuple[FlowResult, ...]
+    other_flows: tuple[OtherFlow, ...]
+    policers: tuple[PolicerResult, ...]
+    pairs: tuple[PairResult, ...]
+    clocks: tuple[ClockResult, ...]
+    telemetry: TelemetryResult
+    notes: tuple[str, ...] = ()
+    """What the reader should know about the captures."""

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The detectors' verdict on each pair of a run, from what was inferred, beside the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weir.analysis.clocks import ClockFit
+from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
+from weir.analysis.manifest import Pair, Phase
+from weir.analysis.models import PairResult
+from weir.analysis.run_data import Directed
+from weir.analysis.tables import Bools
+
+
+def flow_events(flow: Directed, lost: Bools, fit: ClockFit | None) -> FlowEvents | None:
+    """The data packets of a flow, on the switch's clock where it is pinned; None without an RTT."""
+    if not flow.row.min_rtt_ns:
+        return None
+    data = flow.packets.payload_length > 0
+    sent = flow.packets.sent_ns if fit is None else fit.to_target(flow.packets.sent_ns)
+    return FlowEvents(sent[data], flow.packets.payload_length[data], lost[data], flow.row.min_rtt_ns)
+
+
+def pair_results(
+    phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, ClockFit]
+) -> Sequence[PairResult]:
+    """One result per registered detector."""
+    return [_judge(name, phase, pair, flows, fits) for name in PAIR_DETECTORS]
+
+
+def _judge(
+    name: str, phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, ClockFit]
+) -> PairResult:
+    def without(reason: str) -> PairResult:
+        return PairResult(
+            phase=phase.name,
+            flows=pair.flows,
+            truth=pair.truth,
+            detector=name,
+            verdict="insufficient_loss",
+            reason=reason,
+            detail={},
+        )
+
+    unseen = [flow for flow in pair.flows if flow not in flows]
+    if unseen:
+        return without(f"no packet of {' and '.join(unseen)} in the captures")
+    one, other = flows[pair.flows[0]], flows[pair.flows[1]]
+    # Both on the switch's clock or both on their own: never one of each.
+    common = [fits.get(flow.src_host or "") for flow in (one, other)]
+    if None in common:
+        common = [None, None]
+    inferred = [flow_events(f, f.packets.inferred_lost, c) for f, c in zip((one, other), common, strict=True)]
+    true = [flow_events(f, f.packets.dropped, c) for f, c in zip((one, other), common, strict=True)]
+    a, b, true_a, true_b = *inferred, *true
+    if a is None or b is None or true_a is None or true_b is None:
+        return without("no RTT sample of one of the flows, so there is no interval size")
+    found, given_truth = PAIR_DETECTORS[name](a, b), PAIR_DETECTORS[name](true_a, true_b)
+    return PairResult(
+        phase=phase.name,
+        flows=pair.flows,
+        truth=pair.truth,
+        detector=name,
+        verdict=found.verdict,
+        reason=found.reason,
+        detail={
+            **found.detail(),
+            "clock": "switch" if common[0] is not None else "each sender's own",
+            "switch_view": {"verdict": given_truth.verdict, "reason": given_truth.reason},
+        },
+    )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each policer of a run: do all counts of its packets agree, and did it keep to its configuration?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+from weir.analysis.clocks import ClockFit
+from weir.analysis.conformance import Conformance, conformance
+from weir.analysis.conservation import Account, PolicerCheck
+from weir.analysis.manifest import Phase, Policer
+from weir.analysis.models import ConformanceResult, PolicerResult
+from weir.analysis.run_data import Directed
+from weir.analysis.tables import Bools, Ints
+
+
+def members(flows: Sequence[Directed], phase: Phase, policer: Policer) -> list[Directed]:
+    """The flows whose packets meet this policer."""
+    return [f for f in flows if f.phase is phase and f.policer is policer]
+
+
+def at_policer(flow: Directed, fit: ClockFit) -> Ints:
+    """When each packet met the policer, on the switch's clock: as reported, else by the sender's time."""
+    packets = flow.packets
+    return np.where(packets.dropped, packets.ingress_ns, fit.to_target(packets.sent_ns))
+
+
+def _check_conformance(
+    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, ClockFit]
+) -> tuple[Conformance | None, str | None]:
+    if not flows:
+        return None, "no packet met it"
+    unpinned = sorted({f.src_host or f.row.src for f in flows} - set(fits))
+    if unpinned:
+        return None, f"the clock of {', '.join(unpinned)} could not be pinned to the switch's"
+    if policer.cells > 1:
+        return _hashed(flows, policer, fits)
+    return _bucket(flows, policer, fits), None
+
+
+def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, ClockFit]) -> Conformance:
+    times: list[Ints] = []
+    sizes: list[Ints] = []
+    passed: list[Bools] = []
+    for flow in flows:
+        times.append(at_policer(flow, fits[flow.src_host or flow.row.src]))
+        sizes.append(flow.packets.wire_length)
+        passed.append(~flow.packets.dropped)
+    return conformance(
+        np.concatenate(times),
+        np.concatenate(sizes),
+        np.concatenate(passed),
+        policer.applied_rate_bps,
+        policer.applied_burst_bytes,
+    )
+
+
+def _hashed(
+    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, ClockFit]
+) -> tuple[Conformance | None, str | None]:
+    """Each cell is a bucket of its own; a flow's cell is known from its drop reports."""
+    cells: dict[int, list[Directed]] = {}
+    unknown = 0
+    for flow in flows:
+        dropped = flow.packets.policer[flow.packets.dropped]
+        if len(dropped):
+            cells.setdefault(int(dropped[0]), []).append(flow)
+        else:
+            unknown += 1
+    note = f"worst of {len(cells)} buckets; {unknown} flows without a drop belong to buckets unknown"
+    found = [_bucket(group, policer, fits) for group in cells.values()]
+    figures = [c for c in found if c.deviation_percent is not None]
+    worst = max(figures, key=lambda c: c.deviation_percent or 0.0, default=found[0] if found else None)
+    return worst, note
+
+
+def policer_result(
+    flows: Sequence[Directed],
+    phase: Phase,
+    policer: Policer,
+    accounts: Mapping[str, Account],
+    fits: Mapping[str, ClockFit],
+) -> PolicerResult:
+    """Hold one policer's counters and packets against each other and against its configuration."""
+    its_flows = members(flows, phase, policer)
+    counters = policer.counters
+    passed_bytes = sum(int(f.packets.wire_length[~f.packets.dropped].sum()) for f in its_flows)
+    reports_lost = sum(accounts[f.label].reports_lost for f in its_flows)
+    check = PolicerCheck(
+        counted_by_colour=None if counters is None else counters.packets,
+        packets_met=policer.packets_met,
+        sent_in_captures=sum(len(f.packets) for f in its_flows),
+        red=None if counters is None else counters.red.packets,
+        reported_drops=sum(accounts[f.label].reported_drops for f in its_flows),
+        reports_lost=reports_lost,
+        # A dropped packet whose report was lost looks as if it had passed: then bytes cannot be compared.
+        passed_bytes_counted=None if counters is None or reports_lost else counters.passed_bytes,
+        passed_bytes_in_captures=passed_bytes,
+    )
+    figure, note = _check_conformance(its_flows, policer, fits)
+    return PolicerResult(
+        name=policer.name,
+        phase=phase.name,
+        rate_bps=policer.rate_bps,
+        burst_bytes=policer.burst_bytes,
+        effective_rate_bps=policer.applied_rate_bps,
+        effective_burst_bytes=policer.applied_burst_bytes,
+        green=None if counters is None else counters.green.packets,
+        yellow=None if counters is None else counters.yellow.packets,
+        red=None if counters is None else counters.red.packets,
+        packets_met=policer.packets_met,
+        passed_bytes=None if counters is None else counters.passed_bytes,
+        sent_in_captures=check.sent_in_captures,
+        passed_bytes_in_captures=passed_bytes,
+        reported_drops=check.reported_drops,
+        reports_lost=check.reports_lost,
+        disagreements=tuple(check.disagreements),
+        conformance=None if figure is None else ConformanceResult.model_validate(asdict(figure)),
+        conformance_note=note,
+    )

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from weir.analysis.manifest import RunFileError
+from weir.analysis.models import Result
+from weir.analysis.result import analyse
+from weir.analysis.testing.synthetic_run import DRIFT_PPM, SyntheticJoin, write_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SyntheticJoin, Result]:
+    run_dir = tmp_path_factory.mktemp("run")
+    joined = write_run(run_dir, seconds=15)
+    return run_dir, joined, analyse(run_dir, joined)
+
+
+def edit(run_dir: Path, name: str, change: dict[str, Any]) -> None:
+    path = run_dir / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+
+def test_every_packet_of_a_sound_run_is_explained(run: tuple[Path, SyntheticJoin, Result]) -> None:
+    _, _, result = run
+    assert result.explained, result.headline
+    assert result.valid, result.invalid_reasons
+    assert all(flow.unexplained == 0 for flow in result.flows)
+    assert all(flow.sent - flow.received == flow.reported_drops > 0 for flow in result.flows if flow.policer)
+    assert result.headline == f"Every one of {result.law.missing:,} lost packets is explained."
+    assert result.law.missing == result.law.explained == sum(flow.reported_drops for flow in result.flows)
+
+
+def test_all_packets_between_the_hosts_are_in_the_law(run: tuple[Path, SyntheticJoin, Result]) -> None:
+    _, joined, result = run
+    assert result.law.sent == joined.packets.num_rows
+    assert sum(phase.law.sent for phase in result.phases) == result.law.sent
+    assert {other.kind for other in result.other_flows} == {"acks", "control"}
+
+
+def test_policer_counts_agree_and_the_rate_is_kept(run: tuple[Path, SyntheticJoin, Result]) -> None:
+    _, _, result = run
+    assert [(p.phase, p.name) for p in result.policers] == [
+        ("shared", "common"),
+        ("separate", "own1"),
+        ("separate", "own2"),
+    ]
+    for policer in result.policers:
+        assert policer.disagreements == ()
+        assert policer.packets_met == policer.sent_in_captures
+        assert policer.conformance is not None
+        assert policer.conformance.deviation_percent is not None
+        assert policer.conformance.deviation_percent <= 0.5
+        first = policer.conformance.first_burst
+        assert first is not None
+        assert first.expected_bytes - 2 * 1514 < first.passed_bytes < first.expected_bytes + 2 * 1514
+
+
+def test_clocks_are_pinned_by_the_dropped_packets(run: tuple[Path, SyntheticJoin, Result]) -> None:
+    _, _, result = run
+    assert {clock.host for clock in result.clocks} == {"server1", "server2", "server3"}
+    for clock in result.clocks:
+        assert clock.drift_ppm == pytest.approx(DRIFT_PPM, abs=0.5)
+        assert clock.residual_ns < 20_000
+
+
+def test_pairs_carry_verdict_and_truth(run: tuple[Path, SyntheticJoin, Result]) -> None:
+    _, _, result = run
+    assert [(pair.phase, pair.truth) for pair in result.pairs] == [
+        ("shared", "shared"),
+        ("separate", "separate"),
+    ]
+    for pair in result.pairs:
+        assert pair.detail["switch_view"]["verdict"] in ("shared", "separate", "insufficient_loss")
+
+
+def test_files_hold_what_the_design_names(run: tuple[Path, SyntheticJoin, Result]) -> None:
+    run_dir, _, result = run
+    written = json.loads((run_dir / "result.json").read_text())
+    assert written["schema"] == 1
+    wanted = {
+        *("id", "src", "dst", "cc", "policer", "sent", "received", "reported_drops", "reports_lost"),
+        *("in_flight", "unexplained", "inferred_lost", "true_positive", "false_positive", "false_negative"),
+        *("precision", "recall", "loss_ratio", "throughput_bps", "min_rtt_s", "mean_delay_s"),
+    }
+    assert wanted <= set(written["flows"][0])
+    assert {"name", "rate_bps", "burst_bytes", "green", "yellow", "red"} <= set(written["policers"][0])
+    assert {"flows", "truth", "detector", "verdict", "detail"} <= set(written["pairs"][0])
+    assert Result.model_validate(written) == result
+    flows = pq.read_table(run_dir / "flows.parquet").to_pylist()
+    assert len(flows) == len(result.flows) + len(result.other_flows)
+    kinds = set(pq.read_table(run_dir / "series.parquet")["kind"].to_pylist())
+    assert {"switch_loss_ratio", "inferred_loss_ratio", "received_bps", "rtt_s", "passed_bytes"} <= kinds
+    assert list(run_dir.glob("*.tmp")) == []
+
+
+def test_lost_reports_are_attributed_and_said(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=3)
+    rows = joined.packets.to_pylist()
+    dropped = [i for i, row in enumerate(rows) if row["dropped"]]
+    for i in dropped[10:15]:
+        rows[i] |= {"dropped": False, "policer": None, "ingress_ns": None}
+    joined.packets = type(joined.packets).from_pylist(rows, joined.packets.schema)
+    edit(tmp_path, "collector.json", {"received": len(dropped) - 5, "lost": 3})
+    result = analyse(tmp_path, joined)
+    assert (result.telemetry.lost_in_gaps, result.telemetry.lost_in_tail) == (3, 2)
+    assert sum(flow.reports_lost for flow in result.flows) == 5
+    assert result.explained, result.headline
+    assert "5 of them by drop reports that are known to be lost" in result.headline
+
+
+def test_a_vanished_packet_is_not_explained(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=3)
+    rows = joined.packets.to_pylist()
+    arrived = [i for i, row in enumerate(rows) if row["received_ns"] is not None and row["flow"] == 0]
+    rows[arrived[20]]["received_ns"] = None
+    joined.packets = type(joined.packets).from_pylist(rows, joined.packets.schema)
+    result = analyse(tmp_path, joined)
+    assert not result.explained
+    assert result.flows[0].unexplained == 1
+    assert result.headline.startswith("1 of ")
+
+
+def test_counters_that_disagree_are_named(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=3)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["phases"][0]["policers"][0]["packets_met"] += 1
+    edit(tmp_path, "manifest.json", manifest)
+    result = analyse(tmp_path, joined)
+    assert not result.explained
+    assert "shared/common" in result.headline
+
+
+def test_what_the_measurement_lost_makes_the_run_invalid(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=2)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["hosts"][1]["capture_drops"] = 7
+    manifest["switch"]["stats"]["ports"][0]["rx_overruns"] = 3
+    manifest |= {"complete": False, "state": "interrupted"}
+    edit(tmp_path, "manifest.json", manifest)
+    edit(tmp_path, "collector.json", {"kernel_drops": 2})
+    result = analyse(tmp_path, joined)
+    assert not result.valid
+    assert result.invalid_reasons == (
+        "the run did not finish (interrupted)",
+        "the capture of server1 lost 7 packets",
+        "switch port 1: 3 frames lost before the switch read them",
+        "the collector's socket dropped 2 reports",
+    )
+
+
+def test_missing_and_malformed_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFileError, match=r"manifest\.json: not found"):
+        analyse(tmp_path)
+    joined = write_run(tmp_path, seconds=1)
+    edit(tmp_path, "manifest.json", {"phases": [{"name": "x", "policers": [{"name": "p", "index": 0}]}]})
+    with pytest.raises(RunFileError, match=r"phases\.0\.policers\.0\.rate_bps"):
+        analyse(tmp_path, joined)
+
+
+def test_a_missing_capture_is_named(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=1)
+    (tmp_path / "pcap" / "server2.pcap").unlink()
+    with pytest.raises(RunFileError, match="capture of server2"):
+        analyse(tmp_path, joined)

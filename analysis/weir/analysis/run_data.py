@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's captures and reports joined, each directed flow told what it is: configured, its ACKs, or other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from weir.analysis.manifest import Collector, Flow, Manifest, Match, Phase, Policer, RunFileError
+from weir.analysis.tables import (
+    FlowRow,
+    Packets,
+    RttSamples,
+    flows_from_arrow,
+    packets_from_arrow,
+    rtts_from_arrow,
+)
+
+Kind = Literal["data", "acks", "control", "other", "outside"]
+TCP = 6
+
+
+class Joined(Protocol):
+    """What `weir_core.join_run` returns."""
+
+    flows: Any
+    packets: Any
+    rtts: Any
+    unmatched: Mapping[str, int]
+    warnings: Sequence[str]
+
+
+Join = Callable[[list[tuple[str, list[str]]], str], Joined]
+
+
+@dataclass(frozen=True)
+class Directed:
+    """One directed 5-tuple with its packets in order of sending."""
+
+    row: FlowRow
+    packets: Packets
+    rtts: RttSamples
+    kind: Kind
+    configured: Flow | None
+    """The configured flow that it is, or belongs to."""
+    phase: Phase | None
+    policer: Policer | None
+    """The policer that its packets meet."""
+    src_host: str | None
+
+    @property
+    def label(self) -> str:
+        """A name that is unique in the run."""
+        if self.kind == "data" and self.configured is not None:
+            return self.configured.id
+        row = self.row
+        return f"{row.src}:{row.src_port}→{row.dst}:{row.dst_port}/{row.protocol}"
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Everything that the analysis starts from."""
+
+    manifest: Manifest
+    collector: Collector
+    flows: tuple[Directed, ...]
+    unmatched_reports: int
+    unmatched_received: int
+    last_packet_ns: int
+    notes: tuple[str, ...] = ()
+
+
+def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) -> RunData:
+    """Join the captures with the reports; raises RunFileError where a file is missing."""
+    captures: list[tuple[str, list[str]]] = []
+    for host in manifest.hosts:
+        path = run_dir / host.pcap
+        if not path.is_file():
+            raise RunFileError(f"{path}: not found; manifest.json names it as the capture of {host.name}")
+        captures.append((str(path), list(host.addresses)))
+    reports = run_dir / "telemetry.parquet"
+    if not reports.is_file():
+        raise RunFileError(f"{reports}: not found; the collector writes it when it ends")
+    joined = joiner(captures, str(reports))
+    packets = packets_from_arrow(joined.packets)
+    return RunData(
+        manifest=manifest,
+        collector=collector,
+        flows=classify(manifest, flows_from_arrow(joined.flows), packets, rtts_from_arrow(joined.rtts)),
+        unmatched_reports=int(joined.unmatched.get("reports", 0)),
+        unmatched_received=int(joined.unmatched.get("received", 0)),
+        last_packet_ns=_last_packet_ns(packets),
+        notes=tuple(joined.warnings),
+    )
+
+
+def _last_packet_ns(packets: Packets) -> int:
+    if not len(packets):
+        return 0
+    return max(int(packets.sent_ns.max()), int(packets.received_ns.max()))
+
+
+def classify(
+    manifest: Manifest, rows: Mapping[int, FlowRow], packets: Packets, rtts: RttSamples
+) -> tuple[Directed, ...]:
+    """Tell each directed flow what it is, which phase it belongs to and which policer it meets."""
+    hosts = {address: host.name for host in manifest.hosts for address in host.addresses}
+    configured = {
+        (flow.src, flow.dst, flow.src_port, flow.dst_port, flow.protocol): (phase, flow)
+        for phase in manifest.phases
+        for flow in phase.flows
+    }
+    order = np.argsort(rtts.flow, kind="stable")
+    result = []
+    for number, its_packets in packets.by_flow():
+        row = rows[number]
+        low, high = np.searchsorted(rtts.flow[order], [number, number + 1])
+        of_flow = order[low:high]
+        kind, phase, flow = _identify(row, configured, hosts)
+        if phase is None:
+            phase = _phase_at(manifest.phases, int(its_packets.sent_ns[0]))
+        result.append(
+            Directed(
+                row=row,
+                packets=its_packets,
+                rtts=RttSamples(rtts.flow[of_flow], rtts.time_ns[of_flow], rtts.rtt_ns[of_flow]),
+                kind=kind,
+                configured=flow,
+                phase=phase,
+                policer=_policer(row, its_packets, phase, kind, flow),
+                src_host=hosts.get(row.src),
+            )
+        )
+    return tuple(result)
+
+
+def _identify(
+    row: FlowRow,
+    configured: Mapping[tuple[str, str, int, int, int], tuple[Phase, Flow]],
+    hosts: Mapping[str, str],
+) -> tuple[Kind, Phase | None, Flow | None]:
+    if row.dst not in hosts:
+        return "outside", None, None
+    if row.key in configured:
+        return "data", *configured[row.key]
+    back = (row.dst, row.src, row.dst_port, row.src_port, row.protocol)
+    if back in configured:
+        return "acks", *configured[back]
+    # A traffic generator's control connection goes to the same server port between the same hosts.
+    for phase, flow in configured.values():
+        here = (flow.src, flow.dst)
+        if row.protocol == TCP and (
+            ((row.src, row.dst) == here and flow.dst_port == row.dst_port)
+            or ((row.dst, row.src) == here and flow.dst_port == row.src_port)
+            or ((row.src, row.dst) == here and flow.src_port == row.src_port)
+            or ((row.dst, row.src) == here and flow.src_port == row.dst_port)
+        ):
+            return "control", phase, flow
+    return "other", None, None
+
+
+def _phase_at(phases: Sequence[Phase], time_ns: int) -> Phase | None:
+    """The last phase that had started at that time; the first one for what came before it."""
+    if not phases:
+        return None
+    started = [phase for phase in phases if phase.start_ns is not None and phase.start_ns <= time_ns]
+    return started[-1] if started else phases[0]
+
+
+def _policer(
+    row: FlowRow, packets: Packets, phase: Phase | None, kind: Kind, flow: Flow | None
+) -> Policer | None:
+    """The policer a flow meets: named by its drops, by the configuration, or by the policers' own match."""
+    if phase is None:
+        return None
+    cells = packets.policer[packets.dropped]
+    for policer in phase.policers:
+        if len(cells) and policer.index <= int(cells[0]) < policer.index + policer.cells:
+            return policer
+    if kind == "data" and flow is not None:
+        return next((p for p in phase.policers if p.name == flow.policer), None)
+    for policer in phase.policers:
+        if any(_matches(match, row) for match in policer.match or ()):
+            return policer
+    silent = all(policer.match is None for policer in phase.policers)
+    if silent and kind == "control" and flow is not None and row.src == flow.src:
+        # Without the match, the likely one: policers are set by hosts, so the companion goes the same way.
+        return next((p for p in phase.policers if p.name == flow.policer), None)
+    return None
+
+
+def _matches(match: Match, row: FlowRow) -> bool:
+    return (
+        (match.src is None or row.src in match.src)
+        and (match.dst is None or row.dst in match.dst)
+        and (match.protocol is None or row.protocol == match.protocol)
+        and (match.src_port is None or row.src_port == match.src_port)
+        and (match.dst_port is None or row.dst_port == match.dst_port)
+    )

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The series of a run in one tidy table, `series.parquet`: what the report's figures are drawn from.
+
+Columns: phase, subject (flow id or policer name), kind, time_s (since the phase's start), value.
+Kinds of a flow: switch_loss_ratio, inferred_loss_ratio, sent_bps, received_bps, rtt_s.
+Kinds of a policer: passed_bytes (cumulative), allowed_bytes (burst + rate × time since its first packet).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from weir.analysis.clocks import ClockFit
+from weir.analysis.manifest import Phase, Policer
+from weir.analysis.policers import at_policer, members
+from weir.analysis.run_data import Directed
+from weir.analysis.tables import Floats
+from weir.analysis.timeseries import flow_series
+
+FLOW_KINDS = ("switch_loss_ratio", "inferred_loss_ratio", "sent_bps", "received_bps", "rtt_s")
+POLICER_KINDS = ("passed_bytes", "allowed_bytes")
+_MAX_POINTS = 300
+_SHORTEST_NS = 100_000_000
+
+SCHEMA = pa.schema(
+    [
+        ("phase", pa.string()),
+        ("subject", pa.string()),
+        ("kind", pa.string()),
+        ("time_s", pa.float64()),
+        ("value", pa.float64()),
+    ]
+)
+
+
+def interval_ns(duration_ns: int) -> int:
+    """Interval of the series: at most 300 of them, whole tenths of a second."""
+    return max(1, -(-duration_ns // (_MAX_POINTS * _SHORTEST_NS))) * _SHORTEST_NS
+
+
+def series_table(
+    phases: Sequence[tuple[Phase, int, int]], flows: Sequence[Directed], fits: Mapping[str, ClockFit]
+) -> Any:
+    """The table for all phases, given as (phase, start_ns, end_ns)."""
+    blocks: list[Any] = []
+    for phase, start_ns, end_ns in phases:
+        for subject, kind, time_s, value in _phase_series(phase, start_ns, end_ns, flows, fits):
+            n = len(time_s)
+            blocks.append(
+                pa.table([[phase.name] * n, [subject] * n, [kind] * n, time_s, value], schema=SCHEMA)
+            )
+    return pa.concat_tables(blocks) if blocks else SCHEMA.empty_table()
+
+
+def _phase_series(
+    phase: Phase, start_ns: int, end_ns: int, flows: Sequence[Directed], fits: Mapping[str, ClockFit]
+) -> Iterator[tuple[str, str, Floats, Floats]]:
+    step_ns = interval_ns(end_ns - start_ns)
+    for flow in flows:
+        if flow.kind == "data" and flow.phase is phase:
+            found = flow_series(flow.packets, flow.rtts, start_ns, end_ns, step_ns)
+            for kind in FLOW_KINDS:
+                yield flow.label, kind, found.time_s, getattr(found, kind)
+    for policer in phase.policers:
+        if policer.cells == 1:
+            yield from _policer_series(policer, members(flows, phase, policer), fits, start_ns, step_ns)
+
+
+def _policer_series(
+    policer: Policer,
+    flows: Sequence[Directed],
+    fits: Mapping[str, ClockFit],
+    start_ns: int,
+    step_ns: int,
+) -> Iterator[tuple[str, str, Floats, Floats]]:
+    hosts = {f.src_host or "" for f in flows}
+    if not flows or not hosts <= set(fits):
+        return
+    times = np.concatenate([at_policer(f, fits[f.src_host or ""])[~f.packets.dropped] for f in flows])
+    sizes = np.concatenate([f.packets.wire_length[~f.packets.dropped] for f in flows])
+    if not len(times):
+        return
+    order = np.argsort(times, kind="stable")
+    times, passed = times[order], np.cumsum(sizes[order])
+    # The switch's clock has its own zero; the phase's start is moved to it by any of the fits.
+    zero = int(fits[next(iter(sorted(hosts)))].to_target(np.array([start_ns]))[0])
+    grid = np.arange(times[0], times[-1] + step_ns, step_ns)
+    at = np.searchsorted(times, grid, side="right")
+    time_s = (grid - zero) / 1e9
+    cumulative = np.where(at > 0, passed[np.maximum(at - 1, 0)], 0).astype(np.float64)
+    yield policer.name, "passed_bytes", time_s, cumulative
+    allowed = policer.applied_burst_bytes + policer.applied_rate_bps / 8e9 * (grid - times[0])
+    yield policer.name, "allowed_bytes", time_s, allowed
