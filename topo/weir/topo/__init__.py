@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir.topo."""
+"""Hosts, links, traffic and capture of one experiment, in network namespaces without root."""

@@ -48,6 +48,13 @@ SCHEMA = pa.schema(
 )
 
 
+def connection_of(testbed: Testbed, flow: FlowSpec) -> Connection:
+    """The data connection of a flow as its sender's kernel has it."""
+    source = IPv4Address(testbed.host(flow.source).address).packed
+    destination = IPv4Address(testbed.host(flow.destination).address).packed
+    return source, flow.source_port, destination, flow.destination_port
+
+
 class SocketSampler:
     """A thread that samples the flows it was told to watch; a context manager.
 
@@ -74,17 +81,10 @@ class SocketSampler:
         """Sample these flows from now on, instead of those before; call it before they start."""
         watched: dict[str, set[Connection]] = {}
         for flow in flows:
-            source, destination = self._testbed.host(flow.source), self._testbed.host(flow.destination)
-            watched.setdefault(flow.source, set()).add(
-                (
-                    IPv4Address(source.address).packed,
-                    flow.source_port,
-                    IPv4Address(destination.address).packed,
-                    flow.destination_port,
-                )
-            )
+            watched.setdefault(flow.source, set()).add(connection_of(self._testbed, flow))
             if flow.source not in self._diags:
-                self._diags[flow.source] = in_network_namespace(source.namespace, TcpDiag)
+                namespace = self._testbed.host(flow.source).namespace
+                self._diags[flow.source] = in_network_namespace(namespace, TcpDiag)
         # One assignment, so that the thread sees the old or the new flows and nothing between.
         self._watched = {host: tuple(sorted(connections)) for host, connections in watched.items()}
 

@@ -36,7 +36,7 @@ _STATES: Final = {
     11: "CLOSING",
 }
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr
-# inet_diag_req_v2: family, protocol, extensions, pad, states, then the socket: ports, addresses, interface, cookie
+# inet_diag_req_v2: family, protocol, extensions, states; ports, addresses, interface, cookie of the socket
 _REQUEST = struct.Struct("=BBBxI4s4s12x4s12xIQ")
 _ALL_STATES = 0xFFFF_FFFF
 _NO_COOKIE = 0xFFFF_FFFF_FFFF_FFFF

@@ -171,8 +171,7 @@ class Testbed:
         switch_side = _link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
         drops = {}
         for host in self.hosts.values():
-            output = run_tool("ip", "-n", host.namespace, "-s", "-json", "link", "show")
-            rx_dropped, tx_dropped = _link_statistics(output)[host.interface]
+            rx_dropped, tx_dropped = _link_statistics(self._links_in(host))[host.interface]
             switch_rx_dropped, switch_tx_dropped = switch_side[host.switch_interface]
             drops[host.name] = LinkDrops(
                 to_switch=tx_dropped + switch_rx_dropped, from_switch=switch_tx_dropped + rx_dropped
@@ -206,14 +205,18 @@ class Testbed:
 
     def _destroy(self) -> None:
         made = [host for host in self.hosts.values() if (NETNS_FOLDER / host.namespace).exists()]
-        present = _link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
-        # A namespace lives on while a process is in it; deleting the link first takes it off the switch now.
-        batch = [
-            f"link delete {host.switch_interface}\n" for host in made if host.switch_interface in present
-        ]
-        batch += [f"netns delete {host.namespace}\n" for host in made]
-        if batch:
-            run_tool("ip", "-force", "-batch", "-", input_text="".join(batch))
+        for host in made:
+            # A namespace lives on while a process is in it; deleting the link takes it off the switch now.
+            # From the host's side: a switch interface of that name may be somebody else's if we failed.
+            if host.interface in _link_statistics(self._links_in(host)):
+                run_tool("ip", "-n", host.namespace, "link", "delete", host.interface)
+        if made:
+            batch = "".join(f"netns delete {host.namespace}\n" for host in made)
+            run_tool("ip", "-force", "-batch", "-", input_text=batch)
+
+    @staticmethod
+    def _links_in(host: HostPort) -> str:
+        return run_tool("ip", "-n", host.namespace, "-s", "-json", "link", "show")
 
 
 def lay_out(hosts: Sequence[HostSpec]) -> list[HostPort]:

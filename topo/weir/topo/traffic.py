@@ -273,7 +273,8 @@ def _run_clients(
                 for client in running.values():
                     if time.monotonic() >= client.deadline:
                         client.kill()
-                        client.deadline = float("inf")
+                        # SIGKILL cannot be refused; this only spaces out the reminders.
+                        client.deadline += _INTERRUPT_GRACE_S
         finally:
             _end_clients(list(running.values()))
     return [ended[flow.id] for flow in flows]

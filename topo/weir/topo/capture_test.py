@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+from weir.topo.capture import CaptureResult, parse_counters
+from weir.topo.process import ProcessError
+
+
+@pytest.mark.parametrize(
+    ("line", "counters"),
+    [
+        # tcpdump 4.99.3 on SIGUSR1.
+        (
+            "tcpdump: 2834 packets captured, 4048 packets received by filter, 3 packets dropped by kernel\n",
+            (2834, 4048, 3),
+        ),
+        ("tcpdump: 1 packet captured, 1 packet received by filter, 0 packets dropped by kernel", (1, 1, 0)),
+    ],
+)
+def test_counters_are_read(line: str, counters: tuple[int, int, int]) -> None:
+    assert parse_counters(line) == counters
+
+
+def test_foreign_counters_are_refused() -> None:
+    with pytest.raises(ProcessError, match="cannot be read from 'hello'"):
+        parse_counters("hello")
+
+
+@pytest.mark.parametrize(
+    ("captured", "received", "dropped", "lost"),
+    [(10, 10, 0, 0), (9, 10, 0, 1), (8, 10, 2, 2), (7, 10, 2, 3)],
+)
+def test_lost_counts_dropped_and_unread_packets(
+    captured: int, received: int, dropped: int, lost: int
+) -> None:
+    assert CaptureResult("a", Path("a.pcap"), captured, received, dropped).lost == lost

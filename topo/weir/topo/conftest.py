@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs scenarios in the sandbox for the tests, as the present user or as an ordinary one."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from weir.topo.sandbox import sandbox_problem
+from weir.topo.tools import missing_tools
+
+_START = (
+    "import sys; from weir.topo.sandbox import run_in_sandbox; "
+    "sys.exit(run_in_sandbox('weir.topo.scenarios', sys.argv[2:], grace_s=float(sys.argv[1])))"
+)
+_PACKAGE = Path(__file__).parent
+_NOBODY = 65534
+_MARKER = "WEIR_TOPO_TEST"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Starts scenarios; `prefix` makes another user of us, `python` is what that user can run."""
+
+    folder: Path
+    python: str
+    python_path: Path
+    prefix: tuple[str, ...] = ()
+    marker: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def command(self, scenario: str, grace_s: float = 30.0) -> list[str]:
+        """Argument list of the outer process."""
+        return [*self.prefix, self.python, "-c", _START, str(grace_s), scenario, str(self.folder)]
+
+    def environment(self) -> dict[str, str]:
+        """Marks all that descends from us, so that leftovers can be found."""
+        return {**os.environ, "PYTHONPATH": str(self.python_path), _MARKER: self.marker}
+
+    def run(self, scenario: str) -> "subprocess.CompletedProcess[str]":
+        """Run a scenario to its end."""
+        return subprocess.run(
+            self.command(scenario),
+            env=self.environment(),
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def result(self, scenario: str) -> dict[str, Any]:
+        """Run a scenario that must succeed and return what it reports."""
+        done = self.run(scenario)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return self.report()
+
+    def report(self) -> dict[str, Any]:
+        """What the last scenario reported."""
+        report: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
+        return report
+
+    def processes(self) -> list[str]:
+        """Command lines of the living processes that descend from us."""
+        marker = f"{_MARKER}={self.marker}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if marker in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue  # ended while we looked, or not ours
+        return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sandbox_is_possible() -> None:
+    problem = sandbox_problem()
+    if problem is not None:
+        pytest.skip(problem)
+    missing = missing_tools()
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}; sudo apt-get install {' '.join(missing.values())}")
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    """Scenarios as whoever runs the tests."""
+    return Runner(tmp_path, sys.executable, _PACKAGE.parent.parent)
+
+
+@pytest.fixture(params=["present user", "ordinary user"])
+def any_runner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runner]:
+    """Scenarios as the present user, and once more as one without any privilege."""
+    if request.param == "present user":
+        yield Runner(tmp_path, sys.executable, _PACKAGE.parent.parent)
+        return
+    if os.geteuid() != 0:
+        pytest.skip("the present user is an ordinary user already")
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("no Python in /usr/bin that every user may run")
+    # The checkout and pytest's folders may be closed to others.
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        shutil.copytree(_PACKAGE, root / "weir" / "topo", ignore=shutil.ignore_patterns("__pycache__"))
+        work = root / "work"
+        work.mkdir()
+        os.chown(work, _NOBODY, _NOBODY)
+        become = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--")
+        yield Runner(work, python, root, become)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+import errno
+import socket
+import struct
+
+import pytest
+from weir.topo.tcpdiag import TcpDiag, TcpDiagError, parse_answer, request
+
+LOOPBACK = socket.inet_aton("127.0.0.1")
+CONNECTION = (bytes([10, 0, 0, 2]), 20000, bytes([10, 0, 0, 1]), 5201)
+
+
+def test_request_is_laid_out_as_the_kernel_has_it() -> None:
+    # nlmsghdr: 72 bytes, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, sequence 1, port 0;
+    # inet_diag_req_v2: AF_INET, IPPROTO_TCP, extensions INFO|CONG = 1<<1|1<<3, pad, all states,
+    # ports (big-endian), 16 bytes per address, interface 0, cookie "none".
+    expected = (
+        "48000000 1400 0100 01000000 00000000"
+        "02 06 0a 00 ffffffff 4e20 1451"
+        "0a000002 00000000 00000000 00000000"
+        "0a000001 00000000 00000000 00000000"
+        "00000000 ffffffffffffffff"
+    )
+    assert request(CONNECTION).hex() == expected.replace(" ", "")
+
+
+def test_living_socket_is_shown_and_a_missing_one_is_not() -> None:
+    diag = TcpDiag()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted, _ = server.accept()
+            with accepted:
+                client.sendall(bytes(1000))
+                received = 0
+                while received < 1000:
+                    received += len(accepted.recv(4096))
+                own = client.getsockname()[1]
+                connection = (LOOPBACK, own, LOOPBACK, port)
+                (info,) = diag.sample([connection, (LOOPBACK, own, LOOPBACK, 1)])
+                control = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                assert info.connection == connection
+                assert info.state == "ESTABLISHED"
+                assert info.congestion_control == control.rstrip(b"\0").decode()
+                assert info.bytes_sent == 1000
+                assert info.bytes_retrans == 0
+                assert info.ssthresh is None  # no loss yet
+    diag.close()
+
+
+def error_answer(code: int) -> bytes:
+    return struct.pack("=IHHIIi", 20, 2, 0, 1, 0, code)
+
+
+def test_missing_socket_is_none_and_other_errors_are_told() -> None:
+    assert parse_answer(error_answer(-errno.ENOENT)) is None
+    with pytest.raises(TcpDiagError, match="Operation not permitted"):
+        parse_answer(error_answer(-errno.EPERM))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        bytes(15),
+        struct.pack("=IHHII", 16, 3, 0, 1, 0),
+        struct.pack("=IHHII", 16, 20, 0, 1, 0),
+        struct.pack("=IHHII", 999, 20, 0, 1, 0) + bytes(72),
+        # An attribute that claims to be shorter than its own header.
+        struct.pack("=IHHII", 92, 20, 0, 1, 0) + bytes(72) + struct.pack("=HH", 1, 2),
+    ],
+)
+def test_malformed_answer_is_refused(answer: bytes) -> None:
+    with pytest.raises(TcpDiagError):
+        parse_answer(answer)
+
+
+def test_socket_in_time_wait_has_no_state_to_show() -> None:
+    assert parse_answer(struct.pack("=IHHII", 88, 20, 0, 1, 0) + bytes([2, 6]) + bytes(70)) is None

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with traffic that this folder's tests run in the sandbox; see `scenarios`."""
+
+import contextlib
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from weir.topo.capture import Capture
+from weir.topo.linux import in_network_namespace
+from weir.topo.process import run_tool
+from weir.topo.scenarios import HOSTS, bridge, poll_until
+from weir.topo.sockets import SocketSampler, connection_of
+from weir.topo.stop import Interrupted, StopToken
+from weir.topo.tcpdiag import TcpDiag, TcpInfo
+from weir.topo.testbed import Testbed
+from weir.topo.traffic import FlowResult, FlowSpec, PortAllocator, TrafficResult, run_flows
+
+RATE_BPS = 8_000_000
+
+
+def measured_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Two flows with different congestion controls, captured at both ends and sampled."""
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        flows = _two_flows()
+        captures = [
+            Capture(testbed, host, folder / "pcap" / f"{host}.pcap", folder / "log")
+            for host in ("client", "server1", "server2")
+        ]
+        for capture in captures:
+            capture.wait_ready(stop)
+        with SocketSampler(testbed, folder / "sockets.parquet") as sampler:
+            sampler.watch(flows)
+            traffic = run_flows(testbed, flows, folder / "log", stop)
+            sampler.stop()
+        captured = [capture.stop() for capture in captures]
+        drops = testbed.link_drops()
+    return {
+        "flows": [_summary(result) for result in traffic.flows],
+        "start_ns": traffic.start_ns,
+        "captures": {
+            result.host: {"captured": result.captured, "lost": result.lost, "path": str(result.path)}
+            for result in captured
+        },
+        "drops": {host: [drop.to_switch, drop.from_switch] for host, drop in drops.items()},
+        "sampled_rows": pq.read_metadata(folder / "sockets.parquet").num_rows,
+        "missed_ticks": sampler.missed_ticks,
+        "unfinished": [str(path) for path in folder.rglob("*.part")],
+        "iperf3_left": _processes_named("iperf3"),
+    }
+
+
+def cut_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Cut the link of one of two flows in the middle: it can never end by itself."""
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        flows = _two_flows()
+        cut = testbed.host(flows[0].source).switch_interface
+        traffic = _run_disturbed(
+            testbed, flows, folder, stop, lambda: run_tool("ip", "link", "set", cut, "down")
+        )
+    return {
+        "flows": [_summary(result) for result in traffic.flows],
+        "problems": traffic.problems,
+        "iperf3_left": _processes_named("iperf3"),
+    }
+
+
+def stopped_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Tell the run to stop while flows are under way."""
+    inner = StopToken()
+    reason = ""
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        try:
+            _run_disturbed(testbed, _two_flows(1000), folder, inner, lambda: inner.stop("interrupted"))
+        except Interrupted as error:
+            reason = error.reason
+        left = _processes_named("iperf3")
+    return {"reason": reason, "iperf3_left": left}
+
+
+def socket_against_ss(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """The state of an idle TCP socket as we read it and as `ss` does."""
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        flow = _two_flows(1000)[0]
+        seen: dict[str, Any] = {}
+        inner = StopToken()
+
+        def compare() -> None:
+            # The link is cut so that nothing changes between the two looks but the retransmission timer.
+            try:
+                link = testbed.host(flow.source).switch_interface
+                run_tool("ip", "link", "set", link, "down")
+                seen["info"] = _info_as_ss(_sample(testbed, flow))
+                seen["ss"] = subprocess.run(
+                    testbed.command(flow.source, ["ss", "-tinHO", "sport", "=", "20000"]),
+                    capture_output=True, text=True, check=True,
+                ).stdout  # fmt: skip
+            finally:
+                inner.stop("interrupted")
+
+        with contextlib.suppress(Interrupted):
+            _run_disturbed(testbed, [flow], folder, inner, compare)
+    return seen
+
+
+def _two_flows(duration_s: int = 2) -> list[FlowSpec]:
+    ports = PortAllocator()
+    flows = []
+    for name, source, control, start_s in (("a", "server1", "reno", 0.0), ("b", "server2", "cubic", 0.3)):
+        source_port, destination_port = ports.next()
+        flows.append(
+            FlowSpec(
+                id=f"main/{name}",
+                source=source,
+                destination="client",
+                congestion_control=control,
+                source_port=source_port,
+                destination_port=destination_port,
+                duration_s=duration_s,
+                start_s=start_s,
+                rate_bps=RATE_BPS,
+            )
+        )
+    return flows
+
+
+def _run_disturbed(
+    testbed: Testbed,
+    flows: list[FlowSpec],
+    folder: Path,
+    stop: StopToken,
+    disturb: Callable[[], object],
+) -> TrafficResult:
+    """Run the flows and call `disturb` once the first one's data connection has carried something."""
+
+    def wait_and_disturb() -> None:
+        poll_until(lambda: _carries_data(testbed, flows[0]))
+        disturb()
+
+    helper = threading.Thread(target=wait_and_disturb, daemon=True)
+    helper.start()
+    try:
+        return run_flows(testbed, flows, folder / "log", stop, grace_s=1.0)
+    finally:
+        helper.join()
+
+
+def _sample(testbed: Testbed, flow: FlowSpec) -> TcpInfo | None:
+    diag = in_network_namespace(testbed.host(flow.source).namespace, TcpDiag)
+    try:
+        return next(iter(diag.sample([connection_of(testbed, flow)])), None)
+    finally:
+        diag.close()
+
+
+def _carries_data(testbed: Testbed, flow: FlowSpec) -> bool:
+    info = _sample(testbed, flow)
+    return info is not None and info.bytes_acked > 100_000
+
+
+def _info_as_ss(info: TcpInfo | None) -> dict[str, str]:
+    """The words of `ss -i` for what we read."""
+    if info is None or info.min_rtt_ns is None or info.pacing_rate_bps is None:
+        return {}
+    return {
+        "minrtt": f"minrtt:{info.min_rtt_ns / 1e6:g}",
+        "acked": f"bytes_acked:{info.bytes_acked}",
+        "delivered": f"delivered:{info.delivered}",
+        "delivery_rate": f"delivery_rate {info.delivery_rate_bps}bps",
+        "control": f" {info.congestion_control} ",
+    }
+
+
+def _summary(result: FlowResult) -> dict[str, Any]:
+    return {
+        "id": result.flow.id,
+        "state": result.state,
+        "error": result.error,
+        "launched_ns": result.launched_ns,
+        "late_s": result.late_s,
+        "bytes_sent": result.bytes_sent,
+        "bytes_received": result.bytes_received,
+    }
+
+
+def _processes_named(name: str) -> list[int]:
+    """Living processes of that name in the sandbox."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if status.read_text().strip() == name:
+                found.append(int(status.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # ended while we looked
+    return found
+
+
+SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
+    scenario.__name__: scenario for scenario in (measured_flows, cut_flow, stopped_flows, socket_against_ss)
+}
