@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from finsy import P4Schema
-from google.protobuf.message import Error as ProtobufError
-from google.protobuf.text_format import ParseError
+from finsy.proto import p4i
+from google.protobuf import text_format
 from weir.controlplane.entities import Entity, TableEntry
 from weir.controlplane.errors import PipelineError, PlanError
 
@@ -77,8 +77,9 @@ def load_pipeline(directory: Path | None = None) -> Pipeline:
             )
     _check_program(program_path)
     try:
-        schema = P4Schema(p4info_path, program_path)
-    except (ParseError, ProtobufError, UnicodeDecodeError, ValueError) as error:
+        p4info = text_format.Parse(p4info_path.read_text(encoding="utf-8"), p4i.P4Info())
+        schema = P4Schema(p4info, program_path)
+    except (text_format.ParseError, ValueError) as error:
         raise PipelineError(
             f"{p4info_path}: not a P4Info: {error}; valid: P4Info in protobuf text format"
         ) from error

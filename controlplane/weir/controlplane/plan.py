@@ -14,7 +14,8 @@ from weir.controlplane.config import ExperimentConfig, MatchConfig, PhaseConfig,
 from weir.controlplane.config.model import POLICER_CELLS
 from weir.controlplane.entities import CloneSession, Entity, Match, MeterCell, MulticastGroup, TableEntry
 from weir.controlplane.errors import PlanError
-from weir.controlplane.units import format_rate
+from weir.controlplane.target import Target, target_of
+from weir.controlplane.units import format_rate, format_size
 
 FLOOD_GROUP = 1  # the default action of `forward` in the pipeline floods to this group
 REPORT_SESSION = 1
@@ -70,27 +71,27 @@ class PolicerPlan:
     rate_bps: int
     burst_bytes: int
     rate_bytes_per_s: int
+    effective_rate_bps: int
+    effective_burst_bytes: int
     config: PolicerConfig
-
-    @property
-    def effective_rate_bps(self) -> int:
-        """The rate that P4Runtime's bytes per second stand for."""
-        return self.rate_bytes_per_s * 8
-
-    @property
-    def effective_burst_bytes(self) -> int:
-        """The burst that is written; bytes are P4Runtime's own unit."""
-        return self.burst_bytes
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was rounded, for the reader."""
-        if self.effective_rate_bps == self.rate_bps:
-            return ()
-        return (
-            f"policer {self.name}: {format_rate(self.rate_bps)} is set as "
-            f"{format_rate(self.effective_rate_bps)}: P4Runtime counts whole bytes per second",
-        )
+        notes = []
+        written_bps = self.rate_bytes_per_s * 8
+        if written_bps != self.rate_bps:
+            notes.append(
+                f"policer {self.name}: {format_rate(self.rate_bps)} is set as {format_rate(written_bps)}: "
+                "P4Runtime counts whole bytes per second"
+            )
+        if self.effective_rate_bps != written_bps:
+            effective = format_rate(self.effective_rate_bps)
+            notes.append(f"policer {self.name}: the switch polices at {effective}, its nearest rate")
+        if self.effective_burst_bytes != self.burst_bytes:
+            effective = format_size(self.effective_burst_bytes)
+            notes.append(f"policer {self.name}: the switch gives a burst of {effective}, its nearest burst")
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,9 @@ def make_plan(
 
     Raises:
         PlanError: a host without a port, two hosts on one port or address, policers that need too many cells.
+        UnsupportedByTargetError: the experiment asks for what its target does not declare.
     """
+    target = target_of(experiment)
     _check_hosts(experiment, hosts, collector)
     phases = experiment.effective_phases()
     bases = iter(
@@ -178,7 +181,7 @@ def make_plan(
     common = (*_forwarding(hosts), *_reporting(collector, experiment.telemetry.truncate))
     planned: list[PhasePlan] = []
     for phase in phases:
-        policers = tuple(_policer(policer, next(bases)) for policer in phase.policers)
+        policers = tuple(_policer(policer, next(bases), target) for policer in phase.policers)
         entities = (*common, *_policing(phase, policers, hosts))
         planned.append(PhasePlan(phase.name, policers, entities, dict(hosts)))
     return Plan(tuple(planned))
@@ -201,14 +204,17 @@ def _check_hosts(
             users[value] = name
 
 
-def _policer(config: PolicerConfig, base: int) -> PolicerPlan:
+def _policer(config: PolicerConfig, base: int, target: Target) -> PolicerPlan:
+    rate_bytes_per_s, burst_bytes = (config.rate + 4) // 8, config.burst.bytes_at(config.rate)
     return PolicerPlan(
         name=config.name,
         index=base,
         cells=config.cells or 1,
         rate_bps=config.rate,
-        burst_bytes=config.burst.bytes_at(config.rate),
-        rate_bytes_per_s=(config.rate + 4) // 8,
+        burst_bytes=burst_bytes,
+        rate_bytes_per_s=rate_bytes_per_s,
+        effective_rate_bps=target.effective_rate_bytes_per_s(rate_bytes_per_s) * 8,
+        effective_burst_bytes=target.effective_burst_bytes(burst_bytes),
         config=config,
     )
 

@@ -220,8 +220,8 @@ class Session:
 
     def _not_primary(self, election_id: int) -> str:
         return (
-            f"another controller is primary of device {self.device_id} at {self.address} "
-            f"(election id {election_id}, ours {self._election_id}); valid: stop it, or use a higher election id"
+            f"another controller is primary of device {self.device_id} at {self.address} (election id "
+            f"{election_id}, ours {self._election_id}); valid: stop it, or use a higher election id"
         )
 
     def _explain(self, error: P4ClientError | RuntimeError) -> ControlPlaneError:

@@ -181,6 +181,10 @@ CASES = {
         ("duration: 4 s", "duration: 0 s"),
         "x.yaml:6: flows[0].duration: 0 s is no duration; valid: more than 0 s, such as '40 s'",
     ),
+    "duration that iperf3 cannot keep": (
+        ("duration: 4 s", "duration: 1500 ms"),
+        "x.yaml:6: flows[0].duration: 1500 ms is not whole seconds, as iperf3 counts; valid: such as '40 s'",
+    ),
     "key missing": ((", duration: 4 s", ""), "x.yaml:6: flows[0].duration: missing; valid: such as '40 s'"),
     "congestion control that is no name": (
         ("duration: 4 s", "duration: 4 s, congestion_control: BBR v3"),

@@ -78,6 +78,8 @@ def _duration(value: object) -> int:
     time_ns = parse_time(value)
     if time_ns == 0:
         raise ValueError(f"{value} is no duration; valid: more than 0 s, such as '40 s'")
+    if time_ns % 10**9:
+        raise ValueError(f"{value} is not whole seconds, as iperf3 counts; valid: such as '40 s'")
     return time_ns
 
 

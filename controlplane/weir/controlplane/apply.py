@@ -40,13 +40,15 @@ class PolicerCounters:
         """Whether every packet that met the policer got a colour; the pipeline counts both independently."""
         return self.green.packets + self.yellow.packets + self.red.packets == self.packets_met
 
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """All of a phase's policers, and the reports that the switch has made since the pipeline was loaded."""
-
-    policers: Mapping[str, PolicerCounters]
-    reports: Count
+    def as_manifest(self) -> dict[str, Any]:
+        """The counters as a run's manifest holds them."""
+        colours = {"green": self.green, "yellow": self.yellow, "red": self.red}
+        return {
+            "counters": {
+                name: {"packets": count.packets, "bytes": count.bytes} for name, count in colours.items()
+            },
+            "packets_met": self.packets_met,
+        }
 
 
 class SwitchControl:
@@ -123,23 +125,22 @@ class SwitchControl:
         """What :meth:`apply` would write; nothing is changed."""
         return changes(await self._read(phase), phase.entities)
 
-    async def read_counters(self, phase: PhasePlan) -> Counters:
-        """Counters of the phase's policers, since the pipeline was loaded (phases have cells of their own)."""
-        colours = await self._counts(
-            "policer_counter",
-            [
-                cell * 4 + colour
-                for policer in phase.policers
-                for cell in _cells(policer)
-                for colour in range(4)
-            ],
-        )
-        met = await self._counts(
-            "met_counter", [cell for policer in phase.policers for cell in _cells(policer)]
-        )
-        reports = await self._counts("report_counter", [COLLECTOR_ID])
-        policers = {policer.name: _sum(policer, colours, met) for policer in phase.policers}
-        return Counters(policers, reports[COLLECTOR_ID])
+    async def read_counters(self, phase: PhasePlan) -> dict[str, dict[str, Any]]:
+        """The phase's policers by name, as a run's manifest holds their counters."""
+        policers = await self.read_policers(phase)
+        return {name: counters.as_manifest() for name, counters in policers.items()}
+
+    async def read_policers(self, phase: PhasePlan) -> dict[str, PolicerCounters]:
+        """What each policer of the phase did since the pipeline was loaded; phases have their own cells."""
+        cells = [cell for policer in phase.policers for cell in _cells(policer)]
+        indices = [cell * 4 + colour for cell in cells for colour in range(4)]
+        colours = await self._counts("policer_counter", indices)
+        met = await self._counts("met_counter", cells)
+        return {policer.name: _sum(policer, colours, met) for policer in phase.policers}
+
+    async def read_reports_sent(self) -> int:
+        """How many reports the switch has made since the pipeline was loaded."""
+        return (await self._counts("report_counter", [COLLECTOR_ID]))[COLLECTOR_ID].packets
 
     async def _counts(self, counter: str, indices: list[int]) -> dict[int, Count]:
         asked = [P4CounterEntry(counter, index=index) for index in indices]

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from finsy import GRPCStatusCode
+from finsy.proto import p4r
+from weir.controlplane.apply import Count, SwitchControl
+from weir.controlplane.config import load_experiment
+from weir.controlplane.errors import (
+    NotPrimaryError,
+    PipelineError,
+    PlanError,
+    ReadBackError,
+    SwitchUnreachableError,
+    WriteError,
+)
+from weir.controlplane.pipeline import load_pipeline
+from weir.controlplane.plan import CollectorEndpoint, HostPort, Plan, make_plan
+from weir.controlplane.testing import P4RuntimeServer
+
+DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
+SCHEMA = load_pipeline().schema
+
+
+def demo_plan() -> Plan:
+    names = ("client", "server1", "server2", "background1", "background2")
+    hosts = {name: HostPort(n, f"02:00:00:00:00:{n:02x}", f"10.0.0.{n}") for n, name in enumerate(names, 1)}
+    collector = CollectorEndpoint(
+        9, "02:00:00:00:00:09", "10.0.0.9", 32766, "02:00:00:00:00:fe", "10.0.0.254"
+    )
+    return make_plan(load_experiment(DEMO), hosts, collector)
+
+
+def on(server: P4RuntimeServer, action: Callable[[SwitchControl], Awaitable[None]]) -> None:
+    async def session() -> None:
+        async with server, SwitchControl(server.address) as control:
+            await control.push_pipeline()
+            await action(control)
+
+    asyncio.run(session())
+
+
+def test_a_phase_is_on_the_switch_after_apply() -> None:
+    server, plan = P4RuntimeServer(), demo_plan()
+
+    async def apply(control: SwitchControl) -> None:
+        update = await control.apply(plan.phase("shared"))
+        assert len(update) == len(plan.phase("shared").entities)
+        assert len(await control.difference(plan.phase("shared"))) == 0
+
+    on(server, apply)
+    # 5 hosts, 4 flows to the policer, its verdict, its report, the collector; group, session, cell
+    assert len([update for update in server.writes if update.entity.HasField("table_entry")]) == 12
+    assert len(server.writes) == 15
+
+
+def test_rates_and_bursts_reach_the_wire_in_bytes() -> None:
+    server, plan = P4RuntimeServer(), demo_plan()
+
+    async def apply(control: SwitchControl) -> None:
+        await control.apply(plan.phase("shared"))
+
+    on(server, apply)
+    (meter,) = [
+        update.entity.meter_entry for update in server.writes if update.entity.HasField("meter_entry")
+    ]
+    config = meter.config
+    assert (config.cir, config.pir) == (5_000_000, 5_000_000)
+    assert (config.cburst, config.pburst) == (100_000, 100_000)
+
+
+def test_a_second_apply_writes_nothing() -> None:
+    server, plan = P4RuntimeServer(), demo_plan()
+
+    async def twice(control: SwitchControl) -> None:
+        await control.apply(plan.phase("shared"))
+        before = len(server.writes)
+        assert len(await control.apply(plan.phase("shared"))) == 0
+        assert len(server.writes) == before
+
+    on(server, twice)
+
+
+def test_no_packet_goes_unpoliced_between_phases() -> None:
+    """Cells, verdicts and reports of the new phase come first, those of the old one go last."""
+    server, plan = P4RuntimeServer(), demo_plan()
+    classify = SCHEMA.tables["classify"].id
+
+    async def both(control: SwitchControl) -> None:
+        await control.apply(plan.phase("shared"))
+        server.writes.clear()
+        await control.apply(plan.phase("separate"))
+
+    on(server, both)
+    steps = [(update.type, update.entity.table_entry.table_id == classify) for update in server.writes]
+    moves = [index for index, (_, is_classify) in enumerate(steps) if is_classify]
+    assert moves == list(range(moves[0], moves[-1] + 1))
+    assert all(kind != p4r.Update.DELETE for kind, _ in steps[: moves[0]])
+    assert [kind for kind, _ in steps[moves[-1] + 1 :]] == [p4r.Update.DELETE, p4r.Update.DELETE]
+    order = [steps[index][0] for index in moves]
+    assert order == [p4r.Update.MODIFY] * 2 + [p4r.Update.INSERT] * 2 + [p4r.Update.DELETE] * 2
+
+
+def test_counters_are_summed_per_policer_and_colour() -> None:
+    server, plan = P4RuntimeServer(), demo_plan()
+    colours, met = SCHEMA.counters["policer_counter"].id, SCHEMA.counters["met_counter"].id
+    # common has cell 1: its counters are 4 (green), 5 (yellow), 6 (red)
+    server.counters = {(colours, 4): (70, 7000), (colours, 6): (3, 300), (met, 1): (73, 0)}
+    server.counters[(SCHEMA.counters["report_counter"].id, 1)] = (3, 0)
+
+    async def read(control: SwitchControl) -> None:
+        policers = await control.read_policers(plan.phase("shared"))
+        common = policers["common"]
+        assert (common.green, common.yellow, common.red) == (Count(70, 7000), Count(0, 0), Count(3, 300))
+        assert common.consistent
+        assert await control.read_reports_sent() == 3
+        assert (await control.read_counters(plan.phase("shared")))["common"] == {
+            "counters": {
+                "green": {"packets": 70, "bytes": 7000},
+                "yellow": {"packets": 0, "bytes": 0},
+                "red": {"packets": 3, "bytes": 300},
+            },
+            "packets_met": 73,
+        }
+
+    on(server, read)
+
+
+def test_a_refused_update_is_named_with_the_reason_of_the_switch() -> None:
+    verdict = SCHEMA.tables["verdict"].id
+
+    def refuse(update: p4r.Update) -> tuple[GRPCStatusCode, str] | None:
+        if update.entity.table_entry.table_id == verdict:
+            return GRPCStatusCode.RESOURCE_EXHAUSTED, "table full"
+        return None
+
+    async def apply(control: SwitchControl) -> None:
+        with pytest.raises(WriteError) as error:
+            await control.apply(demo_plan().phase("shared"))
+        assert str(error.value) == (
+            "the switch refused insert table verdict [cell=0x1 colour=0x2] priority 1: "
+            "RESOURCE_EXHAUSTED: table full"
+        )
+        assert [update.code for update in error.value.updates] == ["RESOURCE_EXHAUSTED"]
+
+    on(P4RuntimeServer(refuse=refuse), apply)
+
+
+def test_what_reads_back_differently_is_named_by_field() -> None:
+    def garble(entity: p4r.Entity) -> None:
+        if entity.meter_entry.config.cir:
+            entity.meter_entry.config.cir = entity.meter_entry.config.pir = 4_999_936
+
+    async def apply(control: SwitchControl) -> None:
+        with pytest.raises(ReadBackError) as error:
+            await control.apply(demo_plan().phase("shared"))
+        assert str(error.value) == (
+            "the switch reads back differently: meter policer cell 1: cir: expected 5000000, got 4999936; "
+            "meter policer cell 1: pir: expected 5000000, got 4999936"
+        )
+
+    on(P4RuntimeServer(garble=garble), apply)
+
+
+def test_a_refused_pipeline_says_why() -> None:
+    server = P4RuntimeServer(refuse_pipeline="table forward has id 1 in the P4Info and 2 in the program")
+
+    async def push() -> None:
+        async with server, SwitchControl(server.address) as control:
+            with pytest.raises(PipelineError) as error:
+                await control.push_pipeline()
+            assert str(error.value) == (
+                f"the switch at {server.address} refused the pipeline: "
+                "INVALID_ARGUMENT: table forward has id 1 in the P4Info and 2 in the program"
+            )
+
+    asyncio.run(push())
+
+
+def test_a_higher_election_id_makes_us_say_who_is_primary() -> None:
+    async def connect() -> None:
+        async with P4RuntimeServer(primary_election_id=7) as server:
+            with pytest.raises(NotPrimaryError) as error:
+                await SwitchControl(server.address).__aenter__()
+            assert str(error.value) == (
+                f"another controller is primary of device 1 at {server.address} (election id 7, ours 1); "
+                "valid: stop it, or use a higher election id"
+            )
+
+    asyncio.run(connect())
+
+
+def test_an_address_where_nothing_listens_is_named() -> None:
+    async def connect() -> None:
+        async with P4RuntimeServer() as server:
+            address = server.address
+        with pytest.raises(SwitchUnreachableError, match=f"no P4Runtime at {address}: "):
+            await SwitchControl(address).__aenter__()
+
+    asyncio.run(connect())
+
+
+def test_a_switch_that_dies_is_named_at_the_next_request() -> None:
+    server = P4RuntimeServer()
+
+    async def die(control: SwitchControl) -> None:
+        await server.stop()
+        with pytest.raises(SwitchUnreachableError):
+            await control.apply(demo_plan().phase("shared"))
+
+    on(server, die)
+
+
+def test_a_phase_that_does_not_fit_its_tables_is_refused_before_any_write() -> None:
+    plan = demo_plan()
+    size = SCHEMA.tables["classify"].size
+    phase = plan.phase("shared")
+    (one,) = [entity for entity in phase.entities if "classify [dst=0xa000001 src=0xa000002]" in entity.key]
+    with pytest.raises(PlanError) as error:
+        load_pipeline().check_fits("shared", [one] * (size + 1))
+    assert (
+        str(error.value) == f"phase shared needs {size + 1} entries in table classify; valid: at most {size}"
+    )
