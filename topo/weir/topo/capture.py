@@ -25,6 +25,7 @@ DEFAULT_SNAP_BYTES = 128
 DEFAULT_BUFFER_BYTES = 32 * 1024 * 1024
 _READY_S = 10.0
 _DRAIN_S = 10.0
+_DRAIN_POLL_S = 0.02
 _COUNTERS = re.compile(
     r"(?P<captured>\d+) packets? captured, (?P<received>\d+) packets? received by filter, "
     r"(?P<dropped>\d+) packets? dropped by kernel"
@@ -33,18 +34,22 @@ _COUNTERS = re.compile(
 
 @dataclass(frozen=True)
 class CaptureResult:
-    """What one capture holds. It is whole when `lost` is 0."""
+    """What one capture holds. It is whole when `lost` is 0.
+
+    `seen` is what the kernel had counted when the capture was told to stop; a packet that arrived while it
+    was ending may be in the file or not, and is not counted as lost.
+    """
 
     host: str
     path: Path
     captured: int
-    received_by_filter: int
+    seen: int
     dropped_by_kernel: int
 
     @property
     def lost(self) -> int:
-        """Packets that passed the interface and are not in the file."""
-        return max(self.dropped_by_kernel, self.received_by_filter - self.captured)
+        """Packets that passed the interface before the stop and are not in the file."""
+        return max(self.dropped_by_kernel, self.seen - self.captured)
 
 
 class Capture:
@@ -93,26 +98,28 @@ class Capture:
     def stop(self) -> CaptureResult:
         """End the capture once everything seen so far is written, and give the file its final name.
 
-        Call it when the traffic has ended: what arrives meanwhile may be lost. Raises ProcessError.
+        Call it when the traffic has ended (`Testbed.silence`): what arrives meanwhile may be missing.
+        Raises ProcessError.
         """
         self._process.check_running()
         give_up = time.monotonic() + _DRAIN_S
-        while True:
-            self._process.send_signal(signal.SIGUSR1)
-            counted = parse_counters(self._process.wait_line(_COUNTERS.pattern, _DRAIN_S).group())
-            captured, received, dropped = counted
-            if captured + dropped >= received or time.monotonic() >= give_up:
-                break
+        captured, seen, dropped = self._counters()
+        while captured + dropped < seen and time.monotonic() < give_up:
             # The kernel hands a block over at the latest a second after its first packet and has no event
             # for it that a third process could wait for.
-            time.sleep(0.02)
+            time.sleep(_DRAIN_POLL_S)
+            captured, _, dropped = self._counters()
         self._process.send_signal(signal.SIGINT)
-        captured, received, dropped = [self._final_count(what) for what in _FINAL]
+        captured, _, dropped = [self._final_count(what) for what in _FINAL]
         code = self._process.stop(signal.SIGINT)
         if code != 0:
             raise self._process.error(f"ended with exit code {code}")
         self._part.rename(self.path)
-        return CaptureResult(self.host, self.path, captured, received, dropped)
+        return CaptureResult(self.host, self.path, captured, seen, dropped)
+
+    def _counters(self) -> tuple[int, int, int]:
+        self._process.send_signal(signal.SIGUSR1)
+        return parse_counters(self._process.wait_line(_COUNTERS.pattern, _DRAIN_S).group())
 
     def _final_count(self, what: str) -> int:
         return int(self._process.wait_line(rf"(\d+) packets? {what}", _DRAIN_S).group(1))

@@ -27,10 +27,8 @@ def test_foreign_counters_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("captured", "received", "dropped", "lost"),
-    [(10, 10, 0, 0), (9, 10, 0, 1), (8, 10, 2, 2), (7, 10, 2, 3)],
+    ("captured", "seen", "dropped", "lost"),
+    [(10, 10, 0, 0), (11, 10, 0, 0), (9, 10, 0, 1), (8, 10, 2, 2), (7, 10, 2, 3), (10, 10, 2, 2)],
 )
-def test_lost_counts_dropped_and_unread_packets(
-    captured: int, received: int, dropped: int, lost: int
-) -> None:
-    assert CaptureResult("a", Path("a.pcap"), captured, received, dropped).lost == lost
+def test_lost_counts_dropped_and_unread_packets(captured: int, seen: int, dropped: int, lost: int) -> None:
+    assert CaptureResult("a", Path("a.pcap"), captured, seen, dropped).lost == lost

@@ -234,7 +234,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def _traffic_scenarios() -> dict[str, Scenario]:
-    # Needs pyarrow, which the system's Python does not have.
+    # A module that imports this one.
     from weir.topo import traffic_scenarios
 
     return traffic_scenarios.SCENARIOS

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from weir.topo.linux import in_network_namespace
 from weir.topo.tcpdiag import Connection, TcpDiag, TcpInfo
 from weir.topo.testbed import Testbed
-from weir.topo.traffic import FlowSpec
+from weir.topo.traffic import FlowSpec, data_connection
 
 DEFAULT_INTERVAL_S = 0.1
 _ROWS_PER_GROUP = 5000
@@ -48,13 +48,6 @@ SCHEMA = pa.schema(
 )
 
 
-def connection_of(testbed: Testbed, flow: FlowSpec) -> Connection:
-    """The data connection of a flow as its sender's kernel has it."""
-    source = IPv4Address(testbed.host(flow.source).address).packed
-    destination = IPv4Address(testbed.host(flow.destination).address).packed
-    return source, flow.source_port, destination, flow.destination_port
-
-
 class SocketSampler:
     """A thread that samples the flows it was told to watch; a context manager.
 
@@ -81,7 +74,7 @@ class SocketSampler:
         """Sample these flows from now on, instead of those before; call it before they start."""
         watched: dict[str, set[Connection]] = {}
         for flow in flows:
-            watched.setdefault(flow.source, set()).add(connection_of(self._testbed, flow))
+            watched.setdefault(flow.source, set()).add(data_connection(self._testbed, flow))
             if flow.source not in self._diags:
                 namespace = self._testbed.host(flow.source).namespace
                 self._diags[flow.source] = in_network_namespace(namespace, TcpDiag)

@@ -162,6 +162,15 @@ class Testbed:
                 if problem is not None:
                     raise TestbedError(f"host {host}: {problem}")
 
+    def silence(self) -> None:
+        """Let no host send another IP packet; what is under way still arrives and is captured.
+
+        TCP goes on after its program has ended: sockets retransmit, flush and close. Call this after the
+        last flow and before the captures end, or a packet is in one of two captures only.
+        """
+        for host in self.hosts.values():
+            run_tool("ip", "-n", host.namespace, "route", "delete", str(SUBNET), "dev", host.interface)
+
     def link_drops(self) -> dict[str, LinkDrops]:
         """Frames dropped by each host's link since it was made, by host name.
 

@@ -14,12 +14,14 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 from weir.topo.process import LoggedProcess
 from weir.topo.stop import StopToken
+from weir.topo.tcpdiag import Connection
 from weir.topo.testbed import Testbed
 from weir.topo.tools import find_tool
 
@@ -156,6 +158,13 @@ def run_flows(
             server.send_signal(signal.SIGTERM)
         for server in servers:
             server.stop(grace_s=_INTERRUPT_GRACE_S)
+
+
+def data_connection(testbed: Testbed, flow: FlowSpec) -> Connection:
+    """The data connection of a flow as its sender's kernel has it."""
+    source = IPv4Address(testbed.host(flow.source).address).packed
+    destination = IPv4Address(testbed.host(flow.destination).address).packed
+    return source, flow.source_port, destination, flow.destination_port
 
 
 def check_flows(flows: Sequence[FlowSpec]) -> None:

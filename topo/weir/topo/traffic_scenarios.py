@@ -2,28 +2,28 @@
 """Programs with traffic that this folder's tests run in the sandbox; see `scenarios`."""
 
 import contextlib
+import json
+import socket
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from weir.topo.capture import Capture
 from weir.topo.linux import in_network_namespace
 from weir.topo.process import run_tool
 from weir.topo.scenarios import HOSTS, bridge, poll_until
-from weir.topo.sockets import SocketSampler, connection_of
 from weir.topo.stop import Interrupted, StopToken
 from weir.topo.tcpdiag import TcpDiag, TcpInfo
-from weir.topo.testbed import Testbed
-from weir.topo.traffic import FlowResult, FlowSpec, PortAllocator, TrafficResult, run_flows
+from weir.topo.testbed import HostPort, Testbed
+from weir.topo.traffic import FlowResult, FlowSpec, PortAllocator, TrafficResult, data_connection, run_flows
 
 RATE_BPS = 8_000_000
 
 
 def measured_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Two flows with different congestion controls, captured at both ends and sampled."""
+    """Two flows with different congestion controls, captured at both ends."""
     with Testbed(HOSTS) as testbed:
         bridge(testbed)
         flows = _two_flows()
@@ -33,10 +33,8 @@ def measured_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
         ]
         for capture in captures:
             capture.wait_ready(stop)
-        with SocketSampler(testbed, folder / "sockets.parquet") as sampler:
-            sampler.watch(flows)
-            traffic = run_flows(testbed, flows, folder / "log", stop)
-            sampler.stop()
+        traffic = run_flows(testbed, flows, folder / "log", stop)
+        testbed.silence()
         captured = [capture.stop() for capture in captures]
         drops = testbed.link_drops()
     return {
@@ -47,11 +45,57 @@ def measured_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
             for result in captured
         },
         "drops": {host: [drop.to_switch, drop.from_switch] for host, drop in drops.items()},
-        "sampled_rows": pq.read_metadata(folder / "sockets.parquet").num_rows,
-        "missed_ticks": sampler.missed_ticks,
         "unfinished": [str(path) for path in folder.rglob("*.part")],
         "iperf3_left": _processes_named("iperf3"),
     }
+
+
+def sampled_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Two flows whose sockets are sampled."""
+    from weir.topo.sockets import SocketSampler  # needs pyarrow, which the system's Python lacks
+
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        flows = _two_flows()
+        with SocketSampler(testbed, folder / "sockets.parquet") as sampler:
+            sampler.watch(flows)
+            traffic = run_flows(testbed, flows, folder / "log", stop)
+            sampler.stop()
+    return {
+        "flows": [_summary(result) for result in traffic.flows],
+        "samples": sampler.samples,
+        "unfinished": [str(path) for path in folder.rglob("*.part")],
+    }
+
+
+def silenced_hosts(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Try to send from a silenced host, with a socket that could send before."""
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        client, server = testbed.host("client"), testbed.host("server1")
+        listener = in_network_namespace(
+            client.namespace, lambda: socket.create_server((client.address, 7000))
+        )
+        sender = in_network_namespace(
+            server.namespace, lambda: socket.create_connection((client.address, 7000))
+        )
+        receiver, _ = listener.accept()
+        with listener, sender, receiver:
+            sender.sendall(b"before")
+            heard = receiver.recv(100).decode()
+            sent = _frames_sent(server)
+            sender.sendall(b"more")
+            sent_more = _frames_sent(server) - sent
+            testbed.silence()
+            sent = _frames_sent(server)
+            sender.sendall(b"after")
+            sent_after = _frames_sent(server) - sent
+        return {"heard": heard, "sent_more": sent_more, "sent_after": sent_after}
+
+
+def _frames_sent(host: HostPort) -> int:
+    shown = run_tool("ip", "-n", host.namespace, "-s", "-json", "link", "show", "dev", host.interface)
+    return int(json.loads(shown)[0]["stats64"]["tx"]["packets"])
 
 
 def cut_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
@@ -155,7 +199,7 @@ def _run_disturbed(
 def _sample(testbed: Testbed, flow: FlowSpec) -> TcpInfo | None:
     diag = in_network_namespace(testbed.host(flow.source).namespace, TcpDiag)
     try:
-        return next(iter(diag.sample([connection_of(testbed, flow)])), None)
+        return next(iter(diag.sample([data_connection(testbed, flow)])), None)
     finally:
         diag.close()
 
@@ -203,5 +247,13 @@ def _processes_named(name: str) -> list[int]:
 
 
 SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
-    scenario.__name__: scenario for scenario in (measured_flows, cut_flow, stopped_flows, socket_against_ss)
+    scenario.__name__: scenario
+    for scenario in (
+        measured_flows,
+        sampled_flows,
+        silenced_hosts,
+        cut_flow,
+        stopped_flows,
+        socket_against_ss,
+    )
 }

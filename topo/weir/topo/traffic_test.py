@@ -112,8 +112,8 @@ def test_flow_limited_by_its_application_gets_a_rate() -> None:
     )
 
 
-def test_flows_are_run_captured_and_sampled(runner: Runner) -> None:
-    report = runner.result("measured_flows")
+def test_flows_are_run_and_captured_to_the_last_packet(any_runner: Runner) -> None:
+    report = any_runner.result("measured_flows")
     first, second = report["flows"]
     for flow in (first, second):
         assert (flow["state"], flow["error"]) == ("complete", None)
@@ -143,6 +143,11 @@ def test_flows_are_run_captured_and_sampled(runner: Runner) -> None:
         for flow, packets in data_flows(Path(report["captures"][host]["path"])).items():
             assert at_client[flow] == packets
 
+
+def test_sockets_are_sampled_while_flows_run(runner: Runner) -> None:
+    report = runner.result("sampled_flows")
+    first, second = report["flows"]
+    assert report["unfinished"] == []
     rows = pq.read_table(runner.folder / "sockets.parquet").to_pylist()
     for host, port, control, sent in (
         ("server1", 20000, "reno", first["bytes_sent"]),
@@ -158,7 +163,7 @@ def test_flows_are_run_captured_and_sampled(runner: Runner) -> None:
         # SYN and FIN count one each, and iperf3 sends a 37-byte cookie ahead.
         assert 0 < acked[-1] <= sent + 37 + 2
         assert all(row["min_rtt_ns"] <= row["rtt_ns"] for row in mine if row["min_rtt_ns"])
-    assert len(rows) == report["sampled_rows"]
+    assert len(rows) == report["samples"]
 
 
 def data_flows(path: Path) -> dict[tuple[str, int, str, int], int]:
@@ -194,8 +199,8 @@ def test_flow_that_cannot_end_is_killed_and_the_other_one_completes(runner: Runn
     assert report["iperf3_left"] == []
 
 
-def test_stop_ends_all_flows(runner: Runner) -> None:
-    assert runner.result("stopped_flows") == {"reason": "interrupted", "iperf3_left": []}
+def test_stop_ends_all_flows(any_runner: Runner) -> None:
+    assert any_runner.result("stopped_flows") == {"reason": "interrupted", "iperf3_left": []}
 
 
 def test_socket_state_is_what_ss_shows(runner: Runner) -> None:
@@ -203,3 +208,7 @@ def test_socket_state_is_what_ss_shows(runner: Runner) -> None:
     assert len(report["info"]) == 5
     for words in report["info"].values():
         assert words in report["ss"]
+
+
+def test_silenced_host_sends_nothing_more(runner: Runner) -> None:
+    assert runner.result("silenced_hosts") == {"heard": "before", "sent_more": 1, "sent_after": 0}
