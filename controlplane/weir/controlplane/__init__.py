@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir.controlplane."""
+"""From an experiment file to a configured switch, and back to what the switch counted."""
