@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from weir.controlplane.plan import CollectorEndpoint, HostPort, Plan, make_plan
 from weir.controlplane.testing import P4RuntimeServer
 
 DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
+NO_PROXY = "no_grpc_proxy"
 SCHEMA = load_pipeline().schema
 
 
@@ -71,6 +73,18 @@ def test_rates_and_bursts_reach_the_wire_in_bytes() -> None:
     config = meter.config
     assert (config.cir, config.pir) == (5_000_000, 5_000_000)
     assert (config.cburst, config.pburst) == (100_000, 100_000)
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "example.org")
+    monkeypatch.delenv(NO_PROXY, raising=False)
+
+    async def apply(control: SwitchControl) -> None:
+        assert len(await control.apply(demo_plan().phase("shared"))) > 0
+
+    on(P4RuntimeServer(), apply)
+    assert os.environ[NO_PROXY] == "example.org,127.0.0.1"
 
 
 def test_a_second_apply_writes_nothing() -> None:

@@ -8,7 +8,9 @@ cancelled task instead of the switch's reason (finsy 0.30), and an operator need
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any, Self
@@ -30,10 +32,26 @@ from weir.controlplane.translate import to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
 _BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
+_NO_PROXY = "no_grpc_proxy"  # in lower case only
 _GONE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
 
 # finsy logs what it raises; the reader of `weir` gets each failure once, as an error.
 logging.getLogger("finsy").addHandler(logging.NullHandler())
+
+
+def bypass_proxy(address: str) -> None:
+    """Keep gRPC from asking an HTTP proxy of the environment for an address of this machine.
+
+    gRPC obeys http_proxy even for the loopback; no_grpc_proxy, which replaces no_proxy, is its own way out.
+    """
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    spared = os.environ.get(_NO_PROXY, os.environ.get("no_proxy", ""))
+    if local and host not in spared.split(","):
+        os.environ[_NO_PROXY] = ",".join(part for part in (spared, host) if part)
 
 
 class Session:
@@ -45,6 +63,7 @@ class Session:
         self.device_id = device_id
         self._election_id = election_id
         self._timeout_s = timeout_s
+        bypass_proxy(address)
         self._client = P4Client(address, wait_for_ready=False)
         self._schema = P4Schema()
         self._version: P4RuntimeVersion | None = None
