@@ -2,7 +2,6 @@
 """Starts weir-collector in the collector host's namespace, and reads its accounting when it has ended."""
 
 import json
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +13,6 @@ from weir.topo.tools import find_own_program
 
 REPORT_PORT = 32766
 _READY_S = 15.0
-_READY_POLL_S = 0.01
 # Draining the socket and writing the Parquet footer of a long run takes its time.
 _STOP_S = 30.0
 
@@ -38,12 +36,8 @@ class CollectorProcess:
         self.output = output
         self.accounting = accounting
         executable = program if program is not None else find_own_program("weir-collector")
-        log_folder.mkdir(parents=True, exist_ok=True)
-        self._ready_file = log_folder / "weir-collector.ready"
-        self._ready_file.unlink(missing_ok=True)
         argv = [str(executable), "--listen", f"{testbed.host(host).address}:{port}"]
         argv += ["--output", str(output), "--accounting", str(accounting)]
-        argv += ["--ready-file", str(self._ready_file)]
         if run_id is not None:
             argv += ["--run-id", run_id]
         self._process = LoggedProcess(
@@ -52,14 +46,7 @@ class CollectorProcess:
 
     def wait_ready(self, stop: StopToken | None = None) -> None:
         """Wait until reports are being received. Raises ProcessError or Interrupted."""
-        give_up = time.monotonic() + _READY_S
-        while not self._ready_file.exists():
-            self._process.check_running()
-            if time.monotonic() >= give_up:
-                raise self._process.error(f"was not ready within {_READY_S:g} s")
-            if stop is not None:
-                stop.raise_if_stopped()
-            time.sleep(_READY_POLL_S)
+        self._process.wait_line("listening on ", _READY_S, stop)
 
     def check_running(self) -> None:
         """Raise ProcessError when the collector has ended by itself."""

@@ -178,14 +178,20 @@ def test_second_signal_kills_at_once(runner: Runner) -> None:
     started.assert_nothing_left()
 
 
-def test_ctrl_c_in_a_terminal_lets_the_program_finish_and_leaves_nothing(runner: Runner) -> None:
-    before = system_state()
+def start_in_terminal(runner: Runner, scenario: str) -> tuple[int, int]:
+    """Process id and terminal of a scenario that has said it is ready."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir("/")
-        command = runner.command("linger")
+        command = runner.command(scenario)
         os.execve(command[0], command, runner.environment())
     read_terminal_until(terminal, lambda text: '"ready"' in text)
+    return child, terminal
+
+
+def test_ctrl_c_in_a_terminal_lets_the_program_finish_and_leaves_nothing(runner: Runner) -> None:
+    before = system_state()
+    child, terminal = start_in_terminal(runner, "linger")
     os.write(terminal, b"\x03")
     text = read_terminal_until(terminal, lambda text: False)
     _, status = os.waitpid(child, 0)
@@ -195,6 +201,21 @@ def test_ctrl_c_in_a_terminal_lets_the_program_finish_and_leaves_nothing(runner:
     assert runner.report()["reason"] == "interrupted"
     assert poll_until(lambda: not runner.processes())
     assert system_state() == before
+
+
+def test_closed_terminal_lets_the_program_finish_and_leaves_nothing(runner: Runner) -> None:
+    before = system_state()
+    child, terminal = start_in_terminal(runner, "linger")
+    os.close(terminal)
+    os.waitpid(child, 0)
+    assert runner.report()["reason"] == "terminated"
+    assert poll_until(lambda: not runner.processes())
+    assert system_state() == before
+
+
+def test_signal_sent_to_the_program_itself_is_a_stop_too(runner: Runner) -> None:
+    assert runner.run("stop_itself").returncode == 130
+    assert runner.report()["reason"] == "terminated"
 
 
 def read_terminal_until(terminal: int, enough: Callable[[str], bool]) -> str:

@@ -96,6 +96,13 @@ def linger(stop: StopToken, folder: Path) -> dict[str, Any]:
     return {"reason": stop.reason, "exit_code": 130}
 
 
+def stop_itself(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Be told to end by a signal of one's own and not through the outer process."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    stop.wait()
+    return {"reason": stop.reason, "exit_code": 130}
+
+
 def let_through(stop: StopToken, folder: Path) -> dict[str, Any]:
     """Let the interruption end the program."""
     _say_ready({})
@@ -227,7 +234,7 @@ def _say_ready(facts: dict[str, Any]) -> None:
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
-        describe, crash, die, orphans, linger, let_through, hang, connect, half_built, congestion_controls,
+        describe, crash, die, orphans, linger, stop_itself, let_through, hang, connect, half_built, congestion_controls,
         switch_life, switch_without_interface, collector_life,
     )
 }  # fmt: skip

@@ -59,6 +59,8 @@ _HOST_SYSCTLS = {
     "net/ipv4/tcp_moderate_rcvbuf": "1",
     "net/ipv4/tcp_rmem": "4096 131072 67108864",
     "net/ipv4/tcp_wmem": "4096 131072 67108864",
+    # For what no flow names: iperf3's control connections shall not depend on the machine's default.
+    "net/ipv4/tcp_congestion_control": "reno",
     # Ports below are handed out by the experiment; iperf3's control connections take theirs from here.
     "net/ipv4/ip_local_port_range": "50000 60999",
 }
