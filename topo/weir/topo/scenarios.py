@@ -234,7 +234,8 @@ def _say_ready(facts: dict[str, Any]) -> None:
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
-        describe, crash, die, orphans, linger, stop_itself, let_through, hang, connect, half_built, congestion_controls,
+        describe, crash, die, orphans, linger, stop_itself, let_through, hang,
+        connect, half_built, congestion_controls,
         switch_life, switch_without_interface, collector_life,
     )
 }  # fmt: skip
