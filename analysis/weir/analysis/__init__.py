@@ -1,2 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir.analysis."""
+"""What a run showed: ground truth against inference, the law of conservation, detectors, the report."""
+
+from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, UnknownDetectorError, pair_detector
+from weir.analysis.losses import CaptureLosses, FlowChoiceError, detect, losses_of
+from weir.analysis.manifest import RunFileError
+from weir.analysis.models import Result
+from weir.analysis.report import write_report
+from weir.analysis.result import analyse
+from weir.analysis.summary import losses_table, summary
+
+__all__ = [
+    "PAIR_DETECTORS",
+    "CaptureLosses",
+    "FlowChoiceError",
+    "FlowEvents",
+    "Result",
+    "RunFileError",
+    "UnknownDetectorError",
+    "analyse",
+    "detect",
+    "losses_of",
+    "losses_table",
+    "pair_detector",
+    "summary",
+    "write_report",
+]

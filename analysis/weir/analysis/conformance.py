@@ -35,7 +35,8 @@ class Conformance:
     rate × T over the windows in which the bucket was never full; None when there is no such window.
     `rate_error_percent`: the same from a drop to the first drop at least T later: the bucket held less than a
     frame at both ends, so this is the error of the rate itself, without the bucket's swing.
-    `deviation_percent`: the figure to quote, the worse of the two (an excess only when there is one).
+    `deviation_percent`: the figure to quote, the worse of the two (an excess only when there is one); None
+    when the policer was not saturated and no window exceeded the bound.
     """
 
     window_s: float
@@ -147,6 +148,12 @@ def conformance(
         excess_percent=excess * 100,
         saturated_deviation_percent=deviation,
         rate_error_percent=error,
-        deviation_percent=max(deviation or 0.0, excess * 100, 0.0),
+        deviation_percent=_figure(deviation, excess * 100),
         first_burst=first_burst(times, sizes, pass_, rate_bps, burst_bytes),
     )
+
+
+def _figure(deviation: float | None, excess: float) -> float | None:
+    if deviation is None and excess <= 0:
+        return None
+    return max(deviation or 0.0, excess)

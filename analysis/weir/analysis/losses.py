@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir losses FILE` and `weir detect NAME FILE FILE`: anyone's captures, without a switch or a run directory."""
+"""`weir losses FILE` and `weir detect NAME FILE FILE`: anyone's captures, without a switch."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ _LOSS_COLUMNS = ("sent_ns", "detected_ns", "seq", "length", "cause")
 
 
 def losses_of(path: Path) -> CaptureLosses:
-    """Infer the losses of every flow of a capture; raises `weir_core.CaptureError`, or OSError for no file."""
+    """Infer the losses of every flow of a capture; raises `weir_core.CaptureError`."""
     import weir_core
 
     read = weir_core.read_losses(path)

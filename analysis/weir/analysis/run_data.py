@@ -30,7 +30,7 @@ class Joined(Protocol):
     packets: Any
     rtts: Any
     unmatched: Mapping[str, int]
-    warnings: Sequence[str]
+    warnings: list[str]
 
 
 Join = Callable[[list[tuple[str, list[str]]], str], Joined]

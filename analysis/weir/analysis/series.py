@@ -87,7 +87,7 @@ def _policer_series(
     times, passed = times[order], np.cumsum(sizes[order])
     # The switch's clock has its own zero; the phase's start is moved to it by any of the fits.
     zero = int(fits[next(iter(sorted(hosts)))].to_target(np.array([start_ns]))[0])
-    grid = np.arange(times[0], times[-1] + step_ns, step_ns)
+    grid = np.arange(times[0], times[-1] + 1, step_ns)
     at = np.searchsorted(times, grid, side="right")
     time_s = (grid - zero) / 1e9
     cumulative = np.where(at > 0, passed[np.maximum(at - 1, 0)], 0).astype(np.float64)

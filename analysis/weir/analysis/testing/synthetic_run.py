@@ -189,7 +189,7 @@ def _phase(
     else:
         buckets = [_Bucket(f"own{i + 1}", base + i, RATE_BPS / 2, BURST_BYTES / 2) for i in range(2)]
         of = {"measured1": 0, "measured2": 1}
-    offered = {"measured1": 19e6, "measured2": 19e6, "background1": 9e6}
+    offered = {"measured1": 23e6, "measured2": 23e6, "background1": 9e6}
     arrivals: list[tuple[int, int, str, int]] = []
     configured = []
     for i, flow_name in enumerate(offered):
@@ -275,7 +275,7 @@ def _offer(
     """Frames of one flow: a rate that wanders every 100 ms, frames at random times of the stretch."""
     result = []
     for stretch in range(int(seconds * 10)):
-        factor = rng.gamma(6.0, 1 / 6.0)
+        factor = 0.85 + 0.15 * rng.gamma(1.0)
         for at in rng.integers(0, 100_000_000, int(mean_bps * factor / 8 / FRAME / 10)):
             result.append((start_ns + stretch * 100_000_000 + int(at), number, name, FRAME))
     return result

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which series make which figure. A chart is plain data; `page.js` draws it.
+
+Colour follows the flow, by its name, in every figure of the page; the switch's view is always grey.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from weir.analysis.models import FlowResult, PolicerResult, Result
+from weir.analysis.report import text
+from weir.analysis.tables import Floats
+
+COLOURS = 8
+"""Colours in `page.js`; flows beyond them share one grey."""
+
+Series = Mapping[tuple[str, str, str], tuple[Floats, Floats]]
+"""(phase, subject, kind) → times in s, values."""
+
+
+def colours(result: Result) -> dict[str, int]:
+    """A colour number for each flow name, measured flows first; −1 beyond the palette."""
+    names = dict.fromkeys(
+        [f.name for f in result.flows if f.measured] + [f.name for f in result.flows if not f.measured]
+    )
+    return {name: i if i < COLOURS else -1 for i, name in enumerate(names)}
+
+
+def series_of(table: Any) -> dict[tuple[str, str, str], tuple[Floats, Floats]]:
+    """The rows of `series.parquet`, grouped."""
+    found: dict[tuple[str, str, str], tuple[list[float], list[float]]] = {}
+    columns = [table[name].to_pylist() for name in ("phase", "subject", "kind", "time_s", "value")]
+    for phase, subject, kind, at, value in zip(*columns, strict=True):
+        times, values = found.setdefault((phase, subject, kind), ([], []))
+        times.append(at)
+        values.append(math.nan if value is None else value)
+    return {key: (np.array(times), np.array(values)) for key, (times, values) in found.items()}
+
+
+def charts(result: Result, series: Series) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """All charts by phase, then by group: `loss`, `throughput`, `rtt`, `policer`."""
+    colour = colours(result)
+    return {
+        phase.name: {
+            "loss": _loss(result, phase.name, series, colour),
+            "throughput": _throughput(result, phase.name, series, colour),
+            "rtt": _rtt(result, phase.name, series, colour),
+            "policer": _policers(result, phase.name, series),
+        }
+        for phase in result.phases
+    }
+
+
+def _numbers(values: Floats, digits: int = 5) -> list[float | None]:
+    return [float(f"{v:.{digits}g}") if math.isfinite(v) else None for v in values.tolist()]
+
+
+def _trace(name: str, x: Floats, y: Floats, colour: int | str, style: str = "line") -> dict[str, Any]:
+    return {"name": name, "x": _numbers(x), "y": _numbers(y), "colour": colour, "style": style}
+
+
+def _flows(result: Result, phase: str, measured_only: bool) -> list[FlowResult]:
+    its = [flow for flow in result.flows if flow.phase == phase]
+    measured = [flow for flow in its if flow.measured]
+    return measured if measured_only and measured else its
+
+
+def _loss(result: Result, phase: str, series: Series, colour: Mapping[str, int]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    highest = 0.0
+    for flow in _flows(result, phase, measured_only=True):
+        switch = series.get((phase, flow.id, "switch_loss_ratio"))
+        inferred = series.get((phase, flow.id, "inferred_loss_ratio"))
+        if switch is None or inferred is None:
+            continue
+        highest = max(highest, *np.nan_to_num(np.concatenate([switch[1], inferred[1]])).tolist())
+        found.append(
+            {
+                "title": flow.name,
+                "subtitle": f"{text.share(flow.loss_ratio)} of {flow.sent:,} packets dropped",
+                "y": "packets lost",
+                "format": ".0%",
+                "hover": ".1%",
+                "traces": [
+                    _trace("dropped by the switch", *switch, "truth", "area"),
+                    _trace("inferred by the sender", *inferred, colour[flow.name]),
+                ],
+            }
+        )
+    for chart in found:
+        # One scale for all flows of a phase, or their heights could not be compared.
+        chart["range"] = [0, max(highest * 1.05, 0.01)]
+    return found
+
+
+def _throughput(
+    result: Result, phase: str, series: Series, colour: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    traces = []
+    for flow in _flows(result, phase, measured_only=False):
+        points = series.get((phase, flow.id, "received_bps"))
+        if points is not None:
+            traces.append(_trace(flow.name, points[0], _mean_over_1_s(*points) / 1e6, colour[flow.name]))
+    if not traces:
+        return []
+    # Policers of one rate share one line.
+    names: dict[float, list[str]] = {}
+    for policer in result.policers:
+        if policer.phase == phase:
+            names.setdefault(policer.effective_rate_bps, []).append(policer.name)
+    return [
+        {
+            "title": "Throughput at the receiver",
+            "subtitle": "frame bytes received, mean over 1 s",
+            "y": "",
+            "unit": " Mbit/s",
+            "format": "~f",
+            "hover": ".2f",
+            "traces": traces,
+            "lines": [
+                {"y": bps / 1e6, "text": f"{', '.join(those)}: {text.rate(bps)}"}
+                for bps, those in names.items()
+            ],
+            "zero": True,
+        }
+    ]
+
+
+def _mean_over_1_s(at: Floats, values: Floats) -> Floats:
+    """Centred running mean over one second; at the ends over what there is."""
+    step = float(np.median(np.diff(at))) if len(at) > 1 else 1.0
+    filled = np.nan_to_num(values)
+    kernel = np.ones(int(np.clip(round(1.0 / step), 1, len(filled))))
+    weight = np.convolve(np.ones(len(filled)), kernel, mode="same")
+    return np.asarray(np.convolve(filled, kernel, mode="same") / weight)
+
+
+def _rtt(result: Result, phase: str, series: Series, colour: Mapping[str, int]) -> list[dict[str, Any]]:
+    traces = []
+    for flow in _flows(result, phase, measured_only=True):
+        points = series.get((phase, flow.id, "rtt_s"))
+        if points is not None and np.isfinite(points[1]).any():
+            traces.append(_trace(flow.name, points[0], points[1] * 1e3, colour[flow.name]))
+    if not traces:
+        return []
+    return [
+        {
+            "title": "Round-trip time",
+            "subtitle": "median of each interval",
+            "y": "",
+            "unit": " ms",
+            "format": "~f",
+            "hover": ".2f",
+            "traces": traces,
+        }
+    ]
+
+
+def _policers(result: Result, phase: str, series: Series) -> list[dict[str, Any]]:
+    found = []
+    for policer in result.policers:
+        points = series.get((phase, policer.name, "passed_bytes"))
+        if policer.phase == phase and points is not None:
+            chart = _policer(policer, *points)
+            if chart is not None:
+                found.append(chart)
+    return found
+
+
+def _policer(policer: PolicerResult, at: Floats, passed: Floats) -> dict[str, Any] | None:
+    """Passed bytes of the last 5 s relative to rate × 5 s; None when it met traffic for less."""
+    step = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
+    window = round(5.0 / step) if step else 0
+    if not window or len(at) <= window:
+        return None
+    due = policer.effective_rate_bps / 8 * window * step
+    rate = text.rate(policer.effective_rate_bps)
+    relative = (passed[window:] - passed[:-window]) / due
+    return {
+        "title": policer.name,
+        "subtitle": f"passed in the last 5 s ÷ ({rate} × 5 s); grey: within 0.5 %",
+        "y": "",
+        "format": ".1%",
+        "hover": ".3%",
+        "traces": [_trace(policer.name, at[window:], relative, 0)],
+        "band": [0.995, 1.005],
+        "range": [min(0.9925, float(relative.min()) - 0.0005), max(1.0075, float(relative.max()) + 0.0005)],
+    }

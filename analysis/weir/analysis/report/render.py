@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result and series of a run → `report.html`: style, script, plotly.js and data are inside."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pyarrow.parquet as pq
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+from pydantic import ValidationError
+from weir.analysis.manifest import RunFileError
+from weir.analysis.models import Result
+from weir.analysis.report import text
+from weir.analysis.report.charts import Series, charts, colours, series_of
+
+_HERE = Path(__file__).parent
+
+
+def write_report(run_dir: Path) -> Path:
+    """Write `report.html` into an analysed run directory and return its path; raises RunFileError."""
+    result_path, series_path = run_dir / "result.json", run_dir / "series.parquet"
+    for path in (result_path, series_path):
+        if not path.is_file():
+            raise RunFileError(f"{path}: not found; the analysis of the run writes it")
+    try:
+        result = Result.model_validate_json(result_path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "top level"
+        raise RunFileError(f"{result_path}: {where}: {first['msg']}") from error
+    page = render_report(result, series_of(pq.read_table(series_path)))
+    report = run_dir / "report.html"
+    temporary = report.with_name("report.html.tmp")
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(report)
+    return report
+
+
+def render_report(result: Result, series: Series) -> str:
+    """The page as text. Every string of the run is escaped, in HTML by the template, in data by `_json`."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(text.FILTERS)
+    drawn = charts(result, series)
+    numbered: dict[str, Any] = {}
+    for groups in drawn.values():
+        for group in groups.values():
+            for chart in group:
+                chart["id"] = f"chart-{len(numbered)}"
+                numbered[chart["id"]] = chart
+    return environment.get_template("page.html.j2").render(
+        result=result,
+        charts=drawn,
+        colours=colours(result),
+        started=_started(result),
+        names=_names(result),
+        wrong_pairs=[pair for pair in result.pairs if pair.verdict != pair.truth],
+        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
+        plotly=Markup(_safe_script(get_plotlyjs())),
+        data=_json(numbered),
+    )
+
+
+def _started(result: Result) -> str | None:
+    starts = [phase.start_ns for phase in result.phases]
+    if not starts:
+        return None
+    return datetime.fromtimestamp(min(starts) // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _json(value: object) -> Markup:
+    """JSON for a script element: no character that HTML could read as markup."""
+    written = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _safe_script(source: str) -> str:
+    """JavaScript for a script element: within a string or a pattern, `<\\/script` is the same text."""
+    return source.replace("</script", "<\\/script")
+
+
+def _names(result: Result) -> dict[str, str]:
+    """Flow ids to names: the phase stands beside them already."""
+    known = {flow.id: flow.name for flow in result.flows}
+    return {flow_id: known.get(flow_id, flow_id) for pair in result.pairs for flow_id in pair.flows}

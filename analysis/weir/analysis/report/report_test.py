@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from weir.analysis.manifest import RunFileError
+from weir.analysis.models import Result
+from weir.analysis.report import render_report, text, write_report
+from weir.analysis.report.charts import charts, series_of
+from weir.analysis.result import analyse
+from weir.analysis.summary import summary
+from weir.analysis.testing.synthetic_run import write_run
+
+HOSTILE = '</script><img src=x onerror="alert(1)">&{{7*7}}'
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    run_dir = tmp_path_factory.mktemp("run")
+    return run_dir, analyse(run_dir, write_run(run_dir, seconds=8))
+
+
+class Page(HTMLParser):
+    """Collects what the page would load and what it shows."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self._inside: str | None = None
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+        for name, value in attrs:
+            if name in ("src", "srcset", "data", "poster") or (name == "href" and tag != "a"):
+                self.loads.append(value or "")
+            elif name == "href":
+                self.links.append(value or "")
+            elif name == "id":
+                self.ids.add(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside != "style":
+            self.text.append(data)
+
+
+def test_page_is_self_contained_and_its_contents_lead_somewhere(run: tuple[Path, Result]) -> None:
+    path = write_report(run[0])
+    page = Page(path.read_text(encoding="utf-8"))
+    assert path.name == "report.html"
+    assert page.loads == []
+    assert page.links
+    assert {link.removeprefix("#") for link in page.links} <= page.ids
+    assert len(page.scripts) == 3
+    assert "Plotly" in page.scripts[1]
+
+
+def test_every_chart_has_its_place_and_its_data(run: tuple[Path, Result]) -> None:
+    page = Page(write_report(run[0]).read_text(encoding="utf-8"))
+    data = json.loads(page.scripts[0])
+    # two loss charts, throughput, RTT and the policers: one of the first phase, two of the second
+    assert len(data) == 4 + 1 + 4 + 2
+    assert set(data) <= page.ids
+    assert all(trace["x"] for chart in data.values() for trace in chart["traces"])
+
+
+def test_page_says_the_verdict_and_each_flow(run: tuple[Path, Result]) -> None:
+    result = run[1]
+    shown = " ".join(" ".join(Page(write_report(run[0]).read_text(encoding="utf-8")).text).split())
+    assert result.headline in shown
+    for flow in result.flows:
+        assert f"{flow.sent:,}" in shown
+        assert f"{flow.reported_drops:,}" in shown
+
+
+def test_strings_of_the_run_cannot_become_markup(run: tuple[Path, Result]) -> None:
+    result = run[1]
+    flow = result.flows[0]
+    hostile = result.model_copy(
+        update={
+            "name": HOSTILE,
+            "invalid_reasons": (HOSTILE,),
+            "flows": (flow.model_copy(update={"name": HOSTILE}), *result.flows[1:]),
+        }
+    )
+    page = Page(render_report(hostile, series_of(pq.read_table(run[0] / "series.parquet"))))
+    assert "img" not in page.tags
+    assert len(page.scripts) == 3
+    assert HOSTILE in "".join(page.text)
+    titles = {chart["title"] for chart in json.loads(page.scripts[0]).values()}
+    assert HOSTILE in titles
+
+
+def test_loss_charts_of_a_phase_share_their_scale_and_show_both_views(run: tuple[Path, Result]) -> None:
+    drawn: Any = charts(run[1], series_of(pq.read_table(run[0] / "series.parquet")))
+    loss = drawn["shared"]["loss"]
+    assert [chart["title"] for chart in loss] == ["measured1", "measured2"]
+    assert loss[0]["range"] == loss[1]["range"]
+    assert [trace["name"] for trace in loss[0]["traces"]] == [
+        "dropped by the switch",
+        "inferred by the sender",
+    ]
+
+
+def test_colour_follows_the_flow_through_all_charts(run: tuple[Path, Result]) -> None:
+    drawn: Any = charts(run[1], series_of(pq.read_table(run[0] / "series.parquet")))
+    seen: dict[str, set[object]] = {}
+    for groups in drawn.values():
+        for trace in groups["throughput"][0]["traces"] + groups["rtt"][0]["traces"]:
+            seen.setdefault(trace["name"], set()).add(trace["colour"])
+    assert seen == {"measured1": {0}, "measured2": {1}, "background1": {2}}
+
+
+def test_a_run_without_result_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFileError, match=r"result\.json: not found"):
+        write_report(tmp_path)
+
+
+def test_terminal_shows_flows_pairs_and_the_report(run: tuple[Path, Result]) -> None:
+    console = Console(width=160, record=True, file=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(summary(run[1], run[0] / "report.html"))
+    shown = capture.get()
+    assert run[1].headline in shown
+    assert f"Report: {run[0] / 'report.html'}" in shown
+    for flow in run[1].flows:
+        assert re.search(rf"{flow.name}.*{flow.sent:,}.*{flow.reported_drops:,}.*0\s*$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (39_960_000, "40 Mbit/s"),
+        (999_600, "1 Mbit/s"),
+        (1_234, "1.23 kbit/s"),
+        (12, "12 bit/s"),
+        (0, "0 bit/s"),
+        (None, "–"),
+    ],
+)
+def test_rates_have_three_digits_and_a_unit(value: float | None, expected: str) -> None:
+    assert text.rate(value) == expected
+
+
+def test_times_sizes_and_shares() -> None:
+    assert text.duration(0.0201) == "20.1 ms"
+    assert text.duration(35.5) == "35.5 s"
+    assert text.size(100_000) == "100 kB"
+    assert text.share(0.1124) == "11.2 %"
+    assert text.count(4123) == "4,123"
+
+
+def test_quality_is_never_rounded_up_to_one() -> None:
+    assert text.quality(1.0) == "1"
+    assert text.quality(0.99999) == "0.9999"
+    assert text.quality(None) == "–"
