@@ -7,7 +7,7 @@ from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import write_report
 from weir.analysis.result import analyse
-from weir.analysis.summary import losses_table, summary
+from weir.analysis.summary import print_summary, summary
 
 __all__ = [
     "PAIR_DETECTORS",
@@ -20,8 +20,8 @@ __all__ = [
     "analyse",
     "detect",
     "losses_of",
-    "losses_table",
     "pair_detector",
+    "print_summary",
     "summary",
     "write_report",
 ]

@@ -173,6 +173,7 @@ class Manifest(_Read):
     switch: Switch = Switch()
     valid: bool = True
     invalid_reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Collector(_Read):

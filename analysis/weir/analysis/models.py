@@ -10,7 +10,7 @@ from weir.analysis.conservation import Account
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
 
 
 class Law(_Model):
@@ -251,4 +251,4 @@ class Result(_Model):
     clocks: tuple[ClockResult, ...]
     telemetry: TelemetryResult
     notes: tuple[str, ...] = ()
-    """What the reader should know about the captures."""
+    """What the reader should know about the run's configuration and captures."""

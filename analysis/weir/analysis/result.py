@@ -53,7 +53,7 @@ def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
         joiner = weir_core.join_run
     data = join(run_dir, manifest, collector, joiner)
     result, series = evaluate(data)
-    _write_whole(run_dir / "result.json", result.model_dump_json(indent=1, by_alias=True).encode())
+    _write_whole(run_dir / "result.json", result.model_dump_json(indent=1).encode())
     _write_table(run_dir / "flows.parquet", flows_table(result))
     _write_table(run_dir / "series.parquet", series)
     return result

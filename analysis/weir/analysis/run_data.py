@@ -93,7 +93,7 @@ def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) 
         unmatched_reports=int(joined.unmatched.get("reports", 0)),
         unmatched_received=int(joined.unmatched.get("received", 0)),
         last_packet_ns=_last_packet_ns(packets),
-        notes=tuple(joined.warnings),
+        notes=(*manifest.notes, *joined.warnings),
     )
 
 
@@ -199,4 +199,6 @@ def _matches(match: Match, row: FlowRow) -> bool:
         and (match.protocol is None or row.protocol == match.protocol)
         and (match.src_port is None or row.src_port == match.src_port)
         and (match.dst_port is None or row.dst_port == match.dst_port)
+        # The hosts' traffic is unmarked; the captures' tables do not hold DSCP.
+        and match.dscp in (None, 0)
     )

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from weir.analysis.losses import CaptureLosses
 from weir.analysis.models import PairResult, Result
 from weir.analysis.report import text
 
@@ -30,6 +29,11 @@ def summary(result: Result, report: Path | None = None) -> RenderableType:
         # Text, not markup: a path may hold brackets, and must stay on one line to be copied.
         parts.append(Text(f"Report: {report}", no_wrap=True, overflow="ignore"))
     return Group(*parts)
+
+
+def print_summary(result: Result, report: Path | None, console: Console) -> None:
+    """Print the summary; the tables are as wide as they need, so that no number is cut."""
+    console.print(summary(result, report), soft_wrap=False)
 
 
 def _table(*left: str, right: Iterable[str] = ()) -> Table:
@@ -91,26 +95,3 @@ def _policers(result: Result) -> list[Text]:
             )
         )
     return lines
-
-
-def losses_table(capture: CaptureLosses) -> RenderableType:
-    """`weir losses FILE`: one row per flow that sent data."""
-    table = _table(
-        "From", "To", right=("Packets", "Losses", "Loss", "Retransmitted", "Spurious", "Min RTT", "Causes")
-    )
-    for flow in capture.flows:
-        if flow.payload_bytes == 0:
-            continue
-        causes = flow.summary()["causes"]
-        table.add_row(
-            Text(f"{flow.src}:{flow.src_port}"),
-            Text(f"{flow.dst}:{flow.dst_port}"),
-            text.count(flow.packets),
-            text.count(flow.losses.num_rows),
-            text.share(flow.loss_ratio, 2),
-            text.count(flow.retransmissions),
-            text.count(flow.spurious),
-            text.duration(None if flow.min_rtt_ns is None else flow.min_rtt_ns / 1e9),
-            Text(", ".join(f"{n:,} {cause.replace('_', ' ')}" for cause, n in sorted(causes.items())) or "–"),
-        )
-    return Group(*(Text(f"warning: {warning}", style="yellow") for warning in capture.warnings), table)
