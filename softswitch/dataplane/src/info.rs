@@ -196,7 +196,10 @@ pub struct ProgramInfo {
 }
 
 fn position<T>(items: &[T], matches: impl Fn(&T) -> bool) -> Option<u32> {
-    items.iter().position(matches).and_then(|i| u32::try_from(i).ok())
+    items
+        .iter()
+        .position(matches)
+        .and_then(|i| u32::try_from(i).ok())
 }
 
 impl ProgramInfo {
@@ -208,7 +211,11 @@ impl ProgramInfo {
     /// The action of this name that `table` may call.
     pub fn table_action(&self, table: TableId, name: &str) -> Option<ActionId> {
         let table = self.tables.get(table.index())?;
-        table.actions.iter().copied().find(|a| self.actions.get(a.index()).is_some_and(|a| a.name == name))
+        table
+            .actions
+            .iter()
+            .copied()
+            .find(|a| self.actions.get(a.index()).is_some_and(|a| a.name == name))
     }
 
     /// Meter array of this name.

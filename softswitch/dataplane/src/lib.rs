@@ -10,19 +10,30 @@
 
 mod control;
 mod error;
+mod exec;
+mod hash;
 mod info;
+mod ir;
+mod load;
+mod meter;
 mod ports;
+mod pre;
 mod program;
+mod state;
 mod stats;
 mod switch;
+mod tables;
+mod tm;
 
 pub use control::{
-    ActionCall, CloneSession, CounterValue, DigestMessage, EntryHandle, KeyMatch, MeterConfig, Replica, TableEntry,
+    ActionCall, CloneSession, CounterValue, DigestMessage, EntryHandle, KeyMatch, MeterConfig,
+    Replica, TableEntry,
 };
 pub use error::{ControlError, LoadError};
 pub use info::{
-    ActionId, ActionInfo, CounterId, CounterInfo, DigestId, DigestInfo, FieldInfo, KeyFieldInfo, MatchKind, MeterId,
-    MeterInfo, MeterUnit, ParamInfo, ProgramInfo, RegisterId, RegisterInfo, TableId, TableInfo,
+    ActionId, ActionInfo, CounterId, CounterInfo, DigestId, DigestInfo, FieldInfo, KeyFieldInfo,
+    MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo, ProgramInfo, RegisterId, RegisterInfo,
+    TableId, TableInfo,
 };
 pub use ports::{Port, PortConfig, Shaper};
 pub use program::Program;

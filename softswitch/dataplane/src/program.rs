@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A loaded program.
 
-use crate::error::LoadError;
-use crate::info::ProgramInfo;
+use crate::control::ActionCall;
+use crate::error::{ControlError, LoadError};
+use crate::info::{ActionId, ProgramInfo, TableInfo};
+use crate::ir::{Ir, Table};
+use crate::load;
+use crate::tables::TableState;
+use crate::tables::key::{self, parse_value, value_bytes};
 
 /// A program compiled from BMv2 JSON, ready to run. Immutable; tables and other state live in the switch.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub(crate) info: ProgramInfo,
+    pub(crate) ir: Ir,
 }
 
 impl Program {
@@ -16,13 +22,142 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the construct that is missing, malformed or not supported, and where it stands.
     pub fn from_json(json: &[u8]) -> Result<Self, LoadError> {
-        let _: serde_json::Value =
-            serde_json::from_slice(json).map_err(|e| LoadError::NotBmv2 { reason: e.to_string() })?;
-        Ok(Self { info: ProgramInfo::default() })
+        let (info, ir) = load::load(json)?;
+        let program = Self { info, ir };
+        for (info, spec) in program.info.tables.iter().zip(&program.ir.tables) {
+            let mut table = TableState::new(spec, 0);
+            program
+                .insert_const_entries(info, spec, &mut table)
+                .map_err(|e| LoadError::Invalid {
+                    place: format!("tables {:?} entries", info.name),
+                    what: e.to_string(),
+                })?;
+        }
+        Ok(program)
     }
 
     /// What the program declares, by name.
     pub fn info(&self) -> &ProgramInfo {
         &self.info
+    }
+
+    /// Tables with their const and default entries.
+    pub(crate) fn fresh_tables(&self, seed: u64) -> Vec<TableState> {
+        let fresh = |(info, spec): (&TableInfo, &Table)| {
+            let mut table = TableState::new(spec, seed);
+            // `from_json` inserted the same entries into such a table and would have refused a bad one.
+            let inserted = self.insert_const_entries(info, spec, &mut table);
+            debug_assert!(inserted.is_ok());
+            table
+        };
+        self.info
+            .tables
+            .iter()
+            .zip(&self.ir.tables)
+            .map(fresh)
+            .collect()
+    }
+
+    fn insert_const_entries(
+        &self,
+        info: &TableInfo,
+        spec: &Table,
+        table: &mut TableState,
+    ) -> Result<(), ControlError> {
+        for entry in &spec.entries {
+            let (key, rank) = key::encode(info, spec, &entry.key, entry.priority)?;
+            if table.find(&key, rank).is_some() {
+                return Err(ControlError::Duplicate {
+                    table: info.name.clone(),
+                });
+            }
+            let action = spec
+                .actions
+                .get(usize::from(entry.action))
+                .copied()
+                .unwrap_or(0);
+            let call = ActionCall {
+                action: ActionId(u32::from(action)),
+                args: entry.args.clone(),
+            };
+            let (action, args) = self.encode_action(info, spec, &call)?;
+            table.insert(key, rank, entry.priority, action, args);
+        }
+        Ok(())
+    }
+
+    /// Checks an action call: its index in the table's list, and its arguments as words.
+    pub(crate) fn encode_action(
+        &self,
+        info: &TableInfo,
+        spec: &Table,
+        call: &ActionCall,
+    ) -> Result<(u16, Box<[u64]>), ControlError> {
+        let Some(action) = self.info.actions.get(call.action.index()) else {
+            let count = self.info.actions.len();
+            return Err(ControlError::UnknownId {
+                kind: "action",
+                id: call.action.0,
+                count,
+            });
+        };
+        let local = info
+            .actions
+            .iter()
+            .position(|a| *a == call.action)
+            .and_then(|i| u16::try_from(i).ok());
+        let Some(local) = local else {
+            let names = info
+                .actions
+                .iter()
+                .filter_map(|a| self.info.actions.get(a.index()));
+            let valid: Vec<&str> = names.map(|a| a.name.as_str()).collect();
+            return Err(ControlError::ActionNotInTable {
+                table: info.name.clone(),
+                action: action.name.clone(),
+                valid: valid.join(", "),
+            });
+        };
+        let invalid = |reason| ControlError::InvalidArguments {
+            action: action.name.clone(),
+            reason,
+        };
+        if call.args.len() != action.params.len() {
+            return Err(invalid(format!(
+                "{} arguments given, it has {}",
+                call.args.len(),
+                action.params.len()
+            )));
+        }
+        let compiled = spec
+            .actions
+            .get(usize::from(local))
+            .and_then(|a| self.ir.actions.get(usize::from(*a)));
+        let mut words = Vec::with_capacity(compiled.map_or(0, |a| usize::from(a.arg_words)));
+        for (arg, param) in call.args.iter().zip(&action.params) {
+            let value = parse_value(arg, param.width_bits);
+            words.extend(value.map_err(|e| invalid(format!("parameter {}: {e}", param.name)))?);
+        }
+        Ok((local, words.into()))
+    }
+
+    /// The action call that these words stand for.
+    pub(crate) fn decode_action(&self, spec: &Table, local: u16, words: &[u64]) -> ActionCall {
+        let action = spec.actions.get(usize::from(local)).copied().unwrap_or(0);
+        let params = self
+            .ir
+            .actions
+            .get(usize::from(action))
+            .map_or(&[][..], |a| a.params.as_slice());
+        let args = params
+            .iter()
+            .map(|(word, width)| {
+                value_bytes(words.get(usize::from(*word)..).unwrap_or_default(), *width)
+            })
+            .collect();
+        ActionCall {
+            action: ActionId(u32::from(action)),
+            args,
+        }
     }
 }

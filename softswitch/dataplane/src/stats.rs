@@ -42,6 +42,8 @@ pub struct Stats {
     pub transmitted: u64,
     /// Accesses to a meter, counter or register beyond its size (the access has no effect).
     pub index_out_of_range: u64,
+    /// `assert` and `assume` that were false (the packet goes on).
+    pub assertions_failed: u64,
 }
 
 /// Totals of one port.

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Actions: the primitives of v1model over the PHV and the externs.
+
+use super::calc;
+use super::expr::View;
+use super::packet::Packet;
+use super::parser::{set_valid, wire_bytes};
+use super::phv::{
+    append_bytes, byte, copy_bits, load_u32, set_byte, store, store_opt, store_u32, store_wide,
+};
+use super::pipeline::Cx;
+use super::wide::Wide;
+use crate::ir::{AnyField, DigestField, Expr, HeaderRef, Ir, PHV_PADDING, Prim, Target};
+
+fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
+    View {
+        ir: cx.ir,
+        phv: &packet.phv,
+        args,
+        data: packet.payload(),
+    }
+}
+
+/// Runs a list of primitives with the given arguments.
+#[expect(clippy::too_many_lines, reason = "one arm per primitive")]
+pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[u64]) {
+    let mut next = 0;
+    while let Some(prim) = prims.get(next) {
+        next += 1;
+        match prim {
+            Prim::Assign { target, value } => {
+                let value = view(cx, packet, args).eval_low(*value);
+                store(&mut packet.phv, *target, value);
+            }
+            Prim::AssignAny { target, value } => assign(cx, packet, *target, *value, args),
+            Prim::CopyBits { from, to } => copy_bits(&mut packet.phv, *from, *to),
+            Prim::AddHeader(header) => {
+                if let Some(header) = resolve(cx, packet, *header, args) {
+                    add_header(cx.ir, packet, header);
+                }
+            }
+            Prim::RemoveHeader(header) => {
+                if let Some(header) = resolve(cx, packet, *header, args) {
+                    remove_header(cx.ir, packet, header);
+                }
+            }
+            Prim::CopyHeader { to, from } => {
+                if let (Some(to), Some(from)) = (
+                    resolve(cx, packet, *to, args),
+                    resolve(cx, packet, *from, args),
+                ) {
+                    copy_header(cx.ir, packet, to, from);
+                }
+            }
+            Prim::CopyStack { to, from } => copy_stack(cx.ir, packet, *to, *from),
+            Prim::CopyUnion { to, from } => {
+                if let (Some(to), Some(from)) = (
+                    cx.ir.unions.get(usize::from(*to)),
+                    cx.ir.unions.get(usize::from(*from)),
+                ) {
+                    for (to, from) in to.iter().zip(from) {
+                        copy_header(cx.ir, packet, *to, *from);
+                    }
+                }
+            }
+            Prim::CopyVarbit { to, from } => copy_varbit(cx.ir, packet, *to, *from),
+            Prim::Push { stack, count } => {
+                let count = view(cx, packet, args).eval(*count);
+                shift_stack(cx.ir, packet, *stack, count, true);
+            }
+            Prim::Pop { stack, count } => {
+                let count = view(cx, packet, args).eval(*count);
+                shift_stack(cx.ir, packet, *stack, count, false);
+            }
+            Prim::MarkToDrop => {
+                store_opt(
+                    &mut packet.phv,
+                    cx.ir.intrinsics.egress_spec,
+                    u64::from(cx.drop_port),
+                );
+                store_opt(&mut packet.phv, cx.ir.intrinsics.mcast_grp, 0);
+            }
+            Prim::Digest(list) => packet.digest = Some(*list),
+            Prim::Clone {
+                session,
+                field_list,
+            } => {
+                // 15 bits of session id, as simple_switch keeps them.
+                let session = view(cx, packet, args).eval(*session) & 0x7fff;
+                packet.clone = Some((u32::try_from(session).unwrap_or(0), *field_list));
+            }
+            Prim::Resubmit(list) => packet.resubmit = Some(*list),
+            Prim::Recirculate(list) => packet.recirculate = Some(*list),
+            Prim::Hash {
+                target,
+                base,
+                calculation,
+                size,
+            } => {
+                let value = calc::compute(cx.ir, cx.externs, packet, *calculation);
+                let view = view(cx, packet, args);
+                let (base, size) = (view.eval(*base), view.eval(*size));
+                let value = base.wrapping_add(value % size.max(1));
+                assign(cx, packet, *target, Expr::Const(value), args);
+            }
+            Prim::Random { target, low, high } => {
+                let view = view(cx, packet, args);
+                let (low, high) = (view.eval(*low), view.eval(*high));
+                if low <= high {
+                    let value = cx.externs.random.between(low, high);
+                    assign(cx, packet, *target, Expr::Const(value), args);
+                }
+            }
+            Prim::Meter {
+                meter,
+                index,
+                target,
+            } => {
+                let index = view(cx, packet, args).eval(*index);
+                let cell = cx
+                    .externs
+                    .meters
+                    .get_mut(usize::from(*meter))
+                    .and_then(|array| {
+                        let units = if array.bytes {
+                            u64::from(packet.ingress_length)
+                        } else {
+                            1
+                        };
+                        Some((
+                            usize::try_from(index)
+                                .ok()
+                                .and_then(|i| array.cells.get_mut(i))?,
+                            units,
+                        ))
+                    });
+                if let Some((cell, units)) = cell {
+                    let colour = cell.execute(units, cx.now_ns);
+                    assign(cx, packet, *target, Expr::Const(colour as u64), args);
+                } else {
+                    cx.externs.stats.index_out_of_range += 1;
+                }
+            }
+            Prim::Count { counter, index } => {
+                let index = view(cx, packet, args).eval(*index);
+                let array = cx.externs.counters.get_mut(usize::from(*counter));
+                if let Some(cell) = array
+                    .and_then(|array| usize::try_from(index).ok().and_then(|i| array.get_mut(i)))
+                {
+                    cell.packets = cell.packets.wrapping_add(1);
+                    cell.bytes = cell.bytes.wrapping_add(u64::from(packet.ingress_length));
+                } else {
+                    cx.externs.stats.index_out_of_range += 1;
+                }
+            }
+            Prim::RegisterRead {
+                target,
+                register,
+                index,
+            } => register_read(cx, packet, args, *target, *register, *index),
+            Prim::RegisterWrite {
+                register,
+                index,
+                value,
+            } => {
+                register_write(cx, packet, args, *register, *index, *value);
+            }
+            Prim::Truncate(bytes) => {
+                let bytes = view(cx, packet, args).eval(*bytes);
+                packet.truncate = Some(usize::try_from(bytes).unwrap_or(usize::MAX));
+            }
+            Prim::Jump(to) => next = *to as usize,
+            Prim::JumpIfZero { condition, to } => {
+                if !view(cx, packet, args).is_true(*condition) {
+                    next = *to as usize;
+                }
+            }
+            Prim::Exit => packet.exit = true,
+            Prim::Assert(condition) => {
+                if !view(cx, packet, args).is_true(*condition) {
+                    cx.externs.stats.assertions_failed += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Evaluates `value` and writes it to any kind of target.
+pub(crate) fn assign(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Expr, args: &[u64]) {
+    let view = view(cx, packet, args);
+    let field = match target {
+        Target::Field(field) => Some(field),
+        Target::Element {
+            stack,
+            field,
+            index,
+        } => element(cx.ir, stack, view.eval(index), field),
+        Target::Last { stack, field } => cx.ir.stacks.get(usize::from(stack)).and_then(|s| {
+            let index = u64::from(byte(&packet.phv, s.next_at)).checked_sub(1)?;
+            element(cx.ir, stack, index, field)
+        }),
+    };
+    match field {
+        None => {}
+        Some(AnyField::Narrow(field)) => {
+            let value = view.eval_low(value);
+            store(&mut packet.phv, field, value);
+        }
+        Some(AnyField::Wide(field)) => {
+            if field.width <= 128 && !matches!(value, Expr::Wide33(_)) {
+                let value = view.eval_wide::<3>(value);
+                store_wide(&mut packet.phv, field, &value);
+            } else {
+                let value = view.eval_wide::<33>(value);
+                store_wide(&mut packet.phv, field, &value);
+            }
+        }
+    }
+}
+
+fn element(ir: &Ir, stack: u16, index: u64, field: AnyField) -> Option<AnyField> {
+    let stack = ir.stacks.get(usize::from(stack))?;
+    let index = u32::try_from(index)
+        .ok()
+        .filter(|i| *i < u32::from(stack.size))?;
+    Some(field.moved(index * stack.stride))
+}
+
+fn resolve(cx: &Cx<'_>, packet: &Packet, header: HeaderRef, args: &[u64]) -> Option<u16> {
+    match header {
+        HeaderRef::Fixed(header) => Some(header),
+        HeaderRef::Element { stack, index } => {
+            let index = view(cx, packet, args).eval(index);
+            let stack = cx.ir.stacks.get(usize::from(stack))?;
+            let index = u16::try_from(index).ok().filter(|i| *i < stack.size)?;
+            Some(stack.first_header + index)
+        }
+    }
+}
+
+fn add_header(ir: &Ir, packet: &mut Packet, header: u16) {
+    let Some(info) = ir.headers.get(usize::from(header)) else {
+        return;
+    };
+    if info.metadata || byte(&packet.phv, info.valid) != 0 {
+        return;
+    }
+    // Fresh headers are zero, so that nothing of an earlier packet or header leaks out.
+    let bytes = (info.fixed_bytes + info.varbit.map_or(0, |v| v.max_bytes)) as usize;
+    let offset = info.offset as usize;
+    if let Some(bytes) = packet.phv.get_mut(offset..offset + bytes) {
+        bytes.fill(0);
+    }
+    if let Some(varbit) = info.varbit {
+        store_u32(&mut packet.phv, varbit.length_at, 0);
+    }
+    if let Some(members) = info.union.and_then(|u| ir.unions.get(usize::from(u))) {
+        for member in members {
+            remove_header(ir, packet, *member);
+        }
+    }
+    set_valid(ir, &mut packet.phv, header);
+    packet.length += info.fixed_bytes;
+}
+
+fn remove_header(ir: &Ir, packet: &mut Packet, header: u16) {
+    let Some(info) = ir.headers.get(usize::from(header)) else {
+        return;
+    };
+    if !info.metadata && byte(&packet.phv, info.valid) != 0 {
+        packet.length = packet.length.saturating_sub(wire_bytes(info, &packet.phv));
+        set_byte(&mut packet.phv, info.valid, 0);
+    }
+}
+
+fn copy_header(ir: &Ir, packet: &mut Packet, to: u16, from: u16) {
+    let (Some(to_info), Some(from_info)) = (
+        ir.headers.get(usize::from(to)),
+        ir.headers.get(usize::from(from)),
+    ) else {
+        return;
+    };
+    if to == from {
+        return;
+    }
+    if to_info.metadata || from_info.metadata {
+        let bytes = to_info.fixed_bytes.min(from_info.fixed_bytes);
+        let (start, end) = (
+            from_info.offset as usize,
+            (from_info.offset + bytes) as usize,
+        );
+        packet.phv.copy_within(start..end, to_info.offset as usize);
+        return;
+    }
+    if byte(&packet.phv, from_info.valid) == 0 {
+        remove_header(ir, packet, to);
+        return;
+    }
+    remove_header(ir, packet, to);
+    let whole =
+        |info: &crate::ir::Header| info.fixed_bytes + info.varbit.map_or(0, |v| v.max_bytes);
+    let bytes = whole(from_info).min(whole(to_info));
+    let (start, end) = (
+        from_info.offset as usize,
+        (from_info.offset + bytes) as usize,
+    );
+    packet.phv.copy_within(start..end, to_info.offset as usize);
+    if let (Some(to), Some(from)) = (to_info.varbit, from_info.varbit) {
+        let length = load_u32(&packet.phv, from.length_at);
+        store_u32(&mut packet.phv, to.length_at, length);
+    }
+    set_valid(ir, &mut packet.phv, to);
+    packet.length = packet
+        .length
+        .saturating_add(wire_bytes(to_info, &packet.phv));
+}
+
+fn copy_varbit(ir: &Ir, packet: &mut Packet, to: u16, from: u16) {
+    let (Some(to), Some(from)) = (
+        ir.headers.get(usize::from(to)),
+        ir.headers.get(usize::from(from)),
+    ) else {
+        return;
+    };
+    let (Some(to_bits), Some(from_bits)) = (to.varbit, from.varbit) else {
+        return;
+    };
+    let start = (from.offset + from_bits.prefix_bytes) as usize;
+    let length = load_u32(&packet.phv, from_bits.length_at)
+        .min(to_bits.max_bytes)
+        .min(from_bits.max_bytes);
+    packet.phv.copy_within(
+        start..start + length as usize,
+        (to.offset + to_bits.prefix_bytes) as usize,
+    );
+    store_u32(&mut packet.phv, to_bits.length_at, length);
+}
+
+fn copy_stack(ir: &Ir, packet: &mut Packet, to: u16, from: u16) {
+    let (Some(to), Some(from)) = (
+        ir.stacks.get(usize::from(to)),
+        ir.stacks.get(usize::from(from)),
+    ) else {
+        return;
+    };
+    for i in 0..to.size.min(from.size) {
+        copy_header(ir, packet, to.first_header + i, from.first_header + i);
+    }
+    let next = byte(&packet.phv, from.next_at);
+    set_byte(&mut packet.phv, to.next_at, next);
+}
+
+/// `push_front` and `pop_front`.
+fn shift_stack(ir: &Ir, packet: &mut Packet, stack: u16, count: u64, push: bool) {
+    let Some(stack) = ir.stacks.get(usize::from(stack)) else {
+        return;
+    };
+    let count = u16::try_from(count).unwrap_or(u16::MAX).min(stack.size);
+    let kept = stack.size - count;
+    let before: u32 = stack_bytes(ir, packet, *stack);
+    let header = |i: u16| ir.headers.get(usize::from(stack.first_header + i));
+    let (Some(first), Some(shifted)) = (header(0), header(count.min(stack.size - 1))) else {
+        return;
+    };
+    let (low, high) = (first.offset as usize, shifted.offset as usize);
+    let (low_valid, high_valid) = (first.valid as usize, shifted.valid as usize);
+    let bytes = usize::from(kept) * stack.stride as usize;
+    let next = u16::from(byte(&packet.phv, stack.next_at));
+    if kept > 0 && packet.phv.len() >= high + bytes + PHV_PADDING {
+        if push {
+            packet.phv.copy_within(low..low + bytes, high);
+            packet
+                .phv
+                .copy_within(low_valid..low_valid + usize::from(kept), high_valid);
+        } else {
+            packet.phv.copy_within(high..high + bytes, low);
+            packet
+                .phv
+                .copy_within(high_valid..high_valid + usize::from(kept), low_valid);
+        }
+    }
+    let cleared = if push { 0..count } else { kept..stack.size };
+    for i in cleared {
+        if let Some(info) = header(i) {
+            set_byte(&mut packet.phv, info.valid, 0);
+        }
+    }
+    let next = if push {
+        (next + count).min(stack.size)
+    } else {
+        next.saturating_sub(count)
+    };
+    set_byte(
+        &mut packet.phv,
+        stack.next_at,
+        u8::try_from(next).unwrap_or(u8::MAX),
+    );
+    packet.length =
+        (packet.length.saturating_sub(before)).saturating_add(stack_bytes(ir, packet, *stack));
+}
+
+fn stack_bytes(ir: &Ir, packet: &Packet, stack: crate::ir::Stack) -> u32 {
+    (0..stack.size)
+        .filter_map(|i| ir.headers.get(usize::from(stack.first_header + i)))
+        .filter(|info| byte(&packet.phv, info.valid) != 0)
+        .map(|info| info.fixed_bytes)
+        .sum()
+}
+
+fn register_read(
+    cx: &mut Cx<'_>,
+    packet: &mut Packet,
+    args: &[u64],
+    target: Target,
+    register: u16,
+    index: Expr,
+) {
+    let index = view(cx, packet, args).eval(index);
+    let Some(cell) = cx
+        .externs
+        .registers
+        .get(usize::from(register))
+        .and_then(|r| r.cell(index))
+    else {
+        cx.externs.stats.index_out_of_range += 1;
+        return;
+    };
+    match cell {
+        [word] => {
+            let word = *word;
+            assign(cx, packet, target, Expr::Const(word), args);
+        }
+        words => {
+            let value = Wide::<33>::from_words(words, false);
+            if let Target::Field(AnyField::Wide(field)) = target {
+                store_wide(&mut packet.phv, field, &value);
+            } else {
+                assign(cx, packet, target, Expr::Const(value.low()), args);
+            }
+        }
+    }
+}
+
+fn register_write(
+    cx: &mut Cx<'_>,
+    packet: &Packet,
+    args: &[u64],
+    register: u16,
+    index: Expr,
+    value: Expr,
+) {
+    let view = View {
+        ir: cx.ir,
+        phv: &packet.phv,
+        args,
+        data: packet.payload(),
+    };
+    let index = view.eval(index);
+    let Some(array) = cx.externs.registers.get_mut(usize::from(register)) else {
+        return;
+    };
+    let width = array.width;
+    match array.cell_mut(index) {
+        None => cx.externs.stats.index_out_of_range += 1,
+        Some([word]) => *word = view.eval_low(value) & super::phv::low_mask(width),
+        Some(words) => {
+            let value = view.eval_wide::<33>(value);
+            for (word, from) in words.iter_mut().zip(value.0) {
+                *word = from;
+            }
+            if width % 64 != 0
+                && let Some(last) = words.last_mut()
+            {
+                *last &= super::phv::low_mask(width % 64);
+            }
+        }
+    }
+}
+
+/// Queues the digest that the packet asked for.
+pub(crate) fn emit_digest(cx: &mut Cx<'_>, packet: &Packet, list: u16) {
+    let Some(fields) = cx.ir.digests.get(usize::from(list)) else {
+        return;
+    };
+    let queued =
+        cx.externs
+            .digests
+            .push(crate::info::DigestId(u32::from(list)), cx.now_ns, |out| {
+                for field in fields {
+                    match field {
+                        DigestField::Field(field) => append_bytes(&packet.phv, *field, out),
+                        DigestField::Const { value, width } => {
+                            let bytes = (*width as usize).div_ceil(8);
+                            for i in (0..bytes).rev() {
+                                let word = value.get(i / 8).copied().unwrap_or(0);
+                                out.push(word.to_le_bytes()[i % 8]);
+                            }
+                        }
+                    }
+                }
+            });
+    if queued {
+        cx.externs.stats.digests += 1;
+    } else {
+        cx.externs.stats.digests_lost += 1;
+    }
+}

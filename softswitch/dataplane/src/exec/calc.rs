@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calculations over fields: checksums and hashes.
+
+use super::expr::View;
+use super::packet::Packet;
+use super::phv::{byte, load_bits, load_u32, load_wide_at, store, store_wide};
+use super::wide::Wide;
+use crate::hash;
+use crate::ir::{AnyField, CalcInput, Calculation, Checksum, Ir};
+use crate::state::Externs;
+
+/// The calculation's value over the packet as it stands.
+pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculation: u16) -> u64 {
+    let Some(calculation) = ir.calculations.get(usize::from(calculation)) else {
+        return 0;
+    };
+    let mut buffer = std::mem::take(&mut externs.scratch);
+    buffer.clear();
+    gather(ir, packet, calculation, &mut buffer);
+    let value = hash::compute(calculation.algo, &buffer);
+    externs.scratch = buffer;
+    value
+}
+
+/// Concatenates the inputs bit by bit, pads the last byte with zeros on the right.
+fn gather(ir: &Ir, packet: &Packet, calculation: &Calculation, out: &mut Vec<u8>) {
+    let phv = &packet.phv;
+    let mut bits = BitWriter { out, used: 8 };
+    for input in &calculation.inputs {
+        match input {
+            CalcInput::Field { field, valid } => {
+                if valid.is_none_or(|v| byte(phv, v) != 0) {
+                    bits.append(phv, field.bit_offset, field.width);
+                }
+            }
+            CalcInput::Const { bytes, width } => {
+                bits.append(bytes, width.div_ceil(8) * 8 - width, *width);
+            }
+            CalcInput::Header(header) => {
+                if let Some(info) = ir.headers.get(usize::from(*header))
+                    && byte(phv, info.valid) != 0
+                {
+                    let prefix = info.varbit.map_or(info.fixed_bytes, |v| v.prefix_bytes);
+                    bits.append(phv, info.offset * 8, prefix * 8);
+                    if let Some(varbit) = info.varbit {
+                        let length = load_u32(phv, varbit.length_at).min(varbit.max_bytes);
+                        bits.append(phv, (info.offset + prefix) * 8, length * 8);
+                        let after = info.fixed_bytes.saturating_sub(prefix);
+                        bits.append(
+                            phv,
+                            (info.offset + prefix + varbit.max_bytes) * 8,
+                            after * 8,
+                        );
+                    }
+                }
+            }
+            CalcInput::Varbit(header) => {
+                if let Some(info) = ir.headers.get(usize::from(*header))
+                    && byte(phv, info.valid) != 0
+                    && let Some(varbit) = info.varbit
+                {
+                    let length = load_u32(phv, varbit.length_at).min(varbit.max_bytes);
+                    bits.append(phv, (info.offset + varbit.prefix_bytes) * 8, length * 8);
+                }
+            }
+        }
+    }
+    if calculation.payload {
+        out.extend_from_slice(packet.payload());
+    }
+}
+
+struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    /// Bits used in the last byte.
+    used: u32,
+}
+
+impl BitWriter<'_> {
+    fn append(&mut self, bytes: &[u8], mut bit: u32, mut width: u32) {
+        if self.used == 8 && bit.is_multiple_of(8) && width.is_multiple_of(8) {
+            let (start, end) = ((bit / 8) as usize, ((bit + width) / 8) as usize);
+            self.out
+                .extend_from_slice(bytes.get(start..end).unwrap_or_default());
+            return;
+        }
+        while width > 0 {
+            if self.used == 8 {
+                self.out.push(0);
+                self.used = 0;
+            }
+            let take = (8 - self.used).min(width);
+            let value = load_wide_at::<3>(bytes, bit, take).low() << (8 - self.used - take);
+            if let Some(last) = self.out.last_mut() {
+                *last |= u8::try_from(value & 0xff).unwrap_or(0);
+            }
+            self.used += take;
+            bit += take;
+            width -= take;
+        }
+    }
+}
+
+fn applies(ir: &Ir, packet: &Packet, checksum: &Checksum) -> bool {
+    checksum
+        .target_valid
+        .is_none_or(|v| byte(&packet.phv, v) != 0)
+        && checksum.condition.is_none_or(|condition| {
+            View {
+                ir,
+                phv: &packet.phv,
+                args: &[],
+                data: packet.payload(),
+            }
+            .is_true(condition)
+        })
+}
+
+/// Whether the checksum is right, or does not apply.
+pub(crate) fn verify(ir: &Ir, externs: &mut Externs, packet: &Packet, checksum: &Checksum) -> bool {
+    if !applies(ir, packet, checksum) {
+        return true;
+    }
+    let value = compute(ir, externs, packet, checksum.calculation);
+    match checksum.target {
+        AnyField::Narrow(f) => {
+            load_bits(&packet.phv, f) == value & super::phv::low_mask(u32::from(f.width))
+        }
+        AnyField::Wide(f) => {
+            load_wide_at::<3>(&packet.phv, f.bit_offset, f.width) == Wide::from_u64(value)
+        }
+    }
+}
+
+/// Writes the checksum, if it applies.
+pub(crate) fn update(ir: &Ir, externs: &mut Externs, packet: &mut Packet, checksum: &Checksum) {
+    if !applies(ir, packet, checksum) {
+        return;
+    }
+    let value = compute(ir, externs, packet, checksum.calculation);
+    match checksum.target {
+        AnyField::Narrow(f) => store(&mut packet.phv, f, value),
+        AnyField::Wide(f) => store_wide(&mut packet.phv, f, &Wide::<3>::from_u64(value)),
+    }
+}

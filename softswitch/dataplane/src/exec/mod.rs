@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The packet path: parser, pipelines, deparser over the flat program.
+
+pub(crate) mod action;
+pub(crate) mod calc;
+pub(crate) mod deparser;
+pub(crate) mod expr;
+pub(crate) mod packet;
+pub(crate) mod parser;
+pub(crate) mod phv;
+pub(crate) mod pipeline;
+pub(crate) mod wide;

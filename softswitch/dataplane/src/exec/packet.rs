@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A packet inside the switch, and the pool that its buffers return to.
+
+use crate::ports::Port;
+
+/// Free bytes in front of a frame, for headers that the program adds.
+const HEADROOM: usize = 256;
+
+/// Buffer, parsed fields and pending requests of one packet.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Packet {
+    buf: Vec<u8>,
+    /// First byte of the frame as it entered this pass.
+    start: usize,
+    /// First byte that the parser did not take: the payload.
+    pub cursor: usize,
+    end: usize,
+    pub phv: Vec<u8>,
+    pub ingress_port: Port,
+    pub egress_port: Port,
+    /// Bytes when it was received; what meters and counters count.
+    pub ingress_length: u32,
+    /// Bytes now, as headers come and go.
+    pub length: u32,
+    pub passes: u32,
+    pub enqueued_ns: u64,
+    pub clone: Option<(u32, u16)>,
+    pub digest: Option<u16>,
+    pub resubmit: Option<u16>,
+    pub recirculate: Option<u16>,
+    pub truncate: Option<usize>,
+    pub exit: bool,
+}
+
+impl Packet {
+    /// Takes a frame in.
+    pub(crate) fn fill(&mut self, frame: &[u8]) {
+        self.buf.clear();
+        self.buf.resize(HEADROOM, 0);
+        self.buf.extend_from_slice(frame);
+        self.start = HEADROOM;
+        self.cursor = HEADROOM;
+        self.end = self.buf.len();
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        self.ingress_length = length;
+        self.length = length;
+        self.clear_requests();
+    }
+
+    /// Forgets clone, digest, resubmit, recirculate, truncate and exit.
+    pub(crate) fn clear_requests(&mut self) {
+        self.clone = None;
+        self.digest = None;
+        self.resubmit = None;
+        self.recirculate = None;
+        self.truncate = None;
+        self.exit = false;
+    }
+
+    /// The frame as it entered this pass.
+    pub(crate) fn original(&self) -> &[u8] {
+        self.buf.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// What follows the parsed headers (or, during parsing, the cursor).
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.buf.get(self.cursor..self.end).unwrap_or_default()
+    }
+
+    /// The parser's cursor goes back to the start of the frame.
+    pub(crate) fn rewind(&mut self) {
+        self.cursor = self.start;
+    }
+
+    /// Cuts the payload so that headers and payload together have at most this many bytes; headers stay whole.
+    pub(crate) fn cut(&mut self, bytes: usize) {
+        let payload = self.payload().len();
+        let headers = (self.length as usize).saturating_sub(payload);
+        let kept = payload.min(bytes.saturating_sub(headers));
+        self.end = self.cursor + kept;
+        self.length = u32::try_from(headers + kept).unwrap_or(u32::MAX);
+    }
+
+    /// Moves the cursor; false (and no move) beyond the end.
+    pub(crate) fn advance(&mut self, bytes: usize) -> bool {
+        match self.cursor.checked_add(bytes) {
+            Some(cursor) if cursor <= self.end => {
+                self.cursor = cursor;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Bytes just taken by the parser, beside the PHV that they go to.
+    pub(crate) fn extracted(&mut self, at: usize, bytes: usize) -> (&[u8], &mut [u8]) {
+        (
+            self.buf.get(at..at + bytes).unwrap_or_default(),
+            &mut self.phv,
+        )
+    }
+
+    /// Makes room for `bytes` bytes of headers right before the payload and gives them out; they become the new start.
+    pub(crate) fn prepend(&mut self, bytes: usize) -> (&mut [u8], &[u8]) {
+        if self.cursor < bytes {
+            let shift = bytes - self.cursor + HEADROOM;
+            self.buf.resize(self.end + shift, 0);
+            self.buf
+                .copy_within(self.cursor..self.end, self.cursor + shift);
+            self.cursor += shift;
+            self.end += shift;
+        }
+        self.start = self.cursor - bytes;
+        let (start, cursor) = (self.start, self.cursor);
+        (
+            self.buf.get_mut(start..cursor).unwrap_or_default(),
+            &self.phv,
+        )
+    }
+
+    /// After deparsing: the whole frame becomes payload again, cut to `limit`.
+    pub(crate) fn seal(&mut self, limit: Option<usize>) {
+        if let Some(limit) = limit {
+            self.end = self.end.min(self.start.saturating_add(limit));
+        }
+        self.cursor = self.start;
+        self.length = u32::try_from(self.end - self.start).unwrap_or(u32::MAX);
+    }
+
+    /// Becomes a copy of `other`: buffer, fields and lengths, without its requests.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.buf.clear();
+        self.buf
+            .extend_from_slice(other.buf.get(..other.end).unwrap_or_default());
+        self.start = other.start;
+        self.cursor = other.cursor;
+        self.end = other.end;
+        self.phv.clear();
+        self.phv.extend_from_slice(&other.phv);
+        self.ingress_port = other.ingress_port;
+        self.egress_port = other.egress_port;
+        self.ingress_length = other.ingress_length;
+        self.length = other.length;
+        self.passes = other.passes;
+        self.enqueued_ns = other.enqueued_ns;
+        self.clear_requests();
+    }
+}
+
+/// Packets at rest. Buffers keep their capacity, so a warm pool allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    free: Vec<Box<Packet>>,
+}
+
+/// More than this stay allocated only while they are in use.
+const POOL_LIMIT: usize = 65_536;
+
+impl Pool {
+    pub(crate) fn take(&mut self) -> Box<Packet> {
+        self.free.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give(&mut self, packet: Box<Packet>) {
+        if self.free.len() < POOL_LIMIT {
+            self.free.push(packet);
+        }
+    }
+}

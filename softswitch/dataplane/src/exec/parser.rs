@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The parser: from a packet's bytes to valid headers in the PHV.
+
+use super::action;
+use super::expr::View;
+use super::packet::Packet;
+use super::phv::{byte, load_u32, set_byte, store_opt, store_u32};
+use super::pipeline::Cx;
+use crate::ir::{Header, HeaderOrNext, ParseState, ParserOp, SELECT_WORDS, Varbit};
+
+/// A parser may loop over a header stack, but one that takes nothing must end.
+const MAX_STATES: u32 = 1024;
+
+/// Parses the packet into its (cleared) PHV and verifies checksums; errors are left in `parser_error` and
+/// `checksum_error`. Returns false when parsing ended with an error.
+pub(crate) fn parse(cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
+    let ir = cx.ir;
+    packet.rewind();
+    let mut error = ir.errors.no_error;
+    let mut next = ir.start;
+    let mut visited = 0;
+    while let Some(state) = next.and_then(|s| ir.states.get(usize::from(s))) {
+        visited += 1;
+        if visited > MAX_STATES {
+            error = ir.errors.timeout;
+            break;
+        }
+        match run_state(cx, packet, state) {
+            Ok(state) => next = state,
+            Err(code) => {
+                error = code;
+                break;
+            }
+        }
+    }
+    store_opt(
+        &mut packet.phv,
+        ir.intrinsics.parser_error,
+        u64::from(error),
+    );
+    let wrong = ir
+        .verify
+        .iter()
+        .any(|checksum| !super::calc::verify(ir, cx.externs, packet, checksum));
+    store_opt(
+        &mut packet.phv,
+        ir.intrinsics.checksum_error,
+        u64::from(wrong),
+    );
+    error == ir.errors.no_error
+}
+
+fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet) -> View<'a> {
+    View {
+        ir: cx.ir,
+        phv: &packet.phv,
+        args: &[],
+        data: packet.payload(),
+    }
+}
+
+fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result<Option<u16>, u32> {
+    let errors = cx.ir.errors;
+    let has = |packet: &Packet, bits: u32| {
+        if packet.payload().len() * 8 < bits as usize {
+            Err(errors.packet_too_short)
+        } else {
+            Ok(())
+        }
+    };
+    for op in &state.ops {
+        match op {
+            ParserOp::Extract(header) => extract(cx, packet, *header, None)?,
+            ParserOp::ExtractNext(stack) => extract_next(cx, packet, *stack, None)?,
+            ParserOp::ExtractVarbit {
+                header,
+                length_bits,
+            } => {
+                let bits = view(cx, packet).eval(*length_bits);
+                match header {
+                    HeaderOrNext::Header(header) => extract(cx, packet, *header, Some(bits))?,
+                    HeaderOrNext::Next(stack) => extract_next(cx, packet, *stack, Some(bits))?,
+                }
+            }
+            ParserOp::Set {
+                target,
+                value,
+                lookahead_bits,
+            } => {
+                has(packet, *lookahead_bits)?;
+                action::assign(cx, packet, *target, *value, &[]);
+            }
+            ParserOp::Verify {
+                condition,
+                error,
+                lookahead_bits,
+            } => {
+                has(packet, *lookahead_bits)?;
+                let view = view(cx, packet);
+                if !view.is_true(*condition) {
+                    return Err(u32::try_from(view.eval(*error)).unwrap_or(u32::MAX));
+                }
+            }
+            ParserOp::Advance {
+                bits,
+                lookahead_bits,
+            } => {
+                has(packet, *lookahead_bits)?;
+                let bits = view(cx, packet).eval(*bits);
+                if bits % 8 != 0 {
+                    return Err(errors.invalid_argument);
+                }
+                if !packet.advance(usize::try_from(bits / 8).unwrap_or(usize::MAX)) {
+                    return Err(errors.packet_too_short);
+                }
+            }
+            ParserOp::Prim(prim) => action::run(cx, packet, std::slice::from_ref(prim), &[]),
+        }
+    }
+    has(packet, state.lookahead_bits)?;
+    select(cx, packet, state)
+}
+
+fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16>, u32> {
+    if !state.cases.is_empty() {
+        let view = view(cx, packet);
+        if state.key_bits <= 64 {
+            let mut key = 0_u64;
+            for part in &state.key {
+                let padded = part.width.div_ceil(8) * 8;
+                let value = view.eval_low(part.value);
+                key = if padded >= 64 {
+                    value
+                } else {
+                    (key << padded) | (value & !(u64::MAX << padded))
+                };
+            }
+            for case in &state.cases {
+                if (key ^ case.value[0]) & case.mask[0] == 0 {
+                    return Ok(case.next);
+                }
+            }
+        } else {
+            let mut key = super::wide::Wide::<SELECT_WORDS>::ZERO;
+            for part in &state.key {
+                let padded = part.width.div_ceil(8) * 8;
+                let value = view.eval_wide::<SELECT_WORDS>(part.value);
+                key = key.shl(u64::from(padded)).zip(&value, |a, b| a | b);
+            }
+            for case in &state.cases {
+                let differs = key
+                    .0
+                    .iter()
+                    .zip(&case.value)
+                    .zip(&case.mask)
+                    .any(|((k, v), m)| (k ^ v) & m != 0);
+                if !differs {
+                    return Ok(case.next);
+                }
+            }
+        }
+    }
+    state.default.ok_or(cx.ir.errors.no_match)
+}
+
+fn extract_next(
+    cx: &Cx<'_>,
+    packet: &mut Packet,
+    stack: u16,
+    varbit_bits: Option<u64>,
+) -> Result<(), u32> {
+    let errors = cx.ir.errors;
+    let stack = cx
+        .ir
+        .stacks
+        .get(usize::from(stack))
+        .ok_or(errors.stack_out_of_bounds)?;
+    let next = byte(&packet.phv, stack.next_at);
+    if u16::from(next) >= stack.size {
+        return Err(errors.stack_out_of_bounds);
+    }
+    extract(
+        cx,
+        packet,
+        stack.first_header + u16::from(next),
+        varbit_bits,
+    )?;
+    set_byte(&mut packet.phv, stack.next_at, next + 1);
+    Ok(())
+}
+
+fn extract(
+    cx: &Cx<'_>,
+    packet: &mut Packet,
+    header: u16,
+    varbit_bits: Option<u64>,
+) -> Result<(), u32> {
+    let errors = cx.ir.errors;
+    let Some(info) = cx.ir.headers.get(usize::from(header)) else {
+        return Ok(());
+    };
+    let varbit_bytes = match (info.varbit, varbit_bits) {
+        (Some(varbit), Some(bits)) => {
+            if bits % 8 != 0 {
+                return Err(errors.invalid_argument);
+            }
+            let bytes = u32::try_from(bits / 8)
+                .ok()
+                .filter(|b| *b <= varbit.max_bytes);
+            bytes.ok_or(errors.header_too_short)?
+        }
+        _ => 0,
+    };
+    let total = (info.fixed_bytes + varbit_bytes) as usize;
+    let at = packet.cursor;
+    if !packet.advance(total) {
+        return Err(errors.packet_too_short);
+    }
+    let (data, phv) = packet.extracted(at, total);
+    copy_in(info, data, phv, varbit_bytes);
+    set_valid(cx.ir, &mut packet.phv, header);
+    Ok(())
+}
+
+fn copy_in(info: &Header, data: &[u8], phv: &mut [u8], varbit_bytes: u32) {
+    let offset = info.offset as usize;
+    match info.varbit {
+        None => copy(phv, offset, data),
+        Some(Varbit {
+            prefix_bytes,
+            max_bytes,
+            length_at,
+        }) => {
+            let (prefix, length) = (prefix_bytes as usize, varbit_bytes as usize);
+            let (head, rest) = data.split_at(prefix.min(data.len()));
+            let (body, tail) = rest.split_at(length.min(rest.len()));
+            copy(phv, offset, head);
+            copy(phv, offset + prefix, body);
+            copy(phv, offset + prefix + max_bytes as usize, tail);
+            store_u32(phv, length_at, varbit_bytes);
+        }
+    }
+}
+
+#[inline]
+fn copy(phv: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(to) = phv.get_mut(at..at + bytes.len()) {
+        to.copy_from_slice(bytes);
+    }
+}
+
+/// Marks a header valid; the other members of its union become invalid.
+#[inline]
+pub(crate) fn set_valid(ir: &crate::ir::Ir, phv: &mut [u8], header: u16) {
+    let Some(info) = ir.headers.get(usize::from(header)) else {
+        return;
+    };
+    if let Some(members) = info.union.and_then(|u| ir.unions.get(usize::from(u))) {
+        for member in members {
+            if let Some(member) = ir.headers.get(usize::from(*member)) {
+                set_byte(phv, member.valid, 0);
+            }
+        }
+    }
+    set_byte(phv, info.valid, 1);
+}
+
+/// Bytes of a valid header on the wire.
+pub(crate) fn wire_bytes(info: &Header, phv: &[u8]) -> u32 {
+    info.fixed_bytes
+        + info
+            .varbit
+            .map_or(0, |v| load_u32(phv, v.length_at).min(v.max_bytes))
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! v1model's hash algorithms, and the hash of the tables.
+
+use crate::ir::Algo;
+
+/// Value of `algo` over `bytes`.
+pub(crate) fn compute(algo: Algo, bytes: &[u8]) -> u64 {
+    match algo {
+        Algo::Csum16 => u64::from(internet_checksum(bytes)),
+        Algo::Crc16 => u64::from(crc16(bytes)),
+        Algo::Crc16Ccitt => u64::from(crc16_ccitt(bytes)),
+        Algo::Crc32 => u64::from(crc32(bytes)),
+        Algo::Identity => bytes
+            .iter()
+            .take(8)
+            .fold(0, |sum, b| (sum << 8) | u64::from(*b)),
+        Algo::Xor16 => words16(bytes).fold(0, |sum, w| sum ^ u64::from(w)),
+    }
+}
+
+/// Big-endian 16-bit words; an odd last byte is the high half of its word.
+fn words16(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
+    bytes
+        .chunks(2)
+        .map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
+}
+
+/// RFC 1071.
+pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
+    let mut sum = 0_u64;
+    let mut chunks = bytes.chunks_exact(4);
+    for chunk in &mut chunks {
+        sum += u64::from(u32::from_be_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]));
+    }
+    for word in words16(chunks.remainder()) {
+        // The remainder starts at an even offset, so its words weigh like the low halves above.
+        sum += u64::from(word);
+    }
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !u16::try_from(sum).unwrap_or(0)
+}
+
+const CRC16: [u16; 256] = {
+    let mut table = [0_u16; 256];
+    let mut i = 0;
+    while i < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "i is below 256")]
+        let mut crc = i as u16;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 {
+                (crc >> 1) ^ 0xa001
+            } else {
+                crc >> 1
+            };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+};
+
+const CRC32: [u32; 256] = {
+    let mut table = [0_u32; 256];
+    let mut i = 0;
+    while i < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "i is below 256")]
+        let mut crc = i as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 {
+                (crc >> 1) ^ 0xedb8_8320
+            } else {
+                crc >> 1
+            };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+};
+
+/// CRC-16/ARC: polynomial 0x8005, reflected, initial value 0.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, b| {
+        (crc >> 8) ^ CRC16[usize::from((crc ^ u16::from(*b)) & 0xff)]
+    })
+}
+
+/// CRC-16/CCITT-FALSE: polynomial 0x1021, initial value 0xffff.
+fn crc16_ccitt(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0xffff_u16, |crc, b| {
+        (0..8).fold(crc ^ (u16::from(*b) << 8), |crc, _| {
+            if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            }
+        })
+    })
+}
+
+/// CRC-32 of IEEE 802.3.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, b| {
+        (crc >> 8) ^ CRC32[((crc ^ u32::from(*b)) & 0xff) as usize]
+    })
+}
+
+/// Hash of a packed table key: folded multiplication, seeded.
+#[inline]
+pub(crate) fn key_hash(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
+    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    for word in words {
+        let product = u128::from(state ^ word) * 0xd6e8_feb8_6659_fd93_u128;
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are folded")]
+        let folded = (product as u64) ^ ((product >> 64) as u64);
+        state = folded.wrapping_add(0xa076_1d64_78bd_642f);
+    }
+    state ^ (state >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crcs_have_the_check_values_of_the_catalogue() {
+        // "123456789" is the check input of the CRC catalogue (reveng.sourceforge.io).
+        assert_eq!(crc16(b"123456789"), 0xbb3d);
+        assert_eq!(crc16_ccitt(b"123456789"), 0x29b1);
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn internet_checksum_matches_the_example_of_rfc_1071() {
+        // RFC 1071 section 3: the sum of these words is 0xddf2.
+        assert_eq!(
+            internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
+            !0xddf2
+        );
+        // By hand: 0x0102 + 0x0300.
+        assert_eq!(internet_checksum(&[1, 2, 3]), !0x0402);
+    }
+
+    #[test]
+    fn identity_and_xor16_fold_in_wire_order() {
+        assert_eq!(compute(Algo::Identity, &[1, 2, 3]), 0x01_0203);
+        assert_eq!(
+            compute(Algo::Xor16, &[0x12, 0x34, 0xff, 0x00, 0x0f]),
+            0x1234 ^ 0xff00 ^ 0x0f00
+        );
+    }
+}

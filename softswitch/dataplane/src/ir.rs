@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The flat program: what the loader writes and the packet path reads. Every reference is an offset or an index.
+//!
+//! All of a packet's fields, validity bits and stack counters live in one byte region, the PHV. A header's bytes stand
+//! there as on the wire, so extracting and emitting are copies and a field is a big-endian window of 8 bytes.
+
+/// Bytes after the last field, so that an 8-byte window may reach beyond it.
+pub(crate) const PHV_PADDING: usize = 16;
+
+/// A field of at most 64 bits that lies within an 8-byte window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// Window's first byte.
+    pub offset: u32,
+    /// Bits to the right of the field in the window.
+    pub shift: u8,
+    /// Width in bits, 1 to 64.
+    pub width: u8,
+    pub signed: bool,
+}
+
+/// Any field, by bit position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WideField {
+    pub bit_offset: u32,
+    pub width: u32,
+    pub signed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnyField {
+    Narrow(Field),
+    Wide(WideField),
+}
+
+impl AnyField {
+    pub(crate) fn width(self) -> u32 {
+        match self {
+            Self::Narrow(f) => u32::from(f.width),
+            Self::Wide(f) => f.width,
+        }
+    }
+}
+
+/// A run of expression code in `Ir::ops`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code {
+    pub start: u32,
+    pub len: u32,
+}
+
+/// An expression, with the arithmetic that evaluates it exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expr {
+    Const(u64),
+    Field(Field),
+    /// Action argument: first word.
+    Arg(u16),
+    /// 64-bit wrapping arithmetic, proved exact at load.
+    Narrow(Code),
+    /// 192-bit two's complement.
+    Wide3(Code),
+    /// 2112-bit two's complement.
+    Wide33(Code),
+}
+
+/// One step of a postfix program over a stack of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Const(u64),
+    /// Index into `Ir::wide_consts`.
+    WideConst(u32),
+    Load(Field),
+    LoadWide(WideField),
+    /// First word of an action argument, and its width.
+    Arg(u16),
+    WideArg {
+        word: u16,
+        width: u32,
+    },
+    /// Bits of the packet beyond the cursor (parser only; presence is checked before).
+    Lookahead {
+        bit_offset: u32,
+        width: u32,
+    },
+    /// Field of element [popped index] of a stack.
+    LoadElement {
+        stack: u16,
+        field: AnyField,
+    },
+    /// Validity of element [popped index] of a stack.
+    ElementValid(u16),
+    /// Field of the last extracted element of a stack.
+    LoadLast {
+        stack: u16,
+        field: AnyField,
+    },
+    LastIndex(u16),
+    ValidUnion(u16),
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    And,
+    Or,
+    Xor,
+    BitNot,
+    Shl,
+    Shr,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    BoolAnd,
+    BoolOr,
+    BoolNot,
+    /// condition, left, right
+    Select,
+    /// Keep this many low bits and sign-extend.
+    TwoCompMod(u32),
+    SatCast(u32),
+    USatCast(u32),
+    /// Fused forms of the commonest pairs.
+    AndConst(u64),
+    EqConst(u64),
+}
+
+/// A header instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Where its validity byte stands.
+    pub valid: u32,
+    /// Where its bytes stand.
+    pub offset: u32,
+    /// Bytes without the varbit.
+    pub fixed_bytes: u32,
+    pub varbit: Option<Varbit>,
+    pub union: Option<u16>,
+    /// Always valid, never on the wire.
+    pub metadata: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Varbit {
+    /// Bytes of the header before the varbit.
+    pub prefix_bytes: u32,
+    pub max_bytes: u32,
+    /// Where its present length in bytes stands (u32, big-endian, in the PHV).
+    pub length_at: u32,
+}
+
+/// A header stack; elements are consecutive headers at equal distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stack {
+    pub first_header: u16,
+    pub size: u16,
+    /// Where the number of filled elements stands (one byte).
+    pub next_at: u32,
+    /// Distance between elements in bytes.
+    pub stride: u32,
+}
+
+/// A header: named, or an element of a stack by a computed index, or the last of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeaderRef {
+    Fixed(u16),
+    Element { stack: u16, index: Expr },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Field(AnyField),
+    Element {
+        stack: u16,
+        field: AnyField,
+        index: Expr,
+    },
+    /// Last element of a stack (parser).
+    Last {
+        stack: u16,
+        field: AnyField,
+    },
+}
+
+impl Target {
+    pub(crate) fn width(self) -> u32 {
+        match self {
+            Self::Field(f) | Self::Element { field: f, .. } | Self::Last { field: f, .. } => {
+                f.width()
+            }
+        }
+    }
+}
+
+/// One step of an action (or of a parser state).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Prim {
+    Assign {
+        target: Field,
+        value: Expr,
+    },
+    AssignAny {
+        target: Target,
+        value: Expr,
+    },
+    CopyBits {
+        from: WideField,
+        to: WideField,
+    },
+    AddHeader(HeaderRef),
+    RemoveHeader(HeaderRef),
+    CopyHeader {
+        to: HeaderRef,
+        from: HeaderRef,
+    },
+    CopyStack {
+        to: u16,
+        from: u16,
+    },
+    CopyUnion {
+        to: u16,
+        from: u16,
+    },
+    CopyVarbit {
+        to: u16,
+        from: u16,
+    },
+    Push {
+        stack: u16,
+        count: Expr,
+    },
+    Pop {
+        stack: u16,
+        count: Expr,
+    },
+    MarkToDrop,
+    Digest(u16),
+    Clone {
+        session: Expr,
+        field_list: u16,
+    },
+    Resubmit(u16),
+    Recirculate(u16),
+    Hash {
+        target: Target,
+        base: Expr,
+        calculation: u16,
+        size: Expr,
+    },
+    Random {
+        target: Target,
+        low: Expr,
+        high: Expr,
+    },
+    Meter {
+        meter: u16,
+        index: Expr,
+        target: Target,
+    },
+    Count {
+        counter: u16,
+        index: Expr,
+    },
+    RegisterRead {
+        target: Target,
+        register: u16,
+        index: Expr,
+    },
+    RegisterWrite {
+        register: u16,
+        index: Expr,
+        value: Expr,
+    },
+    Truncate(Expr),
+    Jump(u32),
+    JumpIfZero {
+        condition: Expr,
+        to: u32,
+    },
+    Exit,
+    /// `assert` and `assume`: a false one is counted.
+    Assert(Expr),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ParserOp {
+    Extract(u16),
+    ExtractNext(u16),
+    /// Varbit length in bits.
+    ExtractVarbit {
+        header: HeaderOrNext,
+        length_bits: Expr,
+    },
+    Set {
+        target: Target,
+        value: Expr,
+        lookahead_bits: u32,
+    },
+    Verify {
+        condition: Expr,
+        error: Expr,
+        lookahead_bits: u32,
+    },
+    Advance {
+        bits: Expr,
+        lookahead_bits: u32,
+    },
+    Prim(Prim),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeaderOrNext {
+    Header(u16),
+    Next(u16),
+}
+
+/// Words of a parser's transition key.
+pub(crate) const SELECT_WORDS: usize = 8;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SelectPart {
+    pub value: Expr,
+    pub width: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SelectCase {
+    pub value: [u64; SELECT_WORDS],
+    pub mask: [u64; SELECT_WORDS],
+    pub next: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ParseState {
+    pub ops: Vec<ParserOp>,
+    pub key: Vec<SelectPart>,
+    /// Padded bits of the key; at most 64 is the fast form.
+    pub key_bits: u32,
+    pub lookahead_bits: u32,
+    pub cases: Vec<SelectCase>,
+    /// None: no default, so nothing matching is `NoMatch`.
+    pub default: Option<Option<u16>>,
+}
+
+/// Error codes that the parser itself raises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ParserErrors {
+    pub no_error: u32,
+    pub packet_too_short: u32,
+    pub no_match: u32,
+    pub stack_out_of_bounds: u32,
+    pub header_too_short: u32,
+    pub timeout: u32,
+    pub invalid_argument: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Algo {
+    Csum16,
+    Crc16,
+    Crc16Ccitt,
+    Crc32,
+    Identity,
+    Xor16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CalcInput {
+    /// Skipped when the header (by its validity byte) is not valid.
+    Field {
+        field: WideField,
+        valid: Option<u32>,
+    },
+    /// Right-aligned in `ceil(width / 8)` bytes, then `PHV_PADDING` bytes of zeros.
+    Const {
+        bytes: Vec<u8>,
+        width: u32,
+    },
+    Header(u16),
+    /// A varbit field of a header.
+    Varbit(u16),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Calculation {
+    pub algo: Algo,
+    pub inputs: Vec<CalcInput>,
+    pub payload: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Checksum {
+    pub target: AnyField,
+    pub target_valid: Option<u32>,
+    pub calculation: u16,
+    pub condition: Option<Expr>,
+}
+
+/// Where control goes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Node {
+    Table(u16),
+    Condition(u16),
+    Call(u16),
+    End,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub value: Expr,
+    pub if_true: Node,
+    pub if_false: Node,
+}
+
+/// A direct action call between tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub action: u16,
+    pub next: Node,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyPart {
+    pub field: AnyField,
+    /// Word of the packed key where it starts, and shift in it (narrow fields only).
+    pub word: u16,
+    pub shift: u8,
+    /// Static mask, as words from the least significant.
+    pub mask: Option<Vec<u64>>,
+}
+
+/// A table: the immutable part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub key: Vec<KeyPart>,
+    pub key_words: u16,
+    /// Global action index per action of the table.
+    pub actions: Vec<u16>,
+    /// Next node per action of the table; with hit/miss the same for all.
+    pub next: Vec<Node>,
+    pub hit: Option<Node>,
+    pub miss: Option<Node>,
+    /// With no entry and no default action.
+    pub base_next: Node,
+    pub default: Option<(u16, Vec<u64>)>,
+    pub entries: Vec<ConstEntry>,
+    pub direct_counter: bool,
+    pub direct_meter: Option<Target>,
+    pub meter_bytes: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConstEntry {
+    pub key: Vec<crate::control::KeyMatch>,
+    pub priority: i32,
+    pub action: u16,
+    pub args: Vec<Vec<u8>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Action {
+    pub prims: Vec<Prim>,
+    /// First word and width of each parameter.
+    pub params: Vec<(u16, u32)>,
+    pub arg_words: u16,
+}
+
+/// Fields that the switch itself reads and writes, where the program has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Intrinsics {
+    pub ingress_port: Option<Field>,
+    pub egress_spec: Option<Field>,
+    pub egress_port: Option<Field>,
+    pub instance_type: Option<Field>,
+    pub packet_length: Option<Field>,
+    pub enq_timestamp: Option<Field>,
+    pub enq_qdepth: Option<Field>,
+    pub deq_timedelta: Option<Field>,
+    pub deq_qdepth: Option<Field>,
+    pub ingress_timestamp: Option<Field>,
+    pub egress_timestamp: Option<Field>,
+    pub mcast_grp: Option<Field>,
+    pub egress_rid: Option<Field>,
+    pub checksum_error: Option<Field>,
+    pub parser_error: Option<Field>,
+    pub priority: Option<Field>,
+    pub qid: Option<Field>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ir {
+    pub phv_bytes: usize,
+    /// A PHV before parsing.
+    pub template: Vec<u8>,
+    /// Bytes at the front of the PHV that hold metadata fields.
+    pub metadata_bytes: usize,
+    pub ops: Vec<Op>,
+    pub wide_consts: Vec<Vec<u64>>,
+    pub headers: Vec<Header>,
+    pub stacks: Vec<Stack>,
+    pub unions: Vec<Vec<u16>>,
+    pub states: Vec<ParseState>,
+    pub start: Option<u16>,
+    pub errors: ParserErrors,
+    pub verify: Vec<Checksum>,
+    pub update: Vec<Checksum>,
+    pub calculations: Vec<Calculation>,
+    pub actions: Vec<Action>,
+    pub tables: Vec<Table>,
+    pub conditions: Vec<Condition>,
+    pub calls: Vec<Call>,
+    pub ingress: Option<Node>,
+    pub egress: Option<Node>,
+    pub deparse: Vec<u16>,
+    pub field_lists: Vec<Vec<AnyField>>,
+    pub digests: Vec<Vec<DigestField>>,
+    pub digest_widths: Vec<Vec<u32>>,
+    pub intrinsics: Intrinsics,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DigestField {
+    Field(AnyField),
+    Const { value: Vec<u64>, width: u32 },
+}

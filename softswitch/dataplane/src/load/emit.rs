@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From expression trees to code in the cheapest arithmetic that is exact.
+
+use super::expr::Ast;
+use super::{Result, unsupported};
+use crate::exec::expr::STACK_DEPTH;
+use crate::exec::phv::low_mask;
+use crate::exec::wide::Wide;
+use crate::ir::{AnyField, Code, Expr, Ir, Op};
+
+/// Bits that stand for "no useful bound".
+const UNBOUNDED: u32 = 1 << 24;
+
+/// A value lies in `[0, 2^bits)`, or in `[-2^bits, 2^bits)` when `signed`.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    signed: bool,
+    bits: u32,
+}
+
+fn unsigned(bits: u32) -> Bound {
+    Bound {
+        signed: false,
+        bits,
+    }
+}
+
+fn const_bits(value: &Wide<33>) -> u32 {
+    let magnitude = if value.is_negative() {
+        value.not()
+    } else {
+        *value
+    };
+    let top = (0_u32..).zip(&magnitude.0).filter(|(_, w)| **w != 0).last();
+    top.map_or(0, |(i, w)| i * 64 + 64 - w.leading_zeros())
+}
+
+fn field_bound(field: AnyField) -> Bound {
+    let (width, signed) = match field {
+        AnyField::Narrow(f) => (u32::from(f.width), f.signed),
+        AnyField::Wide(f) => (f.width, f.signed),
+    };
+    Bound {
+        signed,
+        bits: if signed { width - 1 } else { width },
+    }
+}
+
+fn bound(ast: &Ast) -> Bound {
+    match ast {
+        Ast::Const(value) => Bound {
+            signed: value.is_negative(),
+            bits: const_bits(value),
+        },
+        Ast::Field(f) | Ast::Element { field: f, .. } | Ast::Last { field: f, .. } => {
+            field_bound(*f)
+        }
+        Ast::Arg { width, .. } | Ast::Lookahead { width, .. } => unsigned(*width),
+        Ast::ElementValid { .. } | Ast::ValidUnion(_) => unsigned(1),
+        // -1 for an empty stack.
+        Ast::LastIndex(_) => Bound {
+            signed: true,
+            bits: 8,
+        },
+        Ast::Unary(op, a) => {
+            let inner = bound(a);
+            match op {
+                Op::BitNot => Bound {
+                    signed: true,
+                    bits: inner.bits,
+                },
+                Op::TwoCompMod(width) | Op::SatCast(width) => Bound {
+                    signed: true,
+                    bits: width - 1,
+                },
+                Op::USatCast(width) => unsigned(*width),
+                _ => unsigned(1),
+            }
+        }
+        Ast::Select(_, a, b) => {
+            let (a, b) = (bound(a), bound(b));
+            Bound {
+                signed: a.signed || b.signed,
+                bits: a.bits.max(b.bits),
+            }
+        }
+        Ast::Binary(op, a, b) => {
+            let (x, y) = (bound(a), bound(b));
+            let signed = x.signed || y.signed;
+            let most = x.bits.max(y.bits);
+            match op {
+                Op::Add => Bound {
+                    signed,
+                    bits: (most + 1).min(UNBOUNDED),
+                },
+                Op::Sub => Bound {
+                    signed: true,
+                    bits: (most + 1).min(UNBOUNDED),
+                },
+                Op::Mul => Bound {
+                    signed,
+                    bits: (x.bits + y.bits).min(UNBOUNDED),
+                },
+                Op::Div => Bound {
+                    signed,
+                    bits: x.bits + u32::from(signed),
+                },
+                Op::Rem => Bound {
+                    signed,
+                    bits: if signed { most } else { y.bits },
+                },
+                Op::And => match (x.signed, y.signed) {
+                    (false, false) => unsigned(x.bits.min(y.bits)),
+                    (false, true) => unsigned(x.bits),
+                    (true, false) => unsigned(y.bits),
+                    (true, true) => Bound { signed, bits: most },
+                },
+                Op::Or | Op::Xor => Bound { signed, bits: most },
+                Op::Shl => match &**b {
+                    Ast::Const(n) if !n.is_negative() => {
+                        let by = u32::try_from(n.to_u64_saturating())
+                            .unwrap_or(UNBOUNDED)
+                            .min(UNBOUNDED);
+                        Bound {
+                            signed: x.signed,
+                            bits: (x.bits + by).min(UNBOUNDED),
+                        }
+                    }
+                    _ => Bound {
+                        signed: x.signed,
+                        bits: UNBOUNDED,
+                    },
+                },
+                Op::Shr => match &**b {
+                    Ast::Const(n) => {
+                        let by = u32::try_from(n.to_u64_saturating()).unwrap_or(UNBOUNDED);
+                        Bound {
+                            signed: x.signed,
+                            bits: x.bits.saturating_sub(by),
+                        }
+                    }
+                    _ => x,
+                },
+                _ => unsigned(1),
+            }
+        }
+    }
+}
+
+fn const_mask(ast: &Ast) -> Option<u32> {
+    match ast {
+        Ast::Const(value) if !value.is_negative() => Some(const_bits(value)),
+        _ => None,
+    }
+}
+
+/// Two's complement bits that the arithmetic must have. `demand`: only so many low bits of the value matter.
+fn need(ast: &Ast, demand: Option<u32>) -> u32 {
+    let own = bound(ast).bits.saturating_add(1);
+    let here = demand.map_or(own, |d| d.min(own));
+    // Operands of ring operations matter only in the bits that the result matters in.
+    let low = Some(demand.unwrap_or(own));
+    let below = match ast {
+        Ast::Unary(op, a) => match op {
+            Op::BitNot => need(a, low),
+            Op::TwoCompMod(width) => need(a, Some(*width)).max(width + 1),
+            _ => need(a, None),
+        },
+        Ast::Select(c, a, b) => need(c, None).max(need(a, demand)).max(need(b, demand)),
+        Ast::Element { index, .. } | Ast::ElementValid { index, .. } => need(index, None),
+        Ast::Binary(op, a, b) => match op {
+            Op::And => {
+                let mask = const_mask(a)
+                    .into_iter()
+                    .chain(const_mask(b))
+                    .chain(low)
+                    .min();
+                need(a, mask).max(need(b, mask))
+            }
+            Op::Add | Op::Sub | Op::Mul | Op::Or | Op::Xor => need(a, low).max(need(b, low)),
+            Op::Shl => need(a, low).max(need(b, None)),
+            _ => need(a, None).max(need(b, None)),
+        },
+        _ => 0,
+    };
+    here.max(below)
+}
+
+/// Bits of look-ahead that must be in the packet before this is evaluated.
+pub(super) fn lookahead_bits(ast: &Ast) -> u32 {
+    match ast {
+        Ast::Lookahead { bit_offset, width } => bit_offset + width,
+        Ast::Unary(_, a) | Ast::Element { index: a, .. } | Ast::ElementValid { index: a, .. } => {
+            lookahead_bits(a)
+        }
+        Ast::Binary(_, a, b) => lookahead_bits(a).max(lookahead_bits(b)),
+        Ast::Select(a, b, c) => lookahead_bits(a)
+            .max(lookahead_bits(b))
+            .max(lookahead_bits(c)),
+        _ => 0,
+    }
+}
+
+/// Postfix code under construction, with the height of the stack.
+#[derive(Default)]
+struct Emitter {
+    ops: Vec<Op>,
+    consts: Vec<Vec<u64>>,
+    height: usize,
+    highest: usize,
+}
+
+impl Emitter {
+    fn push(&mut self, op: Op) {
+        self.ops.push(op);
+        self.height += 1;
+        self.highest = self.highest.max(self.height);
+    }
+
+    /// An operation that takes `taken` values and leaves one.
+    fn reduce(&mut self, op: Op, taken: usize) {
+        self.ops.push(op);
+        self.height = (self.height + 1).saturating_sub(taken);
+    }
+
+    /// Emits narrow code. `exact`: the value itself matters, else only its low 64 bits. None: it does not fit.
+    fn narrow(&mut self, ast: &Ast, exact: bool) -> Option<()> {
+        let b = bound(ast);
+        if exact && (b.signed || b.bits > 64) {
+            return None;
+        }
+        match ast {
+            Ast::Const(value) => self.push(Op::Const(value.low())),
+            Ast::Field(AnyField::Narrow(f)) => self.push(Op::Load(*f)),
+            Ast::Field(AnyField::Wide(f)) => self.push(Op::LoadWide(*f)),
+            Ast::Arg { word, .. } => self.push(Op::Arg(*word)),
+            Ast::Lookahead { bit_offset, width } => {
+                // Narrow code reads at most 64 bits; of more, the last 64 are the low ones.
+                let width = *width;
+                let (skip, width) = (width.saturating_sub(64), width.min(64));
+                self.push(Op::Lookahead {
+                    bit_offset: bit_offset + skip,
+                    width,
+                });
+            }
+            Ast::Element {
+                stack,
+                index,
+                field,
+            } => {
+                self.narrow(index, true)?;
+                self.reduce(
+                    Op::LoadElement {
+                        stack: *stack,
+                        field: *field,
+                    },
+                    1,
+                );
+            }
+            Ast::ElementValid { stack, index } => {
+                self.narrow(index, true)?;
+                self.reduce(Op::ElementValid(*stack), 1);
+            }
+            Ast::Last { stack, field } => self.push(Op::LoadLast {
+                stack: *stack,
+                field: *field,
+            }),
+            Ast::LastIndex(stack) => self.push(Op::LastIndex(*stack)),
+            Ast::ValidUnion(union) => self.push(Op::ValidUnion(*union)),
+            Ast::Unary(op, a) => {
+                let (op, inner_exact) = match op {
+                    Op::TwoCompMod(width) if *width <= 64 => (*op, false),
+                    Op::BitNot => (Op::BitNot, false),
+                    Op::TwoCompMod(_) => return None,
+                    other => (*other, true),
+                };
+                self.narrow(a, inner_exact)?;
+                match op {
+                    // Beyond 64 bits an exact 64-bit value cannot saturate.
+                    Op::USatCast(width) if width >= 64 => {}
+                    Op::SatCast(width) if width > 64 => {}
+                    op => self.reduce(op, 1),
+                }
+            }
+            Ast::Select(c, a, b) => {
+                self.narrow(c, true)?;
+                self.narrow(a, exact)?;
+                self.narrow(b, exact)?;
+                self.reduce(Op::Select, 3);
+            }
+            Ast::Binary(op, a, b) => match op {
+                Op::Add | Op::Sub | Op::Mul | Op::Or | Op::Xor => {
+                    self.narrow(a, false)?;
+                    self.narrow(b, false)?;
+                    self.reduce(*op, 2);
+                }
+                Op::And => {
+                    let (a, b) = if matches!(**a, Ast::Const(_)) {
+                        (b, a)
+                    } else {
+                        (a, b)
+                    };
+                    self.narrow(a, false)?;
+                    if let Ast::Const(mask) = &**b {
+                        self.reduce(Op::AndConst(mask.low()), 1);
+                    } else {
+                        self.narrow(b, false)?;
+                        self.reduce(Op::And, 2);
+                    }
+                }
+                Op::Shl => {
+                    self.narrow(a, false)?;
+                    self.narrow(b, true)?;
+                    self.reduce(Op::Shl, 2);
+                }
+                Op::Eq => {
+                    self.narrow(a, true)?;
+                    match &**b {
+                        Ast::Const(value) if !value.is_negative() && const_bits(value) <= 64 => {
+                            self.reduce(Op::EqConst(value.low()), 1);
+                        }
+                        _ => {
+                            self.narrow(b, true)?;
+                            self.reduce(Op::Eq, 2);
+                        }
+                    }
+                }
+                other => {
+                    self.narrow(a, true)?;
+                    self.narrow(b, true)?;
+                    self.reduce(*other, 2);
+                }
+            },
+        }
+        Some(())
+    }
+
+    fn wide(&mut self, ast: &Ast, first_const: u32) {
+        match ast {
+            Ast::Const(value) => {
+                if value.is_negative() || const_bits(value) > 64 {
+                    let words = (const_bits(value) as usize / 64) + 1;
+                    self.consts
+                        .push(value.0.iter().copied().take(words).collect());
+                    let index = first_const + u32::try_from(self.consts.len() - 1).unwrap_or(0);
+                    self.push(Op::WideConst(index));
+                } else {
+                    self.push(Op::Const(value.low()));
+                }
+            }
+            Ast::Field(AnyField::Narrow(f)) => self.push(Op::Load(*f)),
+            Ast::Field(AnyField::Wide(f)) => self.push(Op::LoadWide(*f)),
+            Ast::Arg { word, width } if *width > 64 => self.push(Op::WideArg {
+                word: *word,
+                width: *width,
+            }),
+            Ast::Arg { word, .. } => self.push(Op::Arg(*word)),
+            Ast::Lookahead { bit_offset, width } => {
+                self.push(Op::Lookahead {
+                    bit_offset: *bit_offset,
+                    width: *width,
+                });
+            }
+            Ast::Element {
+                stack,
+                index,
+                field,
+            } => {
+                self.wide(index, first_const);
+                self.reduce(
+                    Op::LoadElement {
+                        stack: *stack,
+                        field: *field,
+                    },
+                    1,
+                );
+            }
+            Ast::ElementValid { stack, index } => {
+                self.wide(index, first_const);
+                self.reduce(Op::ElementValid(*stack), 1);
+            }
+            Ast::Last { stack, field } => self.push(Op::LoadLast {
+                stack: *stack,
+                field: *field,
+            }),
+            Ast::LastIndex(stack) => self.push(Op::LastIndex(*stack)),
+            Ast::ValidUnion(union) => self.push(Op::ValidUnion(*union)),
+            Ast::Unary(op, a) => {
+                self.wide(a, first_const);
+                self.reduce(*op, 1);
+            }
+            Ast::Binary(op, a, b) => {
+                self.wide(a, first_const);
+                self.wide(b, first_const);
+                self.reduce(*op, 2);
+            }
+            Ast::Select(c, a, b) => {
+                self.wide(c, first_const);
+                self.wide(a, first_const);
+                self.wide(b, first_const);
+                self.reduce(Op::Select, 3);
+            }
+        }
+    }
+}
+
+/// How much of a value its user looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    Exact,
+    /// The low bits: it is written to a field of this width.
+    Low(u32),
+}
+
+/// Compiles an expression.
+pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, place: &str) -> Result<Expr> {
+    let low64 = matches!(demand, Demand::Low(width) if width <= 64);
+    match ast {
+        Ast::Const(value) if low64 || (!value.is_negative() && const_bits(value) <= 64) => {
+            return Ok(Expr::Const(value.low()));
+        }
+        Ast::Field(AnyField::Narrow(f)) if low64 || !f.signed => return Ok(Expr::Field(*f)),
+        Ast::Arg { word, width } if low64 || *width <= 64 => return Ok(Expr::Arg(*word)),
+        _ => {}
+    }
+    let start = u32::try_from(ir.ops.len()).unwrap_or(u32::MAX);
+    let mut emitter = Emitter::default();
+    if emitter.narrow(ast, !low64).is_some() {
+        return finish(ir, emitter, start, place).map(Expr::Narrow);
+    }
+    let bits = need(
+        ast,
+        match demand {
+            Demand::Exact => None,
+            Demand::Low(width) => Some(width + 1),
+        },
+    );
+    let mut emitter = Emitter::default();
+    emitter.wide(ast, u32::try_from(ir.wide_consts.len()).unwrap_or(u32::MAX));
+    match bits {
+        0..=192 => finish(ir, emitter, start, place).map(Expr::Wide3),
+        193..=2112 => finish(ir, emitter, start, place).map(Expr::Wide33),
+        _ => Err(unsupported(
+            place,
+            "an expression whose value may exceed 2111 bits".into(),
+        )),
+    }
+}
+
+fn finish(ir: &mut Ir, emitter: Emitter, start: u32, place: &str) -> Result<Code> {
+    if emitter.highest > STACK_DEPTH {
+        return Err(unsupported(
+            place,
+            format!("an expression nested deeper than {STACK_DEPTH} values"),
+        ));
+    }
+    let len = u32::try_from(emitter.ops.len()).unwrap_or(u32::MAX);
+    ir.ops.extend(emitter.ops);
+    ir.wide_consts.extend(emitter.consts);
+    Ok(Code { start, len })
+}
+
+/// Constant as words, `width` bits.
+pub(super) fn const_words(value: &Wide<33>, width: u32) -> Vec<u64> {
+    let mut words = crate::tables::to_words(value, width);
+    if let Some(last) = words.last_mut()
+        && !width.is_multiple_of(64)
+    {
+        *last &= low_mask(width % 64);
+    }
+    words
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Expressions: from type-value objects to postfix code.
+//!
+//! BMv2 computes with unbounded integers and the compiler inserts masks. Here the loader bounds every value: what
+//! provably fits 64 bits (or is masked to bits that wrapping arithmetic keeps exact) becomes narrow code.
+
+use super::layout::Layout;
+use super::{Result, invalid, unsupported};
+use crate::exec::wide::Wide;
+use crate::ir::{AnyField, Ir, Op};
+use serde_json::Value;
+
+/// The widest number, with room for the sign.
+type Number = Wide<33>;
+
+#[derive(Debug, Clone)]
+pub(super) enum Ast {
+    Const(Number),
+    Field(AnyField),
+    Arg {
+        word: u16,
+        width: u32,
+    },
+    Lookahead {
+        bit_offset: u32,
+        width: u32,
+    },
+    Element {
+        stack: u16,
+        index: Box<Ast>,
+        field: AnyField,
+    },
+    ElementValid {
+        stack: u16,
+        index: Box<Ast>,
+    },
+    Last {
+        stack: u16,
+        field: AnyField,
+    },
+    LastIndex(u16),
+    ValidUnion(u16),
+    Unary(Op, Box<Ast>),
+    Binary(Op, Box<Ast>, Box<Ast>),
+    Select(Box<Ast>, Box<Ast>, Box<Ast>),
+}
+
+/// A header named in an expression.
+pub(super) enum HeaderAst {
+    Fixed(u16),
+    Element { stack: u16, index: Box<Ast> },
+}
+
+/// What a reader of expressions needs.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub ir: &'a Ir,
+    pub layout: &'a Layout,
+    /// First word and width of each parameter of the enclosing action.
+    pub params: &'a [(u16, u32)],
+    pub place: &'a str,
+}
+
+/// Parses `0x…`, `-0x…` (of at most 2048 bits).
+pub(super) fn hexstr(text: &str, place: &str) -> Result<Number> {
+    let (negative, digits) = text
+        .strip_prefix('-')
+        .map_or((false, text), |rest| (true, rest));
+    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    let mut value = Number::ZERO;
+    if digits.is_empty() || digits.len() > 512 {
+        return Err(invalid(
+            place,
+            format!("{text:?} is not a hexadecimal number of 1 to 512 digits"),
+        ));
+    }
+    for (i, digit) in (0_u32..).zip(digits.chars().rev()) {
+        let digit = digit.to_digit(16).ok_or_else(|| {
+            invalid(
+                place,
+                format!("{text:?} is not a hexadecimal number such as 0x0800"),
+            )
+        })?;
+        value.or_shifted(u64::from(digit), i * 4);
+    }
+    Ok(if negative { value.neg() } else { value })
+}
+
+pub(super) fn pair<'v>(value: &'v Value, place: &str) -> Result<(&'v Value, &'v str)> {
+    match value.as_array().map(Vec::as_slice) {
+        Some([first, Value::String(second)]) => Ok((first, second)),
+        _ => Err(invalid(
+            place,
+            format!("{value} is not a [header, field] pair"),
+        )),
+    }
+}
+
+pub(super) fn text<'v>(value: &'v Value, place: &str) -> Result<&'v str> {
+    value
+        .as_str()
+        .ok_or_else(|| invalid(place, format!("{value} is not a name")))
+}
+
+fn number(value: &Value, place: &str) -> Result<u32> {
+    let number = value.as_u64().and_then(|n| u32::try_from(n).ok());
+    number.ok_or_else(|| invalid(place, format!("{value} is not a number")))
+}
+
+impl Scope<'_> {
+    /// Reads a type-value object that stands for a number or a Boolean.
+    pub(super) fn read(&self, json: &Value) -> Result<Ast> {
+        let place = self.place;
+        let Some(object) = json.as_object() else {
+            return Err(invalid(
+                place,
+                format!("{json} is not a value of an expression"),
+            ));
+        };
+        if object.contains_key("op") {
+            return self.operation(json);
+        }
+        let value = object.get("value").unwrap_or(&Value::Null);
+        match object
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+        {
+            "expression" => self.read(value),
+            "hexstr" => Ok(Ast::Const(hexstr(text(value, place)?, place)?)),
+            "bool" => Ok(Ast::Const(Number::from_u64(u64::from(
+                value.as_bool().unwrap_or(false),
+            )))),
+            "field" => {
+                let (header, field) = pair(value, place)?;
+                match header {
+                    Value::String(header) => Ok(Ast::Field(
+                        self.layout.field(self.ir, header, field, place)?,
+                    )),
+                    dynamic => self.header_field(self.header(dynamic)?, field),
+                }
+            }
+            "local" | "runtime_data" => {
+                let index = number(value, place)? as usize;
+                let (word, width) = self.params.get(index).copied().ok_or_else(|| {
+                    invalid(
+                        place,
+                        format!("parameter {index}, the action has {}", self.params.len()),
+                    )
+                })?;
+                Ok(Ast::Arg { word, width })
+            }
+            "lookahead" => {
+                let [offset, width] = value.as_array().map_or(&[][..], Vec::as_slice) else {
+                    return Err(invalid(
+                        place,
+                        format!("lookahead {value} is not [bit offset, bit width]"),
+                    ));
+                };
+                let (bit_offset, width) = (number(offset, place)?, number(width, place)?);
+                if width == 0 || width > 2048 || bit_offset > 1 << 20 {
+                    return Err(unsupported(place, format!("lookahead of {width} bits")));
+                }
+                Ok(Ast::Lookahead { bit_offset, width })
+            }
+            "stack_field" => {
+                let (stack, field) = pair(value, place)?;
+                let stack = self.layout.stack(text(stack, place)?, place)?;
+                let first = self
+                    .ir
+                    .stacks
+                    .get(usize::from(stack))
+                    .map_or(0, |s| s.first_header);
+                Ok(Ast::Last {
+                    stack,
+                    field: self.layout.field_of(self.ir, first, field, place)?,
+                })
+            }
+            other => Err(unsupported(
+                place,
+                format!("a value of type {other:?} in an expression"),
+            )),
+        }
+    }
+
+    /// Reads an object that stands for a header.
+    pub(super) fn header(&self, json: &Value) -> Result<HeaderAst> {
+        let place = self.place;
+        let value = json.get("value").unwrap_or(&Value::Null);
+        match json.get("type").and_then(Value::as_str) {
+            Some("header") => Ok(HeaderAst::Fixed(
+                self.layout.header(text(value, place)?, place)?,
+            )),
+            Some("expression") => self.header(value),
+            None if json.get("op").and_then(Value::as_str) == Some("dereference_header_stack") => {
+                let left = json
+                    .get("left")
+                    .and_then(|l| l.get("value"))
+                    .unwrap_or(&Value::Null);
+                let stack = self.layout.stack(text(left, place)?, place)?;
+                let index = Box::new(self.read(json.get("right").unwrap_or(&Value::Null))?);
+                Ok(HeaderAst::Element { stack, index })
+            }
+            _ => Err(unsupported(place, format!("{json} as a header"))),
+        }
+    }
+
+    fn header_field(&self, header: HeaderAst, field: &str) -> Result<Ast> {
+        match header {
+            HeaderAst::Fixed(header) => Ok(Ast::Field(
+                self.layout.field_of(self.ir, header, field, self.place)?,
+            )),
+            HeaderAst::Element { stack, index } if field == "$valid$" => {
+                Ok(Ast::ElementValid { stack, index })
+            }
+            HeaderAst::Element { stack, index } => {
+                let first = self
+                    .ir
+                    .stacks
+                    .get(usize::from(stack))
+                    .map_or(0, |s| s.first_header);
+                let field = self.layout.field_of(self.ir, first, field, self.place)?;
+                Ok(Ast::Element {
+                    stack,
+                    index,
+                    field,
+                })
+            }
+        }
+    }
+
+    fn operation(&self, json: &Value) -> Result<Ast> {
+        let place = self.place;
+        let part = |name: &str| json.get(name).unwrap_or(&Value::Null);
+        let op = text(part("op"), place)?;
+        let binary = |op| -> Result<Ast> {
+            Ok(Ast::Binary(
+                op,
+                Box::new(self.read(part("left"))?),
+                Box::new(self.read(part("right"))?),
+            ))
+        };
+        let unary = |op| -> Result<Ast> { Ok(Ast::Unary(op, Box::new(self.read(part("right"))?))) };
+        let cast = |make: fn(u32) -> Op| -> Result<Ast> {
+            let Ast::Const(width) = self.read(part("right"))? else {
+                return Err(invalid(place, format!("{op} needs a constant width")));
+            };
+            let width = u32::try_from(width.to_u64_saturating())
+                .ok()
+                .filter(|w| (1..=2048).contains(w));
+            let width = width
+                .ok_or_else(|| invalid(place, format!("{op} to a width that is not 1 to 2048")))?;
+            Ok(Ast::Unary(make(width), Box::new(self.read(part("left"))?)))
+        };
+        match op {
+            "+" => binary(Op::Add),
+            "-" if part("left").is_null() => {
+                let zero = Box::new(Ast::Const(Number::ZERO));
+                Ok(Ast::Binary(
+                    Op::Sub,
+                    zero,
+                    Box::new(self.read(part("right"))?),
+                ))
+            }
+            "-" => binary(Op::Sub),
+            "*" => binary(Op::Mul),
+            "/" => binary(Op::Div),
+            "%" => binary(Op::Rem),
+            "<<" => binary(Op::Shl),
+            ">>" => binary(Op::Shr),
+            "==" => binary(Op::Eq),
+            "!=" => binary(Op::Ne),
+            "<" => binary(Op::Lt),
+            "<=" => binary(Op::Le),
+            ">" => binary(Op::Gt),
+            ">=" => binary(Op::Ge),
+            "&" => binary(Op::And),
+            "|" => binary(Op::Or),
+            "^" => binary(Op::Xor),
+            "and" => binary(Op::BoolAnd),
+            "or" => binary(Op::BoolOr),
+            "not" => unary(Op::BoolNot),
+            "~" => unary(Op::BitNot),
+            "d2b" | "b2d" => self.read(part("right")),
+            "two_comp_mod" => cast(Op::TwoCompMod),
+            "sat_cast" => cast(Op::SatCast),
+            "usat_cast" => cast(Op::USatCast),
+            "?" => Ok(Ast::Select(
+                Box::new(self.read(part("cond"))?),
+                Box::new(self.read(part("left"))?),
+                Box::new(self.read(part("right"))?),
+            )),
+            "valid" => self.header_field(self.header(part("right"))?, "$valid$"),
+            "valid_union" => {
+                let name = part("right").get("value").unwrap_or(&Value::Null);
+                Ok(Ast::ValidUnion(
+                    self.layout.union(text(name, place)?, place)?,
+                ))
+            }
+            "access_field" => {
+                let index = number(part("right"), place)? as usize;
+                match self.header(part("left"))? {
+                    HeaderAst::Fixed(header) => {
+                        Ok(Ast::Field(self.layout.field_at(header, index, place)?))
+                    }
+                    HeaderAst::Element { stack, index: at } => {
+                        let first = self
+                            .ir
+                            .stacks
+                            .get(usize::from(stack))
+                            .map_or(0, |s| s.first_header);
+                        let field = self.layout.field_at(first, index, place)?;
+                        Ok(Ast::Element {
+                            stack,
+                            index: at,
+                            field,
+                        })
+                    }
+                }
+            }
+            "last_stack_index" | "size_stack" => {
+                let operand = part(if part("right").is_null() {
+                    "left"
+                } else {
+                    "right"
+                });
+                let name = operand.get("value").unwrap_or(&Value::Null);
+                let last = Ast::LastIndex(self.layout.stack(text(name, place)?, place)?);
+                if op == "last_stack_index" {
+                    return Ok(last);
+                }
+                Ok(Ast::Binary(
+                    Op::Add,
+                    Box::new(last),
+                    Box::new(Ast::Const(Number::from_u64(1))),
+                ))
+            }
+            other => Err(unsupported(place, format!("the operation {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The BMv2 JSON file as it stands (JSON_format.md of p4lang/behavioral-model, version 2.x).
+//!
+//! Type-value objects stay generic values: `expr` reads them.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Json {
+    #[serde(default)]
+    pub program: Option<String>,
+    #[serde(rename = "__meta__")]
+    pub meta: Meta,
+    pub header_types: Vec<HeaderType>,
+    pub headers: Vec<Header>,
+    #[serde(default)]
+    pub header_stacks: Vec<HeaderStack>,
+    #[serde(default)]
+    pub header_unions: Vec<HeaderUnion>,
+    #[serde(default)]
+    pub header_union_stacks: Vec<Named>,
+    #[serde(default)]
+    pub field_lists: Vec<FieldList>,
+    #[serde(default)]
+    pub errors: Vec<(String, i64)>,
+    pub parsers: Vec<Parser>,
+    #[serde(default)]
+    pub deparsers: Vec<Deparser>,
+    #[serde(default)]
+    pub meter_arrays: Vec<MeterArray>,
+    #[serde(default)]
+    pub counter_arrays: Vec<CounterArray>,
+    #[serde(default)]
+    pub register_arrays: Vec<RegisterArray>,
+    #[serde(default)]
+    pub calculations: Vec<Calculation>,
+    #[serde(default)]
+    pub learn_lists: Vec<FieldList>,
+    pub actions: Vec<Action>,
+    pub pipelines: Vec<Pipeline>,
+    #[serde(default)]
+    pub checksums: Vec<Checksum>,
+    #[serde(default)]
+    pub extern_instances: Vec<Named>,
+    #[serde(default)]
+    pub field_aliases: Vec<(String, (String, String))>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Meta {
+    pub version: Vec<i64>,
+    #[serde(default)]
+    pub compiler: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Named {
+    pub name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct HeaderType {
+    pub name: String,
+    /// `[name, bits or "*", signed]`
+    pub fields: Vec<Vec<Value>>,
+    #[serde(default)]
+    pub max_length: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Header {
+    pub name: String,
+    pub id: i64,
+    pub header_type: String,
+    #[serde(default)]
+    pub metadata: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct HeaderStack {
+    pub name: String,
+    pub header_ids: Vec<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct HeaderUnion {
+    pub name: String,
+    pub header_ids: Vec<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FieldList {
+    pub id: i64,
+    pub name: String,
+    pub elements: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Parser {
+    pub name: String,
+    pub init_state: Option<String>,
+    pub parse_states: Vec<ParseState>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ParseState {
+    pub name: String,
+    #[serde(default)]
+    pub parser_ops: Vec<ParserOp>,
+    #[serde(default)]
+    pub transitions: Vec<Transition>,
+    #[serde(default)]
+    pub transition_key: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ParserOp {
+    pub op: String,
+    #[serde(default)]
+    pub parameters: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Transition {
+    #[serde(rename = "type", default)]
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub value: Option<String>,
+    #[serde(default)]
+    pub mask: Option<String>,
+    pub next_state: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Deparser {
+    pub order: Vec<String>,
+    #[serde(default)]
+    pub primitives: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MeterArray {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default)]
+    pub size: u64,
+    #[serde(default)]
+    pub is_direct: bool,
+    #[serde(default)]
+    pub result_target: Option<Value>,
+    #[serde(default)]
+    pub rate_count: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CounterArray {
+    pub name: String,
+    #[serde(default)]
+    pub size: Option<u64>,
+    #[serde(default)]
+    pub is_direct: bool,
+    #[serde(default)]
+    pub binding: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RegisterArray {
+    pub name: String,
+    pub size: u64,
+    pub bitwidth: u32,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Calculation {
+    pub name: String,
+    pub algo: String,
+    pub input: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Action {
+    pub name: String,
+    pub id: i64,
+    #[serde(default)]
+    pub runtime_data: Vec<RuntimeData>,
+    #[serde(default)]
+    pub primitives: Vec<Primitive>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RuntimeData {
+    pub name: String,
+    pub bitwidth: u32,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Primitive {
+    pub op: String,
+    #[serde(default)]
+    pub parameters: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Pipeline {
+    pub name: String,
+    pub init_table: Option<String>,
+    #[serde(default)]
+    pub tables: Vec<Table>,
+    #[serde(default)]
+    pub action_profiles: Vec<Named>,
+    #[serde(default)]
+    pub conditionals: Vec<Conditional>,
+    #[serde(default)]
+    pub action_calls: Vec<ActionCall>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Table {
+    pub name: String,
+    pub key: Vec<Key>,
+    #[serde(rename = "type", default)]
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub max_size: Option<u64>,
+    #[serde(default)]
+    pub with_counters: bool,
+    #[serde(default)]
+    pub support_timeout: bool,
+    #[serde(default)]
+    pub direct_meters: Option<String>,
+    #[serde(default)]
+    pub action_ids: Vec<i64>,
+    #[serde(default)]
+    pub base_default_next: Option<String>,
+    #[serde(default)]
+    pub next_tables: serde_json::Map<String, Value>,
+    #[serde(default)]
+    pub default_entry: Option<ActionEntry>,
+    #[serde(default)]
+    pub entries: Option<Vec<TableEntry>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Key {
+    pub match_type: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    pub target: Value,
+    #[serde(default)]
+    pub mask: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ActionEntry {
+    pub action_id: i64,
+    #[serde(default)]
+    pub action_const: bool,
+    #[serde(default)]
+    pub action_data: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TableEntry {
+    pub match_key: Vec<MatchKey>,
+    pub action_entry: ActionEntry,
+    #[serde(default)]
+    pub priority: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MatchKey {
+    pub match_type: String,
+    #[serde(default)]
+    pub key: Option<String>,
+    #[serde(default)]
+    pub mask: Option<String>,
+    #[serde(default)]
+    pub prefix_length: Option<u32>,
+    #[serde(default)]
+    pub start: Option<String>,
+    #[serde(default)]
+    pub end: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Conditional {
+    pub name: String,
+    pub expression: Value,
+    pub true_next: Option<String>,
+    pub false_next: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ActionCall {
+    pub name: String,
+    pub action_id: i64,
+    pub next_node: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Checksum {
+    pub name: String,
+    pub target: (String, String),
+    pub calculation: String,
+    #[serde(default = "yes")]
+    pub verify: bool,
+    #[serde(default = "yes")]
+    pub update: bool,
+    #[serde(default)]
+    pub if_cond: Option<Value>,
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where every field, validity bit and stack counter stands in the PHV.
+//!
+//! Metadata first (each field right-aligned in 8-byte slots of its own), then validity bytes, stack counters and varbit
+//! lengths, then headers as on the wire.
+
+use super::json::Json;
+use super::{Result, dangling, invalid, unsupported};
+use crate::ir::{AnyField, Field, Header, Ir, PHV_PADDING, Stack, Varbit, WideField};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Widest field, as bmv2's own compiler sets it.
+const MAX_FIELD_BITS: u32 = 2048;
+/// More would make every packet's parsed form unreasonably large.
+const MAX_PHV_BYTES: u32 = 1 << 20;
+
+/// A field of a header type.
+#[derive(Debug, Clone)]
+struct TypeField {
+    name: String,
+    /// None: varbit.
+    width: Option<u32>,
+    signed: bool,
+}
+
+/// Names to places.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    pub headers: HashMap<String, u16>,
+    pub stacks: HashMap<String, u16>,
+    pub unions: HashMap<String, u16>,
+    by_id: HashMap<i64, u16>,
+    /// Per header: field names in order with their places (None: varbit).
+    fields: Vec<Vec<(String, Option<AnyField>)>>,
+}
+
+impl Layout {
+    pub(super) fn header(&self, name: &str, place: &str) -> Result<u16> {
+        self.headers
+            .get(name)
+            .copied()
+            .ok_or_else(|| dangling(place, "header", name))
+    }
+
+    pub(super) fn stack(&self, name: &str, place: &str) -> Result<u16> {
+        self.stacks
+            .get(name)
+            .copied()
+            .ok_or_else(|| dangling(place, "header stack", name))
+    }
+
+    pub(super) fn union(&self, name: &str, place: &str) -> Result<u16> {
+        self.unions
+            .get(name)
+            .copied()
+            .ok_or_else(|| dangling(place, "header union", name))
+    }
+
+    /// A field by header and field name; `$valid$` is the header's validity bit.
+    pub(super) fn field(
+        &self,
+        ir: &Ir,
+        header: &str,
+        field: &str,
+        place: &str,
+    ) -> Result<AnyField> {
+        self.field_of(ir, self.header(header, place)?, field, place)
+    }
+
+    pub(super) fn field_of(
+        &self,
+        ir: &Ir,
+        header: u16,
+        field: &str,
+        place: &str,
+    ) -> Result<AnyField> {
+        if field == "$valid$" {
+            return Ok(valid_field(ir, header));
+        }
+        let fields = self
+            .fields
+            .get(usize::from(header))
+            .map_or(&[][..], Vec::as_slice);
+        match fields.iter().find(|(name, _)| name == field) {
+            Some((_, Some(place))) => Ok(*place),
+            Some((_, None)) => Err(unsupported(
+                place,
+                format!("variable-length field {field:?} used as a number"),
+            )),
+            None => Err(dangling(place, "field", field)),
+        }
+    }
+
+    /// True when this field of the header is its varbit.
+    pub(super) fn is_varbit(&self, header: u16, field: &str) -> bool {
+        let fields = self
+            .fields
+            .get(usize::from(header))
+            .map_or(&[][..], Vec::as_slice);
+        fields
+            .iter()
+            .any(|(name, place)| name == field && place.is_none())
+    }
+
+    pub(super) fn field_at(&self, header: u16, index: usize, place: &str) -> Result<AnyField> {
+        let fields = self
+            .fields
+            .get(usize::from(header))
+            .map_or(&[][..], Vec::as_slice);
+        match fields.get(index) {
+            Some((_, Some(field))) => Ok(*field),
+            _ => Err(dangling(place, "field number", &index.to_string())),
+        }
+    }
+}
+
+fn valid_field(ir: &Ir, header: u16) -> AnyField {
+    let offset = ir.headers.get(usize::from(header)).map_or(0, |h| h.valid);
+    AnyField::Narrow(Field {
+        offset,
+        shift: 56,
+        width: 1,
+        signed: false,
+    })
+}
+
+/// The cheapest form of a field.
+pub(super) fn any_field(bit_offset: u32, width: u32, signed: bool) -> AnyField {
+    let within = bit_offset % 8;
+    match (
+        u8::try_from(width),
+        u8::try_from(64_u32.saturating_sub(within + width)),
+    ) {
+        (Ok(narrow), Ok(shift)) if within + width <= 64 => AnyField::Narrow(Field {
+            offset: bit_offset / 8,
+            shift,
+            width: narrow,
+            signed,
+        }),
+        _ => AnyField::Wide(WideField {
+            bit_offset,
+            width,
+            signed,
+        }),
+    }
+}
+
+/// The bits of any field.
+pub(super) fn wide_field(field: AnyField) -> WideField {
+    match field {
+        AnyField::Wide(f) => f,
+        AnyField::Narrow(f) => WideField {
+            bit_offset: f.offset * 8 + 64 - u32::from(f.shift) - u32::from(f.width),
+            width: u32::from(f.width),
+            signed: f.signed,
+        },
+    }
+}
+
+fn type_fields(ty: &super::json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
+    let place = format!("header_types {:?}", ty.name);
+    let mut out = Vec::new();
+    let mut fixed_bits = 0_u32;
+    for field in &ty.fields {
+        let name = field.first().and_then(Value::as_str);
+        let name = name
+            .ok_or_else(|| invalid(&place, "a field is [name, width, signed]".into()))?
+            .to_owned();
+        let signed = match field.get(2) {
+            Some(Value::Bool(signed)) => *signed,
+            Some(Value::Number(n)) => n.as_u64() == Some(1),
+            _ => false,
+        };
+        let width = match field.get(1) {
+            Some(Value::String(star)) if star == "*" => None,
+            Some(Value::Number(n)) => {
+                let width = n.as_u64().and_then(|w| u32::try_from(w).ok());
+                Some(
+                    width
+                        .filter(|w| (1..=MAX_FIELD_BITS).contains(w))
+                        .ok_or_else(|| {
+                            unsupported(
+                                &place,
+                                format!("field {name:?} of {n} bits (1 to {MAX_FIELD_BITS} are)"),
+                            )
+                        })?,
+                )
+            }
+            _ => {
+                return Err(invalid(
+                    &place,
+                    format!("field {name:?} has no width (bits or \"*\")"),
+                ));
+            }
+        };
+        fixed_bits += width.unwrap_or(0);
+        if fixed_bits > MAX_PHV_BYTES {
+            return Err(unsupported(&place, "a header of more than 128 KiB".into()));
+        }
+        out.push(TypeField {
+            name,
+            width,
+            signed,
+        });
+    }
+    if out.iter().filter(|f| f.width.is_none()).count() > 1 {
+        return Err(unsupported(
+            &place,
+            "more than one varbit field in a header".into(),
+        ));
+    }
+    Ok((out, fixed_bits))
+}
+
+/// Lays the PHV out; fills headers, stacks and unions of `ir`.
+#[expect(clippy::too_many_lines, reason = "one region after the other")]
+pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
+    let mut layout = Layout::default();
+    let mut types = HashMap::new();
+    for ty in &json.header_types {
+        types.insert(
+            ty.name.as_str(),
+            (type_fields(ty)?, ty.max_length.unwrap_or(0)),
+        );
+    }
+    let type_of = |header: &super::json::Header| {
+        types.get(header.header_type.as_str()).ok_or_else(|| {
+            dangling(
+                &format!("headers {:?}", header.name),
+                "header type",
+                &header.header_type,
+            )
+        })
+    };
+    let count = u16::try_from(json.headers.len())
+        .map_err(|_| unsupported("headers", "more than 65,535 header instances".into()))?;
+    let stack_names: HashMap<i64, &str> = json
+        .header_stacks
+        .iter()
+        .flat_map(|s| s.header_ids.iter().map(|id| (*id, s.name.as_str())))
+        .collect();
+
+    // Metadata.
+    let mut cursor = 0_u32;
+    let mut offsets = vec![0_u32; json.headers.len()];
+    for (header, offset) in json.headers.iter().zip(&mut offsets) {
+        let ((fields, _), _) = type_of(header)?;
+        if header.metadata && fields.iter().all(|f| f.width.is_some()) {
+            *offset = cursor;
+            cursor += fields
+                .iter()
+                .map(|f| f.width.unwrap_or(0).div_ceil(64) * 8)
+                .sum::<u32>();
+            if cursor > MAX_PHV_BYTES {
+                return Err(unsupported("headers", "more than 1 MiB of metadata".into()));
+            }
+        }
+    }
+    ir.metadata_bytes = cursor as usize;
+    // Validity, stack counters, varbit lengths.
+    let valid_base = cursor;
+    cursor += u32::from(count);
+    let next_base = cursor;
+    cursor += u32::try_from(json.header_stacks.len()).unwrap_or(0);
+    let varbit_base = cursor;
+    cursor += 4 * u32::from(count);
+    cursor = cursor.next_multiple_of(8);
+
+    for ((index, header), start) in (0_u16..).zip(&json.headers).zip(&offsets) {
+        let place = format!("headers {:?}", header.name);
+        let ((fields, fixed_bits), max_length) = type_of(header)?;
+        let varbit_at = fields.iter().position(|f| f.width.is_none());
+        let mut places = Vec::new();
+        let valid = valid_base + u32::from(index);
+        if header.metadata && varbit_at.is_none() {
+            let mut at = *start;
+            for field in fields {
+                let width = field.width.unwrap_or(0);
+                let slot = width.div_ceil(64) * 8;
+                places.push((
+                    field.name.clone(),
+                    Some(any_field((at + slot) * 8 - width, width, field.signed)),
+                ));
+                at += slot;
+            }
+            let fixed_bytes = at - start;
+            ir.headers.push(Header {
+                valid,
+                offset: *start,
+                fixed_bytes,
+                varbit: None,
+                union: None,
+                metadata: true,
+            });
+        } else {
+            if !fixed_bits.is_multiple_of(8) {
+                return Err(unsupported(
+                    &place,
+                    format!("a header of {fixed_bits} bits, not a multiple of 8"),
+                ));
+            }
+            let fixed_bytes = fixed_bits / 8;
+            let varbit = match varbit_at {
+                None => None,
+                Some(at) => {
+                    let prefix_bits: u32 =
+                        fields.iter().take(at).map(|f| f.width.unwrap_or(0)).sum();
+                    if !prefix_bits.is_multiple_of(8) {
+                        return Err(unsupported(
+                            &place,
+                            "a varbit field that does not start at a byte".into(),
+                        ));
+                    }
+                    if stack_names.contains_key(&header.id) {
+                        return Err(unsupported(
+                            &place,
+                            "a varbit field in a header stack".into(),
+                        ));
+                    }
+                    let max_bytes = u32::try_from(*max_length)
+                        .unwrap_or(0)
+                        .saturating_sub(fixed_bytes);
+                    let length_at = varbit_base + 4 * u32::from(index);
+                    Some(Varbit {
+                        prefix_bytes: prefix_bits / 8,
+                        max_bytes,
+                        length_at,
+                    })
+                }
+            };
+            let mut bit = cursor * 8;
+            for field in fields {
+                match (field.width, varbit) {
+                    (Some(width), _) => {
+                        places.push((
+                            field.name.clone(),
+                            Some(any_field(bit, width, field.signed)),
+                        ));
+                        bit += width;
+                    }
+                    (None, varbit) => {
+                        places.push((field.name.clone(), None));
+                        bit += varbit.map_or(0, |v| v.max_bytes * 8);
+                    }
+                }
+            }
+            let metadata = header.metadata;
+            ir.headers.push(Header {
+                valid,
+                offset: cursor,
+                fixed_bytes,
+                varbit,
+                union: None,
+                metadata,
+            });
+            cursor += (fixed_bytes + varbit.map_or(0, |v| v.max_bytes)).next_multiple_of(8);
+            if cursor > MAX_PHV_BYTES {
+                return Err(unsupported("headers", "more than 1 MiB of headers".into()));
+            }
+        }
+        layout.fields.push(places);
+        layout.headers.insert(header.name.clone(), index);
+        layout.by_id.insert(header.id, index);
+    }
+    ir.phv_bytes = cursor as usize + PHV_PADDING;
+
+    for (index, stack) in (0_u16..).zip(&json.header_stacks) {
+        let place = format!("header_stacks {:?}", stack.name);
+        let ids: Option<Vec<u16>> = stack
+            .header_ids
+            .iter()
+            .map(|id| layout.by_id.get(id).copied())
+            .collect();
+        let ids = ids.ok_or_else(|| invalid(&place, "a header id that no header has".into()))?;
+        let (Some(first), Ok(size)) = (ids.first().copied(), u8::try_from(ids.len())) else {
+            return Err(unsupported(
+                &place,
+                format!("a stack of {} headers (1 to 255 are)", ids.len()),
+            ));
+        };
+        let stride = match ids.get(1) {
+            None => 8,
+            Some(second) => ir.headers[usize::from(*second)]
+                .offset
+                .wrapping_sub(ir.headers[usize::from(first)].offset),
+        };
+        let regular = (0_u16..).zip(&ids).all(|(i, id)| {
+            let (base, header) = (
+                &ir.headers[usize::from(first)],
+                &ir.headers[usize::from(*id)],
+            );
+            *id == first + i
+                && u64::from(header.offset)
+                    == u64::from(base.offset) + u64::from(i) * u64::from(stride)
+                && header.fixed_bytes == base.fixed_bytes
+                && !header.metadata
+        });
+        if !regular {
+            return Err(unsupported(
+                &place,
+                "a stack whose headers are not consecutive and of one type".into(),
+            ));
+        }
+        let next_at = next_base + u32::from(index);
+        ir.stacks.push(Stack {
+            first_header: first,
+            size: u16::from(size),
+            next_at,
+            stride,
+        });
+        layout.stacks.insert(stack.name.clone(), index);
+    }
+    for (index, union) in (0_u16..).zip(&json.header_unions) {
+        let place = format!("header_unions {:?}", union.name);
+        let ids: Option<Vec<u16>> = union
+            .header_ids
+            .iter()
+            .map(|id| layout.by_id.get(id).copied())
+            .collect();
+        let ids = ids.ok_or_else(|| invalid(&place, "a header id that no header has".into()))?;
+        for id in &ids {
+            ir.headers[usize::from(*id)].union = Some(index);
+        }
+        ir.unions.push(ids);
+        layout.unions.insert(union.name.clone(), index);
+    }
+    if let Some(stack) = json.header_union_stacks.first() {
+        return Err(unsupported(
+            &format!("header_union_stacks {:?}", stack.name),
+            "a stack of header unions".into(),
+        ));
+    }
+    Ok(layout)
+}

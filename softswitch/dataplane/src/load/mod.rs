@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From BMv2 JSON to the flat program, once, at load. Whatever cannot be executed is refused here, by name.
+//!
+//! `json` is the file as it stands; `layout` places fields; `expr` and `emit` flatten expressions; `action`, `parser`,
+//! `pipeline` and `calc` compile their sections.
+
+mod action;
+mod calc;
+mod emit;
+mod expr;
+mod json;
+mod layout;
+mod parser;
+mod pipeline;
+
+use crate::error::LoadError;
+use crate::info::{CounterInfo, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
+use crate::ir::{AnyField, Field, Intrinsics, Ir};
+use json::Json;
+use layout::Layout;
+use std::collections::HashMap;
+
+type Result<T> = std::result::Result<T, LoadError>;
+
+fn dangling(place: &str, kind: &'static str, name: &str) -> LoadError {
+    LoadError::Dangling {
+        place: place.to_owned(),
+        kind,
+        name: name.to_owned(),
+    }
+}
+
+fn unsupported(place: &str, what: String) -> LoadError {
+    LoadError::Unsupported {
+        place: place.to_owned(),
+        what,
+    }
+}
+
+fn invalid(place: &str, what: String) -> LoadError {
+    LoadError::Invalid {
+        place: place.to_owned(),
+        what,
+    }
+}
+
+/// Cells of all arrays together; a mutated size must not exhaust memory.
+const MAX_CELLS: u64 = 1 << 26;
+
+/// Names and ids that sections refer to each other by.
+#[derive(Debug, Default)]
+struct Names {
+    actions: HashMap<i64, u16>,
+    calculations: HashMap<String, u16>,
+    field_lists: HashMap<i64, u16>,
+    learn_lists: HashMap<i64, u16>,
+    meters: HashMap<String, u16>,
+    counters: HashMap<String, u16>,
+    registers: HashMap<String, u16>,
+}
+
+/// The program under construction.
+struct Loader<'j> {
+    json: &'j Json,
+    ir: Ir,
+    info: ProgramInfo,
+    layout: Layout,
+    names: Names,
+}
+
+/// Reads and compiles a program.
+pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
+    let json: Json = serde_json::from_slice(bytes).map_err(|e| LoadError::NotBmv2 {
+        reason: e.to_string(),
+    })?;
+    if json.meta.version.first() != Some(&2) {
+        let found: Vec<String> = json.meta.version.iter().map(ToString::to_string).collect();
+        return Err(LoadError::Version {
+            found: found.join("."),
+        });
+    }
+    if let Some(instance) = json.extern_instances.first() {
+        return Err(unsupported(
+            &format!("extern_instances {:?}", instance.name),
+            "a custom extern".into(),
+        ));
+    }
+    let mut ir = Ir::default();
+    let layout = layout::build(&json, &mut ir)?;
+    let info = ProgramInfo {
+        source: json.program.clone().unwrap_or_default(),
+        compiler: json.meta.compiler.clone().unwrap_or_default(),
+        ..ProgramInfo::default()
+    };
+    let mut loader = Loader {
+        json: &json,
+        ir,
+        info,
+        layout,
+        names: Names::default(),
+    };
+    loader.intrinsics();
+    loader.arrays()?;
+    loader.field_lists()?;
+    loader.learn_lists()?;
+    loader.calculations()?;
+    loader.actions()?;
+    loader.parser()?;
+    loader.pipelines()?;
+    loader.deparser()?;
+    loader.checksums()?;
+    loader.template();
+    Ok((loader.info, loader.ir))
+}
+
+impl Loader<'_> {
+    /// Finds standard metadata, under its own name or through the aliases that v1model.p4 declares.
+    fn intrinsics(&mut self) {
+        let find = |names: &[&str]| -> Option<Field> {
+            names.iter().find_map(|name| {
+                let alias = self
+                    .json
+                    .field_aliases
+                    .iter()
+                    .find(|(target, _)| target == name);
+                let (header, field) = match alias {
+                    Some((_, (header, field))) => (header.as_str(), field.as_str()),
+                    None => name.split_once('.')?,
+                };
+                match self.layout.field(&self.ir, header, field, "").ok()? {
+                    AnyField::Narrow(field) => Some(field),
+                    AnyField::Wide(_) => None,
+                }
+            })
+        };
+        self.ir.intrinsics = Intrinsics {
+            ingress_port: find(&["standard_metadata.ingress_port"]),
+            egress_spec: find(&["standard_metadata.egress_spec"]),
+            egress_port: find(&["standard_metadata.egress_port"]),
+            instance_type: find(&["standard_metadata.instance_type"]),
+            packet_length: find(&["standard_metadata.packet_length"]),
+            enq_timestamp: find(&[
+                "queueing_metadata.enq_timestamp",
+                "standard_metadata.enq_timestamp",
+            ]),
+            enq_qdepth: find(&[
+                "queueing_metadata.enq_qdepth",
+                "standard_metadata.enq_qdepth",
+            ]),
+            deq_timedelta: find(&[
+                "queueing_metadata.deq_timedelta",
+                "standard_metadata.deq_timedelta",
+            ]),
+            deq_qdepth: find(&[
+                "queueing_metadata.deq_qdepth",
+                "standard_metadata.deq_qdepth",
+            ]),
+            ingress_timestamp: find(&[
+                "intrinsic_metadata.ingress_global_timestamp",
+                "standard_metadata.ingress_global_timestamp",
+            ]),
+            egress_timestamp: find(&[
+                "intrinsic_metadata.egress_global_timestamp",
+                "standard_metadata.egress_global_timestamp",
+            ]),
+            mcast_grp: find(&[
+                "intrinsic_metadata.mcast_grp",
+                "standard_metadata.mcast_grp",
+            ]),
+            egress_rid: find(&[
+                "intrinsic_metadata.egress_rid",
+                "standard_metadata.egress_rid",
+            ]),
+            checksum_error: find(&["standard_metadata.checksum_error"]),
+            parser_error: find(&["standard_metadata.parser_error"]),
+            priority: find(&["intrinsic_metadata.priority", "standard_metadata.priority"]),
+            qid: find(&["queueing_metadata.qid", "standard_metadata.qid"]),
+        };
+    }
+
+    fn arrays(&mut self) -> Result<()> {
+        let mut cells = 0_u64;
+        let mut claim = |place: String, size: u64| {
+            cells = cells.saturating_add(size);
+            if cells > MAX_CELLS {
+                return Err(unsupported(
+                    &place,
+                    format!("more than {MAX_CELLS} cells in all arrays together"),
+                ));
+            }
+            Ok(())
+        };
+        for (index, array) in (0_u16..).zip(&self.json.meter_arrays) {
+            let place = format!("meter_arrays {:?}", array.name);
+            let unit = match array.kind.as_str() {
+                "bytes" => MeterUnit::Bytes,
+                "packets" => MeterUnit::Packets,
+                other => {
+                    return Err(invalid(
+                        &place,
+                        format!("type {other:?}; \"bytes\" and \"packets\" are valid"),
+                    ));
+                }
+            };
+            if array.rate_count.is_some_and(|n| n != 2) {
+                return Err(unsupported(
+                    &place,
+                    "a meter with other than two rates".into(),
+                ));
+            }
+            let size = if array.is_direct { 0 } else { array.size };
+            claim(place, size)?;
+            self.info.meters.push(MeterInfo {
+                name: array.name.clone(),
+                unit,
+                size,
+                table: None,
+            });
+            self.names.meters.insert(array.name.clone(), index);
+        }
+        for (index, array) in (0_u16..).zip(&self.json.counter_arrays) {
+            let size = if array.is_direct {
+                0
+            } else {
+                array.size.unwrap_or(0)
+            };
+            claim(format!("counter_arrays {:?}", array.name), size)?;
+            self.info.counters.push(CounterInfo {
+                name: array.name.clone(),
+                size,
+                table: None,
+            });
+            self.names.counters.insert(array.name.clone(), index);
+        }
+        for (index, array) in (0_u16..).zip(&self.json.register_arrays) {
+            let place = format!("register_arrays {:?}", array.name);
+            if !(1..=2048).contains(&array.bitwidth) {
+                return Err(unsupported(
+                    &place,
+                    format!("cells of {} bits (1 to 2048 are)", array.bitwidth),
+                ));
+            }
+            claim(
+                place,
+                array
+                    .size
+                    .saturating_mul(u64::from(array.bitwidth.div_ceil(64))),
+            )?;
+            let (name, size, width_bits) = (array.name.clone(), array.size, array.bitwidth);
+            self.info.registers.push(RegisterInfo {
+                name,
+                size,
+                width_bits,
+            });
+            self.names.registers.insert(array.name.clone(), index);
+        }
+        Ok(())
+    }
+
+    /// Names of deparser headers; everything else is ready by now.
+    fn deparser(&mut self) -> Result<()> {
+        let [deparser] = self.json.deparsers.as_slice() else {
+            return Err(invalid(
+                "deparsers",
+                format!("{} deparsers; v1model has one", self.json.deparsers.len()),
+            ));
+        };
+        if !deparser.primitives.is_empty() {
+            return Err(unsupported(
+                "deparsers",
+                "a deparser with primitives".into(),
+            ));
+        }
+        for name in &deparser.order {
+            let header = self.layout.header(name, "deparsers order")?;
+            self.ir.deparse.push(header);
+        }
+        Ok(())
+    }
+
+    /// A packet's fields before parsing: all zero, metadata valid.
+    fn template(&mut self) {
+        self.ir.template = vec![0; self.ir.phv_bytes];
+        for header in self.ir.headers.iter().filter(|h| h.metadata) {
+            if let Some(valid) = self.ir.template.get_mut(header.valid as usize) {
+                *valid = 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Parser states.
+
+use super::emit::{Demand, compile, lookahead_bits};
+use super::expr::{Ast, Scope, hexstr, text};
+use super::json::{self, Primitive, Transition};
+use super::{Loader, Result, dangling, invalid, unsupported};
+use crate::exec::wide::Wide;
+use crate::ir::{
+    AnyField, HeaderOrNext, ParseState, ParserErrors, ParserOp, SELECT_WORDS, SelectCase,
+    SelectPart, Target,
+};
+use serde_json::Value;
+use std::collections::HashMap;
+
+const SELECT_BITS: u32 = 64 * 8;
+
+impl Loader<'_> {
+    pub(super) fn parser(&mut self) -> Result<()> {
+        let [parser] = self.json.parsers.as_slice() else {
+            return Err(invalid(
+                "parsers",
+                format!("{} parsers; v1model has one", self.json.parsers.len()),
+            ));
+        };
+        self.ir.errors = errors(&self.json.errors)?;
+        let mut states = HashMap::new();
+        for (index, state) in (0_u16..).zip(&parser.parse_states) {
+            states.insert(state.name.as_str(), index);
+        }
+        let find = |name: &str, place: &str| {
+            states
+                .get(name)
+                .copied()
+                .ok_or_else(|| dangling(place, "parser state", name))
+        };
+        let start = parser
+            .init_state
+            .as_deref()
+            .map(|name| find(name, &format!("parsers {:?}", parser.name)));
+        self.ir.start = start.transpose()?;
+        for state in &parser.parse_states {
+            let place = format!("parser state {:?}", state.name);
+            let mut compiled = ParseState::default();
+            for op in &state.parser_ops {
+                let place = format!("{place} {}", op.op);
+                if let Some(op) = self.parser_op(op, &place)? {
+                    compiled.ops.push(op);
+                }
+            }
+            for key in &state.transition_key {
+                let part = self.select_part(key, &mut compiled, &place)?;
+                compiled.key_bits += part.width.div_ceil(8) * 8;
+                compiled.key.push(part);
+            }
+            if compiled.key_bits > SELECT_BITS {
+                let what = format!(
+                    "a select over {} bits ({SELECT_BITS} are the most)",
+                    compiled.key_bits
+                );
+                return Err(unsupported(&place, what));
+            }
+            for transition in &state.transitions {
+                let next = transition
+                    .next_state
+                    .as_deref()
+                    .map(|name| find(name, &place))
+                    .transpose()?;
+                add_transition(&mut compiled, transition, next, &place)?;
+            }
+            self.ir.states.push(compiled);
+        }
+        Ok(())
+    }
+
+    fn select_part(
+        &mut self,
+        key: &Value,
+        state: &mut ParseState,
+        place: &str,
+    ) -> Result<SelectPart> {
+        let unsigned = |field: AnyField| match field {
+            AnyField::Narrow(f) => AnyField::Narrow(crate::ir::Field { signed: false, ..f }),
+            AnyField::Wide(f) => AnyField::Wide(crate::ir::WideField { signed: false, ..f }),
+        };
+        let ast = Scope {
+            ir: &self.ir,
+            layout: &self.layout,
+            params: &[],
+            place,
+        }
+        .read(key)?;
+        let (ast, width) = match ast {
+            Ast::Field(field) => (Ast::Field(unsigned(field)), field.width()),
+            Ast::Last { stack, field } => (
+                Ast::Last {
+                    stack,
+                    field: unsigned(field),
+                },
+                field.width(),
+            ),
+            Ast::Lookahead { width, .. } => (ast, width),
+            _ => return Err(unsupported(place, format!("{key} in a select"))),
+        };
+        state.lookahead_bits = state.lookahead_bits.max(lookahead_bits(&ast));
+        let value = compile(&mut self.ir, &ast, Demand::Low(width), place)?;
+        Ok(SelectPart { value, width })
+    }
+
+    fn parser_op(&mut self, op: &json::ParserOp, place: &str) -> Result<Option<ParserOp>> {
+        let given = |index: usize| {
+            op.parameters
+                .get(index)
+                .ok_or_else(|| invalid(place, format!("parameter {index} is missing")))
+        };
+        Ok(Some(match op.op.as_str() {
+            "extract" => match self.extracted(given(0)?, place)? {
+                HeaderOrNext::Header(header) => ParserOp::Extract(header),
+                HeaderOrNext::Next(stack) => ParserOp::ExtractNext(stack),
+            },
+            "extract_VL" => {
+                let header = self.extracted(given(0)?, place)?;
+                let (length_bits, _) = self.parser_value(given(1)?, Demand::Exact, place)?;
+                ParserOp::ExtractVarbit {
+                    header,
+                    length_bits,
+                }
+            }
+            "set" => {
+                let target: Target = self.target(given(0)?, &[], place)?;
+                let (value, lookahead_bits) =
+                    self.parser_value(given(1)?, Demand::Low(target.width()), place)?;
+                ParserOp::Set {
+                    target,
+                    value,
+                    lookahead_bits,
+                }
+            }
+            "verify" => {
+                let (condition, first) = self.parser_value(given(0)?, Demand::Exact, place)?;
+                let (error, second) = self.parser_value(given(1)?, Demand::Exact, place)?;
+                ParserOp::Verify {
+                    condition,
+                    error,
+                    lookahead_bits: first.max(second),
+                }
+            }
+            "advance" => {
+                let (bits, lookahead_bits) = self.parser_value(given(0)?, Demand::Exact, place)?;
+                ParserOp::Advance {
+                    bits,
+                    lookahead_bits,
+                }
+            }
+            "primitive" => {
+                let given = given(0)?;
+                let primitive = Primitive {
+                    op: text(given.get("op").unwrap_or(&Value::Null), place)?.to_owned(),
+                    parameters: given
+                        .get("parameters")
+                        .and_then(Value::as_array)
+                        .cloned()
+                        .unwrap_or_default(),
+                };
+                if primitive.op.starts_with("_jump") {
+                    return Err(unsupported(
+                        place,
+                        format!("the primitive {:?} in a parser", primitive.op),
+                    ));
+                }
+                let place = format!("{place} {}", primitive.op);
+                return Ok(self.primitive(&primitive, &[], &place)?.map(ParserOp::Prim));
+            }
+            other => {
+                return Err(unsupported(
+                    place,
+                    format!("the parser operation {other:?}"),
+                ));
+            }
+        }))
+    }
+
+    fn extracted(&self, json: &Value, place: &str) -> Result<HeaderOrNext> {
+        let value = json.get("value").unwrap_or(&Value::Null);
+        match json.get("type").and_then(Value::as_str) {
+            Some("regular") => {
+                let header = self.layout.header(text(value, place)?, place)?;
+                if self
+                    .ir
+                    .headers
+                    .get(usize::from(header))
+                    .is_some_and(|h| h.metadata)
+                {
+                    return Err(invalid(
+                        place,
+                        format!("{value} is metadata, it is not on the wire"),
+                    ));
+                }
+                Ok(HeaderOrNext::Header(header))
+            }
+            Some("stack") => Ok(HeaderOrNext::Next(
+                self.layout.stack(text(value, place)?, place)?,
+            )),
+            other => Err(unsupported(place, format!("extracting into {other:?}"))),
+        }
+    }
+}
+
+fn add_transition(
+    state: &mut ParseState,
+    transition: &Transition,
+    next: Option<u16>,
+    place: &str,
+) -> Result<()> {
+    let kind = transition.kind.as_deref().or(transition.value.as_deref());
+    match kind {
+        Some("default") => {
+            // Nothing after a default can match.
+            if state.default.is_none() {
+                state.default = Some(next);
+            }
+            Ok(())
+        }
+        Some("parse_vset") => Err(unsupported(place, "a parser value set".into())),
+        _ if state.default.is_some() => Ok(()),
+        _ => {
+            if state.key.is_empty() {
+                return Err(invalid(
+                    place,
+                    "a transition on a value, but the state has no transition_key".into(),
+                ));
+            }
+            let words =
+                |number: &Wide<33>| -> [u64; SELECT_WORDS] { std::array::from_fn(|i| number.0[i]) };
+            let read =
+                |text: &Option<String>| text.as_deref().map(|t| hexstr(t, place)).transpose();
+            let value = read(&transition.value)?
+                .ok_or_else(|| invalid(place, "a transition without value".into()))?;
+            let mask =
+                read(&transition.mask)?.map_or([u64::MAX; SELECT_WORDS], |mask| words(&mask));
+            state.cases.push(SelectCase {
+                value: words(&value),
+                mask,
+                next,
+            });
+            Ok(())
+        }
+    }
+}
+
+/// Codes of the core library's errors; those that the program does not list get codes that it cannot mean.
+fn errors(list: &[(String, i64)]) -> Result<ParserErrors> {
+    let mut spare = list.iter().map(|(_, code)| *code).max().unwrap_or(0).max(0);
+    let mut code = |name: &str| {
+        let code = list
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, code)| *code)
+            .unwrap_or_else(|| {
+                spare = spare.saturating_add(1);
+                if name == "NoError" { 0 } else { spare }
+            });
+        u32::try_from(code).map_err(|_| {
+            invalid(
+                "errors",
+                format!("code {code} of {name}; 0 to 2^31 - 2 are valid"),
+            )
+        })
+    };
+    Ok(ParserErrors {
+        no_error: code("NoError")?,
+        packet_too_short: code("PacketTooShort")?,
+        no_match: code("NoMatch")?,
+        stack_out_of_bounds: code("StackOutOfBounds")?,
+        header_too_short: code("HeaderTooShort")?,
+        timeout: code("ParserTimeout")?,
+        invalid_argument: code("ParserInvalidArgument")?,
+    })
+}

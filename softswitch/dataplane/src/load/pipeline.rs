@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pipelines: tables, conditions and the edges between them.
+
+use super::emit::Demand;
+use super::expr::{hexstr, pair, text};
+use super::json::{ActionEntry, Key, MatchKey, Pipeline, Table as JsonTable};
+use super::{Loader, Result, dangling, invalid, unsupported};
+use crate::control::KeyMatch;
+use crate::exec::phv::low_mask;
+use crate::info::{
+    ActionId, CounterId, KeyFieldInfo, MatchKind, MeterId, MeterUnit, TableId, TableInfo,
+};
+use crate::ir::{AnyField, Call, Condition, ConstEntry, Field, KeyPart, Node, Table, WideField};
+use crate::tables::key::{parse_value, value_bytes};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Nodes of one pipeline by name.
+type Nodes = HashMap<String, Node>;
+
+fn next_node(nodes: &Nodes, name: Option<&str>, place: &str) -> Result<Node> {
+    match name {
+        None => Ok(Node::End),
+        Some(name) => nodes
+            .get(name)
+            .copied()
+            .ok_or_else(|| dangling(place, "next node", name)),
+    }
+}
+
+impl Loader<'_> {
+    pub(super) fn pipelines(&mut self) -> Result<()> {
+        for pipeline in &self.json.pipelines {
+            let place = format!("pipelines {:?}", pipeline.name);
+            if let Some(profile) = pipeline.action_profiles.first() {
+                return Err(unsupported(
+                    &place,
+                    format!("the action profile {:?}", profile.name),
+                ));
+            }
+            let nodes = self.nodes(pipeline)?;
+            for table in &pipeline.tables {
+                self.table(table, &nodes)?;
+            }
+            for condition in &pipeline.conditionals {
+                let place = format!("conditionals {:?}", condition.name);
+                let value = self.value(&condition.expression, &[], Demand::Exact, &place)?;
+                let if_true = next_node(&nodes, condition.true_next.as_deref(), &place)?;
+                let if_false = next_node(&nodes, condition.false_next.as_deref(), &place)?;
+                self.ir.conditions.push(Condition {
+                    value,
+                    if_true,
+                    if_false,
+                });
+            }
+            for call in &pipeline.action_calls {
+                let place = format!("action_calls {:?}", call.name);
+                let action = self.action_of(call.action_id, &place)?;
+                if self
+                    .ir
+                    .actions
+                    .get(usize::from(action))
+                    .is_some_and(|a| !a.params.is_empty())
+                {
+                    return Err(invalid(
+                        &place,
+                        "calls an action that has parameters".into(),
+                    ));
+                }
+                let next = next_node(&nodes, call.next_node.as_deref(), &place)?;
+                self.ir.calls.push(Call { action, next });
+            }
+            let start = Some(next_node(&nodes, pipeline.init_table.as_deref(), &place)?);
+            match pipeline.name.as_str() {
+                "ingress" => self.ir.ingress = start,
+                "egress" => self.ir.egress = start,
+                _ => {
+                    return Err(unsupported(
+                        &place,
+                        "a pipeline beside \"ingress\" and \"egress\"".into(),
+                    ));
+                }
+            }
+        }
+        if self.ir.ingress.is_none() || self.ir.egress.is_none() {
+            return Err(invalid(
+                "pipelines",
+                "v1model has \"ingress\" and \"egress\"; one is missing".into(),
+            ));
+        }
+        self.check_acyclic()
+    }
+
+    fn action_of(&self, id: i64, place: &str) -> Result<u16> {
+        self.names
+            .actions
+            .get(&id)
+            .copied()
+            .ok_or_else(|| dangling(place, "action id", &id.to_string()))
+    }
+
+    fn nodes(&self, pipeline: &Pipeline) -> Result<Nodes> {
+        let mut nodes = Nodes::new();
+        let mut add = |name: &String, node: Option<Node>| {
+            let node = node.ok_or_else(|| {
+                unsupported("pipelines", "more than 65,535 tables or conditions".into())
+            })?;
+            match nodes.insert(name.clone(), node) {
+                None => Ok(()),
+                Some(_) => Err(invalid(
+                    &format!("pipelines {:?}", pipeline.name),
+                    format!("{name:?} stands twice"),
+                )),
+            }
+        };
+        let number = |base: usize, i: usize| u16::try_from(base + i).ok();
+        for (i, table) in pipeline.tables.iter().enumerate() {
+            add(
+                &table.name,
+                number(self.ir.tables.len(), i).map(Node::Table),
+            )?;
+        }
+        for (i, condition) in pipeline.conditionals.iter().enumerate() {
+            add(
+                &condition.name,
+                number(self.ir.conditions.len(), i).map(Node::Condition),
+            )?;
+        }
+        for (i, call) in pipeline.action_calls.iter().enumerate() {
+            add(&call.name, number(self.ir.calls.len(), i).map(Node::Call))?;
+        }
+        Ok(nodes)
+    }
+
+    fn table(&mut self, json: &JsonTable, nodes: &Nodes) -> Result<()> {
+        let place = format!("tables {:?}", json.name);
+        let id = TableId(u32::try_from(self.ir.tables.len()).unwrap_or(u32::MAX));
+        if let Some(kind) = json.kind.as_deref().filter(|kind| *kind != "simple") {
+            return Err(unsupported(
+                &place,
+                format!("a table of type {kind:?} (action profile or selector)"),
+            ));
+        }
+        let (key, infos, key_words) = self.key(&json.key, &place)?;
+        let needs_priority = infos.iter().any(|k| {
+            matches!(
+                k.kind,
+                MatchKind::Ternary | MatchKind::Range | MatchKind::Optional
+            )
+        });
+
+        let mut actions = Vec::new();
+        for action in &json.action_ids {
+            actions.push(self.action_of(*action, &place)?);
+        }
+        let label = |name: &str| json.next_tables.get(name);
+        let edge = |value: &Value| next_node(nodes, value.as_str(), &place);
+        let base_next = next_node(nodes, json.base_default_next.as_deref(), &place)?;
+        let hit = label("__HIT__").map(edge).transpose()?;
+        let miss = label("__MISS__").map(edge).transpose()?;
+        let mut next = Vec::new();
+        for action in &actions {
+            let name = self
+                .info
+                .actions
+                .get(usize::from(*action))
+                .map_or("", |a| a.name.as_str());
+            next.push(label(name).map(edge).transpose()?.unwrap_or(base_next));
+        }
+        let default = match &json.default_entry {
+            None => None,
+            Some(entry) => Some(self.action_entry(entry, &actions, &place)?),
+        };
+        let mut table = Table {
+            key,
+            key_words,
+            actions,
+            next,
+            hit,
+            miss,
+            base_next,
+            default: default.map(|(action, args)| (action, args.concat())),
+            entries: Vec::new(),
+            direct_counter: false,
+            direct_meter: None,
+            meter_bytes: false,
+        };
+        let mut info = TableInfo {
+            name: json.name.clone(),
+            key: infos,
+            actions: table
+                .actions
+                .iter()
+                .map(|a| ActionId(u32::from(*a)))
+                .collect(),
+            size: usize::try_from(json.max_size.unwrap_or(1024)).unwrap_or(usize::MAX),
+            needs_priority,
+            const_entries: json.entries.is_some(),
+            const_default: json.default_entry.as_ref().is_some_and(|d| d.action_const),
+            direct_counter: None,
+            direct_meter: None,
+            support_timeout: json.support_timeout,
+        };
+        self.direct(json, id, &mut table, &mut info, &place)?;
+        if let Some(entries) = &json.entries {
+            let last = entries.iter().filter_map(|e| e.priority).max().unwrap_or(0);
+            for (number, entry) in entries.iter().enumerate() {
+                let place = format!("{place} entry {number}");
+                // In the file the lowest number wins, in P4Runtime (and here) the highest.
+                let given = entry
+                    .priority
+                    .unwrap_or(i64::try_from(number).unwrap_or(i64::MAX));
+                let priority =
+                    i32::try_from(last.max(given).saturating_sub(given).saturating_add(1));
+                let priority =
+                    priority.map_err(|_| invalid(&place, format!("priority {given}")))?;
+                if entry.match_key.len() != info.key.len() {
+                    return Err(invalid(
+                        &place,
+                        format!("{} match fields", entry.match_key.len()),
+                    ));
+                }
+                let key: Result<Vec<KeyMatch>> = entry
+                    .match_key
+                    .iter()
+                    .zip(&info.key)
+                    .map(|(given, field)| const_match(given, field, &place))
+                    .collect();
+                let (action, words) =
+                    self.action_entry(&entry.action_entry, &table.actions, &place)?;
+                let params = table
+                    .actions
+                    .get(usize::from(action))
+                    .and_then(|a| self.ir.actions.get(usize::from(*a)))
+                    .map_or(&[][..], |a| a.params.as_slice());
+                let args = words
+                    .iter()
+                    .zip(params)
+                    .map(|(words, (_, width))| value_bytes(words, *width))
+                    .collect();
+                let priority = if needs_priority { priority } else { 0 };
+                table.entries.push(ConstEntry {
+                    key: key?,
+                    priority,
+                    action,
+                    args,
+                });
+            }
+            info.size = info.size.max(table.entries.len());
+        }
+        self.ir.tables.push(table);
+        self.info.tables.push(info);
+        Ok(())
+    }
+
+    /// Index in the table's action list, and the words of each argument.
+    fn action_entry(
+        &self,
+        entry: &ActionEntry,
+        actions: &[u16],
+        place: &str,
+    ) -> Result<(u16, Vec<Vec<u64>>)> {
+        let action = self.action_of(entry.action_id, place)?;
+        let local = actions
+            .iter()
+            .position(|a| *a == action)
+            .and_then(|i| u16::try_from(i).ok());
+        let local = local.ok_or_else(|| {
+            invalid(
+                place,
+                format!("action id {} is not the table's", entry.action_id),
+            )
+        })?;
+        let params = self
+            .ir
+            .actions
+            .get(usize::from(action))
+            .map_or(&[][..], |a| a.params.as_slice());
+        if params.len() != entry.action_data.len() {
+            let what = format!(
+                "{} arguments, the action has {}",
+                entry.action_data.len(),
+                params.len()
+            );
+            return Err(invalid(place, what));
+        }
+        let words: Result<Vec<Vec<u64>>> = entry
+            .action_data
+            .iter()
+            .zip(params)
+            .map(|(text, (_, width))| Ok(super::emit::const_words(&hexstr(text, place)?, *width)))
+            .collect();
+        Ok((local, words?))
+    }
+
+    /// Key parts packed into words: small fields share a word, a wide one starts its own.
+    fn key(&self, json: &[Key], place: &str) -> Result<(Vec<KeyPart>, Vec<KeyFieldInfo>, u16)> {
+        let mut parts = Vec::new();
+        let mut infos = Vec::new();
+        let (mut words, mut used) = (0_u16, 64_u32);
+        for key in json {
+            let (header, name) = if key.match_type == "valid" {
+                (text(&key.target, place)?, "$valid$")
+            } else {
+                let (header, name) = pair(&key.target, place)?;
+                (text(header, place)?, name)
+            };
+            let kind = match key.match_type.as_str() {
+                "exact" | "valid" => MatchKind::Exact,
+                "lpm" => MatchKind::Lpm,
+                "ternary" => MatchKind::Ternary,
+                "range" => MatchKind::Range,
+                "optional" => MatchKind::Optional,
+                other => return Err(unsupported(place, format!("match type {other:?}"))),
+            };
+            let field = match self.layout.field(&self.ir, header, name, place)? {
+                AnyField::Narrow(f) => AnyField::Narrow(Field { signed: false, ..f }),
+                AnyField::Wide(f) => AnyField::Wide(WideField { signed: false, ..f }),
+            };
+            let width_bits = field.width();
+            let (word, shift) = if matches!(field, AnyField::Narrow(_)) {
+                if used + width_bits > 64 {
+                    words = words.saturating_add(1);
+                    used = 0;
+                }
+                used += width_bits;
+                (words - 1, u8::try_from(used - width_bits).unwrap_or(0))
+            } else {
+                if kind == MatchKind::Range {
+                    return Err(unsupported(
+                        place,
+                        format!("a range match on {width_bits} bits (64 are the most)"),
+                    ));
+                }
+                let first = words;
+                words = words
+                    .saturating_add(u16::try_from(width_bits.div_ceil(64)).unwrap_or(u16::MAX));
+                used = 64;
+                (first, 0)
+            };
+            let mask = match &key.mask {
+                None => None,
+                Some(mask) => Some(super::emit::const_words(&hexstr(mask, place)?, width_bits)),
+            };
+            parts.push(KeyPart {
+                field,
+                word,
+                shift,
+                mask,
+            });
+            let name = key
+                .name
+                .clone()
+                .unwrap_or_else(|| format!("{header}.{name}"));
+            infos.push(KeyFieldInfo {
+                name,
+                kind,
+                width_bits,
+            });
+        }
+        Ok((parts, infos, words))
+    }
+
+    /// Ties direct counters and meters to the table.
+    fn direct(
+        &mut self,
+        json: &JsonTable,
+        id: TableId,
+        table: &mut Table,
+        info: &mut TableInfo,
+        place: &str,
+    ) -> Result<()> {
+        table.direct_counter = json.with_counters;
+        let bound = |direct: bool, binding: &Option<String>| {
+            direct && binding.as_deref() == Some(json.name.as_str())
+        };
+        let counters = (0_u32..).zip(&self.json.counter_arrays);
+        if let Some((index, _)) = counters
+            .into_iter()
+            .find(|(_, c)| bound(c.is_direct, &c.binding))
+        {
+            table.direct_counter = true;
+            info.direct_counter = Some(CounterId(index));
+            self.info.counters[index as usize].table = Some(id);
+        }
+        let Some(name) = &json.direct_meters else {
+            return Ok(());
+        };
+        let index = self
+            .names
+            .meters
+            .get(name)
+            .copied()
+            .ok_or_else(|| dangling(place, "meter", name))?;
+        let array = &self.json.meter_arrays[usize::from(index)];
+        if let Some(target) = &array.result_target {
+            let target = serde_json::json!({"type": "field", "value": target});
+            table.direct_meter = Some(self.target(&target, &[], place)?);
+        } else {
+            return Err(invalid(
+                place,
+                format!("direct meter {name:?} has no result_target"),
+            ));
+        }
+        table.meter_bytes = self.info.meters[usize::from(index)].unit == MeterUnit::Bytes;
+        info.direct_meter = Some(MeterId(u32::from(index)));
+        self.info.meters[usize::from(index)].table = Some(id);
+        Ok(())
+    }
+
+    /// A pipeline that came back to a table would never end.
+    fn check_acyclic(&self) -> Result<()> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let (tables, conditions) = (self.ir.tables.len(), self.ir.conditions.len());
+        let number = |node: Node| match node {
+            Node::End => None,
+            Node::Table(i) => Some(usize::from(i)),
+            Node::Condition(i) => Some(tables + usize::from(i)),
+            Node::Call(i) => Some(tables + conditions + usize::from(i)),
+        };
+        let edges = |n: usize| -> Vec<usize> {
+            let nodes: Vec<Node> = if let Some(t) = self.ir.tables.get(n) {
+                t.next
+                    .iter()
+                    .copied()
+                    .chain(t.hit)
+                    .chain(t.miss)
+                    .chain([t.base_next])
+                    .collect()
+            } else if let Some(c) = self.ir.conditions.get(n - tables) {
+                vec![c.if_true, c.if_false]
+            } else {
+                self.ir
+                    .calls
+                    .get(n - tables - conditions)
+                    .map(|c| c.next)
+                    .into_iter()
+                    .collect()
+            };
+            nodes.into_iter().filter_map(number).collect()
+        };
+        let total = tables + conditions + self.ir.calls.len();
+        let mut marks = vec![Mark::New; total];
+        for root in 0..total {
+            let mut stack = vec![(root, false)];
+            while let Some((n, leaving)) = stack.pop() {
+                if leaving {
+                    marks[n] = Mark::Done;
+                    continue;
+                }
+                if marks[n] == Mark::Done {
+                    continue;
+                }
+                marks[n] = Mark::Open;
+                stack.push((n, true));
+                for next in edges(n) {
+                    match marks.get(next) {
+                        Some(Mark::Open) => {
+                            return Err(invalid(
+                                "pipelines",
+                                "the control flow comes back to an earlier node".into(),
+                            ));
+                        }
+                        Some(Mark::New) => stack.push((next, false)),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A match field of a const entry; bits outside a mask are dropped, as the compiler leaves them in.
+fn const_match(given: &MatchKey, field: &KeyFieldInfo, place: &str) -> Result<KeyMatch> {
+    let width = field.width_bits;
+    let value = |text: &Option<String>, what: &str| -> Result<Vec<u64>> {
+        let text = text
+            .as_deref()
+            .ok_or_else(|| invalid(place, format!("match field {} has no {what}", field.name)))?;
+        let words = super::emit::const_words(&hexstr(text, place)?, width);
+        parse_value(&value_bytes(&words, width), width).map_err(|e| invalid(place, e))
+    };
+    let bytes = |words: &[u64]| value_bytes(words, width);
+    let masked = |value: &[u64], mask: &[u64]| -> Vec<u64> {
+        value.iter().zip(mask).map(|(v, m)| v & m).collect()
+    };
+    Ok(match given.match_type.as_str() {
+        "exact" | "valid" => KeyMatch::Exact(bytes(&value(&given.key, "key")?)),
+        "lpm" => {
+            let prefix_len = given.prefix_length.filter(|p| *p <= width);
+            let prefix_len = prefix_len
+                .ok_or_else(|| invalid(place, "prefix_length is missing or too long".into()))?;
+            let mask: Vec<u64> = (0..width.div_ceil(64))
+                .map(|i| {
+                    let (low, in_word) = (width - prefix_len, (width - i * 64).min(64));
+                    let below = low.saturating_sub(i * 64).min(in_word);
+                    let ones = low_mask(in_word);
+                    if below == 0 {
+                        ones
+                    } else {
+                        ones & !low_mask(below)
+                    }
+                })
+                .collect();
+            let value = masked(&value(&given.key, "key")?, &mask);
+            if prefix_len == 0 {
+                KeyMatch::Any
+            } else {
+                KeyMatch::Lpm {
+                    value: bytes(&value),
+                    prefix_len,
+                }
+            }
+        }
+        "ternary" | "optional" => {
+            let mask = value(&given.mask, "mask")?;
+            let value = masked(&value(&given.key, "key")?, &mask);
+            if mask.iter().all(|m| *m == 0) {
+                KeyMatch::Any
+            } else if field.kind == MatchKind::Optional {
+                KeyMatch::Exact(bytes(&value))
+            } else {
+                KeyMatch::Ternary {
+                    value: bytes(&value),
+                    mask: bytes(&mask),
+                }
+            }
+        }
+        "range" => KeyMatch::Range {
+            low: bytes(&value(&given.start, "start")?),
+            high: bytes(&value(&given.end, "end")?),
+        },
+        other => return Err(unsupported(place, format!("match type {other:?}"))),
+    })
+}

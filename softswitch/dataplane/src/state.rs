@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What actions can change beside the packet: meters, counters, registers, random numbers, digests.
+
+use crate::control::{CounterValue, DigestMessage};
+use crate::info::{DigestId, MeterUnit, ProgramInfo};
+use crate::meter::Meter;
+use crate::stats::Stats;
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) struct MeterArray {
+    pub cells: Vec<Meter>,
+    pub bytes: bool,
+}
+
+/// Cells of `words` words each, least significant word first.
+#[derive(Debug)]
+pub(crate) struct RegisterArray {
+    pub width: u32,
+    pub words: usize,
+    pub cells: Vec<u64>,
+}
+
+impl RegisterArray {
+    pub(crate) fn cell(&self, index: u64) -> Option<&[u64]> {
+        let start = usize::try_from(index).ok()?.checked_mul(self.words)?;
+        self.cells.get(start..start.checked_add(self.words)?)
+    }
+
+    pub(crate) fn cell_mut(&mut self, index: u64) -> Option<&mut [u64]> {
+        let start = usize::try_from(index).ok()?.checked_mul(self.words)?;
+        self.cells.get_mut(start..start.checked_add(self.words)?)
+    }
+}
+
+/// SplitMix64: one multiplication per number, deterministic for a seed.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in `[low, high]`; `low` when the range is empty.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        let span = u128::from(high.saturating_sub(low)) + 1;
+        let offset = (u128::from(self.next()) * span) >> 64;
+        low + u64::try_from(offset).unwrap_or(0)
+    }
+}
+
+/// Digests waiting for the control plane, in one flat buffer.
+#[derive(Debug, Default)]
+pub(crate) struct DigestQueue {
+    heads: VecDeque<(DigestId, u64, usize)>,
+    data: Vec<u8>,
+    pub limit: usize,
+}
+
+impl DigestQueue {
+    /// Appends a digest whose bytes `write` adds; false when the queue is full.
+    pub(crate) fn push(
+        &mut self,
+        digest: DigestId,
+        time_ns: u64,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        if self.heads.len() >= self.limit {
+            return false;
+        }
+        let before = self.data.len();
+        write(&mut self.data);
+        self.heads
+            .push_back((digest, time_ns, self.data.len() - before));
+        true
+    }
+
+    pub(crate) fn drain(
+        &mut self,
+        widths: &[Vec<u32>],
+        mut receive: impl FnMut(DigestMessage<'_>),
+    ) {
+        let mut rest = self.data.as_slice();
+        for (digest, time_ns, length) in self.heads.drain(..) {
+            let (data, tail) = rest.split_at(length.min(rest.len()));
+            rest = tail;
+            let widths_bits = widths.get(digest.index()).map_or(&[][..], Vec::as_slice);
+            receive(DigestMessage {
+                digest,
+                time_ns,
+                widths_bits,
+                data,
+            });
+        }
+        self.data.clear();
+    }
+}
+
+/// Everything but tables that a program's actions touch.
+#[derive(Debug)]
+pub(crate) struct Externs {
+    pub meters: Vec<MeterArray>,
+    pub counters: Vec<Vec<CounterValue>>,
+    pub registers: Vec<RegisterArray>,
+    pub random: Random,
+    pub digests: DigestQueue,
+    pub stats: Stats,
+    /// Bytes of a calculation; kept so that its capacity is reused.
+    pub scratch: Vec<u8>,
+}
+
+/// Capacity for an array that the program declares; one that does not fit memory's address space has no cells.
+fn cells(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(0)
+}
+
+impl Externs {
+    pub(crate) fn new(info: &ProgramInfo, seed: u64, max_digests: usize, stats: Stats) -> Self {
+        Self {
+            meters: info
+                .meters
+                .iter()
+                .map(|m| MeterArray {
+                    cells: vec![Meter::default(); cells(m.size)],
+                    bytes: m.unit == MeterUnit::Bytes,
+                })
+                .collect(),
+            counters: info
+                .counters
+                .iter()
+                .map(|c| vec![CounterValue::default(); cells(c.size)])
+                .collect(),
+            registers: info
+                .registers
+                .iter()
+                .map(|r| {
+                    let words = (r.width_bits as usize).div_ceil(64);
+                    RegisterArray {
+                        width: r.width_bits,
+                        words,
+                        cells: vec![0; cells(r.size) * words],
+                    }
+                })
+                .collect(),
+            random: Random(seed),
+            digests: DigestQueue {
+                limit: max_digests,
+                ..DigestQueue::default()
+            },
+            stats,
+            scratch: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The switch: a program, its state, its ports.
+
+mod arrays;
+mod path;
+mod replication;
+mod table_ops;
+
+use crate::control::DigestMessage;
+use crate::error::ControlError;
+use crate::exec::packet::Pool;
+use crate::info::ProgramInfo;
+use crate::ports::{Port, PortConfig};
+use crate::pre::Replication;
+use crate::program::Program;
+use crate::state::Externs;
+use crate::stats::{PortStats, Stats};
+use crate::tables::TableState;
+use crate::tm::TrafficManager;
+use path::Work;
+use std::collections::VecDeque;
+
+/// Receives the frames that leave the switch.
+pub trait Sink {
+    /// `frame` leaves `port` at `time_ns` (not after the `now_ns` of the `advance` that delivers it). A frame sent to
+    /// the CPU port comes out here like any other, with the program's own controller header in front.
+    fn transmit(&mut self, port: Port, frame: &[u8], time_ns: u64);
+}
+
+impl<F: FnMut(Port, &[u8], u64)> Sink for F {
+    fn transmit(&mut self, port: Port, frame: &[u8], time_ns: u64) {
+        self(port, frame, time_ns);
+    }
+}
+
+/// Settings that hold for the life of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchConfig {
+    /// `egress_spec` of a dropped packet (what `mark_to_drop` writes).
+    pub drop_port: Port,
+    /// Time at which the switch started; the program's timestamps count microseconds from here.
+    pub start_ns: u64,
+    /// Seed of `random` and of the table hashes.
+    pub seed: u64,
+    /// Longest frame accepted, without FCS.
+    pub max_frame_bytes: usize,
+    /// How often one packet may be resubmitted or recirculated before it is dropped and counted.
+    pub max_passes: u32,
+    /// Digests kept for the control plane before further ones are counted as lost.
+    pub max_digests: usize,
+}
+
+impl Default for SwitchConfig {
+    fn default() -> Self {
+        Self {
+            drop_port: 511,
+            start_ns: 0,
+            seed: 1,
+            max_frame_bytes: 65_536,
+            max_passes: 64,
+            max_digests: 16_384,
+        }
+    }
+}
+
+/// A v1model switch. Time is the caller's, in ns; a time earlier than the last one counts as the last one.
+#[derive(Debug)]
+pub struct Switch {
+    program: Program,
+    config: SwitchConfig,
+    tables: Vec<TableState>,
+    externs: Externs,
+    replication: Replication,
+    tm: TrafficManager,
+    pool: Pool,
+    work: VecDeque<Work>,
+    spare_phv: Vec<u8>,
+    now_ns: u64,
+}
+
+/// Ports above this cannot be written to `egress_spec` anyway.
+const MAX_PORT: Port = 65_535;
+
+impl Switch {
+    /// A switch without ports that runs `program`; const and default entries are in place.
+    pub fn new(program: Program, config: SwitchConfig) -> Self {
+        let tables = program.fresh_tables(config.seed);
+        let externs = Externs::new(
+            &program.info,
+            config.seed,
+            config.max_digests,
+            Stats::default(),
+        );
+        Self {
+            program,
+            config,
+            tables,
+            externs,
+            replication: Replication::default(),
+            tm: TrafficManager::default(),
+            pool: Pool::default(),
+            work: VecDeque::new(),
+            spare_phv: Vec::new(),
+            now_ns: config.start_ns,
+        }
+    }
+
+    /// What the running program declares.
+    pub fn info(&self) -> &ProgramInfo {
+        &self.program.info
+    }
+
+    /// Replaces the program. Ports, their statistics and frames on delay lines stay; tables, meters, counters,
+    /// registers, groups, sessions and undrained digests start afresh; packets in egress queues are dropped and counted.
+    pub fn replace_program(&mut self, program: Program) {
+        let mut stats = self.externs.stats;
+        stats.dropped_reconfigured += self.tm.clear_queues(&mut self.pool);
+        self.tables = program.fresh_tables(self.config.seed);
+        self.externs = Externs::new(
+            &program.info,
+            self.config.seed,
+            self.config.max_digests,
+            stats,
+        );
+        self.replication = Replication::default();
+        self.program = program;
+    }
+
+    /// Lets queues advance to `now_ns`, or to the latest time seen.
+    fn catch_up(&mut self, now_ns: u64) {
+        let now_ns = now_ns.max(self.now_ns);
+        if self.tm.next_dequeue_ns().is_some_and(|at| at <= now_ns) {
+            self.run_queues(now_ns);
+        }
+        self.now_ns = now_ns;
+    }
+
+    /// Creates a port or changes its configuration; waiting packets stay in the queue under the new configuration.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a rate or burst of 0, and for a port number above 65535 or equal to the drop port.
+    pub fn set_port(
+        &mut self,
+        port: Port,
+        config: PortConfig,
+        now_ns: u64,
+    ) -> Result<(), ControlError> {
+        let invalid = |reason: String| {
+            Err(ControlError::InvalidValue {
+                what: format!("port {port}"),
+                reason,
+            })
+        };
+        if port > MAX_PORT {
+            return invalid(format!(
+                "the number is out of range; 0 to {MAX_PORT} are valid"
+            ));
+        }
+        if port == self.config.drop_port {
+            return invalid("it is the drop port; any other number is valid".to_owned());
+        }
+        if let Some(shaper) = config.shaper {
+            if shaper.rate_bps == 0 {
+                return invalid(
+                    "a rate of 0 bit/s lets nothing pass; at least 1 is valid".to_owned(),
+                );
+            }
+            if shaper.burst_bytes == 0 {
+                return invalid(
+                    "a burst of 0 bytes lets nothing pass; at least 1 is valid".to_owned(),
+                );
+            }
+        }
+        self.catch_up(now_ns);
+        self.tm.set_port(port, config, self.now_ns);
+        Ok(())
+    }
+
+    /// Removes a port with all that waits there (counted).
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn remove_port(&mut self, port: Port) -> Result<(), ControlError> {
+        let ended = self.tm.remove_port(port, &mut self.pool);
+        let ended = ended.ok_or_else(|| ControlError::NotFound {
+            what: format!("port {port}"),
+        })?;
+        self.externs.stats.dropped_reconfigured += ended;
+        Ok(())
+    }
+
+    /// The ports, ascending.
+    pub fn ports(&self) -> impl Iterator<Item = (Port, PortConfig)> + '_ {
+        self.tm.ports()
+    }
+
+    /// A frame (Ethernet without FCS, or for the CPU port the controller header and the frame) arrives.
+    /// A port needs no configuration to receive. Output waits for [`Switch::advance`], also when it is due at once.
+    pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
+        self.catch_up(now_ns);
+        self.externs.stats.received += 1;
+        if let Some(state) = self.tm.port_mut(port) {
+            state.stats.rx_packets += 1;
+            state.stats.rx_bytes += frame.len() as u64;
+        }
+        if frame.is_empty() || frame.len() > self.config.max_frame_bytes {
+            self.externs.stats.oversize += 1;
+            return;
+        }
+        self.accept(port, frame);
+    }
+
+    /// When the next thing happens by itself (a queued packet may leave, a frame reaches the end of its delay line).
+    /// Call [`Switch::advance`] then, or at any time before or after: late calls change when the sink is called, not
+    /// the times it is told. After `receive`, output without delay makes this the time of that `receive`.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        self.tm
+            .next_dequeue_ns()
+            .into_iter()
+            .chain(self.tm.next_release_ns())
+            .min()
+    }
+
+    /// Lets time pass until `now_ns` and gives the sink every frame that has left by then, in order of time.
+    pub fn advance(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        let until_ns = now_ns.max(self.now_ns);
+        loop {
+            // A packet may leave its queue only after what left the switch before it.
+            let dequeue = self.tm.next_dequeue_ns().filter(|at| *at <= until_ns);
+            let limit = dequeue.map_or(until_ns, |at| at.saturating_sub(1));
+            while let Some((at, packet)) = self.tm.release(limit) {
+                let frame = packet.original();
+                if let Some(state) = self.tm.port_mut(packet.egress_port) {
+                    state.stats.tx_packets += 1;
+                    state.stats.tx_bytes += frame.len() as u64;
+                    self.externs.stats.transmitted += 1;
+                    sink.transmit(packet.egress_port, frame, at);
+                } else {
+                    self.externs.stats.dropped_reconfigured += 1;
+                }
+                self.pool.give(packet);
+            }
+            match dequeue {
+                Some(at) => self.run_queues(at),
+                None => break,
+            }
+        }
+        self.now_ns = until_ns;
+    }
+
+    /// Totals of the switch.
+    pub fn stats(&self) -> Stats {
+        self.externs.stats
+    }
+
+    /// Totals of one port; zeros for a port that is not configured.
+    pub fn port_stats(&self, port: Port) -> PortStats {
+        self.tm
+            .port(port)
+            .map(crate::tm::PortState::snapshot)
+            .unwrap_or_default()
+    }
+
+    /// Hands over the digests generated since the last call, oldest first.
+    pub fn drain_digests(&mut self, receive: impl FnMut(DigestMessage<'_>)) {
+        self.externs
+            .digests
+            .drain(&self.program.ir.digest_widths, receive);
+    }
+}

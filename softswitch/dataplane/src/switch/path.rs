@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A packet's way: ingress, what follows it, egress, what follows that. The order is simple_switch's
+//! (docs/simple_switch.md of p4lang/behavioral-model, "pseudocode for what happens at the end of ingress and egress").
+
+use super::Switch;
+use crate::exec::packet::Packet;
+use crate::exec::phv::{copy_between, load_opt, store_opt};
+use crate::exec::pipeline::{self, Cx};
+use crate::exec::{action, deparser, parser};
+use crate::ports::Port;
+use crate::tm::Admission;
+
+const CLONE_I2E: u64 = 1;
+const CLONE_E2E: u64 = 2;
+const RECIRCULATED: u64 = 4;
+const REPLICATED: u64 = 5;
+const RESUBMITTED: u64 = 6;
+
+/// What one received packet may cause before the rest is dropped: a bound on programs that copy without end.
+const MAX_WORK: u32 = 1 << 16;
+
+/// A packet that waits for a pipeline.
+#[derive(Debug)]
+pub(super) enum Work {
+    Ingress(Box<Packet>),
+    Egress(Box<Packet>),
+}
+
+impl Switch {
+    /// The context of the packet path, beside the tables.
+    fn cx(&mut self) -> (Cx<'_>, &mut [crate::tables::TableState]) {
+        let cx = Cx {
+            ir: &self.program.ir,
+            externs: &mut self.externs,
+            now_ns: self.now_ns,
+            drop_port: self.config.drop_port,
+        };
+        (cx, &mut self.tables)
+    }
+
+    /// The program's clock.
+    fn timestamp_us(&self) -> u64 {
+        self.now_ns.saturating_sub(self.config.start_ns) / 1_000
+    }
+
+    /// Fields as they are before parsing.
+    fn reset_phv(&self, phv: &mut Vec<u8>) {
+        phv.clear();
+        phv.extend_from_slice(&self.program.ir.template);
+    }
+
+    /// A frame enters.
+    pub(super) fn accept(&mut self, port: Port, frame: &[u8]) {
+        let mut packet = self.pool.take();
+        packet.fill(frame);
+        packet.ingress_port = port;
+        packet.passes = 0;
+        self.reset_phv(&mut packet.phv);
+        let intrinsics = self.program.ir.intrinsics;
+        store_opt(&mut packet.phv, intrinsics.ingress_port, u64::from(port));
+        store_opt(
+            &mut packet.phv,
+            intrinsics.packet_length,
+            u64::from(packet.length),
+        );
+        store_opt(
+            &mut packet.phv,
+            intrinsics.ingress_timestamp,
+            self.timestamp_us(),
+        );
+        self.work.push_back(Work::Ingress(packet));
+        self.drain();
+    }
+
+    /// Runs what waits for a pipeline.
+    fn drain(&mut self) {
+        let mut done = 0;
+        while let Some(work) = self.work.pop_front() {
+            done += 1;
+            match work {
+                Work::Ingress(packet) | Work::Egress(packet) if done > MAX_WORK => {
+                    self.externs.stats.dropped_loop += 1;
+                    self.pool.give(packet);
+                }
+                Work::Ingress(packet) => self.ingress(packet),
+                Work::Egress(packet) => self.egress(packet),
+            }
+        }
+    }
+
+    /// Packets whose turn in a queue has come by `until_ns` go through egress, each at its own time.
+    pub(super) fn run_queues(&mut self, until_ns: u64) {
+        while let Some((at, packet)) = self.tm.dequeue(until_ns) {
+            self.now_ns = self.now_ns.max(at);
+            self.work.push_back(Work::Egress(packet));
+            self.drain();
+        }
+    }
+
+    fn ingress(&mut self, mut packet: Box<Packet>) {
+        packet.clear_requests();
+        let length = packet.length;
+        let start = self.program.ir.ingress;
+        let (mut cx, tables) = self.cx();
+        let parsed = parser::parse(&mut cx, &mut packet);
+        pipeline::run(&mut cx, tables, &mut packet, start);
+        packet.exit = false;
+        if !parsed {
+            self.externs.stats.parser_errors += 1;
+        }
+        if let Some((session, list)) = packet.clone.take() {
+            self.clone_ingress(&packet, length, session, list);
+        }
+        if let Some(list) = packet.digest.take() {
+            let (mut cx, _) = self.cx();
+            action::emit_digest(&mut cx, &packet, list);
+        }
+        if let Some(list) = packet.resubmit.take() {
+            self.resubmit(packet, length, list);
+            return;
+        }
+        let intrinsics = self.program.ir.intrinsics;
+        let group = load_opt(&packet.phv, intrinsics.mcast_grp);
+        if group != 0 {
+            store_opt(&mut packet.phv, intrinsics.instance_type, REPLICATED);
+            self.multicast(packet, group);
+            return;
+        }
+        let egress_spec = load_opt(&packet.phv, intrinsics.egress_spec);
+        if egress_spec == u64::from(self.config.drop_port) {
+            self.externs.stats.dropped_ingress += 1;
+            self.pool.give(packet);
+            return;
+        }
+        store_opt(&mut packet.phv, intrinsics.instance_type, 0);
+        packet.egress_port = Port::try_from(egress_spec).unwrap_or(Port::MAX);
+        self.enqueue(packet);
+    }
+
+    /// The packet as it arrived, parsed again; metadata of the field list as it is at the end of ingress.
+    fn clone_ingress(&mut self, packet: &Packet, length: u32, session: u32, list: u16) {
+        if !self.replication.sessions.contains_key(&session) {
+            self.externs.stats.clone_no_session += 1;
+            return;
+        }
+        let mut copy = self.pool.take();
+        copy.copy_from(packet);
+        self.reset_phv(&mut copy.phv);
+        copy.length = length;
+        let intrinsics = self.program.ir.intrinsics;
+        store_opt(
+            &mut copy.phv,
+            intrinsics.ingress_port,
+            u64::from(packet.ingress_port),
+        );
+        let (mut cx, _) = self.cx();
+        parser::parse(&mut cx, &mut copy);
+        self.preserve(&mut copy.phv, &packet.phv, list, CLONE_I2E);
+        self.send_clones(copy, session);
+    }
+
+    /// Clears metadata but for the fields of a list, which are taken from `from`.
+    fn preserve(&self, phv: &mut [u8], from: &[u8], list: u16, instance_type: u64) {
+        let ir = &self.program.ir;
+        if let Some(metadata) = phv.get_mut(..ir.metadata_bytes) {
+            metadata.fill(0);
+        }
+        for field in ir.field_lists.get(usize::from(list)).into_iter().flatten() {
+            copy_between(from, phv, *field);
+        }
+        store_opt(phv, ir.intrinsics.instance_type, instance_type);
+    }
+
+    /// Enqueues one copy per replica of a session.
+    fn send_clones(&mut self, mut copy: Box<Packet>, session: u32) {
+        let rid = self.program.ir.intrinsics.egress_rid;
+        if let Some(limit) = self
+            .replication
+            .sessions
+            .get(&session)
+            .and_then(|s| s.truncate_bytes)
+        {
+            copy.cut(limit);
+        }
+        let mut index = 0;
+        while let Some(replica) = self
+            .replication
+            .sessions
+            .get(&session)
+            .and_then(|s| s.replicas.get(index))
+        {
+            let replica = *replica;
+            index += 1;
+            let mut packet = self.pool.take();
+            packet.copy_from(&copy);
+            packet.passes = packet.passes.saturating_add(1);
+            store_opt(&mut packet.phv, rid, u64::from(replica.instance));
+            packet.egress_port = replica.port;
+            self.externs.stats.cloned += 1;
+            self.enqueue_bounded(packet);
+        }
+        self.pool.give(copy);
+    }
+
+    fn resubmit(&mut self, mut packet: Box<Packet>, length: u32, list: u16) {
+        self.externs.stats.resubmitted += 1;
+        self.restart(&mut packet, list, RESUBMITTED);
+        packet.length = length;
+        store_opt(
+            &mut packet.phv,
+            self.program.ir.intrinsics.packet_length,
+            u64::from(length),
+        );
+        self.again(packet);
+    }
+
+    fn recirculate(&mut self, mut packet: Box<Packet>, list: u16) {
+        self.externs.stats.recirculated += 1;
+        self.restart(&mut packet, list, RECIRCULATED);
+        packet.ingress_length = packet.length;
+        store_opt(
+            &mut packet.phv,
+            self.program.ir.intrinsics.packet_length,
+            u64::from(packet.length),
+        );
+        self.again(packet);
+    }
+
+    /// Fresh fields for another pass, but for those of a list.
+    fn restart(&mut self, packet: &mut Packet, list: u16, instance_type: u64) {
+        let mut fresh = std::mem::take(&mut self.spare_phv);
+        self.reset_phv(&mut fresh);
+        self.preserve(&mut fresh, &packet.phv, list, instance_type);
+        self.spare_phv = std::mem::replace(&mut packet.phv, fresh);
+    }
+
+    fn again(&mut self, mut packet: Box<Packet>) {
+        packet.passes = packet.passes.saturating_add(1);
+        if packet.passes > self.config.max_passes {
+            self.externs.stats.dropped_loop += 1;
+            self.pool.give(packet);
+        } else {
+            self.work.push_back(Work::Ingress(packet));
+        }
+    }
+
+    /// One copy per replica of a group; the packet itself becomes the last.
+    fn multicast(&mut self, packet: Box<Packet>, group: u64) {
+        let rid = self.program.ir.intrinsics.egress_rid;
+        let group = u32::try_from(group).unwrap_or(0);
+        let count = self.replication.groups.get(&group).map_or(0, Vec::len);
+        let mut original = Some(packet);
+        for index in 0..count {
+            let Some(replica) = self
+                .replication
+                .groups
+                .get(&group)
+                .and_then(|g| g.get(index))
+                .copied()
+            else {
+                break;
+            };
+            let mut copy = if index + 1 == count {
+                let Some(packet) = original.take() else { break };
+                packet
+            } else {
+                let mut copy = self.pool.take();
+                if let Some(packet) = &original {
+                    copy.copy_from(packet);
+                    copy.truncate = packet.truncate;
+                }
+                copy
+            };
+            store_opt(&mut copy.phv, rid, u64::from(replica.instance));
+            copy.egress_port = replica.port;
+            self.externs.stats.multicast_copies += 1;
+            self.enqueue(copy);
+        }
+        if let Some(packet) = original {
+            self.externs.stats.dropped_no_replica += 1;
+            self.pool.give(packet);
+        }
+    }
+
+    fn enqueue_bounded(&mut self, packet: Box<Packet>) {
+        if packet.passes > self.config.max_passes {
+            self.externs.stats.dropped_loop += 1;
+            self.pool.give(packet);
+        } else {
+            self.enqueue(packet);
+        }
+    }
+
+    /// Hands a packet to the traffic manager.
+    fn enqueue(&mut self, mut packet: Box<Packet>) {
+        let intrinsics = self.program.ir.intrinsics;
+        packet.enqueued_ns = self.now_ns;
+        store_opt(
+            &mut packet.phv,
+            intrinsics.enq_timestamp,
+            self.timestamp_us(),
+        );
+        store_opt(
+            &mut packet.phv,
+            intrinsics.enq_qdepth,
+            self.tm.depth(packet.egress_port) as u64,
+        );
+        match self.tm.enqueue(packet, self.now_ns) {
+            Admission::Now(packet) => self.work.push_back(Work::Egress(packet)),
+            Admission::Waiting => {}
+            Admission::TailDrop(packet) => {
+                self.externs.stats.dropped_queue += 1;
+                self.pool.give(packet);
+            }
+            Admission::NoPort(packet) => {
+                self.externs.stats.dropped_no_port += 1;
+                self.pool.give(packet);
+            }
+        }
+    }
+
+    fn egress(&mut self, mut packet: Box<Packet>) {
+        let intrinsics = self.program.ir.intrinsics;
+        let now_us = self.timestamp_us();
+        let enqueued_us = packet.enqueued_ns.saturating_sub(self.config.start_ns) / 1_000;
+        let phv = &mut packet.phv;
+        store_opt(phv, intrinsics.egress_timestamp, now_us);
+        store_opt(
+            phv,
+            intrinsics.deq_timedelta,
+            now_us - enqueued_us.min(now_us),
+        );
+        store_opt(
+            phv,
+            intrinsics.deq_qdepth,
+            self.tm.depth(packet.egress_port) as u64,
+        );
+        store_opt(phv, intrinsics.egress_port, u64::from(packet.egress_port));
+        // Any value but the drop port's, so that only this pipeline decides.
+        store_opt(
+            phv,
+            intrinsics.egress_spec,
+            u64::from(self.config.drop_port) + 1,
+        );
+        store_opt(phv, intrinsics.packet_length, u64::from(packet.length));
+        let start = self.program.ir.egress;
+        let (mut cx, tables) = self.cx();
+        pipeline::run(&mut cx, tables, &mut packet, start);
+        packet.exit = false;
+        if let Some((session, list)) = packet.clone.take() {
+            self.clone_egress(&packet, session, list);
+        }
+        if let Some(list) = packet.digest.take() {
+            let (mut cx, _) = self.cx();
+            action::emit_digest(&mut cx, &packet, list);
+        }
+        if load_opt(&packet.phv, intrinsics.egress_spec) == u64::from(self.config.drop_port) {
+            self.externs.stats.dropped_egress += 1;
+            self.pool.give(packet);
+            return;
+        }
+        let recirculate = packet.recirculate.take();
+        let (mut cx, _) = self.cx();
+        deparser::deparse(&mut cx, &mut packet);
+        if let Some(list) = recirculate {
+            self.recirculate(packet, list);
+        } else if let Err(packet) = self.tm.transmit(packet, self.now_ns) {
+            self.externs.stats.dropped_no_port += 1;
+            self.pool.give(packet);
+        }
+    }
+
+    /// The packet with its headers as they are at the end of egress, not yet deparsed.
+    fn clone_egress(&mut self, packet: &Packet, session: u32, list: u16) {
+        if !self.replication.sessions.contains_key(&session) {
+            self.externs.stats.clone_no_session += 1;
+            return;
+        }
+        let mut copy = self.pool.take();
+        copy.copy_from(packet);
+        self.preserve(&mut copy.phv, &packet.phv, list, CLONE_E2E);
+        self.send_clones(copy, session);
+    }
+}

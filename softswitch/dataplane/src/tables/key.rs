@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Match fields of the control interface, packed into the words that lookups compare, and back.
+
+use super::to_words;
+use crate::control::KeyMatch;
+use crate::error::ControlError;
+use crate::exec::phv::low_mask;
+use crate::exec::wide::Wide;
+use crate::info::{KeyFieldInfo, MatchKind, TableInfo};
+use crate::ir::{AnyField, KeyPart, Table};
+
+/// An inclusive range on one packed field of at most 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RangeCheck {
+    pub part: u16,
+    word: u16,
+    shift: u8,
+    width: u8,
+    pub low: u64,
+    pub high: u64,
+}
+
+impl RangeCheck {
+    #[inline]
+    pub(super) fn contains(&self, key: &[u64]) -> bool {
+        let value = key.get(usize::from(self.word)).copied().unwrap_or(0) >> self.shift;
+        let value = value & low_mask(u32::from(self.width));
+        self.low <= value && value <= self.high
+    }
+}
+
+/// An entry's key. `value` has no bit outside `mask`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PackedKey {
+    pub value: Box<[u64]>,
+    pub mask: Box<[u64]>,
+    pub ranges: Box<[RangeCheck]>,
+    /// No bit is masked out.
+    pub full: bool,
+}
+
+/// A big-endian byte string as words, if it fits `width` bits.
+pub(crate) fn parse_value(bytes: &[u8], width: u32) -> Result<Vec<u64>, String> {
+    if bytes.is_empty() {
+        return Err("an empty byte string; a value has at least one byte".into());
+    }
+    let significant = bytes
+        .iter()
+        .position(|b| *b != 0)
+        .map_or(&[][..], |at| &bytes[at..]);
+    let bits = significant.first().map_or(0, |b| {
+        (significant.len() as u64) * 8 - u64::from(b.leading_zeros())
+    });
+    if bits > u64::from(width) {
+        return Err(format!(
+            "the value needs {bits} bits, the field has {width}"
+        ));
+    }
+    let mut value = Wide::<33>::ZERO;
+    for (i, byte) in (0_u32..).zip(significant.iter().rev()) {
+        value.or_shifted(u64::from(*byte), i * 8);
+    }
+    Ok(to_words(&value, width))
+}
+
+/// Words as `ceil(width / 8)` bytes, big-endian.
+pub(crate) fn value_bytes(words: &[u64], width: u32) -> Vec<u8> {
+    let bytes = (width as usize).div_ceil(8);
+    (0..bytes)
+        .rev()
+        .map(|i| words.get(i / 8).copied().unwrap_or(0).to_le_bytes()[i % 8])
+        .collect()
+}
+
+/// All ones of `width` bits.
+fn ones(width: u32) -> Vec<u64> {
+    (0..width.div_ceil(64))
+        .map(|i| low_mask((width - i * 64).min(64)))
+        .collect()
+}
+
+fn prefix_mask(width: u32, length: u32) -> Vec<u64> {
+    let mask = Wide::<33>(std::array::from_fn(|_| u64::MAX)).shl(u64::from(width - length));
+    to_words(&mask, width)
+        .iter()
+        .zip(ones(width))
+        .map(|(m, o)| m & o)
+        .collect()
+}
+
+/// Value and mask words of one field, and its range.
+struct FieldKey {
+    value: Vec<u64>,
+    mask: Vec<u64>,
+    range: Option<(u64, u64)>,
+    prefix_len: u32,
+}
+
+fn field_key(info: &KeyFieldInfo, field: &KeyMatch) -> Result<FieldKey, String> {
+    let width = info.width_bits;
+    let exact = |bytes: &[u8]| -> Result<FieldKey, String> {
+        Ok(FieldKey {
+            value: parse_value(bytes, width)?,
+            mask: ones(width),
+            range: None,
+            prefix_len: width,
+        })
+    };
+    let any = || FieldKey {
+        value: ones(width).iter().map(|_| 0).collect(),
+        mask: ones(width).iter().map(|_| 0).collect(),
+        range: None,
+        prefix_len: 0,
+    };
+    match (info.kind, field) {
+        (MatchKind::Exact, KeyMatch::Any) => Err("an exact field must be given".into()),
+        (_, KeyMatch::Any) => Ok(any()),
+        (
+            MatchKind::Exact | MatchKind::Optional | MatchKind::Ternary | MatchKind::Lpm,
+            KeyMatch::Exact(value),
+        ) => exact(value),
+        (MatchKind::Range, KeyMatch::Exact(value)) => {
+            let value = parse_value(value, width)?;
+            let value = value.first().copied().unwrap_or(0);
+            Ok(FieldKey {
+                range: Some((value, value)),
+                ..any()
+            })
+        }
+        (MatchKind::Lpm, KeyMatch::Lpm { value, prefix_len }) => {
+            if *prefix_len > width {
+                return Err(format!(
+                    "prefix length {prefix_len}, the field has {width} bits"
+                ));
+            }
+            let (value, mask) = (parse_value(value, width)?, prefix_mask(width, *prefix_len));
+            if value.iter().zip(&mask).any(|(v, m)| v & !m != 0) {
+                return Err(format!(
+                    "the value has bits beyond its prefix of {prefix_len}; they must be 0"
+                ));
+            }
+            Ok(FieldKey {
+                value,
+                mask,
+                range: None,
+                prefix_len: *prefix_len,
+            })
+        }
+        (MatchKind::Ternary | MatchKind::Lpm, KeyMatch::Ternary { value, mask })
+            if info.kind == MatchKind::Ternary =>
+        {
+            let (value, mask) = (parse_value(value, width)?, parse_value(mask, width)?);
+            if value.iter().zip(&mask).any(|(v, m)| v & !m != 0) {
+                return Err("the value has bits outside its mask; they must be 0".into());
+            }
+            Ok(FieldKey {
+                value,
+                mask,
+                range: None,
+                prefix_len: 0,
+            })
+        }
+        (MatchKind::Range, KeyMatch::Range { low, high }) => {
+            let (low, high) = (parse_value(low, width)?, parse_value(high, width)?);
+            let (low, high) = (
+                low.first().copied().unwrap_or(0),
+                high.first().copied().unwrap_or(0),
+            );
+            if low > high {
+                return Err(format!("the range is empty: {low} is above {high}"));
+            }
+            let full = low == 0 && high == low_mask(width);
+            Ok(FieldKey {
+                range: (!full).then_some((low, high)),
+                ..any()
+            })
+        }
+        (kind, given) => Err(format!(
+            "a match of the wrong kind: {given:?}; the field is {kind:?}"
+        )),
+    }
+}
+
+fn place(part: &KeyPart, words: &[u64], out: &mut [u64]) {
+    for (i, word) in words.iter().enumerate() {
+        if let Some(to) = out.get_mut(usize::from(part.word) + i) {
+            *to |= word << part.shift;
+        }
+    }
+}
+
+/// Checks and packs an entry's key. Also gives the rank: the priority, or the prefix length where there is none.
+pub(crate) fn encode(
+    info: &TableInfo,
+    spec: &Table,
+    key: &[KeyMatch],
+    priority: i32,
+) -> Result<(PackedKey, i32), ControlError> {
+    let invalid = |reason: String| ControlError::InvalidKey {
+        table: info.name.clone(),
+        reason,
+    };
+    if key.len() != info.key.len() {
+        return Err(invalid(format!(
+            "{} match fields given, the key has {}",
+            key.len(),
+            info.key.len()
+        )));
+    }
+    if info.key.is_empty() {
+        return Err(invalid(
+            "it has no key, so it takes no entries, only a default".into(),
+        ));
+    }
+    if info.needs_priority && priority < 1 {
+        return Err(invalid(format!(
+            "priority {priority}; this table needs a priority of at least 1"
+        )));
+    }
+    if !info.needs_priority && priority != 0 {
+        return Err(invalid(format!(
+            "priority {priority}; this table takes no priority, give 0"
+        )));
+    }
+    let mut value = vec![0; usize::from(spec.key_words)];
+    let mut mask = value.clone();
+    let mut ranges = Vec::new();
+    let mut full = true;
+    let mut rank = priority;
+    for (i, ((field, given), part)) in (0_u16..).zip(info.key.iter().zip(key).zip(&spec.key)) {
+        let packed = field_key(field, given)
+            .map_err(|e| invalid(format!("match field {}: {e}", field.name)))?;
+        full &= packed.mask == ones(field.width_bits);
+        place(part, &packed.value, &mut value);
+        place(part, &packed.mask, &mut mask);
+        if field.kind == MatchKind::Lpm && !info.needs_priority {
+            rank = i32::try_from(packed.prefix_len).unwrap_or(i32::MAX);
+        }
+        if let Some((low, high)) = packed.range {
+            let width = u8::try_from(field.width_bits).unwrap_or(64);
+            ranges.push(RangeCheck {
+                part: i,
+                word: part.word,
+                shift: part.shift,
+                width,
+                low,
+                high,
+            });
+        }
+    }
+    let key = PackedKey {
+        value: value.into(),
+        mask: mask.into(),
+        ranges: ranges.into(),
+        full,
+    };
+    Ok((key, rank))
+}
+
+fn pick(part: &KeyPart, words: &[u64]) -> Vec<u64> {
+    match part.field {
+        AnyField::Narrow(field) => {
+            let word = words.get(usize::from(part.word)).copied().unwrap_or(0);
+            vec![(word >> part.shift) & low_mask(u32::from(field.width))]
+        }
+        AnyField::Wide(field) => (0..(field.width as usize).div_ceil(64))
+            .map(|i| words.get(usize::from(part.word) + i).copied().unwrap_or(0))
+            .collect(),
+    }
+}
+
+/// The match fields of a packed key.
+pub(crate) fn decode(info: &TableInfo, spec: &Table, key: &PackedKey) -> Vec<KeyMatch> {
+    let fields = (0_u16..).zip(info.key.iter().zip(&spec.key));
+    fields
+        .map(|(i, (field, part))| {
+            let width = field.width_bits;
+            let (value, mask) = (pick(part, &key.value), pick(part, &key.mask));
+            let bytes = |words: &[u64]| value_bytes(words, width);
+            match field.kind {
+                MatchKind::Exact => KeyMatch::Exact(bytes(&value)),
+                MatchKind::Range => {
+                    key.ranges
+                        .iter()
+                        .find(|r| r.part == i)
+                        .map_or(KeyMatch::Any, |r| KeyMatch::Range {
+                            low: bytes(&[r.low]),
+                            high: bytes(&[r.high]),
+                        })
+                }
+                _ if mask.iter().all(|m| *m == 0) => KeyMatch::Any,
+                MatchKind::Lpm => KeyMatch::Lpm {
+                    value: bytes(&value),
+                    prefix_len: mask.iter().map(|m| m.count_ones()).sum(),
+                },
+                MatchKind::Ternary => KeyMatch::Ternary {
+                    value: bytes(&value),
+                    mask: bytes(&mask),
+                },
+                MatchKind::Optional => KeyMatch::Exact(bytes(&value)),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A table's entries and their lookup.
+//!
+//! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key; this module keeps
+//! what belongs to a slot.
+
+pub(crate) mod key;
+mod tuple;
+
+use crate::control::CounterValue;
+use crate::exec::phv::{load_bits, load_wide_at, low_mask};
+use crate::exec::wide::Wide;
+use crate::ir::{AnyField, Table};
+use crate::meter::Meter;
+use key::PackedKey;
+use tuple::TupleSpace;
+
+/// What belongs to one entry, beside its key.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Index in the table's action list.
+    pub action: u16,
+    pub args: Box<[u64]>,
+    pub priority: i32,
+    pub counter: CounterValue,
+    pub meter: Option<Box<Meter>>,
+    /// Age, for listing oldest first.
+    pub sequence: u64,
+}
+
+/// The mutable part of a table.
+#[derive(Debug)]
+pub(crate) struct TableState {
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    live: usize,
+    sequence: u64,
+    index: TupleSpace,
+    pub default: Option<(u16, Box<[u64]>)>,
+    scratch: Vec<u64>,
+}
+
+/// Packs the key fields of a packet; `out` has the table's number of words.
+#[inline]
+fn pack(spec: &Table, phv: &[u8], out: &mut [u64]) {
+    out.fill(0);
+    for part in &spec.key {
+        match part.field {
+            AnyField::Narrow(field) => {
+                let mut value = load_bits(phv, field);
+                if let Some(mask) = &part.mask {
+                    value &= mask.first().copied().unwrap_or(u64::MAX);
+                }
+                if let Some(word) = out.get_mut(usize::from(part.word)) {
+                    *word |= value << part.shift;
+                }
+            }
+            AnyField::Wide(field) => pack_wide(phv, field, part, out),
+        }
+    }
+}
+
+fn pack_wide(phv: &[u8], field: crate::ir::WideField, part: &crate::ir::KeyPart, out: &mut [u64]) {
+    let mut done = 0;
+    while done < field.width {
+        let take = (field.width - done).min(64);
+        let bit = field.bit_offset + field.width - done - take;
+        let mut value = load_wide_at::<3>(phv, bit, take).low() & low_mask(take);
+        if let Some(mask) = &part.mask {
+            value &= mask.get((done / 64) as usize).copied().unwrap_or(0);
+        }
+        if let Some(word) = out.get_mut(usize::from(part.word) + (done / 64) as usize) {
+            *word = value;
+        }
+        done += take;
+    }
+}
+
+impl TableState {
+    pub(crate) fn new(spec: &Table, seed: u64) -> Self {
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            live: 0,
+            sequence: 0,
+            index: TupleSpace::new(usize::from(spec.key_words), seed),
+            default: spec
+                .default
+                .as_ref()
+                .map(|(action, args)| (*action, args.clone().into_boxed_slice())),
+            scratch: vec![0; usize::from(spec.key_words)],
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// The best entry for a packet.
+    #[inline]
+    pub(crate) fn lookup(&mut self, spec: &Table, phv: &[u8]) -> Option<u32> {
+        if self.live == 0 {
+            return None;
+        }
+        pack(spec, phv, &mut self.scratch);
+        self.index.lookup(&self.scratch)
+    }
+
+    /// Action and arguments of an entry, or of the default.
+    #[inline]
+    pub(crate) fn action_of(&self, slot: Option<u32>) -> Option<(u16, &[u64])> {
+        match slot {
+            Some(slot) => self.entry(slot).map(|e| (e.action, &*e.args)),
+            None => self
+                .default
+                .as_ref()
+                .map(|(action, args)| (*action, &**args)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, slot: u32) -> Option<&Entry> {
+        self.entries.get(slot as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The slot of this key and priority.
+    pub(crate) fn find(&self, key: &PackedKey, priority: i32) -> Option<u32> {
+        self.index.find(key, priority)
+    }
+
+    /// Adds an entry that `find` does not find.
+    pub(crate) fn insert(
+        &mut self,
+        key: PackedKey,
+        rank: i32,
+        priority: i32,
+        action: u16,
+        args: Box<[u64]>,
+    ) -> u32 {
+        self.sequence += 1;
+        let entry = Entry {
+            action,
+            args,
+            priority,
+            counter: CounterValue::default(),
+            meter: None,
+            sequence: self.sequence,
+        };
+        let slot = if let Some(slot) = self.free.pop() {
+            slot
+        } else {
+            self.entries.push(None);
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        };
+        if let Some(place) = self.entries.get_mut(slot as usize) {
+            *place = Some(entry);
+        }
+        self.live += 1;
+        self.index.insert(slot, key, rank);
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) {
+        if self
+            .entries
+            .get_mut(slot as usize)
+            .and_then(Option::take)
+            .is_some()
+        {
+            self.index.remove(slot);
+            self.free.push(slot);
+            self.live -= 1;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.free.clear();
+        self.live = 0;
+        self.index.clear();
+    }
+
+    /// Slots, oldest first.
+    pub(crate) fn slots(&self) -> Vec<u32> {
+        let mut slots: Vec<(u64, u32)> = (0..)
+            .zip(&self.entries)
+            .filter_map(|(slot, e)| e.as_ref().map(|e| (e.sequence, slot)))
+            .collect();
+        slots.sort_unstable();
+        slots.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    /// The packed key of a slot.
+    pub(crate) fn key(&self, slot: u32) -> PackedKey {
+        self.index.key(slot)
+    }
+}
+
+/// Words of a value of `width` bits, least significant first.
+pub(crate) fn to_words(value: &Wide<33>, width: u32) -> Vec<u64> {
+    value
+        .0
+        .iter()
+        .copied()
+        .take((width as usize).div_ceil(64).max(1))
+        .collect()
+}

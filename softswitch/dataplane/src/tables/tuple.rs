@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tuple space search (Srinivasan, Suri, Varghese: "Packet Classification using Tuple Space Search", SIGCOMM 1999).
+//!
+//! Entries with equal masks form a tuple, a hash table over masked keys. An exact table is one tuple, an LPM table has
+//! one per prefix length in use, and a ternary table one per combination of masks. Tuples are tried in the order of
+//! their best rank, so the search ends as soon as no later tuple can win.
+
+use super::key::{PackedKey, RangeCheck};
+use crate::hash::key_hash;
+use hashbrown::HashTable;
+use std::collections::{BTreeMap, HashMap};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct Tuple {
+    mask: Box<[u64]>,
+    /// Every bit of every field counts.
+    exact: bool,
+    /// Slots at the head of the chain of a masked key.
+    heads: HashTable<u32>,
+    ranks: BTreeMap<i32, u32>,
+    best: i32,
+}
+
+/// One entry's place in the index.
+#[derive(Debug, Clone, Default)]
+struct Node {
+    tuple: u32,
+    /// Next slot with the same masked key, not of higher rank.
+    next: u32,
+    rank: i32,
+    ranges: Box<[RangeCheck]>,
+}
+
+#[derive(Debug)]
+pub(super) struct TupleSpace {
+    words: usize,
+    seed: u64,
+    tuples: Vec<Tuple>,
+    free: Vec<u32>,
+    by_mask: HashMap<Box<[u64]>, u32>,
+    /// Tuples in use, best rank first.
+    order: Vec<u32>,
+    /// Masked keys, `words` per slot.
+    keys: Vec<u64>,
+    nodes: Vec<Node>,
+}
+
+fn key_at(keys: &[u64], words: usize, slot: u32) -> &[u64] {
+    let start = slot as usize * words;
+    keys.get(start..start + words).unwrap_or_default()
+}
+
+impl TupleSpace {
+    pub(super) fn new(words: usize, seed: u64) -> Self {
+        Self {
+            words,
+            seed,
+            tuples: Vec::new(),
+            free: Vec::new(),
+            by_mask: HashMap::new(),
+            order: Vec::new(),
+            keys: Vec::new(),
+            nodes: Vec::new(),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.words, self.seed);
+    }
+
+    #[inline]
+    pub(super) fn lookup(&self, key: &[u64]) -> Option<u32> {
+        let mut best: Option<(i32, u32)> = None;
+        for index in &self.order {
+            let Some(tuple) = self.tuples.get(*index as usize) else {
+                continue;
+            };
+            if best.is_some_and(|(rank, _)| rank >= tuple.best) {
+                break;
+            }
+            if let Some(slot) = self.lookup_in(tuple, key)
+                && let Some(node) = self.nodes.get(slot as usize)
+                && best.is_none_or(|(rank, _)| node.rank > rank)
+            {
+                best = Some((node.rank, slot));
+            }
+        }
+        best.map(|(_, slot)| slot)
+    }
+
+    #[inline]
+    fn lookup_in(&self, tuple: &Tuple, key: &[u64]) -> Option<u32> {
+        let mut slot = if tuple.exact {
+            let hash = key_hash(self.seed, key.iter().copied());
+            *tuple
+                .heads
+                .find(hash, |slot| key_at(&self.keys, self.words, *slot) == key)?
+        } else {
+            let masked = || key.iter().zip(&tuple.mask).map(|(k, m)| k & m);
+            let hash = key_hash(self.seed, masked());
+            *tuple.heads.find(hash, |slot| {
+                let stored = key_at(&self.keys, self.words, *slot);
+                stored
+                    .iter()
+                    .zip(key)
+                    .zip(&tuple.mask)
+                    .all(|((s, k), m)| *s == k & m)
+            })?
+        };
+        loop {
+            let node = self.nodes.get(slot as usize)?;
+            if node.ranges.iter().all(|range| range.contains(key)) {
+                return Some(slot);
+            }
+            slot = node.next;
+            if slot == NONE {
+                return None;
+            }
+        }
+    }
+
+    pub(super) fn find(&self, key: &PackedKey, rank: i32) -> Option<u32> {
+        let tuple = self.tuples.get(*self.by_mask.get(&key.mask)? as usize)?;
+        let mut slot = *tuple
+            .heads
+            .find(key_hash(self.seed, key.value.iter().copied()), |slot| {
+                key_at(&self.keys, self.words, *slot) == &*key.value
+            })?;
+        while slot != NONE {
+            let node = self.nodes.get(slot as usize)?;
+            if node.rank == rank && node.ranges == key.ranges {
+                return Some(slot);
+            }
+            slot = node.next;
+        }
+        None
+    }
+
+    pub(super) fn key(&self, slot: u32) -> PackedKey {
+        let node = self.nodes.get(slot as usize);
+        PackedKey {
+            value: key_at(&self.keys, self.words, slot).into(),
+            mask: node
+                .and_then(|n| self.tuples.get(n.tuple as usize))
+                .map_or_else(Box::default, |t| t.mask.clone()),
+            ranges: node.map_or_else(Box::default, |n| n.ranges.clone()),
+            full: node
+                .and_then(|n| self.tuples.get(n.tuple as usize))
+                .is_some_and(|t| t.exact),
+        }
+    }
+
+    pub(super) fn insert(&mut self, slot: u32, key: PackedKey, rank: i32) {
+        let at = slot as usize;
+        if self.nodes.len() <= at {
+            self.nodes.resize(at + 1, Node::default());
+            self.keys.resize((at + 1) * self.words, 0);
+        }
+        if let Some(stored) = self.keys.get_mut(at * self.words..(at + 1) * self.words) {
+            stored.copy_from_slice(&key.value);
+        }
+        let tuple = self.tuple_for(key.mask, key.full);
+        self.nodes[at] = Node {
+            tuple,
+            next: NONE,
+            rank,
+            ranges: key.ranges,
+        };
+        self.link(slot, tuple, rank);
+        let Some(group) = self.tuples.get_mut(tuple as usize) else {
+            return;
+        };
+        *group.ranks.entry(rank).or_insert(0) += 1;
+        self.reorder(tuple);
+    }
+
+    fn tuple_for(&mut self, mask: Box<[u64]>, exact: bool) -> u32 {
+        if let Some(tuple) = self.by_mask.get(&mask) {
+            return *tuple;
+        }
+        let tuple = Tuple {
+            mask: mask.clone(),
+            exact,
+            heads: HashTable::new(),
+            ranks: BTreeMap::new(),
+            best: i32::MIN,
+        };
+        let index = if let Some(index) = self.free.pop() {
+            self.tuples[index as usize] = tuple;
+            index
+        } else {
+            self.tuples.push(tuple);
+            u32::try_from(self.tuples.len() - 1).unwrap_or(NONE)
+        };
+        self.by_mask.insert(mask, index);
+        index
+    }
+
+    /// Puts a slot into the chain of its key, behind those of equal rank.
+    fn link(&mut self, slot: u32, tuple: u32, rank: i32) {
+        let (words, seed) = (self.words, self.seed);
+        let Self {
+            tuples,
+            keys,
+            nodes,
+            ..
+        } = self;
+        let Some(tuple) = tuples.get_mut(tuple as usize) else {
+            return;
+        };
+        let key = key_at(keys, words, slot);
+        let hash = key_hash(seed, key.iter().copied());
+        let Some(head) = tuple
+            .heads
+            .find_mut(hash, |s| key_at(keys, words, *s) == key)
+        else {
+            tuple.heads.insert_unique(hash, slot, |s| {
+                key_hash(seed, key_at(keys, words, *s).iter().copied())
+            });
+            return;
+        };
+        if nodes[*head as usize].rank < rank {
+            nodes[slot as usize].next = *head;
+            *head = slot;
+            return;
+        }
+        let mut before = *head;
+        loop {
+            let next = nodes[before as usize].next;
+            if next == NONE || nodes[next as usize].rank < rank {
+                nodes[slot as usize].next = next;
+                nodes[before as usize].next = slot;
+                return;
+            }
+            before = next;
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: u32) {
+        let Some(node) = self.nodes.get(slot as usize).cloned() else {
+            return;
+        };
+        let (words, seed) = (self.words, self.seed);
+        let Self {
+            tuples,
+            keys,
+            nodes,
+            ..
+        } = self;
+        let Some(tuple) = tuples.get_mut(node.tuple as usize) else {
+            return;
+        };
+        let key = key_at(keys, words, slot);
+        let hash = key_hash(seed, key.iter().copied());
+        if let Ok(mut head) = tuple
+            .heads
+            .find_entry(hash, |s| key_at(keys, words, *s) == key)
+        {
+            if *head.get() == slot {
+                if node.next == NONE {
+                    head.remove();
+                } else {
+                    *head.get_mut() = node.next;
+                }
+            } else {
+                let mut before = *head.get();
+                while before != NONE && nodes[before as usize].next != slot {
+                    before = nodes[before as usize].next;
+                }
+                if before != NONE {
+                    nodes[before as usize].next = node.next;
+                }
+            }
+        }
+        if let Some(count) = tuple.ranks.get_mut(&node.rank) {
+            *count -= 1;
+            if *count == 0 {
+                tuple.ranks.remove(&node.rank);
+            }
+        }
+        self.nodes[slot as usize] = Node::default();
+        self.reorder(node.tuple);
+    }
+
+    /// Restores the order after the ranks of a tuple changed; an empty tuple is given back.
+    fn reorder(&mut self, index: u32) {
+        let Some(tuple) = self.tuples.get_mut(index as usize) else {
+            return;
+        };
+        let best = tuple.ranks.last_key_value().map(|(rank, _)| *rank);
+        if best == Some(tuple.best) && tuple.ranks.len() > 1 {
+            return;
+        }
+        let position = self.order.iter().position(|i| *i == index);
+        match best {
+            Some(best) if position.is_some() && tuple.best == best => {}
+            Some(best) => {
+                tuple.best = best;
+                if let Some(position) = position {
+                    self.order.remove(position);
+                }
+                let at = self
+                    .order
+                    .partition_point(|i| self.tuples[*i as usize].best >= best);
+                self.order.insert(at, index);
+            }
+            None => {
+                let mask = std::mem::take(&mut tuple.mask);
+                tuple.best = i32::MIN;
+                self.by_mask.remove(&mask);
+                if let Some(position) = position {
+                    self.order.remove(position);
+                }
+                self.free.push(index);
+            }
+        }
+    }
+}
