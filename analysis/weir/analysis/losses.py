@@ -161,7 +161,7 @@ def sent_events(path: Path, flow: FlowLosses) -> FlowEvents:
     # The join without any report leaves what the sender's capture alone says of each packet.
     with TemporaryDirectory(prefix="weir-") as temporary:
         no_reports = Path(temporary) / "telemetry.parquet"
-        pq.write_table(_REPORT_SCHEMA.empty_table(), no_reports)
+        pq.write_table(_REPORT_SCHEMA.empty_table(), no_reports, compression="none")
         joined = weir_core.join_run([(path, [flow.src])], no_reports)
     key = (flow.src, flow.dst, flow.src_port, flow.dst_port, flow.protocol)
     numbers = [row.flow for row in flows_from_arrow(joined.flows).values() if row.key == key]

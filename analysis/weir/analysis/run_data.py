@@ -24,13 +24,18 @@ TCP = 6
 
 
 class Joined(Protocol):
-    """What `weir_core.join_run` returns."""
+    """What `weir_core.join_run` returns: Arrow tables, counts of what found no partner, warnings."""
 
-    flows: Any
-    packets: Any
-    rtts: Any
-    unmatched: Mapping[str, int]
-    warnings: list[str]
+    @property
+    def flows(self) -> Any: ...  # noqa: D102
+    @property
+    def packets(self) -> Any: ...  # noqa: D102
+    @property
+    def rtts(self) -> Any: ...  # noqa: D102
+    @property
+    def unmatched(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def warnings(self) -> Sequence[str]: ...  # noqa: D102
 
 
 Join = Callable[[list[tuple[str, list[str]]], str], Joined]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From real capture files through the Rust core to the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from weir.analysis import FlowChoiceError, analyse, detect, losses_of, write_report
+from weir.analysis.testing.tcp_capture import MSS, write_run
+
+weir_core = pytest.importorskip("weir_core", reason="weir_core is not built; make setup builds it")
+
+
+def test_captures_and_reports_give_both_sides_of_the_law(tmp_path: Path) -> None:
+    transfer = write_run(tmp_path)
+    result = analyse(tmp_path)
+    [flow] = result.flows
+    assert result.explained, (result.headline, result.policers)
+    assert result.valid, result.invalid_reasons
+    assert flow.sent == transfer.transmissions == 400 + 4
+    assert flow.reported_drops == flow.sent - flow.received == 4
+    assert (flow.unexplained, flow.in_flight) == (0, 0)
+    assert (flow.true_positive, flow.false_positive, flow.false_negative) == (4, 0, 0)
+    assert flow.min_rtt_s == pytest.approx(0.02)
+    assert [other.kind for other in result.other_flows] == ["acks"]
+    assert write_report(tmp_path).stat().st_size > 1_000_000
+
+
+def test_a_retransmission_that_is_lost_too_and_a_lost_tail_are_inferred(tmp_path: Path) -> None:
+    # Segment 20 is lost. Three ACKs of later ones are back 23 ms after, when segment 43 has just gone out: it is
+    # sent again as transmission 44, lost too, and so is the last segment, which only a timeout finds.
+    transfer = write_run(tmp_path, segments=200, drop=(20, 44, 201))
+    [flow] = analyse(tmp_path).flows
+    assert transfer.transmissions == 203
+    assert flow.reported_drops == 3
+    assert (flow.precision, flow.recall) == (1.0, 1.0), flow.false_inferences
+    causes = losses_of(tmp_path / "pcap" / "server.pcap").flows[0].losses["cause"].to_pylist()
+    assert len(causes) == 3
+    assert "lost_retransmission" in causes
+
+
+def test_losses_of_a_capture_alone(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    found = losses_of(tmp_path / "pcap" / "server.pcap")
+    [data] = [flow for flow in found.flows if flow.payload_bytes]
+    # Transmissions 50 and 51 are segments 49 and 50: segment 20 was sent again in between; 120 is 117.
+    assert data.losses["seq"].to_pylist() == [1 + index * MSS for index in (20, 49, 50, 117)]
+
+
+def test_detector_takes_two_captures(tmp_path: Path) -> None:
+    write_run(tmp_path / "a")
+    write_run(tmp_path / "b", drop=(30, 31))
+    files = [tmp_path / name / "pcap" / "server.pcap" for name in ("a", "b")]
+    found, chosen = detect("wehey_loss_trend", files[0], files[1])
+    assert found.verdict == "insufficient_loss"
+    assert [flow.losses.num_rows for flow in chosen] == [4, 2]
+
+
+def test_the_same_flow_twice_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    capture = tmp_path / "pcap" / "server.pcap"
+    with pytest.raises(FlowChoiceError, match="the same flow twice"):
+        detect("wehey_loss_trend", capture, capture)
