@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reports as rows: the schema of `telemetry.parquet`, and the columns being filled.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryBuilder, BooleanBuilder, Int64Builder, RecordBatch, StringBuilder,
+    UInt8Builder, UInt16Builder, UInt32Builder, UInt64Builder,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use weir_packet::{LinkType, Packet};
+use weir_report::{Domain, GroupHeader, InnerType, Report, WeirMetadata};
+
+/// Version of the columns, stored in each file.
+pub(crate) const SCHEMA_VERSION: &str = "1";
+
+/// The columns, in order. Nullable are those that a report may not carry.
+pub(crate) fn schema() -> SchemaRef {
+    let required = |name: &str, data_type| Field::new(name, data_type, false);
+    let optional = |name: &str, data_type| Field::new(name, data_type, true);
+    Arc::new(Schema::new(vec![
+        required("received_ns", DataType::Int64),
+        required("node_id", DataType::UInt32),
+        required("hw_id", DataType::UInt8),
+        required("sequence", DataType::UInt32),
+        required("dropped", DataType::Boolean),
+        required("congested", DataType::Boolean),
+        required("tracked", DataType::Boolean),
+        optional("queue_id", DataType::UInt8),
+        optional("queue_occupancy", DataType::UInt32),
+        optional("ingress_ns", DataType::UInt64),
+        optional("egress_ns", DataType::UInt64),
+        optional("drop_reason", DataType::UInt8),
+        optional("policer", DataType::UInt16),
+        optional("colour", DataType::UInt8),
+        optional("wire_length", DataType::UInt32),
+        optional("packet_number", DataType::UInt32),
+        optional("src", DataType::Utf8),
+        optional("dst", DataType::Utf8),
+        optional("src_port", DataType::UInt16),
+        optional("dst_port", DataType::UInt16),
+        optional("protocol", DataType::UInt8),
+        required("inner", DataType::Binary),
+    ]))
+}
+
+/// Columns being filled, one row per report.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    length: usize,
+    bytes: usize,
+    received_ns: Int64Builder,
+    node_id: UInt32Builder,
+    hw_id: UInt8Builder,
+    sequence: UInt32Builder,
+    dropped: BooleanBuilder,
+    congested: BooleanBuilder,
+    tracked: BooleanBuilder,
+    queue_id: UInt8Builder,
+    queue_occupancy: UInt32Builder,
+    ingress_ns: UInt64Builder,
+    egress_ns: UInt64Builder,
+    drop_reason: UInt8Builder,
+    policer: UInt16Builder,
+    colour: UInt8Builder,
+    wire_length: UInt32Builder,
+    packet_number: UInt32Builder,
+    src: StringBuilder,
+    dst: StringBuilder,
+    src_port: UInt16Builder,
+    dst_port: UInt16Builder,
+    protocol: UInt8Builder,
+    inner: BinaryBuilder,
+}
+
+impl Rows {
+    /// Rows since the last [`Rows::take`].
+    pub(crate) const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Bytes of inner packets since the last [`Rows::take`]: the part of a row that has no fixed size.
+    pub(crate) const fn inner_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends one report that came at `received_ns` (Unix time).
+    pub(crate) fn push(&mut self, received_ns: i64, group: &GroupHeader, report: &Report<'_>) {
+        self.length += 1;
+        self.bytes += report.inner.len();
+        self.received_ns.append_value(received_ns);
+        self.node_id.append_value(group.node_id);
+        self.hw_id.append_value(group.hw_id);
+        self.sequence.append_value(group.sequence);
+        self.dropped.append_value(report.dropped);
+        self.congested.append_value(report.congested);
+        self.tracked.append_value(report.tracked);
+
+        let baseline = &report.baseline;
+        // Either block may name the packet's queue; a drop report of another switch may have the second alone.
+        let queue_id = baseline
+            .queue
+            .map(|queue| queue.id)
+            .or(baseline.drop.map(|drop| drop.queue_id));
+        self.queue_id.append_option(queue_id);
+        self.queue_occupancy
+            .append_option(baseline.queue.map(|queue| queue.level));
+        self.ingress_ns.append_option(baseline.ingress_ns);
+        self.egress_ns.append_option(baseline.egress_ns);
+        self.drop_reason
+            .append_option(baseline.drop.map(|drop| drop.reason));
+
+        let weir = match report.domain {
+            Domain::Weir(weir) => weir,
+            Domain::Other { .. } => WeirMetadata::default(),
+        };
+        self.policer
+            .append_option(weir.verdict.map(|verdict| verdict.policer));
+        self.colour
+            .append_option(weir.verdict.map(|verdict| verdict.colour));
+        self.wire_length.append_option(weir.wire_length);
+        self.packet_number.append_option(weir.packet_number);
+
+        self.push_flow(report);
+        self.inner.append_value(report.inner);
+    }
+
+    /// Addresses, ports and protocol, as far as the inner packet shows them.
+    fn push_flow(&mut self, report: &Report<'_>) {
+        let packet = match report.inner_type {
+            InnerType::Ethernet => {
+                Packet::parse(LinkType::Ethernet, report.inner, report.inner.len()).ok()
+            }
+            InnerType::Ipv4 | InnerType::Ipv6 => {
+                Packet::parse(LinkType::RawIp, report.inner, report.inner.len()).ok()
+            }
+            _ => None,
+        };
+        let ip = packet.as_ref().and_then(Packet::ip);
+        let ports = packet.as_ref().and_then(Packet::ports);
+        append_address(&mut self.src, ip.map(weir_packet::Ip::src));
+        append_address(&mut self.dst, ip.map(weir_packet::Ip::dst));
+        self.src_port.append_option(ports.map(|(src, _)| src));
+        self.dst_port.append_option(ports.map(|(_, dst)| dst));
+        self.protocol
+            .append_option(ip.map(weir_packet::Ip::protocol));
+    }
+
+    /// The rows as a record batch; what follows begins anew.
+    pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        self.length = 0;
+        self.bytes = 0;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.received_ns.finish()),
+            Arc::new(self.node_id.finish()),
+            Arc::new(self.hw_id.finish()),
+            Arc::new(self.sequence.finish()),
+            Arc::new(self.dropped.finish()),
+            Arc::new(self.congested.finish()),
+            Arc::new(self.tracked.finish()),
+            Arc::new(self.queue_id.finish()),
+            Arc::new(self.queue_occupancy.finish()),
+            Arc::new(self.ingress_ns.finish()),
+            Arc::new(self.egress_ns.finish()),
+            Arc::new(self.drop_reason.finish()),
+            Arc::new(self.policer.finish()),
+            Arc::new(self.colour.finish()),
+            Arc::new(self.wire_length.finish()),
+            Arc::new(self.packet_number.finish()),
+            Arc::new(self.src.finish()),
+            Arc::new(self.dst.finish()),
+            Arc::new(self.src_port.finish()),
+            Arc::new(self.dst_port.finish()),
+            Arc::new(self.protocol.finish()),
+            Arc::new(self.inner.finish()),
+        ];
+        RecordBatch::try_new(Arc::clone(schema), columns)
+    }
+}
+
+fn append_address(column: &mut StringBuilder, address: Option<IpAddr>) {
+    column.append_option(address.map(|address| address.to_string()));
+}

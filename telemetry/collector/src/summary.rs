@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The accounts as `collector.json` and as one line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::accounting::Accounting;
+
+/// Version of the JSON's layout.
+const SCHEMA: u32 = 1;
+
+/// `collector.json`. Units are datagrams, save `rows`.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Summary {
+    schema: u32,
+    received: u64,
+    malformed: u64,
+    duplicates: u64,
+    lost: u64,
+    reordered: u64,
+    restarts: u64,
+    kernel_drops: u64,
+    /// Reports in the Parquet file.
+    pub(crate) rows: u64,
+    /// Whether every report that was received is in the Parquet file.
+    pub(crate) complete: bool,
+    malformed_reasons: BTreeMap<&'static str, u64>,
+    streams: Vec<StreamSummary>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct StreamSummary {
+    node_id: u32,
+    hw_id: u8,
+    destination: String,
+    received: u64,
+    lost: u64,
+    reordered: u64,
+    duplicates: u64,
+    restarts: u64,
+    first_sequence: u32,
+    last_sequence: u32,
+}
+
+impl Summary {
+    /// The accounts as they stand, with `rows` reports handed to storage and `kernel_drops` counted by the kernel.
+    pub(crate) fn new(accounting: &Accounting, rows: u64, kernel_drops: u64) -> Self {
+        let totals = accounting.totals();
+        Self {
+            schema: SCHEMA,
+            received: totals.received,
+            malformed: accounting.malformed().values().sum(),
+            duplicates: totals.duplicates,
+            lost: totals.lost,
+            reordered: totals.reordered,
+            restarts: totals.restarts,
+            kernel_drops,
+            rows,
+            complete: true,
+            malformed_reasons: accounting.malformed().clone(),
+            streams: streams(accounting),
+        }
+    }
+
+    /// The JSON text, with a line end.
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+}
+
+fn streams(accounting: &Accounting) -> Vec<StreamSummary> {
+    let summaries = accounting.streams().map(|(key, stream)| {
+        let counts = stream.counts();
+        StreamSummary {
+            node_id: key.node_id,
+            hw_id: key.hw_id,
+            destination: key.destination.to_string(),
+            received: counts.received,
+            lost: counts.lost,
+            reordered: counts.reordered,
+            duplicates: counts.duplicates,
+            restarts: counts.restarts,
+            first_sequence: stream.first_sequence(),
+            last_sequence: stream.last_sequence(),
+        }
+    });
+    summaries.collect()
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} reports received, {} lost, {} duplicate, {} malformed, {} dropped by the kernel",
+            self.received, self.lost, self.duplicates, self.malformed, self.kernel_drops
+        )
+    }
+}

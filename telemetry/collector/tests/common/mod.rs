@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A running collector, and what it leaves behind.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+use tempfile::TempDir;
+use weir_report::WeirReport;
+
+/// A folder with the collector's files.
+pub struct Folder(TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn output(&self) -> PathBuf {
+        self.path("telemetry.parquet")
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(self.0.path())
+            .expect("readable")
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("UTF-8")
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub fn accounting(&self) -> Value {
+        let text = std::fs::read_to_string(self.path("collector.json")).expect("accounting");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The command line that writes into this folder.
+    pub fn command(&self, listen: SocketAddr) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
+        self.add_arguments(&mut command, listen);
+        command
+    }
+
+    pub fn add_arguments(&self, command: &mut Command, listen: SocketAddr) {
+        command.arg("--listen").arg(listen.to_string());
+        command.arg("--output").arg(self.output());
+        command.arg("--accounting").arg(self.path("collector.json"));
+    }
+}
+
+/// Loopback, a free port.
+pub fn any_port() -> SocketAddr {
+    "127.0.0.1:0".parse().expect("an address")
+}
+
+/// A collector that has said it is ready. Killed when dropped.
+pub struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    pub address: SocketAddr,
+    sender: UdpSocket,
+}
+
+/// What a collector leaves when it ends.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("a line");
+        let address = line
+            .trim_end()
+            .strip_prefix("weir-collector: listening on ");
+        let address: SocketAddr = address
+            .unwrap_or_else(|| panic!("{line:?}"))
+            .parse()
+            .expect("an address");
+        let sender = UdpSocket::bind((address.ip(), 0)).expect("bound");
+        Self {
+            child,
+            stdout,
+            address,
+            sender,
+        }
+    }
+
+    /// Sends a datagram; loopback has delivered it when this returns.
+    pub fn send(&self, payload: &[u8]) {
+        self.sender.send_to(payload, self.address).expect("sent");
+    }
+
+    pub fn send_report(&self, report: &WeirReport<'_>) {
+        let mut payload = Vec::new();
+        report.encode(&mut payload).expect("valid");
+        self.send(&payload);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).expect("a pid");
+        kill(Pid::from_raw(pid), signal).expect("signalled");
+    }
+
+    pub fn wait(mut self) -> Ended {
+        let mut ended = Ended {
+            code: None,
+            stdout: String::new(),
+            stderr: String::new(),
+        };
+        self.stdout
+            .read_to_string(&mut ended.stdout)
+            .expect("UTF-8");
+        self.child
+            .stderr
+            .take()
+            .expect("piped")
+            .read_to_string(&mut ended.stderr)
+            .expect("UTF-8");
+        ended.code = self.child.wait().expect("ended").code();
+        ended
+    }
+
+    pub fn stop(self) -> Ended {
+        self.signal(Signal::SIGTERM);
+        self.wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A test that failed leaves no process behind; one that ended is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a command that is expected to end by itself.
+pub fn run_to_end(command: &mut Command) -> Ended {
+    let output = command.output().expect("started");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ended {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// All rows of a file, and its key-value metadata.
+pub fn read_parquet(path: &Path) -> (RecordBatch, Vec<(String, String)>) {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("there"))
+        .expect("Parquet");
+    let key_values = builder
+        .metadata()
+        .file_metadata()
+        .key_value_metadata()
+        .cloned()
+        .unwrap_or_default();
+    let key_values = key_values
+        .into_iter()
+        .map(|pair| (pair.key, pair.value.unwrap_or_default()))
+        .collect();
+    let schema = builder.schema().clone();
+    let batches: Vec<_> = builder
+        .build()
+        .expect("readable")
+        .collect::<Result<_, _>>()
+        .expect("readable");
+    (
+        concat_batches(&schema, &batches).expect("one schema"),
+        key_values,
+    )
+}
