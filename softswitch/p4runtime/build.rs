@@ -7,7 +7,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use prost::Message;
-use prost_types::FileDescriptorSet;
+use prost_types::{DescriptorProto, FileDescriptorSet};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed=P4RUNTIME_DESCRIPTORS");
@@ -16,12 +16,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = descriptors()?;
     println!("cargo::rerun-if-changed={}", path.display());
     let bytes = fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    let set = FileDescriptorSet::decode(&*bytes)
+    let mut set = FileDescriptorSet::decode(&*bytes)
         .map_err(|e| format!("{} is not a FileDescriptorSet: {e}", path.display()))?;
+    set.file
+        .iter_mut()
+        .flat_map(|file| &mut file.message_type)
+        .for_each(forget_deprecation);
     tonic_prost_build::configure()
         .include_file("modules.rs")
         .compile_fds(set)?;
     Ok(())
+}
+
+/// A server serves fields that clients should no longer use, so using them is no reason for a warning.
+fn forget_deprecation(message: &mut DescriptorProto) {
+    for options in message
+        .field
+        .iter_mut()
+        .filter_map(|field| field.options.as_mut())
+    {
+        options.deprecated = None;
+    }
+    message.nested_type.iter_mut().for_each(forget_deprecation);
 }
 
 /// The file named by the environment, or the default one, which is written first when it is missing.
@@ -29,7 +45,8 @@ fn descriptors() -> Result<PathBuf, String> {
     if let Some(path) = env::var_os("P4RUNTIME_DESCRIPTORS") {
         return Ok(path.into());
     }
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is unset")?);
+    let here =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is unset")?);
     let path = here.join("p4runtime.binpb");
     if !path.exists() {
         write_descriptors(&here, &path)?;
@@ -39,7 +56,10 @@ fn descriptors() -> Result<PathBuf, String> {
 
 fn write_descriptors(here: &Path, path: &Path) -> Result<(), String> {
     let python = here.join("../../.venv/bin/python");
-    let written = Command::new(&python).arg(here.join("descriptors.py")).arg(path).status();
+    let written = Command::new(&python)
+        .arg(here.join("descriptors.py"))
+        .arg(path)
+        .status();
     match written {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!(

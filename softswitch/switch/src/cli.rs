@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Parser;
+use weir_dataplane::{Port, PortConfig, Shaper};
+
+use crate::units::{UnitError, rate_bps, size_bytes, time_ns};
+
+/// Highest number of a v1model port: `egress_spec` has 9 bits.
+const MAX_PORT: Port = 511;
+/// Bucket of a shaped port for which none is given: what the rate carries in 1 ms, ...
+const DEFAULT_BURST_NS: u64 = 1_000_000;
+/// ... but never less than this, so that a full-size frame always fits.
+const MIN_DEFAULT_BURST_BYTES: u64 = 3_000;
+/// Queue of a shaped port for which none is given.
+const DEFAULT_LIMIT_BYTES: u64 = 256_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  Two ports; a controller sets the program and its tables:
+    weir-switch --port 1=veth0 --port 2=veth1
+
+  A 10 Mbit/s bottleneck with a queue of 64 kB and 20 ms of one-way delay behind port 2:
+    weir-switch --port 1=veth0 --port 2=veth1,rate=10Mbit/s,burst=15kB,limit=64kB,delay=20ms
+
+  Run a program without waiting for a controller, write counters to a file:
+    weir-switch --json router.json --stats stats.json --port 1=veth0 --port 2=veth1
+
+Port options, after the interface, separated by commas; each acts on what leaves through the port:
+  rate=40Mbit/s   shape to this rate of frame bytes without FCS  (default: unshaped)
+  burst=15kB      bucket of the shaper                           (default: 1 ms at the rate, at least 3 kB)
+  limit=256kB     bytes that may wait; a frame beyond is dropped (default: 256 kB)
+  delay=10ms      one-way delay                                  (default: 0)
+Units: bit/s kbit/s Mbit/s Gbit/s; B kB MB (1000) KiB MiB (1024); ns us ms s.
+
+Packet sockets need CAP_NET_RAW: run as root or inside `unshare --user --map-root-user --net`.";
+
+/// The embedded switch: runs a BMv2 JSON program on network interfaces, controlled through P4Runtime.
+#[derive(Debug, Parser)]
+#[command(name = "weir-switch", version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// Address of the P4Runtime service (port 0: any free one).
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
+    pub p4runtime: SocketAddr,
+
+    /// Id under which controllers know this switch.
+    #[arg(long, value_name = "ID", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub device_id: u64,
+
+    /// A port: its number, its interface, and what happens to frames that leave through it. May be repeated.
+    #[arg(long = "port", value_name = "N=IFACE[,OPTION…]")]
+    pub ports: Vec<PortSpec>,
+
+    /// Run this program (as `p4c-bm2-ss -o FILE` writes it) until a controller sets another one.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write counters to this file every second and at the end.
+    #[arg(long, value_name = "FILE")]
+    pub stats: Option<PathBuf>,
+
+    /// Port number whose frames go to the controller as packet-ins.
+    #[arg(long, value_name = "N", default_value_t = 510, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PORT)))]
+    pub cpu_port: Port,
+
+    /// Port number that means "drop".
+    #[arg(long, value_name = "N", default_value_t = 511, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PORT)))]
+    pub drop_port: Port,
+}
+
+impl Cli {
+    /// The ports by number.
+    ///
+    /// # Errors
+    /// [`PortError`] when a number or an interface is used twice, or a number is the CPU or drop port's.
+    pub fn port_configs(&self) -> Result<BTreeMap<Port, PortConfig>, PortError> {
+        let mut configs = BTreeMap::new();
+        if self.cpu_port == self.drop_port {
+            return Err(PortError::Reserved {
+                number: self.cpu_port,
+                role: "both the CPU port and the drop port",
+            });
+        }
+        for (index, spec) in self.ports.iter().enumerate() {
+            let number = spec.number;
+            if number == self.cpu_port {
+                return Err(PortError::Reserved {
+                    number,
+                    role: "the CPU port (--cpu-port)",
+                });
+            }
+            if number == self.drop_port {
+                return Err(PortError::Reserved {
+                    number,
+                    role: "the drop port (--drop-port)",
+                });
+            }
+            if self.ports[..index]
+                .iter()
+                .any(|other| other.interface == spec.interface)
+            {
+                return Err(PortError::InterfaceTwice {
+                    interface: spec.interface.clone(),
+                });
+            }
+            if configs.insert(number, spec.config).is_some() {
+                return Err(PortError::NumberTwice { number });
+            }
+        }
+        Ok(configs)
+    }
+}
+
+/// One `--port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Port number as the program sees it.
+    pub number: Port,
+    /// Network interface.
+    pub interface: String,
+    /// Its egress side.
+    pub config: PortConfig,
+}
+
+/// Why a `--port` was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// Not of the form `N=IFACE[,option=value…]`.
+    #[error("`{given}` is not a port: {problem}; for example `1=veth0,rate=1Gbit/s,delay=10ms`")]
+    Shape {
+        /// What was given.
+        given: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An option's value.
+    #[error("port {number}: {option}: {error}")]
+    Value {
+        /// The port.
+        number: Port,
+        /// The option.
+        option: &'static str,
+        /// What is wrong with its value.
+        error: UnitError,
+    },
+    /// A combination of options that has no meaning.
+    #[error("port {number}: {problem}")]
+    Meaningless {
+        /// The port.
+        number: Port,
+        /// What is wrong, and what would be valid.
+        problem: &'static str,
+    },
+    /// A number that stands for something else.
+    #[error("port {number} is {role}; give the port another number")]
+    Reserved {
+        /// The port.
+        number: Port,
+        /// What it is.
+        role: &'static str,
+    },
+    /// Two ports of one number.
+    #[error("port {number} is given twice")]
+    NumberTwice {
+        /// The port.
+        number: Port,
+    },
+    /// Two ports of one interface.
+    #[error("interface {interface} is given to two ports")]
+    InterfaceTwice {
+        /// The interface.
+        interface: String,
+    },
+}
+
+impl FromStr for PortSpec {
+    type Err = PortError;
+
+    fn from_str(given: &str) -> Result<Self, PortError> {
+        let shape = |problem: String| PortError::Shape {
+            given: given.to_owned(),
+            problem,
+        };
+        let (number, rest) = given
+            .split_once('=')
+            .ok_or_else(|| shape("there is no `=` between number and interface".to_owned()))?;
+        let parsed = number
+            .parse::<Port>()
+            .ok()
+            .filter(|number| *number <= MAX_PORT);
+        let number = parsed.ok_or_else(|| {
+            shape(format!(
+                "`{number}` is not a port number between 0 and {MAX_PORT}"
+            ))
+        })?;
+        let mut parts = rest.split(',');
+        let interface = parts.next().unwrap_or_default();
+        if interface.is_empty() || interface.contains('=') {
+            return Err(shape("the interface is missing".to_owned()));
+        }
+        let mut options = Options::default();
+        for part in parts {
+            let (name, value) = part
+                .split_once('=')
+                .ok_or_else(|| shape(format!("`{part}` is not an option with a value")))?;
+            let known = options.find(name).ok_or_else(|| {
+                shape(format!(
+                    "there is no option `{name}`; the options are rate, burst, limit, delay"
+                ))
+            })?;
+            if known.value.replace(value.to_owned()).is_some() {
+                return Err(shape(format!("`{name}` is given twice")));
+            }
+        }
+        Ok(Self {
+            number,
+            interface: interface.to_owned(),
+            config: options.config(number)?,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Options {
+    rate: OptionValue,
+    burst: OptionValue,
+    limit: OptionValue,
+    delay: OptionValue,
+}
+
+#[derive(Default)]
+struct OptionValue {
+    value: Option<String>,
+}
+
+impl OptionValue {
+    fn parse(
+        &self,
+        number: Port,
+        option: &'static str,
+        parse: fn(&str) -> Result<u64, UnitError>,
+    ) -> Result<Option<u64>, PortError> {
+        let value = self.value.as_deref().map(parse).transpose();
+        value.map_err(|error| PortError::Value {
+            number,
+            option,
+            error,
+        })
+    }
+}
+
+impl Options {
+    fn find(&mut self, name: &str) -> Option<&mut OptionValue> {
+        match name {
+            "rate" => Some(&mut self.rate),
+            "burst" => Some(&mut self.burst),
+            "limit" => Some(&mut self.limit),
+            "delay" => Some(&mut self.delay),
+            _ => None,
+        }
+    }
+
+    fn config(&self, number: Port) -> Result<PortConfig, PortError> {
+        let rate_bps = self.rate.parse(number, "rate", rate_bps)?;
+        let burst_bytes = self.burst.parse(number, "burst", size_bytes)?;
+        let limit_bytes = self.limit.parse(number, "limit", size_bytes)?;
+        let delay_ns = self.delay.parse(number, "delay", time_ns)?.unwrap_or(0);
+        let meaningless = |problem| Err(PortError::Meaningless { number, problem });
+        let Some(rate_bps) = rate_bps else {
+            if burst_bytes.is_some() || limit_bytes.is_some() {
+                return meaningless("burst and limit belong to a shaped port; give a rate too");
+            }
+            return Ok(PortConfig {
+                shaper: None,
+                queue_limit_bytes: None,
+                delay_ns,
+            });
+        };
+        if rate_bps == 0 {
+            return meaningless(
+                "a rate of 0 lets nothing pass; leave rate out for an unshaped port",
+            );
+        }
+        if burst_bytes == Some(0) {
+            return meaningless(
+                "a burst of 0 lets nothing pass; it should hold at least one frame, 1514B",
+            );
+        }
+        let per_burst = u128::from(rate_bps) * u128::from(DEFAULT_BURST_NS) / 8 / 1_000_000_000;
+        let default_burst = u64::try_from(per_burst)
+            .unwrap_or(u64::MAX)
+            .max(MIN_DEFAULT_BURST_BYTES);
+        let shaper = Shaper {
+            rate_bps,
+            burst_bytes: burst_bytes.unwrap_or(default_burst),
+        };
+        let queue_limit_bytes = Some(limit_bytes.unwrap_or(DEFAULT_LIMIT_BYTES));
+        Ok(PortConfig {
+            shaper: Some(shaper),
+            queue_limit_bytes,
+            delay_ns,
+        })
+    }
+}

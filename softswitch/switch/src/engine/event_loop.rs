@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The loop of the dataplane thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use tokio::sync::mpsc as tokio_mpsc;
+
+use super::clock::Clock;
+use super::wait::{WaitSet, Waker, set_exact_timers};
+use super::{Command, Core};
+use crate::node::{Notification, Output};
+use crate::ports::Interface;
+use crate::ports::arrivals::{ArrivalClock, Source, earliest};
+
+/// Frames handled before commands and due output get their turn.
+const BATCH_FRAMES: usize = 64;
+/// Commands run before frames get their turn.
+const BATCH_COMMANDS: usize = 16;
+/// How often an interface that disappeared is looked for.
+const REOPEN_INTERVAL_NS: u64 = 200_000_000;
+
+pub struct EventLoop {
+    core: Core,
+    commands: mpsc::Receiver<Command>,
+    waker: Arc<Waker>,
+    stop: Arc<AtomicBool>,
+    notifications: tokio_mpsc::Sender<Notification>,
+    clock: Clock,
+    arrivals: ArrivalClock,
+    waits: WaitSet,
+    reopen_at_ns: u64,
+}
+
+impl EventLoop {
+    pub fn new(
+        core: Core,
+        commands: mpsc::Receiver<Command>,
+        waker: Arc<Waker>,
+        stop: Arc<AtomicBool>,
+        notifications: tokio_mpsc::Sender<Notification>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            core,
+            commands,
+            waker,
+            stop,
+            notifications,
+            clock,
+            arrivals: ArrivalClock::default(),
+            waits: WaitSet::default(),
+            reopen_at_ns: 0,
+        }
+    }
+
+    /// Runs until `stop` is set; returns what the thread owned.
+    pub fn run(mut self) -> Core {
+        set_exact_timers();
+        while !self.stop.load(Ordering::Acquire) {
+            self.waker.clear();
+            let mut busy = self.run_commands();
+            busy |= self.run_frames();
+            self.core.now_ns = self.clock.now_ns();
+            self.advance(self.core.now_ns);
+            self.reopen_lost();
+            if !busy {
+                self.wait();
+            }
+        }
+        self.core
+    }
+
+    fn run_commands(&mut self) -> bool {
+        for _ in 0..BATCH_COMMANDS {
+            let Ok(command) = self.commands.try_recv() else {
+                return false;
+            };
+            self.core.now_ns = self.clock.now_ns();
+            command(&mut self.core);
+        }
+        true
+    }
+
+    fn run_frames(&mut self) -> bool {
+        let now_ns = self.clock.now_ns();
+        let offset_ns = self.clock.realtime_minus_switch_ns();
+        for _ in 0..BATCH_FRAMES {
+            let Some(index) = earliest(&self.core.interfaces) else {
+                return false;
+            };
+            let stamp_ns = self.core.interfaces[index].oldest_ns().unwrap_or_default();
+            let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
+            // What was due before this frame came must not see what the frame does.
+            if self
+                .core
+                .node
+                .next_event_ns()
+                .is_some_and(|due_ns| due_ns <= arrival_ns)
+            {
+                self.advance(arrival_ns);
+            }
+            let interface = &mut self.core.interfaces[index];
+            let (node, port) = (&mut self.core.node, interface.number());
+            interface.take(|frame| node.receive(port, frame, arrival_ns));
+        }
+        true
+    }
+
+    fn advance(&mut self, now_ns: u64) {
+        let Core {
+            node,
+            interfaces,
+            notifications_lost,
+            ..
+        } = &mut self.core;
+        let mut output = PortOutput {
+            interfaces,
+            notifications: &self.notifications,
+            lost: notifications_lost,
+        };
+        node.advance(now_ns, &mut output);
+    }
+
+    fn reopen_lost(&mut self) {
+        let core = &mut self.core;
+        if core.now_ns >= self.reopen_at_ns {
+            self.reopen_at_ns = core.now_ns + REOPEN_INTERVAL_NS;
+            core.interfaces
+                .iter_mut()
+                .for_each(Interface::reopen_if_back);
+        }
+    }
+
+    fn wait(&mut self) {
+        let core = &self.core;
+        self.waits.reset(&self.waker);
+        let mut wake_at_ns = core.node.next_event_ns();
+        for (index, interface) in core.interfaces.iter().enumerate() {
+            match interface.poll_fd() {
+                Some(fd) => self.waits.add(index, fd),
+                None => {
+                    wake_at_ns =
+                        Some(wake_at_ns.map_or(self.reopen_at_ns, |at| at.min(self.reopen_at_ns)));
+                }
+            }
+        }
+        let now_ns = self.clock.now_ns();
+        self.waits
+            .wait(wake_at_ns.map(|at_ns| at_ns.saturating_sub(now_ns)));
+        for index in self.waits.failed() {
+            self.core.interfaces[index].check();
+        }
+    }
+}
+
+struct PortOutput<'a> {
+    interfaces: &'a mut [Interface],
+    notifications: &'a tokio_mpsc::Sender<Notification>,
+    lost: &'a mut u64,
+}
+
+impl Output for PortOutput<'_> {
+    fn transmit(&mut self, port: u32, frame: &[u8]) {
+        // The node's ports are the interfaces' numbers, so there is one; few ports make a scan the fastest lookup.
+        if let Some(interface) = self.interfaces.iter_mut().find(|i| i.number() == port) {
+            interface.send(frame);
+        }
+    }
+
+    fn notify(&mut self, notification: Notification) {
+        if self.notifications.try_send(notification).is_err() {
+            *self.lost += 1;
+        }
+    }
+}

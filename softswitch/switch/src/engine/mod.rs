@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The dataplane thread: it alone owns the switch and the ports, so no packet ever waits for a lock.
+//!
+//! Frames come from the rings in order of arrival; what is due before a frame happens before it. Control
+//! operations are closures that the thread runs between two batches of frames ([`Handle::call`]).
+
+mod clock;
+mod event_loop;
+mod wait;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc as tokio_mpsc, oneshot};
+
+use crate::node::{Node, Notification};
+use crate::ports::Interface;
+use clock::Clock;
+use event_loop::EventLoop;
+use wait::Waker;
+
+/// What the dataplane thread owns.
+pub struct Core {
+    /// The switch with its P4Runtime view.
+    pub node: Node,
+    /// Its ports.
+    pub interfaces: Vec<Interface>,
+    /// Time on the switch's clock, ns since its start, as of the running batch or command.
+    pub now_ns: u64,
+    /// Packet-ins and digest lists that were lost because the service did not take them in time.
+    pub notifications_lost: u64,
+}
+
+type Command = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// The dataplane thread has ended: the switch is shutting down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the switch is shutting down")]
+pub struct Stopped;
+
+/// Runs operations on the dataplane thread.
+#[derive(Clone)]
+pub struct Handle {
+    commands: mpsc::Sender<Command>,
+    waker: Arc<Waker>,
+}
+
+impl Handle {
+    /// Runs `operation` between two batches of frames and returns its result. It stops all forwarding while it
+    /// runs, so keep it short and split long work into several calls.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the thread has ended.
+    pub async fn call<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Core) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let (reply, result) = oneshot::channel();
+        let command: Command = Box::new(move |core| {
+            // The caller may have gone away meanwhile; then nobody wants the result.
+            let _ = reply.send(operation(core));
+        });
+        self.commands.send(command).map_err(|_| Stopped)?;
+        self.waker.wake();
+        result.await.map_err(|_| Stopped)
+    }
+}
+
+/// The running dataplane thread.
+pub struct Engine {
+    handle: Handle,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Core>,
+}
+
+impl Engine {
+    /// Starts the thread. Packet-ins and digest lists go to `notifications`; when that channel is full they are
+    /// dropped and counted, because forwarding does not wait for a controller.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no event descriptor.
+    pub fn start(
+        node: Node,
+        interfaces: Vec<Interface>,
+        notifications: tokio_mpsc::Sender<Notification>,
+    ) -> io::Result<Self> {
+        let (commands, queue) = mpsc::channel();
+        let waker = Arc::new(Waker::new()?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let core = Core {
+            node,
+            interfaces,
+            now_ns: 0,
+            notifications_lost: 0,
+        };
+        let event_loop = EventLoop::new(
+            core,
+            queue,
+            Arc::clone(&waker),
+            Arc::clone(&stop),
+            notifications,
+            Clock::start(),
+        );
+        let thread = std::thread::Builder::new()
+            .name("dataplane".to_owned())
+            .spawn(move || event_loop.run())?;
+        Ok(Self {
+            handle: Handle { commands, waker },
+            stop,
+            thread,
+        })
+    }
+
+    /// Access to the thread.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Stops the thread and returns what it owned; None when the thread panicked.
+    pub fn stop(self) -> Option<Core> {
+        self.stop.store(true, Ordering::Release);
+        self.handle.waker.wake();
+        self.thread.join().ok()
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why an operation was refused: a canonical gRPC code and a text that names the object and what is valid.
+
+use tonic::Code;
+use weir_dataplane::{ControlError, LoadError};
+
+/// A refused operation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The canonical code, as the P4Runtime specification assigns it.
+    pub code: Code,
+    /// What was wrong, where, and what would be valid.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with any code.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// `INVALID_ARGUMENT`.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    /// `UNIMPLEMENTED`; the text names the feature.
+    pub fn unimplemented(feature: impl std::fmt::Display) -> Self {
+        Self::new(
+            Code::Unimplemented,
+            format!("{feature} is not supported by this switch"),
+        )
+    }
+
+    /// `NOT_FOUND`.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, message)
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        let code = match &error {
+            ControlError::IndexOutOfRange { .. } => Code::OutOfRange,
+            ControlError::ActionNotInTable { .. }
+            | ControlError::InvalidArguments { .. }
+            | ControlError::InvalidKey { .. }
+            | ControlError::InvalidValue { .. } => Code::InvalidArgument,
+            ControlError::Duplicate { .. } | ControlError::Exists { .. } => Code::AlreadyExists,
+            ControlError::NotFound { .. } => Code::NotFound,
+            ControlError::TableFull { .. } => Code::ResourceExhausted,
+            ControlError::Const { .. } => Code::PermissionDenied,
+            // Ids come from the program itself, looked up when the pipeline was set.
+            ControlError::UnknownId { .. } => Code::Internal,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let code = match &error {
+            LoadError::Unsupported { .. } | LoadError::Version { .. } => Code::Unimplemented,
+            LoadError::NotBmv2 { .. } | LoadError::Dangling { .. } | LoadError::Invalid { .. } => {
+                Code::InvalidArgument
+            }
+        };
+        Self::new(code, format!("p4_device_config: {error}"))
+    }
+}
+
+/// `name`s for a message: all when few, else the first ones and how many more.
+pub fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 12;
+    let names: Vec<&str> = names.collect();
+    match names.len() {
+        0 => "none".to_owned(),
+        count if count <= SHOWN => names.join(", "),
+        count => format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN),
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `MeterEntry` and `DirectMeterEntry`.
+
+use weir_dataplane::MeterConfig;
+use weir_p4runtime::p4::config::v1::meter_spec::Type as MeterType;
+use weir_p4runtime::p4::v1;
+
+use super::failure::Failure;
+use super::write::{Operation, cells};
+use super::{Node, parts, table};
+
+/// The dataplane's form of a configuration for a meter of type `kind`.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a negative value and for values that the type of meter does not have.
+pub fn to_dataplane(
+    config: &v1::MeterConfig,
+    kind: MeterType,
+    place: &str,
+) -> Result<MeterConfig, Failure> {
+    let value = |name: &str, value: i64| {
+        u64::try_from(value).map_err(|_| {
+            Failure::invalid(format!("{place}: meter config: {name} {value} is negative"))
+        })
+    };
+    let (cir, cbs) = (value("cir", config.cir)?, value("cburst", config.cburst)?);
+    let (pir, pbs) = (value("pir", config.pir)?, value("pburst", config.pburst)?);
+    let ebs = value("eburst", config.eburst)?;
+    if kind != MeterType::SingleRateThreeColor && ebs != 0 {
+        let message = format!(
+            "{place}: meter config: eburst {ebs} must be 0, it belongs to a single-rate three-colour meter"
+        );
+        return Err(Failure::invalid(message));
+    }
+    if kind != MeterType::TwoRateThreeColor && (pir, pbs) != (cir, cbs) {
+        let message = format!(
+            "{place}: meter config: pir and pburst must equal cir and cburst for a single-rate meter"
+        );
+        return Err(Failure::invalid(message));
+    }
+    Ok(match kind {
+        MeterType::TwoRateThreeColor => MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs },
+        MeterType::SingleRateThreeColor => MeterConfig::SingleRateThreeColour { cir, cbs, ebs },
+        MeterType::SingleRateTwoColor => MeterConfig::SingleRateTwoColour { cir, cbs },
+    })
+}
+
+/// The P4Runtime form of a configuration.
+pub fn to_p4runtime(config: MeterConfig) -> v1::MeterConfig {
+    // Values came from an i64.
+    let value = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let (cir, cbs, pir, pbs, ebs) = match config {
+        MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs } => (cir, cbs, pir, pbs, 0),
+        MeterConfig::SingleRateThreeColour { cir, cbs, ebs } => (cir, cbs, cir, cbs, ebs),
+        MeterConfig::SingleRateTwoColour { cir, cbs } => (cir, cbs, cir, cbs, 0),
+    };
+    v1::MeterConfig {
+        cir: value(cir),
+        cburst: value(cbs),
+        pir: value(pir),
+        pburst: value(pbs),
+        eburst: value(ebs),
+    }
+}
+
+impl Node {
+    pub(super) fn write_meter(
+        &mut self,
+        operation: Operation,
+        entry: &v1::MeterEntry,
+    ) -> Result<(), Failure> {
+        let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
+        operation.only_modify("MeterEntry")?;
+        let meter = pipeline.meter(entry.meter_id)?;
+        let place = format!("meter {}", meter.name);
+        if entry.counter_data.is_some() {
+            return Err(Failure::unimplemented(format!(
+                "{place}: counter_data (counters per colour)"
+            )));
+        }
+        let cells = cells(entry.index.as_ref(), meter.size, &place)?;
+        let config = entry
+            .config
+            .as_ref()
+            .map(|c| to_dataplane(c, meter.extra, &place))
+            .transpose()?;
+        for cell in cells {
+            switch.set_meter(meter.id, cell, config)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_direct_meter(
+        &mut self,
+        operation: Operation,
+        entry: &v1::DirectMeterEntry,
+    ) -> Result<(), Failure> {
+        let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
+        operation.only_modify("DirectMeterEntry")?;
+        let Some(key) = &entry.table_entry else {
+            return Err(Failure::invalid("DirectMeterEntry: table_entry is missing"));
+        };
+        let table = pipeline.table(key.table_id)?;
+        let place = format!("table {}", table.name);
+        let Some(kind) = table.direct_meter else {
+            return Err(Failure::invalid(format!("{place}: it has no direct meter")));
+        };
+        if entry.counter_data.is_some() {
+            return Err(Failure::unimplemented(format!(
+                "{place}: counter_data (counters per colour)"
+            )));
+        }
+        if key.is_default_action {
+            return Err(Failure::unimplemented(format!(
+                "{place}: a direct meter of the default entry"
+            )));
+        }
+        let config = entry
+            .config
+            .as_ref()
+            .map(|c| to_dataplane(c, kind, &place))
+            .transpose()?;
+        let handle = table::find(table, switch, key)?;
+        Ok(switch.set_direct_meter(table.id, handle, config)?)
+    }
+}

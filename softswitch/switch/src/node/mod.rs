@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A switch as P4Runtime sees it: a dataplane, the P4Info of its program, and what only a controller knows.
+//!
+//! No I/O and no clock: requests, frames and times come in, results, frames and notifications go out. The dataplane
+//! thread owns the one [`Node`]; `service` translates between it and gRPC.
+//!
+//! Layout: `pipeline` (P4Info ↔ program), `write`, `read_plan` and `read` (updates and queries of entities), one file for each kind
+//! of entity (`table`, `meter`, `counter`, `replication`, `register`, `digest`), `packet_io` (headers of packet-ins
+//! and packet-outs), `bytestring` and `matching` (values), `failure` (why something was refused).
+
+pub mod bytestring;
+mod counter;
+pub mod digest;
+pub mod failure;
+mod matching;
+mod meter;
+mod packet_io;
+pub mod pipeline;
+mod read;
+mod read_plan;
+mod register;
+mod replication;
+mod table;
+mod write;
+
+use std::collections::{BTreeMap, HashMap};
+
+use weir_dataplane::{
+    EntryHandle, Port, PortConfig, Program, Stats, Switch, SwitchConfig, TableId,
+};
+use weir_p4runtime::p4::v1;
+
+use digest::DigestQueue;
+use failure::Failure;
+use pipeline::Pipeline;
+pub use read::ReadPlan;
+use table::EntryMetadata;
+
+/// What leaves the node.
+pub trait Output {
+    /// `frame` leaves through `port`.
+    fn transmit(&mut self, port: Port, frame: &[u8]);
+    /// Something for the primary controller.
+    fn notify(&mut self, notification: Notification);
+}
+
+/// Something for the primary controller.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notification {
+    /// A packet sent to the CPU port.
+    PacketIn(v1::PacketIn),
+    /// A digest list.
+    DigestList(v1::DigestList),
+}
+
+/// What a node is made with.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// Settings of the dataplane.
+    pub switch: SwitchConfig,
+    /// The port whose frames go to, and come from, the controller.
+    pub cpu_port: Port,
+    /// The ports with their queues and delays.
+    pub ports: BTreeMap<Port, PortConfig>,
+}
+
+/// Frames that ended in the node, outside the dataplane.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// Frames received before there was a program.
+    pub no_program: u64,
+    /// Packet-ins shorter than the header that the P4Info declares.
+    pub bad_packet_ins: u64,
+    /// Digests for which no digest entry was configured.
+    pub digests_unwanted: u64,
+}
+
+/// A switch with its P4Runtime view.
+pub struct Node {
+    config: NodeConfig,
+    switch: Option<Switch>,
+    pipeline: Option<Pipeline>,
+    entries: HashMap<(TableId, EntryHandle), EntryMetadata>,
+    defaults: HashMap<TableId, EntryMetadata>,
+    groups: BTreeMap<u32, v1::MulticastGroupEntry>,
+    sessions: BTreeMap<u32, v1::CloneSessionEntry>,
+    /// By p4info id.
+    digests: BTreeMap<u32, DigestQueue>,
+    stats: NodeStats,
+}
+
+impl Node {
+    /// A node without a program: it counts and drops what it receives.
+    pub fn new(config: NodeConfig) -> Self {
+        Self {
+            config,
+            switch: None,
+            pipeline: None,
+            entries: HashMap::new(),
+            defaults: HashMap::new(),
+            groups: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            stats: NodeStats::default(),
+        }
+    }
+
+    /// Runs `program` from now on, with empty tables; `pipeline` describes it to controllers.
+    ///
+    /// # Errors
+    /// When the dataplane refuses a port's configuration.
+    pub fn run(
+        &mut self,
+        program: Program,
+        pipeline: Option<Pipeline>,
+        now_ns: u64,
+    ) -> Result<(), Failure> {
+        if let Some(switch) = &mut self.switch {
+            switch.replace_program(program);
+        } else {
+            let mut switch = Switch::new(program, self.config.switch);
+            for (port, config) in &self.config.ports {
+                switch.set_port(*port, *config, now_ns)?;
+            }
+            switch.set_port(self.config.cpu_port, PortConfig::default(), now_ns)?;
+            self.switch = Some(switch);
+        }
+        self.pipeline = pipeline;
+        self.entries.clear();
+        self.defaults.clear();
+        self.groups.clear();
+        self.sessions.clear();
+        self.digests.clear();
+        Ok(())
+    }
+
+    /// Gives the running program's configuration a new cookie.
+    pub fn set_cookie(&mut self, cookie: Option<v1::forwarding_pipeline_config::Cookie>) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.config.cookie = cookie;
+        }
+    }
+
+    /// The configuration that a controller set, if one did.
+    pub fn pipeline(&self) -> Option<&Pipeline> {
+        self.pipeline.as_ref()
+    }
+
+    /// A frame arrives at a port.
+    pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
+        match &mut self.switch {
+            Some(switch) => switch.receive(port, frame, now_ns),
+            None => self.stats.no_program += 1,
+        }
+    }
+
+    /// A controller sends a packet.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` without a pipeline, `INVALID_ARGUMENT` for metadata that the P4Info does not declare.
+    pub fn packet_out(&mut self, packet: &v1::PacketOut, now_ns: u64) -> Result<(), Failure> {
+        let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
+        let frame = packet_io::packet_out(pipeline, packet)?;
+        switch.receive(self.config.cpu_port, &frame, now_ns);
+        Ok(())
+    }
+
+    /// A controller has acted on a digest list.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` without a pipeline, `INVALID_ARGUMENT` for an unknown digest.
+    pub fn digest_ack(&mut self, ack: &v1::DigestListAck) -> Result<(), Failure> {
+        let (pipeline, _) = parts(&self.pipeline, &mut self.switch)?;
+        pipeline.digest(ack.digest_id)?;
+        if let Some(queue) = self.digests.get_mut(&ack.digest_id) {
+            queue.acknowledge(ack.list_id);
+        }
+        Ok(())
+    }
+
+    /// When the next thing happens by itself.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let switch = self.switch.as_ref().and_then(Switch::next_event_ns);
+        let digests = self.digests.values().filter_map(DigestQueue::due_ns);
+        switch.into_iter().chain(digests).min()
+    }
+
+    /// Lets time pass until `now_ns`.
+    pub fn advance(&mut self, now_ns: u64, output: &mut impl Output) {
+        let Self {
+            config,
+            switch,
+            pipeline,
+            digests,
+            stats,
+            ..
+        } = self;
+        let Some(switch) = switch else { return };
+        switch.advance(now_ns, &mut |port: Port, frame: &[u8], _time_ns: u64| {
+            if port != config.cpu_port {
+                output.transmit(port, frame);
+            } else if let Some(packet) = packet_io::packet_in(pipeline.as_ref(), frame) {
+                output.notify(Notification::PacketIn(packet));
+            } else {
+                stats.bad_packet_ins += 1;
+            }
+        });
+        let Some(pipeline) = pipeline else {
+            switch.drain_digests(|_| stats.digests_unwanted += 1);
+            return;
+        };
+        switch.drain_digests(|message| {
+            let view = pipeline
+                .digests
+                .values()
+                .find(|view| view.id == message.digest);
+            match view.and_then(|view| Some((view, digests.get_mut(&view.p4info_id)?))) {
+                Some((view, queue)) => {
+                    let values = message.fields().map(<[u8]>::to_vec).collect();
+                    if let Some(list) = queue.offer(values, now_ns) {
+                        output.notify(Notification::DigestList(list.message(view)));
+                    }
+                }
+                None => stats.digests_unwanted += 1,
+            }
+        });
+        for (id, queue) in digests {
+            if let (Some(list), Some(view)) = (queue.take_due(now_ns), pipeline.digests.get(id)) {
+                output.notify(Notification::DigestList(list.message(view)));
+            }
+        }
+    }
+
+    /// What ended in the node itself.
+    pub fn stats(&self) -> NodeStats {
+        self.stats
+    }
+
+    /// Totals of the dataplane; zeros before there is a program.
+    pub fn switch_stats(&self) -> Stats {
+        self.switch.as_ref().map(Switch::stats).unwrap_or_default()
+    }
+
+    /// Totals of one port.
+    pub fn port_stats(&self, port: Port) -> weir_dataplane::PortStats {
+        self.switch
+            .as_ref()
+            .map(|switch| switch.port_stats(port))
+            .unwrap_or_default()
+    }
+
+    /// The port is one of the switch's, or the CPU port.
+    fn has_port(&self, port: Port) -> bool {
+        port == self.config.cpu_port || self.config.ports.contains_key(&port)
+    }
+}
+
+/// Pipeline and dataplane, which are there together once a controller has set a pipeline.
+fn parts<'a>(
+    pipeline: &'a Option<Pipeline>,
+    switch: &'a mut Option<Switch>,
+) -> Result<(&'a Pipeline, &'a mut Switch), Failure> {
+    match (pipeline, switch) {
+        (Some(pipeline), Some(switch)) => Ok((pipeline, switch)),
+        _ => Err(Failure::new(
+            tonic::Code::FailedPrecondition,
+            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
+        )),
+    }
+}

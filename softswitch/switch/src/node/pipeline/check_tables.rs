@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Holds the tables and actions of a P4Info against the program's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_dataplane::{MatchKind, ProgramInfo, TableId, TableInfo};
+use weir_p4runtime::p4::config::v1::action_ref::Scope;
+use weir_p4runtime::p4::config::v1::match_field::{Match, MatchType};
+use weir_p4runtime::p4::config::v1::{Action, ActionRef, MatchField, P4Info, Preamble, Table};
+
+use super::check::{absent, meter_type, mismatch, named};
+use super::{ActionRefView, ActionView, MatchFieldView, ParamView, TableView};
+use crate::node::failure::{Failure, listed};
+use crate::node::matching::kind_name;
+
+pub fn tables(p4info: &P4Info, program: &ProgramInfo) -> Result<BTreeMap<u32, TableView>, Failure> {
+    let view = |table| table_view(table, p4info, program).map(|view| (view.p4info_id, view));
+    p4info.tables.iter().map(view).collect()
+}
+
+fn table_view(table: &Table, p4info: &P4Info, program: &ProgramInfo) -> Result<TableView, Failure> {
+    let (p4info_id, name) = named(table.preamble.as_ref())?;
+    let names = || program.tables.iter().map(|t| t.name.as_str());
+    let id = program
+        .table(name)
+        .ok_or_else(|| absent("table", name, names()))?;
+    let info = program
+        .tables
+        .get(id.0 as usize)
+        .ok_or_else(|| absent("table", name, names()))?;
+    let place = format!("table {name}");
+    if table.match_fields.len() != info.key.len() {
+        return Err(mismatch(
+            &place,
+            "the number of match fields",
+            table.match_fields.len(),
+            info.key.len(),
+        ));
+    }
+    let direct_meter = p4info
+        .direct_meters
+        .iter()
+        .find(|m| m.direct_table_id == p4info_id);
+    let direct_counter = p4info
+        .direct_counters
+        .iter()
+        .any(|c| c.direct_table_id == p4info_id);
+    if direct_meter.is_some() != info.direct_meter.is_some() {
+        return Err(mismatch(
+            &place,
+            "having a direct meter",
+            direct_meter.is_some(),
+            info.direct_meter.is_some(),
+        ));
+    }
+    if direct_counter != info.direct_counter.is_some() {
+        return Err(mismatch(
+            &place,
+            "having a direct counter",
+            direct_counter,
+            info.direct_counter.is_some(),
+        ));
+    }
+    Ok(TableView {
+        p4info_id,
+        id,
+        name: name.to_owned(),
+        fields: match_fields(table, info, &place)?,
+        actions: action_refs(table, id, p4info, program)?,
+        needs_priority: info.needs_priority,
+        is_const: info.const_entries,
+        idle_timeout: table.idle_timeout_behavior != 0,
+        direct_counter,
+        direct_meter: direct_meter.map(|m| meter_type(m.spec.as_ref())),
+    })
+}
+
+/// In the order of the program's key.
+fn match_fields(
+    table: &Table,
+    info: &TableInfo,
+    place: &str,
+) -> Result<Vec<MatchFieldView>, Failure> {
+    let described = info.key.iter().map(|key| {
+        let field = table
+            .match_fields
+            .iter()
+            .find(|f| f.name == key.name)
+            .ok_or_else(|| {
+                let there = listed(table.match_fields.iter().map(|f| f.name.as_str()));
+                let message = format!(
+                    "P4Info: {place}: match field {} of the program is missing; there are {there}",
+                    key.name
+                );
+                Failure::invalid(message)
+            })?;
+        let place = format!("{place}: match field {}", field.name);
+        check_width(
+            &place,
+            field.bitwidth,
+            key.width_bits,
+            field.type_name.is_some(),
+        )?;
+        match match_kind(field) {
+            Some(kind) if kind == key.kind => {}
+            Some(kind) => {
+                return Err(mismatch(
+                    &place,
+                    "the kind of match",
+                    kind_name(kind),
+                    kind_name(key.kind),
+                ));
+            }
+            None => {
+                return Err(Failure::unimplemented(format!(
+                    "P4Info: {place}: its kind of match"
+                )));
+            }
+        }
+        Ok(MatchFieldView {
+            id: field.id,
+            name: field.name.clone(),
+            kind: key.kind,
+            width_bits: key.width_bits,
+        })
+    });
+    let fields: Vec<MatchFieldView> = described.collect::<Result<_, _>>()?;
+    let ids: BTreeSet<u32> = fields.iter().map(|f| f.id).collect();
+    if ids.len() != fields.len() {
+        return Err(Failure::invalid(format!(
+            "P4Info: {place}: two match fields have one id"
+        )));
+    }
+    Ok(fields)
+}
+
+fn match_kind(field: &MatchField) -> Option<MatchKind> {
+    match &field.r#match {
+        Some(Match::MatchType(kind)) => match MatchType::try_from(*kind).ok()? {
+            MatchType::Exact => Some(MatchKind::Exact),
+            MatchType::Lpm => Some(MatchKind::Lpm),
+            MatchType::Ternary => Some(MatchKind::Ternary),
+            MatchType::Range => Some(MatchKind::Range),
+            MatchType::Optional => Some(MatchKind::Optional),
+            MatchType::Unspecified => None,
+        },
+        Some(Match::OtherMatchType(_)) | None => None,
+    }
+}
+
+fn check_width(
+    place: &str,
+    p4info_bits: i32,
+    program_bits: u32,
+    has_type: bool,
+) -> Result<(), Failure> {
+    if u32::try_from(p4info_bits) == Ok(program_bits) {
+        return Ok(());
+    }
+    if has_type {
+        // With @p4runtime_translation the p4info gives the controller's width, or none for a string.
+        return Err(Failure::unimplemented(format!(
+            "P4Info: {place}: @p4runtime_translation to another width"
+        )));
+    }
+    Err(mismatch(
+        place,
+        "the width in bits",
+        p4info_bits,
+        program_bits,
+    ))
+}
+
+fn action_refs(
+    table: &Table,
+    id: TableId,
+    p4info: &P4Info,
+    program: &ProgramInfo,
+) -> Result<Vec<ActionRefView>, Failure> {
+    let view = |reference: &ActionRef| {
+        let (_, table_name) = named(table.preamble.as_ref())?;
+        let has_id = |p: &&Preamble| p.id == reference.id;
+        let preambles = p4info.actions.iter().filter_map(|a| a.preamble.as_ref());
+        let name = preambles
+            .clone()
+            .find(has_id)
+            .map(|p| p.name.as_str())
+            .ok_or_else(|| {
+                let message = format!(
+                    "P4Info: table {table_name}: action id {} is not declared",
+                    reference.id
+                );
+                Failure::invalid(message)
+            })?;
+        let action = program.table_action(id, name);
+        let action = action.ok_or_else(|| {
+            absent(
+                &format!("table {table_name}: action"),
+                name,
+                names_of(program, id),
+            )
+        })?;
+        let declared = p4info
+            .actions
+            .iter()
+            .find(|a| a.preamble.as_ref().is_some_and(|p| p.id == reference.id));
+        if let (Some(declared), Some(info)) = (declared, program.actions.get(action.0 as usize)) {
+            let place = format!("action {name}");
+            if declared.params.len() != info.params.len() {
+                return Err(mismatch(
+                    &place,
+                    "the number of parameters",
+                    declared.params.len(),
+                    info.params.len(),
+                ));
+            }
+            // Parameters are positional in both; the names tell when the two come from different sources.
+            for (param, known) in declared.params.iter().zip(&info.params) {
+                let place = format!("{place}: parameter {}", param.name);
+                if param.name != known.name {
+                    return Err(mismatch(&place, "the name", &param.name, &known.name));
+                }
+                check_width(
+                    &place,
+                    param.bitwidth,
+                    known.width_bits,
+                    param.type_name.is_some(),
+                )?;
+            }
+        }
+        let scope = Scope::try_from(reference.scope).unwrap_or(Scope::TableAndDefault);
+        Ok(ActionRefView {
+            p4info_id: reference.id,
+            id: action,
+            in_entries: scope != Scope::DefaultOnly,
+            in_default: scope != Scope::TableOnly,
+        })
+    };
+    table.action_refs.iter().map(view).collect()
+}
+
+fn names_of(program: &ProgramInfo, table: TableId) -> impl Iterator<Item = &str> {
+    let ids = program
+        .tables
+        .get(table.0 as usize)
+        .map_or(&[][..], |t| &t.actions);
+    ids.iter()
+        .filter_map(|id| program.actions.get(id.0 as usize))
+        .map(|a| a.name.as_str())
+}
+
+pub fn actions(p4info: &P4Info) -> Result<BTreeMap<u32, ActionView>, Failure> {
+    let view = |action: &Action| {
+        let (id, name) = named(action.preamble.as_ref())?;
+        let params = action.params.iter().map(|param| {
+            let width_bits = u32::try_from(param.bitwidth).unwrap_or_default();
+            ParamView {
+                id: param.id,
+                name: param.name.clone(),
+                width_bits,
+            }
+        });
+        Ok((
+            id,
+            ActionView {
+                name: name.to_owned(),
+                params: params.collect(),
+            },
+        ))
+    };
+    p4info.actions.iter().map(view).collect()
+}

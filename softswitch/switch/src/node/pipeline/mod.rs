@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pipeline configuration: the program together with the P4Info that describes it.
+//!
+//! P4Runtime speaks of p4info ids, the dataplane of its own; [`Pipeline::check`] looks every object up by name,
+//! once, and refuses a P4Info that does not describe the program.
+
+mod check;
+mod check_tables;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use std::collections::BTreeMap;
+
+use weir_dataplane::{
+    ActionId, CounterId, DigestId, MatchKind, MeterId, Program, ProgramInfo, RegisterId, TableId,
+};
+use weir_p4runtime::p4::config::v1::P4Info;
+use weir_p4runtime::p4::config::v1::meter_spec::Type as MeterType;
+use weir_p4runtime::p4::v1::ForwardingPipelineConfig;
+
+use super::failure::{Failure, listed};
+pub use types::{DataShape, Member, MemberKind};
+
+/// One match field of a table.
+#[derive(Debug, Clone)]
+pub struct MatchFieldView {
+    /// Id in the p4info.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// Kind of match.
+    pub kind: MatchKind,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// An action as one table refers to it.
+#[derive(Debug, Clone, Copy)]
+pub struct ActionRefView {
+    /// Id in the p4info.
+    pub p4info_id: u32,
+    /// Id in the dataplane, of this table's copy.
+    pub id: ActionId,
+    /// An entry may call it.
+    pub in_entries: bool,
+    /// The default entry may call it.
+    pub in_default: bool,
+}
+
+/// A table.
+#[derive(Debug, Clone)]
+pub struct TableView {
+    /// Id in the p4info.
+    pub p4info_id: u32,
+    /// Id in the dataplane.
+    pub id: TableId,
+    /// Name.
+    pub name: String,
+    /// Match fields, in the dataplane's order.
+    pub fields: Vec<MatchFieldView>,
+    /// Its actions.
+    pub actions: Vec<ActionRefView>,
+    /// Entries carry a priority.
+    pub needs_priority: bool,
+    /// Entries are const.
+    pub is_const: bool,
+    /// It supports idle timeouts.
+    pub idle_timeout: bool,
+    /// It has a direct counter.
+    pub direct_counter: bool,
+    /// Type of its direct meter, if it has one.
+    pub direct_meter: Option<MeterType>,
+}
+
+/// A parameter of an action.
+#[derive(Debug, Clone)]
+pub struct ParamView {
+    /// Id in the p4info.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// An action with its parameters, in the dataplane's order.
+#[derive(Debug, Clone)]
+pub struct ActionView {
+    /// Name.
+    pub name: String,
+    /// Parameters.
+    pub params: Vec<ParamView>,
+}
+
+/// An indirect array: meter, counter or register.
+#[derive(Debug, Clone)]
+pub struct ArrayView<Id, Extra> {
+    /// Id in the dataplane.
+    pub id: Id,
+    /// Name.
+    pub name: String,
+    /// Cells.
+    pub size: u64,
+    /// What only this kind of array has.
+    pub extra: Extra,
+}
+
+/// A digest.
+#[derive(Debug, Clone)]
+pub struct DigestView {
+    /// Id in the p4info.
+    pub p4info_id: u32,
+    /// Id in the dataplane.
+    pub id: DigestId,
+    /// Name.
+    pub name: String,
+    /// How its data is laid out.
+    pub shape: DataShape,
+}
+
+/// A field of the header in front of packet-ins or packet-outs.
+#[derive(Debug, Clone)]
+pub struct MetadataView {
+    /// Id in the p4info.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// Width in bits.
+    pub width_bits: u32,
+    /// Only fills up the header; a controller may leave it out.
+    pub padding: bool,
+}
+
+/// A pipeline configuration that was found consistent.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    /// As the client gave it.
+    pub config: ForwardingPipelineConfig,
+    /// Tables by p4info id.
+    pub tables: BTreeMap<u32, TableView>,
+    /// Actions by p4info id.
+    pub actions: BTreeMap<u32, ActionView>,
+    /// Indirect meters by p4info id.
+    pub meters: BTreeMap<u32, ArrayView<MeterId, MeterType>>,
+    /// Indirect counters by p4info id.
+    pub counters: BTreeMap<u32, ArrayView<CounterId, ()>>,
+    /// Registers by p4info id.
+    pub registers: BTreeMap<u32, ArrayView<RegisterId, DataShape>>,
+    /// Digests by p4info id.
+    pub digests: BTreeMap<u32, DigestView>,
+    /// Header of packet-ins; None when the program declares none.
+    pub packet_in: Option<Vec<MetadataView>>,
+    /// Header of packet-outs; None when the program declares none.
+    pub packet_out: Option<Vec<MetadataView>>,
+}
+
+impl Pipeline {
+    /// Compiles the program of a configuration and checks that the P4Info describes it.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for what is malformed or does not fit together, `UNIMPLEMENTED` for what this switch
+    /// cannot run; the text names the object.
+    pub fn check(config: ForwardingPipelineConfig) -> Result<(Program, Self), Failure> {
+        let Some(p4info) = &config.p4info else {
+            return Err(Failure::invalid("config.p4info is missing"));
+        };
+        if config.p4_device_config.is_empty() {
+            return Err(Failure::invalid(
+                "config.p4_device_config is empty; it must be the JSON that `p4c-bm2-ss -o FILE.json` writes",
+            ));
+        }
+        let program = Program::from_json(&config.p4_device_config)?;
+        let pipeline = Self::describe(p4info.clone(), program.info(), config)?;
+        Ok((program, pipeline))
+    }
+
+    fn describe(
+        p4info: P4Info,
+        program: &ProgramInfo,
+        config: ForwardingPipelineConfig,
+    ) -> Result<Self, Failure> {
+        check::refuse_unsupported(&p4info)?;
+        check::refuse_repeated_ids(&p4info)?;
+        Ok(Self {
+            config,
+            tables: check_tables::tables(&p4info, program)?,
+            actions: check_tables::actions(&p4info)?,
+            meters: check::meters(&p4info, program)?,
+            counters: check::counters(&p4info, program)?,
+            registers: check::registers(&p4info, program)?,
+            digests: check::digests(&p4info, program)?,
+            packet_in: check::controller_header(&p4info, "packet_in")?,
+            packet_out: check::controller_header(&p4info, "packet_out")?,
+        })
+    }
+
+    /// The table with this p4info id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the valid ids.
+    pub fn table(&self, id: u32) -> Result<&TableView, Failure> {
+        find(&self.tables, id, "table", |table| &table.name)
+    }
+
+    /// The indirect meter with this p4info id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the valid ids.
+    pub fn meter(&self, id: u32) -> Result<&ArrayView<MeterId, MeterType>, Failure> {
+        find(&self.meters, id, "meter", |meter| &meter.name)
+    }
+
+    /// The indirect counter with this p4info id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the valid ids.
+    pub fn counter(&self, id: u32) -> Result<&ArrayView<CounterId, ()>, Failure> {
+        find(&self.counters, id, "counter", |counter| &counter.name)
+    }
+
+    /// The register with this p4info id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the valid ids.
+    pub fn register(&self, id: u32) -> Result<&ArrayView<RegisterId, DataShape>, Failure> {
+        find(&self.registers, id, "register", |register| &register.name)
+    }
+
+    /// The digest with this p4info id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the valid ids.
+    pub fn digest(&self, id: u32) -> Result<&DigestView, Failure> {
+        find(&self.digests, id, "digest", |digest| &digest.name)
+    }
+}
+
+fn find<'a, T>(
+    objects: &'a BTreeMap<u32, T>,
+    id: u32,
+    kind: &str,
+    name: impl Fn(&T) -> &String,
+) -> Result<&'a T, Failure> {
+    objects.get(&id).ok_or_else(|| {
+        let valid: Vec<String> = objects
+            .iter()
+            .map(|(id, o)| format!("{id} ({})", name(o)))
+            .collect();
+        let valid = listed(valid.iter().map(String::as_str));
+        Failure::invalid(format!(
+            "no {kind} has id {id} in the P4Info; its {kind}s are {valid}"
+        ))
+    })
+}

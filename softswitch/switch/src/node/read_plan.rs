@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a query asks for, as steps.
+
+use std::collections::VecDeque;
+
+use weir_p4runtime::p4::v1::entity::Entity as Kind;
+use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as ReplicationEntry;
+use weir_p4runtime::p4::v1::{self, Entity, PacketReplicationEngineEntry};
+
+use super::failure::Failure;
+use super::pipeline::TableView;
+use super::read::{EntryPart, ReadPlan, Step};
+use super::write::{cells, unsupported};
+use super::{Node, parts, table};
+
+impl Node {
+    /// Finds out what a query asks for; [`Node::read_some`] then reads it.
+    ///
+    /// # Errors
+    /// As for [`Node::write`], for queries that name something that does not exist.
+    pub fn plan_read(&mut self, query: &Entity) -> Result<ReadPlan, Failure> {
+        parts(&self.pipeline, &mut self.switch)?;
+        let Some(kind) = &query.entity else {
+            return Err(Failure::invalid(
+                "the query has no entity; set the kind of entity to read",
+            ));
+        };
+        let steps = match kind {
+            Kind::TableEntry(query) => self.plan_table(query)?,
+            Kind::MeterEntry(query) => self.plan_meter(query)?,
+            Kind::CounterEntry(query) => self.plan_counter(query)?,
+            Kind::RegisterEntry(query) => self.plan_register(query)?,
+            Kind::DirectMeterEntry(query) => {
+                let pipeline = self.pipeline.as_ref();
+                if query.counter_data.is_some() {
+                    return Err(Failure::unimplemented(
+                        "DirectMeterEntry: counter_data (counters per colour)",
+                    ));
+                }
+                let has = |id| {
+                    pipeline
+                        .and_then(|p| p.tables.get(&id))
+                        .is_some_and(|t| t.direct_meter.is_some())
+                };
+                self.plan_direct(
+                    query.table_entry.as_ref(),
+                    EntryPart::Meter,
+                    "direct meter",
+                    has,
+                )?
+            }
+            Kind::DirectCounterEntry(query) => {
+                let pipeline = self.pipeline.as_ref();
+                let has = |id| {
+                    pipeline
+                        .and_then(|p| p.tables.get(&id))
+                        .is_some_and(|t| t.direct_counter)
+                };
+                self.plan_direct(
+                    query.table_entry.as_ref(),
+                    EntryPart::Counter,
+                    "direct counter",
+                    has,
+                )?
+            }
+            Kind::DigestEntry(query) => self.plan_digest(query.digest_id)?,
+            Kind::PacketReplicationEngineEntry(query) => self.plan_replication(query)?,
+            Kind::ExternEntry(_)
+            | Kind::ActionProfileMember(_)
+            | Kind::ActionProfileGroup(_)
+            | Kind::ValueSetEntry(_) => return Err(unsupported(kind)),
+        };
+        Ok(ReadPlan {
+            steps: steps.into(),
+        })
+    }
+
+    fn plan_table(&self, query: &v1::TableEntry) -> Result<Vec<Step>, Failure> {
+        let pipeline = self.pipeline_ref()?;
+        if query.meter_counter_data.is_some() {
+            return Err(Failure::unimplemented(
+                "TableEntry: meter_counter_data (counters per colour)",
+            ));
+        }
+        if query.time_since_last_hit.is_some() {
+            return Err(Failure::unimplemented("TableEntry: time_since_last_hit"));
+        }
+        if query.table_id != 0 {
+            let table = pipeline.table(query.table_id)?;
+            return Ok(vec![self.plan_entries(table, query, EntryPart::Whole)?]);
+        }
+        // Without a table no other filter can be used; which direct resources to include is not a filter.
+        let query = v1::TableEntry {
+            meter_config: query.meter_config,
+            counter_data: query.counter_data,
+            is_default_action: query.is_default_action,
+            ..v1::TableEntry::default()
+        };
+        pipeline
+            .tables
+            .values()
+            .map(|table| self.plan_entries(table, &query, EntryPart::Whole))
+            .collect()
+    }
+
+    fn plan_entries(
+        &self,
+        table: &TableView,
+        query: &v1::TableEntry,
+        what: EntryPart,
+    ) -> Result<Step, Failure> {
+        if query.is_default_action {
+            return Ok(Step::Default {
+                table: table.p4info_id,
+                query: Box::new(query.clone()),
+            });
+        }
+        let Some(switch) = &self.switch else {
+            return Err(Failure::not_found("no program"));
+        };
+        let handles = if query.r#match.is_empty() {
+            switch.entries(table.id)?.into()
+        } else {
+            // A full key names at most one entry; none is an empty answer, not an error.
+            match table::find(table, switch, query) {
+                Ok(handle) => VecDeque::from([handle]),
+                Err(failure)
+                    if failure.code == tonic::Code::NotFound && what == EntryPart::Whole =>
+                {
+                    VecDeque::new()
+                }
+                Err(failure) => return Err(failure),
+            }
+        };
+        Ok(Step::Entries {
+            table: table.p4info_id,
+            handles,
+            query: Box::new(query.clone()),
+            what,
+        })
+    }
+
+    fn plan_direct(
+        &self,
+        key: Option<&v1::TableEntry>,
+        what: EntryPart,
+        resource: &str,
+        has: impl Fn(u32) -> bool,
+    ) -> Result<Vec<Step>, Failure> {
+        let pipeline = self.pipeline_ref()?;
+        let key = key.cloned().unwrap_or_default();
+        if key.is_default_action {
+            return Err(Failure::unimplemented(format!(
+                "a {resource} of a default entry"
+            )));
+        }
+        if key.table_id == 0 {
+            let tables = pipeline
+                .tables
+                .values()
+                .filter(|table| has(table.p4info_id));
+            return tables
+                .map(|table| self.plan_entries(table, &v1::TableEntry::default(), what))
+                .collect();
+        }
+        let table = pipeline.table(key.table_id)?;
+        if !has(key.table_id) {
+            return Err(Failure::invalid(format!(
+                "table {}: it has no {resource}",
+                table.name
+            )));
+        }
+        // Only table, match and priority say whose resource is meant.
+        let key = v1::TableEntry {
+            table_id: key.table_id,
+            r#match: key.r#match,
+            priority: key.priority,
+            ..v1::TableEntry::default()
+        };
+        Ok(vec![self.plan_entries(table, &key, what)?])
+    }
+
+    fn plan_meter(&self, query: &v1::MeterEntry) -> Result<Vec<Step>, Failure> {
+        let pipeline = self.pipeline_ref()?;
+        if query.counter_data.is_some() {
+            return Err(Failure::unimplemented(
+                "MeterEntry: counter_data (counters per colour)",
+            ));
+        }
+        if query.meter_id == 0 {
+            let all = pipeline.meters.iter();
+            return Ok(all
+                .map(|(id, meter)| Step::Meter {
+                    id: *id,
+                    cells: 0..meter.size,
+                })
+                .collect());
+        }
+        let meter = pipeline.meter(query.meter_id)?;
+        let cells = cells(
+            query.index.as_ref(),
+            meter.size,
+            &format!("meter {}", meter.name),
+        )?;
+        Ok(vec![Step::Meter {
+            id: query.meter_id,
+            cells,
+        }])
+    }
+
+    fn plan_counter(&self, query: &v1::CounterEntry) -> Result<Vec<Step>, Failure> {
+        let pipeline = self.pipeline_ref()?;
+        if query.counter_id == 0 {
+            let all = pipeline.counters.iter();
+            return Ok(all
+                .map(|(id, counter)| Step::Counter {
+                    id: *id,
+                    cells: 0..counter.size,
+                })
+                .collect());
+        }
+        let counter = pipeline.counter(query.counter_id)?;
+        let cells = cells(
+            query.index.as_ref(),
+            counter.size,
+            &format!("counter {}", counter.name),
+        )?;
+        Ok(vec![Step::Counter {
+            id: query.counter_id,
+            cells,
+        }])
+    }
+
+    fn plan_register(&self, query: &v1::RegisterEntry) -> Result<Vec<Step>, Failure> {
+        let pipeline = self.pipeline_ref()?;
+        let step = |id: u32, cells| {
+            let register = pipeline.register(id)?;
+            match register.extra.members() {
+                [_] => Ok(Step::Register { id, cells }),
+                _ => Err(Failure::unimplemented(format!(
+                    "register {}: reading a struct or tuple",
+                    register.name
+                ))),
+            }
+        };
+        if query.register_id == 0 {
+            return pipeline
+                .registers
+                .iter()
+                .map(|(id, register)| step(*id, 0..register.size))
+                .collect();
+        }
+        let register = pipeline.register(query.register_id)?;
+        let cells = cells(
+            query.index.as_ref(),
+            register.size,
+            &format!("register {}", register.name),
+        )?;
+        Ok(vec![step(query.register_id, cells)?])
+    }
+
+    fn plan_digest(&self, id: u32) -> Result<Vec<Step>, Failure> {
+        if id != 0 {
+            self.pipeline_ref()?.digest(id)?;
+        }
+        let found = self
+            .digests
+            .iter()
+            .filter(|(known, _)| id == 0 || id == **known);
+        let entry = |(id, queue): (&u32, &super::DigestQueue)| {
+            let entry = v1::DigestEntry {
+                digest_id: *id,
+                config: Some(queue.config()),
+            };
+            Step::Ready(Box::new(Kind::DigestEntry(entry)))
+        };
+        Ok(found.map(entry).collect())
+    }
+
+    fn plan_replication(&self, query: &PacketReplicationEngineEntry) -> Result<Vec<Step>, Failure> {
+        let ready = |entry| {
+            let entry = PacketReplicationEngineEntry {
+                r#type: Some(entry),
+            };
+            Step::Ready(Box::new(Kind::PacketReplicationEngineEntry(entry)))
+        };
+        match &query.r#type {
+            Some(ReplicationEntry::MulticastGroupEntry(query)) => {
+                let wanted = query.multicast_group_id;
+                let found = self
+                    .groups
+                    .iter()
+                    .filter(|(id, _)| wanted == 0 || wanted == **id);
+                Ok(found
+                    .map(|(_, group)| ready(ReplicationEntry::MulticastGroupEntry(group.clone())))
+                    .collect())
+            }
+            Some(ReplicationEntry::CloneSessionEntry(query)) => {
+                let wanted = query.session_id;
+                let found = self
+                    .sessions
+                    .iter()
+                    .filter(|(id, _)| wanted == 0 || wanted == **id);
+                Ok(found
+                    .map(|(_, session)| ready(ReplicationEntry::CloneSessionEntry(session.clone())))
+                    .collect())
+            }
+            None => Err(Failure::invalid(
+                "PacketReplicationEngineEntry: its type is not set",
+            )),
+        }
+    }
+}

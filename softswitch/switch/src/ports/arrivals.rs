@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Merges the frames of several ports in the order in which the kernel stamped them.
+
+#[cfg(test)]
+mod tests;
+
+/// A queue of received frames, oldest first.
+pub trait Source {
+    /// When the oldest frame arrived (ns, `CLOCK_REALTIME`), if there is one.
+    fn oldest_ns(&self) -> Option<u64>;
+}
+
+/// The source whose oldest frame is the oldest of all; the first of them when stamps are equal.
+pub fn earliest<S: Source>(sources: &[S]) -> Option<usize> {
+    sources
+        .iter()
+        .enumerate()
+        .filter_map(|(index, source)| Some((source.oldest_ns()?, index)))
+        .min()
+        .map(|(_, index)| index)
+}
+
+/// Turns kernel stamps into times of the switch's clock.
+///
+/// The switch runs on `CLOCK_MONOTONIC`, because a policer must not see a step of the wall clock; the kernel stamps
+/// frames with `CLOCK_REALTIME`. The difference of the two is passed in afresh for each batch, so that a step of the
+/// wall clock disturbs at most the frames that were waiting when it happened, and those are clamped.
+#[derive(Debug, Default)]
+pub struct ArrivalClock {
+    last_ns: u64,
+}
+
+impl ArrivalClock {
+    /// Time of arrival on the switch's clock of a frame stamped `realtime_ns`, where the two clocks differ by
+    /// `realtime_minus_switch_ns` and the switch's clock shows `now_ns`. Never before an earlier result, never in
+    /// the future.
+    pub fn arrival_ns(
+        &mut self,
+        realtime_ns: u64,
+        realtime_minus_switch_ns: i128,
+        now_ns: u64,
+    ) -> u64 {
+        let converted = i128::from(realtime_ns) - realtime_minus_switch_ns;
+        let converted = u64::try_from(converted.max(0)).unwrap_or(u64::MAX);
+        self.last_ns = converted.min(now_ns).max(self.last_ns);
+        self.last_ns
+    }
+}

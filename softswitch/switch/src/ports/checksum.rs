@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Completes a transport checksum that a host left to its network card.
+//!
+//! A veth hands over frames whose TCP or UDP checksum field holds only the pseudo header's sum. A wire would carry
+//! the complete checksum, and so must a frame that this switch forwards.
+
+#[cfg(test)]
+mod tests;
+
+/// Completes the checksum field at `start + offset`, which covers the frame from `start` to its end
+/// (virtio 1.2, section 5.1.6.2: `csum_start`, `csum_offset`). Returns false, and leaves the frame as it is, when
+/// the field does not lie inside the frame.
+pub fn complete(frame: &mut [u8], start: usize, offset: usize) -> bool {
+    let field = match start.checked_add(offset) {
+        Some(field) if field.checked_add(2).is_some_and(|end| end <= frame.len()) => field,
+        _ => return false,
+    };
+    // The field itself takes part: it holds the pseudo header's sum.
+    let sum = !ones_complement_sum(&frame[start..]);
+    // RFC 768: a UDP checksum that comes out as zero is sent as all ones; for TCP both mean the same.
+    let sum = if sum == 0 { 0xFFFF } else { sum };
+    frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+    true
+}
+
+/// RFC 1071.
+fn ones_complement_sum(bytes: &[u8]) -> u16 {
+    let mut sum: u64 = 0;
+    let mut words = bytes.chunks_exact(2);
+    for word in &mut words {
+        sum += u64::from(u16::from_be_bytes([word[0], word[1]]));
+    }
+    if let [last] = words.remainder() {
+        sum += u64::from(*last) << 8;
+    }
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    // Folded to 16 bits by the loop.
+    sum as u16
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Puts the parts together and takes them apart again at the end.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tracing::warn;
+use weir_dataplane::{LoadError, Program, SwitchConfig};
+
+use crate::cli::{Cli, PortError};
+use crate::engine::{Engine, Handle};
+use crate::node::failure::Failure;
+use crate::node::{Node, NodeConfig};
+use crate::ports::{Interface, OpenError};
+use crate::service::{Service, listen};
+use crate::stats::Snapshot;
+
+/// Packet-ins and digest lists on their way from the dataplane to the service.
+const QUEUED_NOTIFICATIONS: usize = 4096;
+const STATS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why the switch could not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The ports given on the command line.
+    #[error("--port: {0}")]
+    Ports(Box<PortError>),
+    /// A port's interface.
+    #[error("--port: {0}")]
+    Interface(#[from] OpenError),
+    /// The program's file cannot be read.
+    #[error("--json: cannot read {path}: {error}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The program cannot be run.
+    #[error("--json: {path}: {error}", path = path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: LoadError,
+    },
+    /// The dataplane refused a port's configuration.
+    #[error("--port: {0}")]
+    Node(#[from] Failure),
+    /// The service's address.
+    #[error("--p4runtime: cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The service's transport.
+    #[error("the P4Runtime service failed: {0}")]
+    Service(#[from] tonic::transport::Error),
+    /// A file of statistics that cannot be written at the end.
+    #[error("--stats: cannot write {path}: {error}", path = path.display())]
+    Stats {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The system gave no thread, signal handler or event descriptor.
+    #[error("cannot start: {0}")]
+    System(io::Error),
+    /// A defect.
+    #[error("the dataplane thread ended by itself; its last words are above")]
+    DataplaneLost,
+}
+
+/// Runs the switch until SIGINT or SIGTERM.
+///
+/// # Errors
+/// [`RunError`], whose text says what to change.
+pub async fn run(cli: Cli) -> Result<(), RunError> {
+    let ports = cli
+        .port_configs()
+        .map_err(|error| RunError::Ports(Box::new(error)))?;
+    let mut node = Node::new(NodeConfig {
+        switch: SwitchConfig {
+            drop_port: cli.drop_port,
+            ..SwitchConfig::default()
+        },
+        cpu_port: cli.cpu_port,
+        ports,
+    });
+    if let Some(path) = &cli.json {
+        node.run(load(path)?, None, 0)?;
+    }
+    let mut stop = Stop::install().map_err(RunError::System)?;
+    let interfaces = cli
+        .ports
+        .iter()
+        .map(|port| Interface::open(port.number, &port.interface));
+    let interfaces: Vec<Interface> = interfaces.collect::<Result<_, _>>()?;
+    let listen_error = |error| RunError::Listen {
+        address: cli.p4runtime,
+        error,
+    };
+    let listener = listen(cli.p4runtime).await.map_err(listen_error)?;
+    let address = listener.local_addr().map_err(listen_error)?;
+
+    let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
+    let engine = Engine::start(node, interfaces, notify).map_err(RunError::System)?;
+    let service = Service::new(cli.device_id, engine.handle(), notifications);
+    let watch = tokio::spawn(watch(engine.handle(), cli.stats.clone()));
+    // Whoever started the switch may have closed its end already; that is no reason not to run.
+    let _ = writeln!(
+        io::stdout(),
+        "weir-switch: P4Runtime on {address}, {} ports",
+        cli.ports.len()
+    );
+    let mut lost = false;
+    let stopped = async {
+        tokio::select! {
+            () = stop.wait() => {}
+            _ = watch => lost = true,
+        }
+    };
+    let served = service.serve(listener, stopped).await;
+    let core = engine.stop();
+    let (Some(mut core), false) = (core, lost) else {
+        return Err(RunError::DataplaneLost);
+    };
+    if let Some(path) = cli.stats {
+        Snapshot::take(&mut core)
+            .write(&path)
+            .map_err(|error| RunError::Stats { path, error })?;
+    }
+    Ok(served?)
+}
+
+fn load(path: &Path) -> Result<Program, RunError> {
+    let json = std::fs::read(path).map_err(|error| RunError::Read {
+        path: path.to_owned(),
+        error,
+    })?;
+    Program::from_json(&json).map_err(|error| RunError::Load {
+        path: path.to_owned(),
+        error,
+    })
+}
+
+/// Looks after the dataplane thread, and writes the statistics; ends when the thread has ended.
+async fn watch(engine: Handle, path: Option<PathBuf>) {
+    let mut ticks = tokio::time::interval(STATS_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut complained = false;
+    loop {
+        ticks.tick().await;
+        let Ok(snapshot) = engine.call(Snapshot::take).await else {
+            return;
+        };
+        let Some(path) = path.clone() else { continue };
+        let written = tokio::task::spawn_blocking(move || {
+            snapshot.write(&path).map_err(|error| (path, error))
+        })
+        .await;
+        match written {
+            Ok(Err((path, error))) if !complained => {
+                complained = true;
+                warn!(
+                    "--stats: cannot write {}: {error}; trying on",
+                    path.display()
+                );
+            }
+            Ok(Ok(())) => complained = false,
+            _ => {}
+        }
+    }
+}
+
+/// SIGINT and SIGTERM.
+struct Stop {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn install() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

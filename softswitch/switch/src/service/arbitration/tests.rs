@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+
+const DEVICE: u64 = 1;
+
+fn update(election_id: Option<u128>) -> MasterArbitrationUpdate {
+    MasterArbitrationUpdate {
+        device_id: DEVICE,
+        election_id: election_id.map(message),
+        ..MasterArbitrationUpdate::default()
+    }
+}
+
+/// Client and code of each notification.
+fn codes(notifications: Vec<Notification>) -> Vec<(ClientId, Code)> {
+    notifications
+        .into_iter()
+        .map(|(client, n)| (client, Code::from(n.status.unwrap().code)))
+        .collect()
+}
+
+#[test]
+fn the_highest_election_id_is_primary_and_all_are_told_of_a_change() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    assert_eq!(
+        codes(arbitration.update(1, &update(Some(10))).unwrap()),
+        [(1, Code::Ok)]
+    );
+    assert_eq!(
+        codes(arbitration.update(2, &update(Some(5))).unwrap()),
+        [(2, Code::AlreadyExists)]
+    );
+    // The new primary is told last, when all others know that they are not.
+    assert_eq!(
+        codes(arbitration.update(3, &update(Some(11))).unwrap()),
+        [
+            (1, Code::AlreadyExists),
+            (2, Code::AlreadyExists),
+            (3, Code::Ok)
+        ]
+    );
+    assert!(arbitration.is_primary(Some(11)));
+    assert!(!arbitration.is_primary(Some(10)));
+}
+
+#[test]
+fn election_ids_are_compared_as_128_bits() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    let high = 1_u128 << 64;
+    arbitration.update(1, &update(Some(high))).unwrap();
+    arbitration
+        .update(2, &update(Some(u128::from(u64::MAX))))
+        .unwrap();
+    assert_eq!(arbitration.primary(), Some(1));
+}
+
+#[test]
+fn when_the_primary_goes_all_backups_are_told_and_none_takes_over_unasked() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    arbitration.update(1, &update(Some(10))).unwrap();
+    arbitration.update(2, &update(Some(5))).unwrap();
+    let told = arbitration.disconnect(1);
+    assert_eq!(
+        told[0].1.election_id,
+        Some(message(10)),
+        "the highest id that was ever seen"
+    );
+    assert_eq!(codes(told), [(2, Code::NotFound)]);
+    assert_eq!(arbitration.primary(), None);
+    // 5 is below the highest id ever seen: still a backup.
+    assert_eq!(
+        codes(arbitration.update(2, &update(Some(5))).unwrap()),
+        [(2, Code::NotFound)]
+    );
+    assert_eq!(
+        codes(arbitration.update(2, &update(Some(10))).unwrap()),
+        [(2, Code::Ok)]
+    );
+}
+
+#[test]
+fn a_backup_that_goes_disturbs_nobody() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    arbitration.update(1, &update(Some(10))).unwrap();
+    arbitration.update(2, &update(Some(5))).unwrap();
+    assert!(arbitration.disconnect(2).is_empty());
+    assert!(arbitration.is_primary(Some(10)));
+}
+
+#[test]
+fn a_primary_that_lowers_its_id_becomes_a_backup_and_all_are_told() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    arbitration.update(1, &update(Some(10))).unwrap();
+    arbitration.update(2, &update(Some(5))).unwrap();
+    assert_eq!(
+        codes(arbitration.update(1, &update(Some(4))).unwrap()),
+        [(1, Code::NotFound), (2, Code::NotFound)]
+    );
+    assert!(!arbitration.is_primary(Some(4)));
+}
+
+#[test]
+fn without_an_election_id_nobody_is_primary_but_zero_is_an_id() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    assert_eq!(
+        codes(arbitration.update(1, &update(None)).unwrap()),
+        [(1, Code::NotFound)]
+    );
+    assert!(!arbitration.is_primary(None));
+    assert_eq!(
+        codes(arbitration.update(2, &update(Some(0))).unwrap()),
+        [(1, Code::AlreadyExists), (2, Code::Ok)]
+    );
+    assert!(arbitration.is_primary(Some(0)));
+}
+
+#[test]
+fn an_election_id_of_another_live_controller_ends_the_stream() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    arbitration.update(1, &update(Some(10))).unwrap();
+    assert_eq!(
+        arbitration.update(2, &update(Some(10))).unwrap_err().code(),
+        Code::InvalidArgument
+    );
+    assert!(!arbitration.is_live(2));
+    assert!(
+        arbitration.update(1, &update(Some(10))).is_ok(),
+        "its own id again"
+    );
+}
+
+#[test]
+fn a_foreign_device_is_not_found_at_first_and_a_failed_precondition_later() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    let foreign = MasterArbitrationUpdate {
+        device_id: 2,
+        ..update(Some(1))
+    };
+    assert_eq!(
+        arbitration.update(1, &foreign).unwrap_err().code(),
+        Code::NotFound
+    );
+    arbitration.update(1, &update(Some(1))).unwrap();
+    assert_eq!(
+        arbitration.update(1, &foreign).unwrap_err().code(),
+        Code::FailedPrecondition
+    );
+}
+
+#[test]
+fn a_role_is_refused_by_name() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    let role = weir_p4runtime::p4::v1::Role {
+        name: "router".to_owned(),
+        ..Default::default()
+    };
+    let status = arbitration
+        .update(
+            1,
+            &MasterArbitrationUpdate {
+                role: Some(role),
+                ..update(Some(1))
+            },
+        )
+        .unwrap_err();
+    assert_eq!(status.code(), Code::Unimplemented);
+    assert!(status.message().contains("router"), "{}", status.message());
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The P4Runtime gRPC service.
+//!
+//! It checks who asks (`arbitration`), runs what is asked on the dataplane thread (`pipeline_config`, `write`, `read`)
+//! and carries packets and digests to and from the primary controller (`stream`). What an update means is decided in
+//! [`crate::node`].
+
+pub mod arbitration;
+mod pipeline_config;
+mod read;
+mod rpc_status;
+mod stream;
+mod write;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{RwLock, mpsc};
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+use weir_p4runtime::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
+use weir_p4runtime::p4::v1::{
+    CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse,
+    SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
+    StreamMessageResponse, Uint128, WriteRequest, WriteResponse,
+};
+
+use crate::engine::{Handle, Stopped};
+use crate::node::Notification;
+use crate::node::failure::Failure;
+use arbitration::{Arbitration, ClientId};
+use pipeline_config::SavedConfig;
+use stream::ClientStream;
+
+/// Version of the P4Runtime specification that the service follows.
+const API_VERSION: &str = "1.5.0";
+/// A program's JSON can be larger than gRPC's usual 4 MB.
+const MAX_REQUEST_BYTES: usize = 256 << 20;
+
+/// The service; cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    device_id: u64,
+    engine: Handle,
+    clients: Mutex<Clients>,
+    /// Held to write while state changes, and to read while it is read: a read sees all of a write or nothing of it.
+    control: RwLock<Control>,
+}
+
+struct Clients {
+    arbitration: Arbitration,
+    streams: HashMap<ClientId, ClientStream>,
+    next_id: ClientId,
+}
+
+#[derive(Default)]
+struct Control {
+    /// Saved by `VERIFY_AND_SAVE` and not yet committed.
+    saved: Option<SavedConfig>,
+}
+
+impl Service {
+    /// A service for the switch behind `engine`, which has one device. `notifications` is what the dataplane has for
+    /// the primary controller.
+    pub fn new(
+        device_id: u64,
+        engine: Handle,
+        notifications: mpsc::Receiver<Notification>,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            device_id,
+            engine,
+            clients: Mutex::new(Clients {
+                arbitration: Arbitration::new(device_id),
+                streams: HashMap::new(),
+                next_id: 0,
+            }),
+            control: RwLock::new(Control::default()),
+        });
+        tokio::spawn(stream::deliver(Arc::clone(&shared), notifications));
+        Self { shared }
+    }
+
+    /// Serves on `listener` until `stop` completes; open streams are then cut, as the dataplane has gone.
+    ///
+    /// # Errors
+    /// When the transport fails.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<(), tonic::transport::Error> {
+        let server = P4RuntimeServer::new(self)
+            .max_decoding_message_size(MAX_REQUEST_BYTES)
+            .max_encoding_message_size(usize::MAX);
+        let serving = tonic::transport::Server::builder()
+            // A controller whose machine has gone must not stay primary for ever.
+            .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+            .add_service(server)
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::select! {
+            result = serving => result,
+            () = stop => Ok(()),
+        }
+    }
+}
+
+/// Binds the service's address.
+///
+/// # Errors
+/// When the address is in use or not the machine's.
+pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+impl Shared {
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        // A panic elsewhere leaves at worst a notification unsent; that is no reason to stop serving.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_device(&self, device_id: u64) -> Result<(), Status> {
+        if device_id == self.device_id {
+            return Ok(());
+        }
+        Err(Status::not_found(format!(
+            "no device has id {device_id}; this switch is device {}",
+            self.device_id
+        )))
+    }
+
+    fn check_primary(&self, election_id: Option<Uint128>) -> Result<(), Status> {
+        if self
+            .clients()
+            .arbitration
+            .is_primary(election_id.map(arbitration::number))
+        {
+            return Ok(());
+        }
+        Err(Status::permission_denied(match election_id {
+            Some(id) => format!(
+                "the client with election id {} is not the primary",
+                arbitration::number(id)
+            ),
+            None => "a client without an election id is not the primary".to_owned(),
+        }))
+    }
+}
+
+/// Only the default role is there: full access to the pipeline.
+fn check_role(name: &str, id: u64) -> Result<(), Status> {
+    if name.is_empty() && id == 0 {
+        return Ok(());
+    }
+    let name = if name.is_empty() {
+        id.to_string()
+    } else {
+        name.to_owned()
+    };
+    Err(Status::unimplemented(format!(
+        "role {name}: roles other than the default one are not supported by this switch"
+    )))
+}
+
+impl From<Stopped> for Status {
+    fn from(stopped: Stopped) -> Self {
+        Self::unavailable(stopped.to_string())
+    }
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.code, failure.message)
+    }
+}
+
+/// Runs a request to its end also when its client goes away meanwhile.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<T, Status> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Status::internal(format!(
+            "the request could not be completed: {error}"
+        ))),
+    }
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    type ReadStream = tokio_stream::Iter<std::vec::IntoIter<Result<ReadResponse, Status>>>;
+    type StreamChannelStream = ReceiverStream<Result<StreamMessageResponse, Status>>;
+
+    async fn write(
+        &self,
+        request: Request<WriteRequest>,
+    ) -> Result<Response<WriteResponse>, Status> {
+        let shared = Arc::clone(&self.shared);
+        to_the_end(async move { write::write(&shared, request.into_inner()).await }).await?;
+        Ok(Response::new(WriteResponse {}))
+    }
+
+    async fn read(
+        &self,
+        request: Request<ReadRequest>,
+    ) -> Result<Response<Self::ReadStream>, Status> {
+        let responses = read::read(&self.shared, request.into_inner()).await?;
+        Ok(Response::new(tokio_stream::iter(responses)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        let shared = Arc::clone(&self.shared);
+        to_the_end(async move { pipeline_config::set(&shared, request.into_inner()).await })
+            .await?;
+        Ok(Response::new(SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        Ok(Response::new(
+            pipeline_config::get(&self.shared, request.get_ref()).await?,
+        ))
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        Ok(Response::new(stream::open(
+            Arc::clone(&self.shared),
+            request.into_inner(),
+        )))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<CapabilitiesRequest>,
+    ) -> Result<Response<CapabilitiesResponse>, Status> {
+        // 0 asks for what holds for every device.
+        if request.get_ref().device_id != 0 {
+            self.shared.check_device(request.get_ref().device_id)?;
+        }
+        Ok(Response::new(CapabilitiesResponse {
+            p4runtime_api_version: API_VERSION.to_owned(),
+            ..CapabilitiesResponse::default()
+        }))
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `Read` RPC.
+
+use tonic::Status;
+use weir_p4runtime::p4::v1::{Entity, ReadRequest, ReadResponse};
+
+use super::{Shared, check_role, rpc_status};
+use crate::engine::Core;
+use crate::node::failure::Failure;
+
+/// Entities that the dataplane thread reads between two batches of frames.
+const ENTITIES_PER_TURN: usize = 128;
+/// Entities per message: well below the 4 MB that clients accept.
+const ENTITIES_PER_RESPONSE: usize = 1024;
+
+/// All responses. They are gathered before the first is sent, so that a client that reads slowly holds up nobody who
+/// writes.
+pub async fn read(
+    shared: &Shared,
+    request: ReadRequest,
+) -> Result<Vec<Result<ReadResponse, Status>>, Status> {
+    shared.check_device(request.device_id)?;
+    check_role(&request.role, 0)?;
+    let control = shared.control.read().await;
+    control.refuse_while_saved("Read")?;
+    if !shared
+        .engine
+        .call(|core| core.node.pipeline().is_some())
+        .await?
+    {
+        return Err(Status::failed_precondition(
+            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
+        ));
+    }
+    let mut entities = Vec::new();
+    let mut outcomes = Vec::with_capacity(request.entities.len());
+    for query in request.entities {
+        outcomes.push(read_one(shared, query, &mut entities).await?);
+    }
+    drop(control);
+    let mut responses = Vec::new();
+    let mut entities = entities.into_iter();
+    loop {
+        let entities: Vec<Entity> = entities.by_ref().take(ENTITIES_PER_RESPONSE).collect();
+        if entities.is_empty() {
+            break;
+        }
+        responses.push(Ok(ReadResponse { entities }));
+    }
+    // What could be read is sent; the status then says what could not.
+    if let Err(status) = rpc_status::of_batch(&outcomes, "queries") {
+        responses.push(Err(status));
+    }
+    Ok(responses)
+}
+
+async fn read_one(
+    shared: &Shared,
+    query: Entity,
+    entities: &mut Vec<Entity>,
+) -> Result<Result<(), Failure>, Status> {
+    let mut plan = match shared
+        .engine
+        .call(move |core: &mut Core| core.node.plan_read(&query))
+        .await?
+    {
+        Ok(plan) => plan,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    while !plan.is_done() {
+        let step = move |core: &mut Core| {
+            let read = core.node.read_some(&mut plan, ENTITIES_PER_TURN);
+            (plan, read)
+        };
+        let (rest, read) = shared.engine.call(step).await?;
+        plan = rest;
+        match read {
+            Ok(read) => entities.extend(read),
+            Err(failure) => return Ok(Err(failure)),
+        }
+    }
+    Ok(Ok(()))
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `StreamChannel` RPC: arbitration, packets, digests.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+use tracing::{debug, info};
+use weir_p4runtime::p4::v1::stream_message_request::Update as Request;
+use weir_p4runtime::p4::v1::stream_message_response::Update as Response;
+use weir_p4runtime::p4::v1::{
+    DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketOut, PacketOutError,
+    StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError, stream_error,
+};
+
+use super::arbitration::{self, ClientId};
+use super::{Clients, Shared};
+use crate::node::Notification;
+use crate::node::failure::Failure;
+
+/// Messages that wait for a controller to take them.
+const QUEUED_MESSAGES: usize = 4096;
+/// Of these, kept free for arbitration: packets and digests of a controller that has stalled are dropped before.
+const RESERVED_MESSAGES: usize = 256;
+
+/// The sending side of one controller's stream.
+pub struct ClientStream {
+    messages: mpsc::Sender<Result<StreamMessageResponse, Status>>,
+    /// Ends the stream of a controller that takes no messages.
+    stalled: Arc<Notify>,
+}
+
+/// Opens a controller's stream.
+pub fn open(
+    shared: Arc<Shared>,
+    requests: Streaming<StreamMessageRequest>,
+) -> ReceiverStream<Result<StreamMessageResponse, Status>> {
+    let (sender, receiver) = mpsc::channel(QUEUED_MESSAGES);
+    let stalled = Arc::new(Notify::new());
+    let client = {
+        let mut clients = shared.clients();
+        clients.next_id += 1;
+        let client = clients.next_id;
+        let stream = ClientStream {
+            messages: sender.clone(),
+            stalled: Arc::clone(&stalled),
+        };
+        clients.streams.insert(client, stream);
+        client
+    };
+    tokio::spawn(async move {
+        // The stream ends when the client closes it, when it breaks, or with the status of a refused arbitration.
+        let ended = tokio::select! {
+            ended = receive(&shared, client, requests) => ended,
+            () = sender.closed() => Ok(()),
+            () = stalled.notified() => Err(Status::resource_exhausted("the controller takes no messages")),
+        };
+        let notifications = {
+            let mut clients = shared.clients();
+            clients.streams.remove(&client);
+            clients.arbitration.disconnect(client)
+        };
+        shared.clients().send_all(notifications);
+        if let Err(status) = ended {
+            info!(
+                "controller {client}: its stream was ended: {}",
+                status.message()
+            );
+            // A client that has stalled never makes room for it; the stream ends when the sender is dropped.
+            let _ = sender.try_send(Err(status));
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn receive(
+    shared: &Shared,
+    client: ClientId,
+    mut requests: Streaming<StreamMessageRequest>,
+) -> Result<(), Status> {
+    while let Some(request) = requests.next().await {
+        // A broken connection is not an error of the switch; the client finds out by itself.
+        let Ok(request) = request else { return Ok(()) };
+        match request.update {
+            Some(Request::Arbitration(update)) => arbitrate(shared, client, &update).await?,
+            Some(Request::Packet(packet)) => packet_out(shared, client, packet).await?,
+            Some(Request::DigestAck(ack)) => digest_ack(shared, client, ack).await?,
+            Some(Request::Other(other)) => {
+                let failure = Failure::unimplemented(format!("stream message {}", other.type_url));
+                let details = stream_error::Details::Other(StreamOtherError { other: Some(other) });
+                shared.clients().send_error(client, failure, details);
+            }
+            None => {
+                let failure = Failure::invalid("the stream message has no update");
+                let details = stream_error::Details::Other(StreamOtherError::default());
+                shared.clients().send_error(client, failure, details);
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn arbitrate(
+    shared: &Shared,
+    client: ClientId,
+    update: &MasterArbitrationUpdate,
+) -> Result<(), Status> {
+    let (notifications, primary) = {
+        let mut clients = shared.clients();
+        let notifications = clients.arbitration.update(client, update)?;
+        (notifications, clients.arbitration.primary())
+    };
+    let to_primary = |notification: &arbitration::Notification| Some(notification.0) == primary;
+    let (for_primary, for_others): (Vec<_>, Vec<_>) =
+        notifications.into_iter().partition(to_primary);
+    shared.clients().send_all(for_others);
+    if !for_primary.is_empty() {
+        // The primary hears of it when the writes of the one before it have been finished.
+        drop(shared.control.write().await);
+        shared.clients().send_all(for_primary);
+    }
+    Ok(())
+}
+
+async fn packet_out(shared: &Shared, client: ClientId, packet: PacketOut) -> Result<(), Status> {
+    let mut outcome = shared
+        .clients()
+        .refuse_unless_primary(client, "packet-outs");
+    if outcome.is_ok() {
+        let sent = packet.clone();
+        outcome = shared
+            .engine
+            .call(move |core| core.node.packet_out(&sent, core.now_ns))
+            .await?;
+    }
+    if let Err(failure) = outcome {
+        let details = stream_error::Details::PacketOut(PacketOutError {
+            packet_out: Some(packet),
+        });
+        shared.clients().send_error(client, failure, details);
+    }
+    Ok(())
+}
+
+async fn digest_ack(shared: &Shared, client: ClientId, ack: DigestListAck) -> Result<(), Status> {
+    let mut outcome = shared
+        .clients()
+        .refuse_unless_primary(client, "digest acknowledgements");
+    if outcome.is_ok() {
+        let given = ack;
+        outcome = shared
+            .engine
+            .call(move |core| core.node.digest_ack(&given))
+            .await?;
+    }
+    if let Err(failure) = outcome {
+        let details = stream_error::Details::DigestListAck(DigestListAckError {
+            digest_list_ack: Some(ack),
+        });
+        shared.clients().send_error(client, failure, details);
+    }
+    Ok(())
+}
+
+/// Carries what the dataplane has for the primary controller to its stream; ends with the dataplane.
+pub async fn deliver(shared: Arc<Shared>, mut notifications: mpsc::Receiver<Notification>) {
+    while let Some(notification) = notifications.recv().await {
+        let update = match notification {
+            Notification::PacketIn(packet) => Response::Packet(packet),
+            Notification::DigestList(list) => Response::Digest(list),
+        };
+        let clients = shared.clients();
+        let Some(stream) = clients
+            .arbitration
+            .primary()
+            .and_then(|primary| clients.streams.get(&primary))
+        else {
+            debug!("no primary controller: a packet-in or digest list was dropped");
+            continue;
+        };
+        if stream.messages.capacity() > RESERVED_MESSAGES {
+            let _ = stream.messages.try_send(Ok(StreamMessageResponse {
+                update: Some(update),
+            }));
+        } else {
+            debug!(
+                "the primary controller does not keep up: a packet-in or digest list was dropped"
+            );
+        }
+    }
+}
+
+impl Clients {
+    fn refuse_unless_primary(&self, client: ClientId, what: &str) -> Result<(), Failure> {
+        if self.arbitration.primary() == Some(client) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Code::PermissionDenied,
+            format!("only the primary controller sends {what}"),
+        ))
+    }
+
+    fn send_all(&mut self, notifications: Vec<arbitration::Notification>) {
+        for (client, update) in notifications {
+            let message = StreamMessageResponse {
+                update: Some(Response::Arbitration(update)),
+            };
+            let Some(stream) = self.streams.get(&client) else {
+                continue;
+            };
+            if let Err(mpsc::error::TrySendError::Full(_)) = stream.messages.try_send(Ok(message)) {
+                // A controller that takes nothing at all must not believe that it still is what it was.
+                stream.stalled.notify_one();
+            }
+        }
+    }
+
+    fn send_error(&self, client: ClientId, failure: Failure, details: stream_error::Details) {
+        let error = StreamError {
+            canonical_code: failure.code as i32,
+            message: failure.message,
+            details: Some(details),
+            ..StreamError::default()
+        };
+        let stream = self.streams.get(&client);
+        if let Some(stream) = stream.filter(|stream| stream.messages.capacity() > RESERVED_MESSAGES)
+        {
+            let _ = stream.messages.try_send(Ok(StreamMessageResponse {
+                update: Some(Response::Error(error)),
+            }));
+        }
+    }
+}

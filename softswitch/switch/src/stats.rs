@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The statistics file: what the switch counted, as JSON, replaced as a whole so that a reader never sees half.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::engine::Core;
+
+/// Version of the file's layout.
+const SCHEMA: u32 = 1;
+
+/// Everything that the switch counts at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Snapshot {
+    schema: u32,
+    uptime_ns: u64,
+    ports: Vec<PortSnapshot>,
+    dataplane: DataplaneSnapshot,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct PortSnapshot {
+    port: u32,
+    interface: String,
+    up: bool,
+    rx_packets: u64,
+    rx_bytes: u64,
+    rx_overruns: u64,
+    rx_oversize: u64,
+    tx_packets: u64,
+    tx_bytes: u64,
+    tx_errors: u64,
+    queue_drops: u64,
+    queue_drop_bytes: u64,
+    queued_packets: u64,
+    queued_bytes: u64,
+    in_flight: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct DataplaneSnapshot {
+    received: u64,
+    no_program: u64,
+    parser_errors: u64,
+    oversize: u64,
+    dropped_ingress: u64,
+    dropped_egress: u64,
+    dropped_queue: u64,
+    dropped_no_port: u64,
+    dropped_reconfigured: u64,
+    dropped_no_replica: u64,
+    dropped_loop: u64,
+    cloned: u64,
+    clone_no_session: u64,
+    multicast_copies: u64,
+    resubmitted: u64,
+    recirculated: u64,
+    digests: u64,
+    digests_lost: u64,
+    digests_unwanted: u64,
+    transmitted: u64,
+    index_out_of_range: u64,
+    bad_packet_ins: u64,
+    notifications_lost: u64,
+}
+
+impl Snapshot {
+    /// What `core` has counted until now.
+    pub fn take(core: &mut Core) -> Self {
+        let Core {
+            node,
+            interfaces,
+            now_ns,
+            notifications_lost,
+        } = core;
+        let ports = interfaces.iter_mut().map(|interface| {
+            interface.update_overruns();
+            let (link, queue) = (interface.counters(), node.port_stats(interface.number()));
+            PortSnapshot {
+                port: interface.number(),
+                interface: interface.name().to_owned(),
+                up: interface.is_up(),
+                rx_packets: link.rx_packets,
+                rx_bytes: link.rx_bytes,
+                rx_overruns: link.rx_overruns,
+                rx_oversize: link.rx_oversize,
+                tx_packets: link.tx_packets,
+                tx_bytes: link.tx_bytes,
+                tx_errors: link.tx_errors,
+                queue_drops: queue.queue_drops,
+                queue_drop_bytes: queue.queue_drop_bytes,
+                queued_packets: queue.queued_packets,
+                queued_bytes: queue.queued_bytes,
+                in_flight: queue.in_flight,
+            }
+        });
+        let ports = ports.collect();
+        let (switch, outside) = (node.switch_stats(), node.stats());
+        let dataplane = DataplaneSnapshot {
+            received: switch.received,
+            no_program: outside.no_program,
+            parser_errors: switch.parser_errors,
+            oversize: switch.oversize,
+            dropped_ingress: switch.dropped_ingress,
+            dropped_egress: switch.dropped_egress,
+            dropped_queue: switch.dropped_queue,
+            dropped_no_port: switch.dropped_no_port,
+            dropped_reconfigured: switch.dropped_reconfigured,
+            dropped_no_replica: switch.dropped_no_replica,
+            dropped_loop: switch.dropped_loop,
+            cloned: switch.cloned,
+            clone_no_session: switch.clone_no_session,
+            multicast_copies: switch.multicast_copies,
+            resubmitted: switch.resubmitted,
+            recirculated: switch.recirculated,
+            digests: switch.digests,
+            digests_lost: switch.digests_lost,
+            digests_unwanted: outside.digests_unwanted,
+            transmitted: switch.transmitted,
+            index_out_of_range: switch.index_out_of_range,
+            bad_packet_ins: outside.bad_packet_ins,
+            notifications_lost: *notifications_lost,
+        };
+        Self {
+            schema: SCHEMA,
+            uptime_ns: *now_ns,
+            ports,
+            dataplane,
+        }
+    }
+
+    /// Writes the file under another name, then gives it its own.
+    ///
+    /// # Errors
+    /// When it cannot be written or renamed.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".tmp");
+        let temporary = PathBuf::from(name);
+        let mut json = serde_json::to_vec_pretty(self)?;
+        json.push(b'\n');
+        std::fs::write(&temporary, json)?;
+        std::fs::rename(&temporary, path)
+    }
+}
