@@ -28,7 +28,7 @@ def test_captures_and_reports_give_both_sides_of_the_law(tmp_path: Path) -> None
 
 
 def test_a_retransmission_that_is_lost_too_and_a_lost_tail_are_inferred(tmp_path: Path) -> None:
-    # Segment 20 is lost. Three ACKs of later ones are back 23 ms after, when segment 43 has just gone out: it is
+    # Segment 20 is lost. Three ACKs of later ones are back 23 ms after, segment 43 just gone out: it is
     # sent again as transmission 44, lost too, and so is the last segment, which only a timeout finds.
     transfer = write_run(tmp_path, segments=200, drop=(20, 44, 201))
     [flow] = analyse(tmp_path).flows

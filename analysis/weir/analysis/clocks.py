@@ -139,3 +139,44 @@ def fit_clock(source_ns: Ints, target_ns: Ints) -> ClockFit:
         residual_ns=round(float(np.median(_bin_minima(kept_x, distance)[1]))),
         spread_ns=round(float(np.percentile(distance, 95))),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Pinned:
+    """A sender's clock moved to the switch's, following the delay between the two where it is known.
+
+    The fit alone places every packet at the smallest delay. Packets that the switch stamped show the delay of
+    their moment, and the way to the switch is first-in first-out, so the packets between two of them had a
+    delay between theirs: after a stall of the switch it falls by as much as the sender's time passes.
+    """
+
+    fit: ClockFit
+    anchor_ns: Ints
+    """When the stamped packets were sent, ascending; may be empty."""
+    delay_ns: Floats
+    """How much later than the fit says the switch stamped them."""
+
+    def to_target(self, source_ns: Ints) -> Ints:
+        """Times of the sender's clock, moved to the switch's (int64 ns)."""
+        moved = self.fit.to_target(source_ns)
+        if len(self.anchor_ns) == 0:
+            return moved
+        # Relative to the fit's origin the times fit a float64 to the nanosecond.
+        origin = self.fit.origin_ns
+        at = (source_ns - origin).astype(np.float64)
+        usual = float(np.median(self.delay_ns))
+        between = np.interp(
+            at, (self.anchor_ns - origin).astype(np.float64), self.delay_ns, left=usual, right=usual
+        )
+        return np.asarray(moved + np.rint(between).astype(np.int64), dtype=np.int64)
+
+
+def pin(source_ns: Ints, target_ns: Ints) -> Pinned:
+    """Fit the clocks and keep the stamped packets as anchors; mismatched ones are left out."""
+    fit = fit_clock(source_ns, target_ns)
+    order = np.argsort(source_ns, kind="stable")
+    source, target = source_ns[order], target_ns[order]
+    delay = (target - fit.to_target(source)).astype(np.float64)
+    # The envelope lies below all sound points but for rounding; what is far below was left out of the fit.
+    sound = delay >= -max(100_000, 10 * fit.residual_ns)
+    return Pinned(fit, source[sound], delay[sound])

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from weir.analysis.clocks import ClockError, fit_clock, lower_envelope_line
+from weir.analysis.clocks import ClockError, fit_clock, lower_envelope_line, pin
 
 EPOCH_NS = 1_760_000_000_000_000_000
 
@@ -75,3 +75,19 @@ def test_no_shared_packet_is_an_error() -> None:
     nothing = np.empty(0, dtype=np.int64)
     with pytest.raises(ClockError, match="no packet was stamped by both"):
         fit_clock(nothing, nothing)
+
+
+def test_a_stall_of_the_switch_is_followed_between_stamped_packets() -> None:
+    # One packet per ms; the switch stands still from 5.0 s to 5.03 s; every eighth packet is stamped.
+    sent = EPOCH_NS + np.arange(0, 10_000_000_000, 1_000_000)
+    ingress = sent - EPOCH_NS + 20_000
+    stalled = (ingress >= 5_000_000_000) & (ingress < 5_030_000_000)
+    ingress = np.where(stalled, 5_030_000_000, ingress)
+    stamped = np.arange(len(sent)) % 8 == 0
+    pinned = pin(sent[stamped], ingress[stamped])
+    error = np.abs(pinned.to_target(sent) - ingress)
+    assert int(np.median(error)) <= 1
+    # Only between the last stamped packet before the stall and the first in it is the delay not known.
+    assert int((error > 1_000).sum()) <= 16
+    assert int(np.abs(pinned.fit.to_target(sent) - ingress).max()) > 29_000_000
+    assert np.all(np.diff(pinned.to_target(sent)) >= 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weir.analysis.clocks import ClockFit
+from weir.analysis.clocks import Pinned
 from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
 from weir.analysis.manifest import Pair, Phase
 from weir.analysis.models import PairResult
@@ -13,7 +13,7 @@ from weir.analysis.run_data import Directed
 from weir.analysis.tables import Bools
 
 
-def flow_events(flow: Directed, lost: Bools, fit: ClockFit | None) -> FlowEvents | None:
+def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents | None:
     """The data packets of a flow, on the switch's clock where it is pinned; None without an RTT."""
     if not flow.row.min_rtt_ns:
         return None
@@ -23,14 +23,14 @@ def flow_events(flow: Directed, lost: Bools, fit: ClockFit | None) -> FlowEvents
 
 
 def pair_results(
-    phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, ClockFit]
+    phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, Pinned]
 ) -> Sequence[PairResult]:
     """One result per registered detector."""
     return [_judge(name, phase, pair, flows, fits) for name in PAIR_DETECTORS]
 
 
 def _judge(
-    name: str, phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, ClockFit]
+    name: str, phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, Pinned]
 ) -> PairResult:
     def without(reason: str) -> PairResult:
         return PairResult(

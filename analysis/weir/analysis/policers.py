@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
-from weir.analysis.clocks import ClockFit
+from weir.analysis.clocks import Pinned
 from weir.analysis.conformance import Conformance, conformance
 from weir.analysis.conservation import Account, PolicerCheck
 from weir.analysis.manifest import Phase, Policer
@@ -21,14 +21,14 @@ def members(flows: Sequence[Directed], phase: Phase, policer: Policer) -> list[D
     return [f for f in flows if f.phase is phase and f.policer is policer]
 
 
-def at_policer(flow: Directed, fit: ClockFit) -> Ints:
+def at_policer(flow: Directed, fit: Pinned) -> Ints:
     """When each packet met the policer, on the switch's clock: as reported, else by the sender's time."""
     packets = flow.packets
     return np.where(packets.dropped, packets.ingress_ns, fit.to_target(packets.sent_ns))
 
 
 def _check_conformance(
-    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, ClockFit]
+    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinned]
 ) -> tuple[Conformance | None, str | None]:
     if not flows:
         return None, "no packet met it"
@@ -40,7 +40,7 @@ def _check_conformance(
     return _bucket(flows, policer, fits), None
 
 
-def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, ClockFit]) -> Conformance:
+def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinned]) -> Conformance:
     times: list[Ints] = []
     sizes: list[Ints] = []
     passed: list[Bools] = []
@@ -58,7 +58,7 @@ def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Cloc
 
 
 def _hashed(
-    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, ClockFit]
+    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinned]
 ) -> tuple[Conformance | None, str | None]:
     """Each cell is a bucket of its own; a flow's cell is known from its drop reports."""
     cells: dict[int, list[Directed]] = {}
@@ -81,7 +81,7 @@ def policer_result(
     phase: Phase,
     policer: Policer,
     accounts: Mapping[str, Account],
-    fits: Mapping[str, ClockFit],
+    fits: Mapping[str, Pinned],
 ) -> PolicerResult:
     """Hold one policer's counters and packets against each other and against its configuration."""
     its_flows = members(flows, phase, policer)

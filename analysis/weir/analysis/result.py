@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from weir.analysis import conservation
-from weir.analysis.clocks import ClockFit, fit_clock
+from weir.analysis.clocks import ClockFit, Pinned, pin
 from weir.analysis.confusion import compare
 from weir.analysis.conservation import Account, LostReports
 from weir.analysis.manifest import Phase, read_collector, read_manifest
@@ -63,8 +63,9 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     """The result of a joined run and its series; pure."""
     manifest = data.manifest
     inside = [flow for flow in data.flows if flow.kind != "outside"]
-    fits = clock_fits(inside)
-    pinned = same_clock(fits, {flow.src_host for flow in inside if flow.src_host})
+    own = pinned_clocks(inside)
+    fits = {host: clock.fit for host, clock in own.items()}
+    pinned = same_clock(own, {flow.src_host for flow in inside if flow.src_host})
     flying = {flow.label: _flying(flow, data) for flow in inside}
     lost = _lost_reports(data, inside)
     accounts = conservation.attribute(
@@ -123,7 +124,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     return result, series_table(bounds, inside, pinned)
 
 
-def clock_fits(flows: Sequence[Directed]) -> dict[str, ClockFit]:
+def pinned_clocks(flows: Sequence[Directed]) -> dict[str, Pinned]:
     """Each sending host's clock pinned to the switch's by the packets that the switch dropped."""
     sent: dict[str, list[Any]] = {}
     for flow in flows:
@@ -132,7 +133,7 @@ def clock_fits(flows: Sequence[Directed]) -> dict[str, ClockFit]:
             sent.setdefault(flow.src_host, []).append(
                 np.stack([flow.packets.sent_ns[dropped], flow.packets.ingress_ns[dropped]])
             )
-    return {host: fit_clock(*np.concatenate(stamps, axis=1)) for host, stamps in sent.items()}
+    return {host: pin(*np.concatenate(stamps, axis=1)) for host, stamps in sent.items()}
 
 
 def _policer_key(flow: Directed) -> str | None:

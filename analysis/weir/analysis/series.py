@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from weir.analysis.clocks import ClockFit
+from weir.analysis.clocks import Pinned
 from weir.analysis.manifest import Phase, Policer
 from weir.analysis.policers import at_policer, members
 from weir.analysis.run_data import Directed
@@ -42,7 +42,7 @@ def interval_ns(duration_ns: int) -> int:
 
 
 def series_table(
-    phases: Sequence[tuple[Phase, int, int]], flows: Sequence[Directed], fits: Mapping[str, ClockFit]
+    phases: Sequence[tuple[Phase, int, int]], flows: Sequence[Directed], fits: Mapping[str, Pinned]
 ) -> Any:
     """The table for all phases, given as (phase, start_ns, end_ns)."""
     blocks: list[Any] = []
@@ -56,7 +56,7 @@ def series_table(
 
 
 def _phase_series(
-    phase: Phase, start_ns: int, end_ns: int, flows: Sequence[Directed], fits: Mapping[str, ClockFit]
+    phase: Phase, start_ns: int, end_ns: int, flows: Sequence[Directed], fits: Mapping[str, Pinned]
 ) -> Iterator[tuple[str, str, Floats, Floats]]:
     step_ns = interval_ns(end_ns - start_ns)
     for flow in flows:
@@ -72,7 +72,7 @@ def _phase_series(
 def _policer_series(
     policer: Policer,
     flows: Sequence[Directed],
-    fits: Mapping[str, ClockFit],
+    fits: Mapping[str, Pinned],
     start_ns: int,
     step_ns: int,
 ) -> Iterator[tuple[str, str, Floats, Floats]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from weir.analysis.clocks import ClockFit
+from weir.analysis.clocks import ClockFit, Pinned
 from weir.analysis.conservation import Account
 from weir.analysis.models import PolicerResult
 from weir.analysis.run_data import RunData
@@ -53,21 +53,24 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
     return reasons
 
 
-def same_clock(fits: Mapping[str, ClockFit], hosts: set[str]) -> dict[str, ClockFit]:
-    """A fit for every host: its own, or the tightest of all where they show one clock.
+def same_clock(own: Mapping[str, Pinned], hosts: set[str]) -> dict[str, Pinned]:
+    """A clock for every host: its own, or the best fit of all where they show one clock.
 
     Hosts of one machine share its clock, which shows in equal offsets. Where the offsets differ, a host that
-    lost nothing stays without a fit.
+    lost nothing stays without one.
     """
-    result = {host: fit for host, fit in fits.items() if host in hosts}
-    if not fits:
+    result = {host: clock for host, clock in own.items() if host in hosts}
+    if not own:
         return result
-    best = min(fits.values(), key=lambda fit: (fit.residual_ns, -fit.points))
+    fits = [clock.fit for clock in own.values()]
+    best = min(fits, key=lambda fit: (fit.residual_ns, -fit.points))
     at = np.array([best.origin_ns], dtype=np.int64)
-    same_moment = [int(fit.to_target(at)[0]) for fit in fits.values()]
+    same_moment = [int(fit.to_target(at)[0]) for fit in fits]
     if max(same_moment) - min(same_moment) <= SAME_CLOCK_NS:
-        for host in hosts - set(fits):
-            result[host] = best
+        nothing = np.empty(0, dtype=np.int64)
+        for host in hosts - set(own):
+            # Its own way to the switch is not known, so no delay is added.
+            result[host] = Pinned(best, nothing, nothing.astype(np.float64))
     return result
 
 
