@@ -1,2 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! weir-core.
+//! From packet captures to loss events, and drop reports joined to the packets they are about.
+//!
+//! # Layout
+//!
+//! - `capture`: records of a pcap file, streamed through a bounded buffer
+//! - `segment`: the few header fields that inference and join need, as plain values
+//! - `tracker`: flows, their counters, and the inference of each
+//! - `infer`: which transmissions arrived and which were lost, from the sender's view alone
+//! - `losses`: one capture in, loss events out
+//! - `join`: captures and drop reports in, one row per packet out
+//! - `tables`: results as Arrow record batches
+//! - `python`: the extension module `weir_core` (feature `python`)
+
+pub mod capture;
+mod error;
+pub mod infer;
+pub mod join;
+pub mod losses;
+pub mod segment;
+pub mod tables;
+pub mod tracker;
+
+#[cfg(feature = "python")]
+mod python;
+
+pub use error::CaptureError;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The file header of a pcap file, and the names of files that are none.
+
+use std::path::Path;
+
+use weir_packet::LinkType;
+
+use crate::CaptureError;
+
+pub(super) const FILE_HEADER_BYTES: usize = 24;
+const VALID: &str = "a pcap file (magic a1b2c3d4 or a1b23c4d in either byte order)";
+const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+
+/// Files that users do hand in, by how they begin, and what to do with them.
+const FOREIGN: [(&[u8], &str); 10] = [
+    (
+        b"\x0a\x0d\x0d\x0a",
+        "a pcapng file (convert it: editcap -F pcap)",
+    ),
+    (b"\x1f\x8b", "a gzip file (decompress it first)"),
+    (b"\xfd7zXZ\0", "an xz file (decompress it first)"),
+    (b"\x28\xb5\x2f\xfd", "a zstd file (decompress it first)"),
+    (b"BZh", "a bzip2 file (decompress it first)"),
+    (b"snoop\0\0\0", "a snoop file (convert it: editcap -F pcap)"),
+    (b"btsnoop\0", "a btsnoop file"),
+    (
+        b"\xa1\xb2\xcd\x34",
+        "a pcap file of Kuznetzov's modified format (convert it: editcap -F pcap)",
+    ),
+    (
+        b"\x34\xcd\xb2\xa1",
+        "a pcap file of Kuznetzov's modified format (convert it: editcap -F pcap)",
+    ),
+    (b"PAR1", "a Parquet file"),
+];
+
+/// What the file header says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileHeader {
+    big_endian: bool,
+    pub(super) ticks_per_second: u32,
+    pub(super) fcs_bytes: u32,
+    pub(super) link_type: LinkType,
+}
+
+impl Default for FileHeader {
+    fn default() -> Self {
+        Self {
+            big_endian: false,
+            ticks_per_second: 1_000_000,
+            fcs_bytes: 0,
+            link_type: LinkType::Ethernet,
+        }
+    }
+}
+
+impl FileHeader {
+    /// Reads the first bytes of a file (fewer than [`FILE_HEADER_BYTES`] when it is shorter).
+    pub(super) fn parse(head: &[u8], path: &Path) -> Result<Self, CaptureError> {
+        let fail = |offset, problem: String| Err(CaptureError::new(path, offset, problem, VALID));
+        if head.is_empty() {
+            return fail(0, "the file is empty".into());
+        }
+        if let Some((_, name)) = FOREIGN.iter().find(|(start, _)| head.starts_with(start)) {
+            return fail(0, format!("this is {name}"));
+        }
+        let Some(magic) = head.first_chunk::<4>() else {
+            return fail(
+                0,
+                format!("the file has {} bytes and no known magic", head.len()),
+            );
+        };
+        let (big_endian, ticks_per_second) =
+            match (u32::from_be_bytes(*magic), u32::from_le_bytes(*magic)) {
+                (MAGIC_MICROSECONDS, _) => (true, 1_000_000),
+                (MAGIC_NANOSECONDS, _) => (true, 1_000_000_000),
+                (_, MAGIC_MICROSECONDS) => (false, 1_000_000),
+                (_, MAGIC_NANOSECONDS) => (false, 1_000_000_000),
+                (unknown, _) => {
+                    return fail(
+                        0,
+                        format!("this is no capture: it begins with {unknown:08x}"),
+                    );
+                }
+            };
+        if head.len() < FILE_HEADER_BYTES {
+            let problem = format!(
+                "the file header is cut: {} of {FILE_HEADER_BYTES} bytes are there",
+                head.len()
+            );
+            return fail(head.len() as u64, problem);
+        }
+        let mut header = Self {
+            big_endian,
+            ticks_per_second,
+            ..Self::default()
+        };
+        let [_, _, _, network] = header.words(head.get(8..).unwrap_or_default());
+        // Bit 26 says that the upper four bits hold the FCS length in 16-bit words; the lower 16 are the link type.
+        if network & 0x0400_0000 != 0 {
+            header.fcs_bytes = (network >> 28) * 2;
+        }
+        header.link_type = LinkType::from_pcap(network & 0xffff).map_err(|error| {
+            CaptureError::new(path, 20, error.to_string(), "a supported link type")
+        })?;
+        Ok(header)
+    }
+
+    /// Four 32-bit words in the file's byte order.
+    pub(super) fn words(&self, bytes: &[u8]) -> [u32; 4] {
+        let mut words = [0; 4];
+        for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *word = if self.big_endian {
+                u32::from_be_bytes(*chunk)
+            } else {
+                u32::from_le_bytes(*chunk)
+            };
+        }
+        words
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reader for classic pcap files (draft-ietf-opsawg-pcap), one record at a time through a bounded buffer.
+//!
+//! Own code because the crates at hand parse each record through a combinator and lose the file offset that an
+//! error must name, while the format is one 24-byte and one 16-byte header; records are borrowed from the buffer, so a
+//! capture of any size costs the buffer's memory and no copy.
+
+mod format;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use weir_packet::LinkType;
+
+use crate::CaptureError;
+use format::{FILE_HEADER_BYTES, FileHeader};
+
+const RECORD_HEADER_BYTES: usize = 16;
+/// Larger than any record that libpcap writes (its limit is 256 KiB, USB captures apart).
+const LARGEST_RECORD_BYTES: usize = 1 << 20;
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// One captured frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When it was captured, in nanoseconds since 1970 (of the capturing host's clock).
+    pub time_ns: i64,
+    /// Length of the frame on the wire in bytes, without FCS.
+    pub wire_length: u32,
+    /// The bytes that were kept.
+    pub bytes: &'a [u8],
+}
+
+/// Streams the records of one capture.
+#[derive(Debug)]
+pub struct CaptureReader<R> {
+    source: R,
+    path: PathBuf,
+    header: FileHeader,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// File offset of `buffer[start]`.
+    offset: u64,
+    truncated: bool,
+}
+
+impl CaptureReader<File> {
+    /// Opens a capture file and reads its header.
+    ///
+    /// # Errors
+    /// [`CaptureError`] when the file cannot be opened, is empty, or is not a pcap file with a supported link type.
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let file = File::open(path).map_err(|error| {
+            CaptureError::new(path, 0, error.to_string(), "a readable pcap file")
+        })?;
+        Self::new(file, path)
+    }
+}
+
+impl<R: Read> CaptureReader<R> {
+    /// Reads the file header from `source`; `path` is what errors name.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::open`].
+    pub fn new(source: R, path: &Path) -> Result<Self, CaptureError> {
+        let mut reader = Self {
+            source,
+            path: path.to_path_buf(),
+            header: FileHeader::default(),
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            offset: 0,
+            truncated: false,
+        };
+        reader.fill(FILE_HEADER_BYTES)?;
+        let head = reader
+            .buffer
+            .get(..reader.end.min(FILE_HEADER_BYTES))
+            .unwrap_or_default();
+        reader.header = FileHeader::parse(head, path)?;
+        reader.consume(FILE_HEADER_BYTES);
+        Ok(reader)
+    }
+
+    /// Link layer of all records.
+    pub fn link_type(&self) -> LinkType {
+        self.header.link_type
+    }
+
+    /// Whether the file ended inside a record, as it does when the capturing process was killed. Known after
+    /// [`CaptureReader::next_record`] gave `None`.
+    pub fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// The next record, or `None` at the end of the file.
+    ///
+    /// # Errors
+    /// [`CaptureError`] for a read error, and for a record header that no capture can have.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        if self.end - self.start < RECORD_HEADER_BYTES && !self.fill(RECORD_HEADER_BYTES)? {
+            self.truncated |= self.end > self.start;
+            return Ok(None);
+        }
+        let header = self.header;
+        let head = self
+            .buffer
+            .get(self.start..self.start + RECORD_HEADER_BYTES)
+            .unwrap_or_default();
+        let [seconds, fraction, captured, wire] = header.words(head);
+        let captured = captured as usize;
+        if captured > LARGEST_RECORD_BYTES || fraction >= header.ticks_per_second {
+            return Err(self.bad_record(captured, fraction));
+        }
+        let total = RECORD_HEADER_BYTES + captured;
+        if self.end - self.start < total && !self.fill(total)? {
+            self.truncated = true;
+            return Ok(None);
+        }
+        let at = self.start + RECORD_HEADER_BYTES;
+        self.consume(total);
+        let bytes = self.buffer.get(at..at + captured).unwrap_or_default();
+        let ns_per_tick = i64::from(1_000_000_000 / header.ticks_per_second);
+        Ok(Some(Record {
+            time_ns: i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * ns_per_tick,
+            wire_length: wire.saturating_sub(header.fcs_bytes),
+            bytes,
+        }))
+    }
+
+    fn bad_record(&self, captured: usize, fraction: u32) -> CaptureError {
+        let problem = format!(
+            "record header says {captured} captured bytes and {fraction} of {} ticks in its second",
+            self.header.ticks_per_second
+        );
+        CaptureError::new(
+            &self.path,
+            self.offset,
+            problem,
+            "at most 1,048,576 captured bytes and a fraction below one second (the file is damaged here)",
+        )
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.start += length;
+        self.offset += length as u64;
+    }
+
+    /// Reads on until `wanted` bytes are buffered; false when the file ends before.
+    fn fill(&mut self, wanted: usize) -> Result<bool, CaptureError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < wanted {
+            let room = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.source.read(room) {
+                Ok(0) => return Ok(false),
+                Ok(length) => self.end += length,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let offset = self.offset + self.end as u64;
+                    return Err(CaptureError::new(
+                        &self.path,
+                        offset,
+                        error.to_string(),
+                        "a readable pcap file",
+                    ));
+                }
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be wrong with an input file, and where.
+
+use std::path::{Path, PathBuf};
+
+/// An input file that cannot be read as what it should be.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: byte {offset}: {problem}; valid is {valid}", path.display())]
+pub struct CaptureError {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file, in bytes from its start.
+    pub offset: u64,
+    /// What was found.
+    pub problem: String,
+    /// What would be valid there.
+    pub valid: &'static str,
+}
+
+impl CaptureError {
+    pub(crate) fn new(
+        path: &Path,
+        offset: u64,
+        problem: impl Into<String>,
+        valid: &'static str,
+    ) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            offset,
+            problem: problem.into(),
+            valid,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The selectively acknowledged ranges above the cumulative acknowledgment.
+
+use std::collections::VecDeque;
+
+/// Disjoint, sorted, not touching ranges.
+///
+/// Each ACK repeats blocks of earlier ones. Knowing what they covered makes an ACK cost what it adds, not what it says.
+#[derive(Debug, Default)]
+pub(super) struct Ranges {
+    ranges: VecDeque<(u64, u64)>,
+}
+
+impl Ranges {
+    /// Adds `start..end` and appends the parts that are new to `fresh`, in order.
+    pub(super) fn insert(&mut self, start: u64, end: u64, fresh: &mut Vec<(u64, u64)>) {
+        if start >= end {
+            return;
+        }
+        let first = self.ranges.partition_point(|range| range.1 < start);
+        let mut merged = (start, end);
+        let mut covered_to = start;
+        let mut last = first;
+        while let Some(&(low, high)) = self.ranges.get(last).filter(|range| range.0 <= end) {
+            if low > covered_to {
+                fresh.push((covered_to, low));
+            }
+            covered_to = covered_to.max(high);
+            merged = (merged.0.min(low), merged.1.max(high));
+            last += 1;
+        }
+        if covered_to < end {
+            fresh.push((covered_to, end));
+        }
+        if last == first {
+            self.ranges.insert(first, merged);
+            return;
+        }
+        if let Some(range) = self.ranges.get_mut(first) {
+            *range = merged;
+        }
+        if last > first + 1 {
+            self.ranges.drain(first + 1..last);
+        }
+    }
+
+    /// Forgets what lies below `edge`.
+    pub(super) fn drop_below(&mut self, edge: u64) {
+        while self.ranges.front().is_some_and(|range| range.1 <= edge) {
+            self.ranges.pop_front();
+        }
+    }
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One direction of one connection, seen where its data is sent.
+
+use smallvec::SmallVec;
+use weir_packet::SackBlocks;
+
+use super::cause::{Moment, Recovery};
+use super::choose::{Candidate, Evidence, choose};
+use super::outstanding::{Piece, Pieces, Slots, Transmission};
+use super::ranges::Ranges;
+use super::sequence::{origin, unwrap};
+use super::{RttSample, Sink, Verdict};
+
+/// How long a range that was sent more than once waits for a DSACK after its last transmission: a duplicate is
+/// acknowledged at once (RFC 2883), so a few round trips, and no less than any delayed acknowledgment.
+const SHORTEST_LINGER_NS: i64 = 1_000_000_000;
+const LINGER_ROUND_TRIPS: i64 = 4;
+/// Half of the sequence space's half: what is farther off belongs to another connection.
+const FARTHEST: u64 = 1 << 30;
+
+/// A segment that takes sequence space.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// The caller's name for this transmission, given back with the verdict.
+    pub tag: u64,
+    /// When it was captured.
+    pub time_ns: i64,
+    /// Sequence number.
+    pub seq: u32,
+    /// Payload, SYN and FIN.
+    pub sequence_length: u32,
+    /// Payload bytes.
+    pub payload_length: u32,
+    /// It opens a connection.
+    pub syn: bool,
+    /// Its timestamp.
+    pub tsval: Option<u32>,
+}
+
+/// A segment of the other direction that acknowledges this one's data.
+#[derive(Debug, Clone, Copy)]
+pub struct Acknowledgment<'a> {
+    /// When it was captured.
+    pub time_ns: i64,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Receive window as written.
+    pub window: u16,
+    /// The echoed timestamp.
+    pub tsecr: Option<u32>,
+    /// SACK blocks, a DSACK block first.
+    pub sack: &'a SackBlocks,
+    /// It carries data, so it is no duplicate ACK (RFC 5681 section 2).
+    pub with_data: bool,
+}
+
+/// Inference for one direction of one connection.
+///
+/// Memory follows the data in flight, and the ranges sent again during the last second or four round trips.
+#[derive(Debug, Default)]
+pub struct Sender {
+    started: bool,
+    /// An acknowledgment was seen, so `una` is the receiver's word and not the first sequence number captured.
+    acknowledged: bool,
+    initial: Option<u64>,
+    una: u64,
+    max: u64,
+    next_order: u64,
+    outstanding: Pieces,
+    /// Acknowledged, sent more than once, waiting for DSACKs.
+    lingering: Pieces,
+    slots: Slots,
+    sacked: Ranges,
+    /// Send order of the youngest transmission known to have arrived.
+    frontier: Option<u64>,
+    min_rtt_ns: Option<i64>,
+    last_rtt_ns: Option<i64>,
+    active_ns: i64,
+    zero_window: bool,
+    /// The receiver uses SACK, and so reports duplicates.
+    reports_duplicates: bool,
+    recovery: Recovery,
+    fresh: Vec<(u64, u64)>,
+    ambiguous: Vec<u64>,
+    newest: Option<Newest>,
+}
+
+/// The youngest transmission whose arrival one acknowledgment proves.
+#[derive(Debug, Clone, Copy)]
+struct Newest {
+    order: u64,
+    sent_ns: i64,
+}
+
+impl Sender {
+    /// The receiver agreed to SACK (RFC 2018), so that a duplicate without a DSACK was lost.
+    pub fn expect_dsack(&mut self) {
+        self.reports_duplicates = true;
+    }
+
+    /// Takes in one transmission. Returns whether it is a retransmission.
+    pub fn on_send(&mut self, sent: &Sent, sink: &mut impl Sink) -> bool {
+        let mut start = unwrap(sent.seq, self.max);
+        let other_connection = self.started
+            && (start.abs_diff(self.max) > FARTHEST || (sent.syn && self.initial != Some(start)));
+        if other_connection {
+            self.finish(sent.time_ns, sink);
+        }
+        if !self.started {
+            start = origin(sent.seq);
+            self.started = true;
+            self.una = start;
+            self.max = start;
+            self.initial = sent.syn.then_some(start);
+        }
+        let end = start + u64::from(sent.sequence_length);
+        if self.is_probe(sent, start) {
+            sink.verdict(sent.tag, Verdict::Unknown);
+            return false;
+        }
+        if !self.acknowledged && start < self.una {
+            // The capture began in mid-connection, with data out of order.
+            self.una = start;
+        }
+        let order = self.next_order;
+        self.next_order += 1;
+        let slot = self.slots.add(Transmission {
+            tag: sent.tag,
+            order,
+            sent_ns: sent.time_ns,
+            seq: sent.seq,
+            length: sent.payload_length,
+            tsval: sent.tsval,
+            retransmission: false,
+            delivered: false,
+            needed: false,
+            undecided: false,
+            repaired: None,
+            pieces: 0,
+        });
+        let mut retransmission = false;
+        if start < self.max {
+            retransmission = self.send_again((start, end), slot, sent.time_ns, order);
+            self.slots.get_mut(slot).retransmission = retransmission;
+        } else {
+            self.slots.get_mut(slot).pieces = 1;
+            let sent = SmallVec::from_slice(&[slot]);
+            self.outstanding.pieces.push_back(Piece {
+                start,
+                end,
+                covered: false,
+                arrived_before: false,
+                sent,
+            });
+        }
+        self.max = self.max.max(end);
+        self.active_ns = sent.time_ns;
+        retransmission
+    }
+
+    /// Keepalives repeat the last acknowledged byte (RFC 9293 section 3.8.4), window probes send one byte that the
+    /// receiver has no room for (section 3.8.6.1): neither is acknowledged as data.
+    fn is_probe(&self, sent: &Sent, start: u64) -> bool {
+        let one_byte = sent.payload_length == 1 && sent.sequence_length == 1;
+        let keepalive = self.acknowledged && start + 1 == self.una && self.una == self.max;
+        one_byte && (keepalive || self.zero_window)
+    }
+
+    /// Adds a transmission that begins below `max`; whether it repeats something. It may not, where the capture missed
+    /// packets or has them out of order.
+    fn send_again(
+        &mut self,
+        (start, end): (u64, u64),
+        slot: u32,
+        time_ns: i64,
+        order: u64,
+    ) -> bool {
+        let mut repeats = start < self.una;
+        let now = Moment {
+            time_ns,
+            active_ns: self.active_ns,
+            order,
+            frontier: self.frontier,
+            una: self.una,
+            max: self.max,
+        };
+        let recovery = &mut self.recovery;
+        let mut repair = |piece: &Piece, slots: &mut Slots| {
+            repeats = true;
+            let Some(&last) = piece.sent.last() else {
+                return;
+            };
+            let lost = *slots.get(last);
+            if lost.repaired.is_none() {
+                let cause = recovery.cause(&lost, piece, &now);
+                slots.get_mut(last).repaired = Some((time_ns, cause));
+            }
+        };
+        let settled_to = end.min(self.una);
+        if start < settled_to {
+            self.lingering.carry(
+                (start, settled_to),
+                slot,
+                true,
+                &mut self.slots,
+                &mut repair,
+            );
+        }
+        let open_from = start.max(self.una);
+        if open_from < end {
+            self.outstanding
+                .carry((open_from, end), slot, false, &mut self.slots, &mut repair);
+        }
+        repeats
+    }
+
+    /// Takes in one acknowledgment.
+    pub fn on_ack(&mut self, ack: &Acknowledgment<'_>, sink: &mut impl Sink) {
+        if !self.started {
+            return;
+        }
+        let edge = unwrap(ack.ack, self.una);
+        if edge.abs_diff(self.max) > FARTHEST {
+            return;
+        }
+        if !self.acknowledged {
+            self.una = self.una.min(edge);
+            self.acknowledged = true;
+        }
+        self.zero_window = ack.window == 0;
+        let advances = edge > self.una;
+        if advances || ack.with_data {
+            self.recovery.duplicate_acks = 0;
+        } else if edge == self.una && self.una < self.max {
+            self.recovery.duplicate_acks += 1;
+        }
+        let trigger = advances.then_some(self.una);
+        let dsack = ack.sack.dsack(ack.ack);
+        self.newest = None;
+        self.cover_blocks(ack, edge.max(self.una), usize::from(dsack.is_some()));
+        if advances {
+            self.cover(self.una, edge);
+        }
+        self.sample(ack.time_ns, sink);
+        self.resolve(ack, trigger, sink);
+        if let Some(block) = dsack {
+            self.reports_duplicates = true;
+            let start = unwrap(block.start, edge);
+            let end = unwrap(block.end, edge);
+            self.duplicate(start, end, ack.time_ns);
+        }
+        if let Some(newest) = self.newest {
+            self.frontier = self.frontier.max(Some(newest.order));
+        }
+        self.una = self.una.max(edge);
+        self.max = self.max.max(edge);
+        self.active_ns = ack.time_ns;
+        self.retire(ack.time_ns, sink);
+    }
+
+    fn cover_blocks(&mut self, ack: &Acknowledgment<'_>, edge: u64, skip: usize) {
+        for block in ack.sack.as_slice().iter().skip(skip) {
+            self.reports_duplicates = true;
+            let start = unwrap(block.start, edge).max(edge);
+            let end = unwrap(block.end, edge).min(self.max);
+            let mut fresh = std::mem::take(&mut self.fresh);
+            self.sacked.insert(start, end, &mut fresh);
+            for (start, end) in fresh.drain(..) {
+                self.cover(start, end);
+            }
+            self.fresh = fresh;
+        }
+    }
+
+    /// Marks `start..end` as arrived: at once where it was sent once, else noted for [`Sender::resolve`].
+    fn cover(&mut self, start: u64, end: u64) {
+        self.outstanding.split_at(start, &mut self.slots);
+        self.outstanding.split_at(end, &mut self.slots);
+        let first = self.outstanding.first_after(start);
+        for piece in self.outstanding.pieces.range_mut(first..) {
+            if piece.start >= end {
+                break;
+            }
+            if piece.covered {
+                continue;
+            }
+            piece.covered = true;
+            match piece.sent.as_slice() {
+                &[slot] => deliver(&mut self.slots, slot, &mut self.newest),
+                _ => self.ambiguous.push(piece.start),
+            }
+        }
+    }
+
+    /// A round-trip time from the youngest transmission that this acknowledgment newly proves, if that is certain
+    /// (Karn's rule): older ones may have waited for a delayed acknowledgment.
+    fn sample(&mut self, time_ns: i64, sink: &mut impl Sink) {
+        let Some(newest) = self.newest else { return };
+        let rtt_ns = time_ns - newest.sent_ns;
+        if rtt_ns <= 0 {
+            return;
+        }
+        self.last_rtt_ns = Some(rtt_ns);
+        self.min_rtt_ns = Some(self.min_rtt_ns.map_or(rtt_ns, |min| min.min(rtt_ns)));
+        sink.rtt(RttSample { time_ns, rtt_ns });
+    }
+
+    /// Decides which transmission of each range noted by [`Sender::cover`] arrived.
+    fn resolve(&mut self, ack: &Acknowledgment<'_>, trigger: Option<u64>, sink: &mut impl Sink) {
+        let mut ambiguous = std::mem::take(&mut self.ambiguous);
+        for start in ambiguous.drain(..) {
+            let index = self.outstanding.first_after(start);
+            let Some(piece) = self.outstanding.pieces.get(index) else {
+                continue;
+            };
+            if piece
+                .sent
+                .iter()
+                .any(|&slot| self.slots.get(slot).delivered)
+            {
+                // The packet is known to have arrived through another part of it.
+                continue;
+            }
+            let evidence = Evidence {
+                time_ns: ack.time_ns,
+                tsecr: ack.tsecr.filter(|_| trigger == Some(start)),
+                frontier: self.frontier,
+                min_rtt_ns: self.min_rtt_ns,
+                last_rtt_ns: self.last_rtt_ns,
+            };
+            let Some((slot, singled_out)) = choose(&candidates(piece, &self.slots), &evidence)
+            else {
+                continue;
+            };
+            let first = self.newest.is_none();
+            deliver(&mut self.slots, slot, &mut self.newest);
+            if first && singled_out {
+                self.sample(ack.time_ns, sink);
+            }
+        }
+        self.ambiguous = ambiguous;
+    }
+
+    /// A DSACK: one more transmission of each range in `start..end` arrived.
+    fn duplicate(&mut self, start: u64, end: u64, time_ns: i64) {
+        let evidence = Evidence {
+            time_ns,
+            tsecr: None,
+            frontier: self.frontier,
+            min_rtt_ns: self.min_rtt_ns,
+            last_rtt_ns: self.last_rtt_ns,
+        };
+        let mut reported: SmallVec<[u32; 4]> = SmallVec::new();
+        for pieces in [&self.lingering, &self.outstanding] {
+            let first = pieces.first_after(start);
+            for piece in pieces.pieces.range(first..) {
+                if piece.start >= end {
+                    break;
+                }
+                if piece.sent.iter().any(|slot| reported.contains(slot)) {
+                    continue;
+                }
+                if let Some((slot, _)) = choose(&candidates(piece, &self.slots), &evidence) {
+                    reported.push(slot);
+                    deliver(&mut self.slots, slot, &mut self.newest);
+                }
+            }
+        }
+    }
+
+    /// Lets go of what is acknowledged and needs to wait no longer.
+    fn retire(&mut self, now_ns: i64, sink: &mut impl Sink) {
+        while let Some(front) = self.outstanding.pieces.front()
+            && front.end <= self.una
+        {
+            let Some(piece) = self.outstanding.pieces.pop_front() else {
+                break;
+            };
+            if piece.sent.len() == 1 {
+                self.settle(&piece, None, sink);
+            } else {
+                self.lingering.pieces.push_back(piece);
+            }
+        }
+        self.sacked.drop_below(self.una);
+        let linger_ns = self
+            .last_rtt_ns
+            .map_or(0, |rtt| rtt * LINGER_ROUND_TRIPS)
+            .max(SHORTEST_LINGER_NS);
+        while let Some(front) = self.lingering.pieces.front()
+            && self.last_sent_ns(front) + linger_ns < now_ns
+        {
+            let Some(piece) = self.lingering.pieces.pop_front() else {
+                break;
+            };
+            self.settle(&piece, None, sink);
+        }
+    }
+
+    fn last_sent_ns(&self, piece: &Piece) -> i64 {
+        piece
+            .sent
+            .last()
+            .map_or(i64::MIN / 2, |&slot| self.slots.get(slot).sent_ns)
+    }
+
+    /// Gives up `piece`; at the end of the capture (`end_ns`) a DSACK may still have been on its way.
+    fn settle(&mut self, piece: &Piece, end_ns: Option<i64>, sink: &mut impl Sink) {
+        let rtt_ns = self.last_rtt_ns.unwrap_or(0);
+        let mut arrived = piece.arrived_before;
+        for &slot in &piece.sent {
+            let transmission = self.slots.get_mut(slot);
+            if !arrived {
+                transmission.needed = true;
+            } else if !transmission.delivered {
+                let too_late =
+                    end_ns.is_some_and(|end| end - transmission.sent_ns < rtt_ns + rtt_ns / 2);
+                transmission.undecided |= too_late || !self.reports_duplicates;
+            }
+            arrived |= transmission.delivered;
+            if let Some((tag, verdict)) = self.slots.release(slot, rtt_ns) {
+                sink.verdict(tag, verdict);
+            }
+        }
+    }
+
+    /// Judges what is left when the capture (or the connection) ends at `end_ns`, and starts afresh.
+    pub fn finish(&mut self, end_ns: i64, sink: &mut impl Sink) {
+        while let Some(piece) = self.lingering.pieces.pop_front() {
+            self.settle(&piece, Some(end_ns), sink);
+        }
+        while let Some(piece) = self.outstanding.pieces.pop_front() {
+            if !piece.covered
+                && let Some(&last) = piece.sent.last()
+            {
+                let frontier = self.frontier;
+                let transmission = self.slots.get_mut(last);
+                // What was sent later and arrived proves the loss; else it may have been in flight.
+                transmission.undecided |= frontier.is_none_or(|order| order < transmission.order);
+            }
+            self.settle(&piece, Some(end_ns), sink);
+        }
+        *self = Self::default();
+    }
+}
+
+fn candidates(piece: &Piece, slots: &Slots) -> SmallVec<[Candidate; 4]> {
+    let pending = piece
+        .sent
+        .iter()
+        .filter(|&&slot| !slots.get(slot).delivered);
+    pending
+        .map(|&slot| {
+            let transmission = slots.get(slot);
+            Candidate {
+                slot,
+                order: transmission.order,
+                sent_ns: transmission.sent_ns,
+                tsval: transmission.tsval,
+            }
+        })
+        .collect()
+}
+
+fn deliver(slots: &mut Slots, slot: u32, newest: &mut Option<Newest>) {
+    let transmission = slots.get_mut(slot);
+    if transmission.delivered {
+        return;
+    }
+    transmission.delivered = true;
+    if newest.is_none_or(|newest| newest.order < transmission.order) {
+        *newest = Some(Newest {
+            order: transmission.order,
+            sent_ns: transmission.sent_ns,
+        });
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sequence numbers that do not wrap.
+
+/// The 64-bit number nearest to `near` whose lower 32 bits are `wire`.
+pub(super) const fn unwrap(wire: u32, near: u64) -> u64 {
+    let distance = wire.wrapping_sub(near as u32).cast_signed();
+    near.wrapping_add_signed(distance as i64)
+}
+
+/// First value: far enough from zero that numbers before the first one seen do not wrap.
+pub(super) const fn origin(wire: u32) -> u64 {
+    (1 << 40) | wire as u64
+}

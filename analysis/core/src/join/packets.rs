@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One host's capture: the packets it sent, those it received, and the inference over its own flows.
+
+use rustc_hash::FxHashSet;
+
+use super::matching::MatchKey;
+use super::{FlowIndex, HostCapture, Joined, PacketRow};
+use crate::CaptureError;
+use crate::capture::CaptureReader;
+use crate::infer::{RttSample, Verdict};
+use crate::segment::Segment;
+use crate::tracker::{FlowSink, Tracker};
+
+/// A packet in the capture of the host it was addressed to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) key: MatchKey,
+    pub(super) host: u32,
+    pub(super) time_ns: i64,
+}
+
+/// Appends one capture to `joined`, `keys` (one per row) and `arrivals`; gives the time of its last record.
+pub(super) fn read_host(
+    host: u32,
+    capture: &HostCapture,
+    index: &mut FlowIndex,
+    joined: &mut Joined,
+    keys: &mut Vec<MatchKey>,
+    arrivals: &mut Vec<Arrival>,
+) -> Result<i64, CaptureError> {
+    let own: FxHashSet<_> = capture.addresses.iter().copied().collect();
+    let mut reader = CaptureReader::open(&capture.path)?;
+    let link_type = reader.link_type();
+    let mut tracker = Tracker::default();
+    let mut found = Found::default();
+    // The tracker numbers the flows of this capture, `index` those of all.
+    let mut global: Vec<Option<u32>> = Vec::new();
+    let mut last_ns = i64::MIN;
+    while let Some(record) = reader.next_record()? {
+        last_ns = last_ns.max(record.time_ns);
+        let Some(segment) = Segment::parse(link_type, record.bytes, record.wire_length) else {
+            joined.unmatched.not_ip += 1;
+            continue;
+        };
+        let sent = own.contains(&segment.key.src);
+        if !sent && !own.contains(&segment.key.dst) {
+            joined.unmatched.foreign += 1;
+            continue;
+        }
+        let tag = sent.then_some(joined.packets.len() as u64);
+        let (local, retransmission) = tracker.packet(record.time_ns, &segment, tag, &mut found);
+        let flow = global_flow(&mut global, local, &segment, index);
+        let key = MatchKey::new(flow, &segment);
+        if sent {
+            joined.packets.push(PacketRow {
+                flow,
+                sent_ns: record.time_ns,
+                wire_length: segment.wire_length,
+                seq: segment.tcp.map(|tcp| tcp.seq),
+                payload_length: segment.payload_length,
+                retransmission,
+                judged: false,
+                inferred: None,
+                received_ns: None,
+                drop: None,
+            });
+            keys.push(key);
+        } else {
+            arrivals.push(Arrival {
+                key,
+                host,
+                time_ns: record.time_ns,
+            });
+        }
+    }
+    tracker.finish(&mut found);
+    if reader.truncated() {
+        joined.truncated.push(capture.path.clone());
+    }
+    for (local, flow) in tracker.into_flows().iter().enumerate() {
+        if own.contains(&flow.key.src)
+            && let Some(Some(global)) = global.get(local)
+        {
+            index.flows[*global as usize].stats = flow.stats;
+        }
+    }
+    for (tag, verdict) in found.verdicts {
+        // Tags are indices of rows, on machines of 64 bits.
+        let Some(row) = joined.packets.get_mut(tag as usize) else {
+            continue;
+        };
+        match verdict {
+            Verdict::Delivered { .. } => row.judged = true,
+            Verdict::Lost { loss, .. } => {
+                row.judged = true;
+                row.inferred = Some((loss.detected_ns, loss.cause));
+            }
+            Verdict::Unknown => {}
+        }
+    }
+    let all = found.rtts.into_iter();
+    joined
+        .rtts
+        .extend(all.filter_map(|(local, sample)| Some(((*global.get(local as usize)?)?, sample))));
+    Ok(last_ns)
+}
+
+fn global_flow(
+    global: &mut Vec<Option<u32>>,
+    local: u32,
+    segment: &Segment,
+    index: &mut FlowIndex,
+) -> u32 {
+    let local = local as usize;
+    if global.len() <= local {
+        global.resize(local + 1, None);
+    }
+    *global[local].get_or_insert_with(|| index.get_or_add(&segment.key))
+}
+
+/// Verdicts come long after their packets, so they are kept until the rows are all there.
+#[derive(Debug, Default)]
+struct Found {
+    verdicts: Vec<(u64, Verdict)>,
+    rtts: Vec<(u32, RttSample)>,
+}
+
+impl FlowSink for Found {
+    fn verdict(&mut self, _flow: u32, tag: u64, verdict: Verdict) {
+        self.verdicts.push((tag, verdict));
+    }
+
+    fn rtt(&mut self, flow: u32, sample: RttSample) {
+        self.rtts.push((flow, sample));
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Drop reports from the collector's `telemetry.parquet`.
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use weir_packet::LinkType;
+
+use crate::CaptureError;
+use crate::segment::Segment;
+
+const COLUMNS: [&str; 8] = [
+    "received_ns",
+    "dropped",
+    "ingress_ns",
+    "policer",
+    "colour",
+    "wire_length",
+    "packet_number",
+    "inner",
+];
+const VALID: &str = "a telemetry.parquet as weir-collector writes it";
+
+/// What the switch says about a packet it dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drop {
+    /// Index of the policer's cell.
+    pub policer: Option<u16>,
+    /// 0 green, 1 yellow, 2 red.
+    pub colour: Option<u8>,
+    /// The packet's number among those that met this cell.
+    pub packet_number: Option<u32>,
+    /// Switch clock.
+    pub ingress_ns: Option<u64>,
+    /// The switch's clock, or the collector's where the report has none: what orders reports.
+    pub(super) clock_ns: i64,
+}
+
+/// All drop reports in order of arrival, each with its inner packet (`None` where that is not IP).
+pub(super) fn read_drops(path: &Path) -> Result<Vec<(Option<Segment>, Drop)>, CaptureError> {
+    let fail = |problem: String| CaptureError::new(path, 0, problem, VALID);
+    let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| fail(error.to_string()))?;
+    for column in COLUMNS {
+        if builder.schema().field_with_name(column).is_err() {
+            return Err(fail(format!("column {column} is missing")));
+        }
+    }
+    let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
+    let reader = builder
+        .with_projection(mask)
+        .build()
+        .map_err(|error| fail(error.to_string()))?;
+    let mut drops = Vec::new();
+    for batch in reader {
+        let batch = batch.map_err(|error| fail(error.to_string()))?;
+        read_batch(&batch, &mut drops).map_err(fail)?;
+    }
+    Ok(drops)
+}
+
+fn read_batch(batch: &RecordBatch, drops: &mut Vec<(Option<Segment>, Drop)>) -> Result<(), String> {
+    let received_ns = primitive::<Int64Type>(batch, "received_ns")?;
+    let ingress_ns = primitive::<UInt64Type>(batch, "ingress_ns")?;
+    let policer = primitive::<UInt16Type>(batch, "policer")?;
+    let colour = primitive::<UInt8Type>(batch, "colour")?;
+    let wire_length = primitive::<UInt32Type>(batch, "wire_length")?;
+    let packet_number = primitive::<UInt32Type>(batch, "packet_number")?;
+    let dropped = typed(batch, "dropped", &DataType::Boolean)?.as_boolean();
+    let inner = typed(batch, "inner", &DataType::Binary)?.as_binary::<i32>();
+    for row in 0..batch.num_rows() {
+        if !(dropped.is_valid(row) && dropped.value(row)) {
+            continue;
+        }
+        let frame = if inner.is_valid(row) {
+            inner.value(row)
+        } else {
+            &[]
+        };
+        let length = wire_length(row).unwrap_or(u32::try_from(frame.len()).unwrap_or(u32::MAX));
+        let ingress_ns = ingress_ns(row);
+        let clock_ns = ingress_ns.and_then(|time| i64::try_from(time).ok());
+        let drop = Drop {
+            policer: policer(row),
+            colour: colour(row),
+            packet_number: packet_number(row),
+            ingress_ns,
+            clock_ns: clock_ns.or(received_ns(row)).unwrap_or(0),
+        };
+        drops.push((Segment::parse(LinkType::Ethernet, frame, length), drop));
+    }
+    Ok(())
+}
+
+fn typed<'a>(
+    batch: &'a RecordBatch,
+    name: &str,
+    wanted: &DataType,
+) -> Result<&'a ArrayRef, String> {
+    let column = batch
+        .column_by_name(name)
+        .ok_or_else(|| format!("column {name} is missing"))?;
+    if column.data_type() != wanted {
+        return Err(format!(
+            "column {name} is {}, not {wanted}",
+            column.data_type()
+        ));
+    }
+    Ok(column)
+}
+
+fn primitive<'a, T: ArrowPrimitiveType>(
+    batch: &'a RecordBatch,
+    name: &str,
+) -> Result<impl Fn(usize) -> Option<T::Native> + use<'a, T>, String> {
+    let column = typed(batch, name, &T::DATA_TYPE)?.as_primitive::<T>();
+    Ok(move |row| column.is_valid(row).then(|| column.value(row)))
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One capture in, loss events and round-trip times out.
+
+use std::path::Path;
+
+use crate::CaptureError;
+use crate::capture::CaptureReader;
+use crate::infer::{Loss, RttSample, Verdict};
+use crate::segment::Segment;
+use crate::tracker::{Flow, FlowSink, Tracker};
+
+/// What one capture says.
+#[derive(Debug)]
+pub struct Losses {
+    /// Flows, in order of their first packet.
+    pub flows: Vec<Flow>,
+    /// Lost transmissions with the index of their flow, in order of the time they were sent.
+    pub losses: Vec<(u32, Loss)>,
+    /// Round-trip times with the index of their flow, in order of time.
+    pub rtts: Vec<(u32, RttSample)>,
+    /// Records read.
+    pub records: u64,
+    /// Records that are no IP packets, or whose IP header cannot be read.
+    pub not_ip: u64,
+    /// The file ends inside a record.
+    pub truncated: bool,
+}
+
+/// Reads a capture that was taken at the sender (or between it and the bottleneck).
+///
+/// # Errors
+/// [`CaptureError`] when the file is not a capture or is damaged; a capture that ends inside a record is none, see
+/// [`Losses::truncated`].
+pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
+    let mut collected = Collected::default();
+    let Summary {
+        tracker,
+        records,
+        not_ip,
+        truncated,
+    } = scan(path, &mut collected)?;
+    let Collected { mut losses, rtts } = collected;
+    losses.sort_by_key(|(flow, loss)| (loss.sent_ns, *flow));
+    Ok(Losses {
+        flows: tracker.into_flows(),
+        losses,
+        rtts,
+        records,
+        not_ip,
+        truncated,
+    })
+}
+
+/// What is left of a capture when its events have been given away.
+#[derive(Debug)]
+pub struct Summary {
+    /// Flows and their counters.
+    pub tracker: Tracker,
+    /// Records read.
+    pub records: u64,
+    /// Records that are no IP packets.
+    pub not_ip: u64,
+    /// The file ends inside a record.
+    pub truncated: bool,
+}
+
+/// Streams a capture's verdicts and round-trip times into `sink`; memory follows the data in flight.
+///
+/// # Errors
+/// As [`read_losses`].
+pub fn scan(path: &Path, sink: &mut impl FlowSink) -> Result<Summary, CaptureError> {
+    let mut reader = CaptureReader::open(path)?;
+    let link_type = reader.link_type();
+    let mut tracker = Tracker::default();
+    let (mut records, mut not_ip) = (0, 0);
+    while let Some(record) = reader.next_record()? {
+        match Segment::parse(link_type, record.bytes, record.wire_length) {
+            Some(segment) => {
+                tracker.packet(record.time_ns, &segment, Some(records), sink);
+            }
+            None => not_ip += 1,
+        }
+        records += 1;
+    }
+    tracker.finish(sink);
+    Ok(Summary {
+        tracker,
+        records,
+        not_ip,
+        truncated: reader.truncated(),
+    })
+}
+
+#[derive(Debug, Default)]
+struct Collected {
+    losses: Vec<(u32, Loss)>,
+    rtts: Vec<(u32, RttSample)>,
+}
+
+impl FlowSink for Collected {
+    fn verdict(&mut self, flow: u32, _tag: u64, verdict: Verdict) {
+        if let Verdict::Lost { loss, .. } = verdict {
+            self.losses.push((flow, loss));
+        }
+    }
+
+    fn rtt(&mut self, flow: u32, sample: RttSample) {
+        self.rtts.push((flow, sample));
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Python module `weir_core`. Tables cross as `pyarrow.Table` without a copy.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use arrow::pyarrow::{IntoPyArrow, Table};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::join::{HostCapture, Unmatched};
+use crate::{join, losses, tables};
+
+create_exception!(
+    weir_core,
+    CaptureError,
+    PyValueError,
+    "A file that cannot be read as what it should be."
+);
+
+fn capture_error(py: Python<'_>, error: &crate::CaptureError) -> PyErr {
+    let raised = CaptureError::new_err(error.to_string());
+    let value = raised.value(py);
+    let attributes = value
+        .setattr("path", error.path.display().to_string())
+        .and_then(|()| value.setattr("offset", error.offset))
+        .and_then(|()| value.setattr("problem", &error.problem))
+        .and_then(|()| value.setattr("valid", error.valid));
+    match attributes {
+        Ok(()) => raised,
+        Err(other) => other,
+    }
+}
+
+fn bug(error: ArrowError) -> PyErr {
+    PyRuntimeError::new_err(format!("weir_core built an impossible table: {error}"))
+}
+
+fn table<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
+    Table::try_new(vec![batch.clone()], batch.schema())
+        .map_err(bug)?
+        .into_pyarrow(py)
+}
+
+/// What one capture says; see `read_losses`.
+#[pyclass(frozen)]
+struct Losses {
+    flows: RecordBatch,
+    losses: RecordBatch,
+    rtts: RecordBatch,
+    #[pyo3(get)]
+    records: u64,
+    #[pyo3(get)]
+    not_ip: u64,
+    #[pyo3(get)]
+    truncated: bool,
+    #[pyo3(get)]
+    warnings: Vec<String>,
+}
+
+#[pymethods]
+impl Losses {
+    #[getter]
+    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.flows)
+    }
+
+    #[getter]
+    fn losses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.losses)
+    }
+
+    #[getter]
+    fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.rtts)
+    }
+}
+
+/// What a run's captures and drop reports say together; see `join_run`.
+#[pyclass(frozen)]
+struct Joined {
+    flows: RecordBatch,
+    packets: RecordBatch,
+    rtts: RecordBatch,
+    unmatched: Unmatched,
+    #[pyo3(get)]
+    warnings: Vec<String>,
+}
+
+#[pymethods]
+impl Joined {
+    #[getter]
+    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.flows)
+    }
+
+    #[getter]
+    fn packets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.packets)
+    }
+
+    #[getter]
+    fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.rtts)
+    }
+
+    #[getter]
+    fn unmatched<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = PyDict::new(py);
+        counts.set_item("reports", self.unmatched.reports)?;
+        counts.set_item("received", self.unmatched.received)?;
+        counts.set_item("received_and_dropped", self.unmatched.received_and_dropped)?;
+        counts.set_item("reports_not_ip", self.unmatched.reports_not_ip)?;
+        counts.set_item("not_ip", self.unmatched.not_ip)?;
+        counts.set_item("foreign", self.unmatched.foreign)?;
+        Ok(counts)
+    }
+}
+
+fn truncation_warning(path: &std::path::Path) -> String {
+    format!(
+        "{}: the file ends inside a record; what came before is used",
+        path.display()
+    )
+}
+
+/// Reads one capture taken at the sender and infers which transmissions were lost.
+///
+/// Raises `CaptureError` when the file is not a capture or is damaged.
+#[pyfunction]
+fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
+    let read = py
+        .detach(|| losses::read_losses(&path))
+        .map_err(|error| capture_error(py, &error))?;
+    Ok(Losses {
+        flows: tables::flows(&read).map_err(bug)?,
+        losses: tables::losses(&read).map_err(bug)?,
+        rtts: tables::rtts(&read.rtts).map_err(bug)?,
+        records: read.records,
+        not_ip: read.not_ip,
+        truncated: read.truncated,
+        warnings: read
+            .truncated
+            .then(|| truncation_warning(&path))
+            .into_iter()
+            .collect(),
+    })
+}
+
+/// Joins the captures of several hosts (path, addresses of that host) with the drop reports of a telemetry.parquet.
+///
+/// Raises `CaptureError` when a file is not what it should be, `ValueError` for text that is not an IP address.
+#[pyfunction]
+fn join_run(
+    py: Python<'_>,
+    captures: Vec<(PathBuf, Vec<String>)>,
+    reports: PathBuf,
+) -> PyResult<Joined> {
+    let captures = captures
+        .into_iter()
+        .map(|(path, addresses)| {
+            let addresses = addresses
+                .iter()
+                .map(|text| address(text))
+                .collect::<PyResult<_>>()?;
+            Ok(HostCapture { path, addresses })
+        })
+        .collect::<PyResult<Vec<_>>>()?;
+    let joined = py
+        .detach(|| join::join_run(&captures, &reports))
+        .map_err(|error| capture_error(py, &error))?;
+    Ok(Joined {
+        flows: tables::joined_flows(&joined).map_err(bug)?,
+        packets: tables::joined_packets(&joined).map_err(bug)?,
+        rtts: tables::rtts(&joined.rtts).map_err(bug)?,
+        unmatched: joined.unmatched,
+        warnings: joined
+            .truncated
+            .iter()
+            .map(|path| truncation_warning(path))
+            .collect(),
+    })
+}
+
+fn address(text: &str) -> PyResult<IpAddr> {
+    text.parse().map_err(|_| {
+        PyValueError::new_err(format!(
+            "{text:?} is no IP address; valid is one like 10.0.0.1 or fd00::1"
+        ))
+    })
+}
+
+/// The module.
+#[pymodule]
+fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CaptureError", module.py().get_type::<CaptureError>())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Losses>()?;
+    module.add_class::<Joined>()?;
+    module.add_function(wrap_pyfunction!(read_losses, module)?)?;
+    module.add_function(wrap_pyfunction!(join_run, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The header fields that inference and join need, as plain values.
+
+use weir_packet::{FlowKey, LinkType, Packet, SackBlocks, TcpFlags, Timestamps};
+
+const UDP_HEADER_BYTES: usize = 8;
+
+/// One IP packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Directed 5-tuple; ports are 0 where they cannot be seen (later fragments, cut headers).
+    pub key: FlowKey,
+    /// Bytes of the frame without FCS.
+    pub wire_length: u32,
+    /// Bytes of the IP packet from its header on.
+    pub ip_length: u32,
+    /// Bytes behind the transport header (behind the IP header where there is none).
+    pub payload_length: u32,
+    /// IP identification (0 in IPv6 without fragments).
+    pub ip_id: u32,
+    /// The TCP header, in packets that are not fragments.
+    pub tcp: Option<TcpSegment>,
+}
+
+/// The TCP header's fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpSegment {
+    /// Sequence number of the first byte.
+    pub seq: u32,
+    /// Sequence space taken: payload, SYN and FIN.
+    pub sequence_length: u32,
+    /// Acknowledgment number; counts only with the ACK flag.
+    pub ack: u32,
+    /// Flags.
+    pub flags: TcpFlags,
+    /// Receive window as written, not scaled.
+    pub window: u16,
+    /// Timestamps option.
+    pub timestamps: Option<Timestamps>,
+    /// SACK blocks as sent, a DSACK block first.
+    pub sack: SackBlocks,
+    /// SACK permitted, in SYN segments.
+    pub sack_permitted: bool,
+}
+
+impl Segment {
+    /// Reads a captured frame; `None` when it is not IP or its link or IP header cannot be read.
+    pub fn parse(link_type: LinkType, bytes: &[u8], wire_length: u32) -> Option<Self> {
+        let packet = Packet::parse(link_type, bytes, wire_length as usize).ok()?;
+        let ip = packet.ip()?;
+        let key = packet.flow().unwrap_or(FlowKey {
+            src: ip.src(),
+            dst: ip.dst(),
+            src_port: 0,
+            dst_port: 0,
+            protocol: ip.protocol(),
+        });
+        let tcp = packet.tcp().filter(|_| !packet.is_fragment());
+        let payload = match (tcp, packet.udp()) {
+            (Some(tcp), _) => tcp.payload_length(),
+            (None, Some(_)) => ip.payload_length().saturating_sub(UDP_HEADER_BYTES),
+            (None, None) => ip.payload_length(),
+        };
+        Some(Self {
+            key,
+            wire_length,
+            ip_length: u32::try_from(ip.total_length()).unwrap_or(u32::MAX),
+            payload_length: u32::try_from(payload).unwrap_or(u32::MAX),
+            ip_id: ip.identification().unwrap_or(0),
+            tcp: tcp.map(|tcp| {
+                let options = tcp.options();
+                TcpSegment {
+                    seq: tcp.seq(),
+                    sequence_length: tcp.sequence_length(),
+                    ack: tcp.ack(),
+                    flags: tcp.flags(),
+                    window: tcp.window(),
+                    timestamps: options.timestamps,
+                    sack: options.sack,
+                    sack_permitted: options.sack_permitted,
+                }
+            }),
+        })
+    }
+}

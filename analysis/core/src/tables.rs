@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Results as Arrow record batches. Units are in the column names; addresses are text.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StringBuilder,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow::datatypes::{Field, Schema};
+use arrow::error::ArrowError;
+use weir_packet::FlowKey;
+
+use crate::infer::{Cause, RttSample};
+use crate::join::Joined;
+use crate::losses::Losses;
+use crate::tracker::FlowStats;
+
+type Columns = Vec<(&'static str, bool, ArrayRef)>;
+
+fn batch(columns: Columns) -> Result<RecordBatch, ArrowError> {
+    let field = |(name, nullable, array): &(&str, bool, ArrayRef)| {
+        Field::new(*name, array.data_type().clone(), *nullable)
+    };
+    let fields: Vec<Field> = columns.iter().map(field).collect();
+    let arrays = columns.into_iter().map(|(_, _, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+}
+
+macro_rules! column {
+    ($name:literal, $array:ty, $values:expr) => {
+        (
+            $name,
+            false,
+            Arc::new(<$array>::from_iter_values($values)) as ArrayRef,
+        )
+    };
+}
+
+macro_rules! nullable {
+    ($name:literal, $array:ty, $values:expr) => {
+        (
+            $name,
+            true,
+            Arc::new($values.collect::<$array>()) as ArrayRef,
+        )
+    };
+}
+
+fn text(values: impl Iterator<Item = String>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+fn flag(name: &'static str, values: impl Iterator<Item = bool>) -> (&'static str, bool, ArrayRef) {
+    let values: Vec<bool> = values.collect();
+    (
+        name,
+        false,
+        Arc::new(BooleanArray::from(values)) as ArrayRef,
+    )
+}
+
+/// Columns `flow, src, dst, src_port, dst_port, protocol`.
+fn keys<'a>(keys: impl ExactSizeIterator<Item = &'a FlowKey> + Clone) -> Columns {
+    let count = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+    vec![
+        column!("flow", UInt32Array, 0..count),
+        (
+            "src",
+            false,
+            text(keys.clone().map(|key| key.src.to_string())),
+        ),
+        (
+            "dst",
+            false,
+            text(keys.clone().map(|key| key.dst.to_string())),
+        ),
+        column!(
+            "src_port",
+            UInt16Array,
+            keys.clone().map(|key| key.src_port)
+        ),
+        column!(
+            "dst_port",
+            UInt16Array,
+            keys.clone().map(|key| key.dst_port)
+        ),
+        column!("protocol", UInt8Array, keys.map(|key| key.protocol)),
+    ]
+}
+
+/// Flows of one capture: `packets, bytes, payload_bytes, first_ns, last_ns, min_rtt_ns?, retransmissions, spurious,
+/// losses` behind the 5-tuple.
+///
+/// # Errors
+/// [`ArrowError`] when the columns do not fit together, which would be a bug here.
+pub fn flows(losses: &Losses) -> Result<RecordBatch, ArrowError> {
+    let stats = || losses.flows.iter().map(|flow| &flow.stats);
+    let mut columns = keys(losses.flows.iter().map(|flow| &flow.key));
+    columns.extend([
+        column!("packets", UInt64Array, stats().map(|stats| stats.packets)),
+        column!("bytes", UInt64Array, stats().map(|stats| stats.bytes)),
+        column!(
+            "payload_bytes",
+            UInt64Array,
+            stats().map(|stats| stats.payload_bytes)
+        ),
+        column!("first_ns", Int64Array, stats().map(|stats| stats.first_ns)),
+        column!("last_ns", Int64Array, stats().map(|stats| stats.last_ns)),
+        nullable!(
+            "min_rtt_ns",
+            Int64Array,
+            stats().map(|stats| stats.min_rtt_ns)
+        ),
+        column!(
+            "retransmissions",
+            UInt64Array,
+            stats().map(|stats| stats.retransmissions)
+        ),
+        column!("spurious", UInt64Array, stats().map(|stats| stats.spurious)),
+        column!("losses", UInt64Array, stats().map(|stats| stats.losses)),
+    ]);
+    batch(columns)
+}
+
+/// Loss events: `flow, sent_ns, detected_ns, seq, length, cause`.
+///
+/// # Errors
+/// As [`flows`].
+pub fn losses(losses: &Losses) -> Result<RecordBatch, ArrowError> {
+    let events = || losses.losses.iter().map(|(_, loss)| loss);
+    batch(vec![
+        column!(
+            "flow",
+            UInt32Array,
+            losses.losses.iter().map(|(flow, _)| *flow)
+        ),
+        column!("sent_ns", Int64Array, events().map(|loss| loss.sent_ns)),
+        column!(
+            "detected_ns",
+            Int64Array,
+            events().map(|loss| loss.detected_ns)
+        ),
+        column!("seq", UInt32Array, events().map(|loss| loss.seq)),
+        column!("length", UInt32Array, events().map(|loss| loss.length)),
+        (
+            "cause",
+            false,
+            causes(events().map(|loss| Some(loss.cause))),
+        ),
+    ])
+}
+
+/// Round-trip times: `flow, time_ns, rtt_ns`.
+///
+/// # Errors
+/// As [`flows`].
+pub fn rtts(rtts: &[(u32, RttSample)]) -> Result<RecordBatch, ArrowError> {
+    batch(vec![
+        column!("flow", UInt32Array, rtts.iter().map(|(flow, _)| *flow)),
+        column!(
+            "time_ns",
+            Int64Array,
+            rtts.iter().map(|(_, sample)| sample.time_ns)
+        ),
+        column!(
+            "rtt_ns",
+            Int64Array,
+            rtts.iter().map(|(_, sample)| sample.rtt_ns)
+        ),
+    ])
+}
+
+/// Flows of a run: what was sent, received and reported of each.
+///
+/// # Errors
+/// As [`flows`].
+pub fn joined_flows(joined: &Joined) -> Result<RecordBatch, ArrowError> {
+    let flows = || joined.flows.iter();
+    let stats = || flows().map(|flow| &flow.stats);
+    let seen = |stats: &FlowStats, time_ns: i64| (stats.packets > 0).then_some(time_ns);
+    let mut columns = keys(flows().map(|flow| &flow.key));
+    columns.extend([
+        column!("sent", UInt64Array, flows().map(|flow| flow.sent)),
+        column!("received", UInt64Array, flows().map(|flow| flow.received)),
+        column!(
+            "reported_drops",
+            UInt64Array,
+            flows().map(|flow| flow.reported_drops)
+        ),
+        column!(
+            "in_flight_candidates",
+            UInt64Array,
+            flows().map(|flow| flow.in_flight_candidates)
+        ),
+        column!("sent_bytes", UInt64Array, stats().map(|stats| stats.bytes)),
+        column!(
+            "received_payload_bytes",
+            UInt64Array,
+            flows().map(|flow| flow.received_payload_bytes)
+        ),
+        nullable!(
+            "first_ns",
+            Int64Array,
+            stats().map(|stats| seen(stats, stats.first_ns))
+        ),
+        nullable!(
+            "last_ns",
+            Int64Array,
+            stats().map(|stats| seen(stats, stats.last_ns))
+        ),
+        nullable!(
+            "min_rtt_ns",
+            Int64Array,
+            stats().map(|stats| stats.min_rtt_ns)
+        ),
+        nullable!(
+            "mean_rtt_ns",
+            Float64Array,
+            stats().map(FlowStats::mean_rtt_ns)
+        ),
+        column!(
+            "retransmissions",
+            UInt64Array,
+            stats().map(|stats| stats.retransmissions)
+        ),
+        column!("spurious", UInt64Array, stats().map(|stats| stats.spurious)),
+    ]);
+    batch(columns)
+}
+
+/// Packets of a run, one row per IP packet sent.
+///
+/// # Errors
+/// As [`flows`].
+pub fn joined_packets(joined: &Joined) -> Result<RecordBatch, ArrowError> {
+    let rows = || joined.packets.iter();
+    let drops = || rows().map(|row| row.drop);
+    let inferred = || rows().map(|row| row.inferred);
+    batch(vec![
+        column!("flow", UInt32Array, rows().map(|row| row.flow)),
+        column!("sent_ns", Int64Array, rows().map(|row| row.sent_ns)),
+        column!(
+            "wire_length",
+            UInt32Array,
+            rows().map(|row| row.wire_length)
+        ),
+        nullable!("seq", UInt32Array, rows().map(|row| row.seq)),
+        column!(
+            "payload_length",
+            UInt32Array,
+            rows().map(|row| row.payload_length)
+        ),
+        flag("retransmission", rows().map(|row| row.retransmission)),
+        flag("judged", rows().map(|row| row.judged)),
+        flag(
+            "inferred_lost",
+            inferred().map(|inferred| inferred.is_some()),
+        ),
+        (
+            "cause",
+            true,
+            causes(inferred().map(|inferred| inferred.map(|(_, cause)| cause))),
+        ),
+        nullable!(
+            "inferred_at_ns",
+            Int64Array,
+            inferred().map(|inferred| inferred.map(|(time_ns, _)| time_ns))
+        ),
+        nullable!("received_ns", Int64Array, rows().map(|row| row.received_ns)),
+        flag("dropped", drops().map(|drop| drop.is_some())),
+        nullable!("policer", UInt16Array, drops().map(|drop| drop?.policer)),
+        nullable!("colour", UInt8Array, drops().map(|drop| drop?.colour)),
+        nullable!(
+            "packet_number",
+            UInt32Array,
+            drops().map(|drop| drop?.packet_number)
+        ),
+        nullable!(
+            "ingress_ns",
+            UInt64Array,
+            drops().map(|drop| drop?.ingress_ns)
+        ),
+    ])
+}
+
+fn causes(causes: impl Iterator<Item = Option<Cause>>) -> ArrayRef {
+    let mut names = StringBuilder::new();
+    for cause in causes {
+        names.append_option(cause.map(Cause::name));
+    }
+    Arc::new(names.finish())
+}

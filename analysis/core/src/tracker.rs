@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All flows of one capture: their counters, and the inference of each TCP direction.
+
+use rustc_hash::FxHashMap;
+use weir_packet::FlowKey;
+
+use crate::infer::{Acknowledgment, RttSample, Sender, Sent, Sink, Verdict};
+use crate::segment::{Segment, TcpSegment};
+
+/// Counters of one directed flow, as captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowStats {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of frames without FCS.
+    pub bytes: u64,
+    /// Bytes behind the transport headers.
+    pub payload_bytes: u64,
+    /// Capture time of the first packet.
+    pub first_ns: i64,
+    /// Capture time of the last packet.
+    pub last_ns: i64,
+    /// Shortest round-trip time.
+    pub min_rtt_ns: Option<i64>,
+    /// Sum of all round-trip times.
+    pub rtt_sum_ns: i128,
+    /// Number of round-trip times.
+    pub rtt_count: u64,
+    /// Transmissions of sequence numbers that were sent before.
+    pub retransmissions: u64,
+    /// Retransmissions of data that had arrived.
+    pub spurious: u64,
+    /// Transmissions that were lost.
+    pub losses: u64,
+}
+
+impl FlowStats {
+    /// Mean round-trip time.
+    pub fn mean_rtt_ns(&self) -> Option<f64> {
+        (self.rtt_count > 0).then(|| self.rtt_sum_ns as f64 / self.rtt_count as f64)
+    }
+}
+
+/// One directed flow.
+#[derive(Debug)]
+pub struct Flow {
+    /// Its 5-tuple.
+    pub key: FlowKey,
+    /// Its counters.
+    pub stats: FlowStats,
+    reverse: Option<u32>,
+    offered_sack: bool,
+    sender: Option<Box<Sender>>,
+}
+
+/// Takes what a [`Tracker`] finds, per flow.
+pub trait FlowSink {
+    /// The verdict on the packet announced with `tag`; once for each packet that takes sequence space.
+    fn verdict(&mut self, flow: u32, tag: u64, verdict: Verdict);
+    /// A round-trip time of the flow whose data was acknowledged.
+    fn rtt(&mut self, flow: u32, sample: RttSample);
+}
+
+/// The flows of one capture, numbered in order of their first packet.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    flows: Vec<Flow>,
+    index: FxHashMap<FlowKey, u32>,
+    /// The flow of the last packet in each of two slots: most packets belong to one connection's two directions.
+    recent: [Option<(FlowKey, u32)>; 2],
+    last_ns: i64,
+}
+
+impl Tracker {
+    /// The flows seen until now.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// The flows, when the capture is read.
+    pub fn into_flows(self) -> Vec<Flow> {
+        self.flows
+    }
+
+    /// Takes in one packet; gives its flow and whether it is a retransmission. Without a `tag` the packet counts and
+    /// its acknowledgment is read, but its own data is not judged.
+    pub fn packet(
+        &mut self,
+        time_ns: i64,
+        segment: &Segment,
+        tag: Option<u64>,
+        sink: &mut impl FlowSink,
+    ) -> (u32, bool) {
+        self.last_ns = self.last_ns.max(time_ns);
+        let flow = self.flow(&segment.key);
+        let stats = &mut self.flows[flow as usize].stats;
+        if stats.packets == 0 {
+            stats.first_ns = time_ns;
+        }
+        stats.packets += 1;
+        stats.bytes += u64::from(segment.wire_length);
+        stats.payload_bytes += u64::from(segment.payload_length);
+        stats.last_ns = time_ns;
+        let Some(tcp) = &segment.tcp else {
+            return (flow, false);
+        };
+        let mut retransmission = false;
+        if let Some(tag) = tag
+            && tcp.sequence_length > 0
+        {
+            retransmission = self.send(flow, time_ns, segment, tcp, tag, sink);
+        }
+        if tcp.flags.syn() {
+            // After `send`, which may have begun a new connection on the same ports.
+            self.handshake(flow, tcp);
+        }
+        if tcp.flags.ack() {
+            self.acknowledge(flow, time_ns, segment, tcp, sink);
+        }
+        (flow, retransmission)
+    }
+
+    fn send(
+        &mut self,
+        flow: u32,
+        time_ns: i64,
+        segment: &Segment,
+        tcp: &TcpSegment,
+        tag: u64,
+        sink: &mut impl FlowSink,
+    ) -> bool {
+        let Flow { stats, sender, .. } = &mut self.flows[flow as usize];
+        let sent = Sent {
+            tag,
+            time_ns,
+            seq: tcp.seq,
+            sequence_length: tcp.sequence_length,
+            payload_length: segment.payload_length,
+            syn: tcp.flags.syn(),
+            tsval: tcp.timestamps.map(|timestamps| timestamps.value),
+        };
+        let sender = sender.get_or_insert_default();
+        let retransmission = sender.on_send(&sent, &mut Counting { flow, stats, sink });
+        stats.retransmissions += u64::from(retransmission);
+        retransmission
+    }
+
+    fn acknowledge(
+        &mut self,
+        flow: u32,
+        time_ns: i64,
+        segment: &Segment,
+        tcp: &TcpSegment,
+        sink: &mut impl FlowSink,
+    ) {
+        let Some(data) = self.reverse(flow, &segment.key) else {
+            return;
+        };
+        let Flow { stats, sender, .. } = &mut self.flows[data as usize];
+        let Some(sender) = sender else { return };
+        let acknowledgment = Acknowledgment {
+            time_ns,
+            ack: tcp.ack,
+            window: tcp.window,
+            tsecr: tcp.timestamps.map(|timestamps| timestamps.echo_reply),
+            sack: &tcp.sack,
+            with_data: tcp.sequence_length > 0,
+        };
+        sender.on_ack(
+            &acknowledgment,
+            &mut Counting {
+                flow: data,
+                stats,
+                sink,
+            },
+        );
+    }
+
+    /// SACK is used when both SYN segments permit it (RFC 2018 section 2).
+    fn handshake(&mut self, flow: u32, tcp: &TcpSegment) {
+        self.flows[flow as usize].offered_sack = tcp.sack_permitted;
+        if !(tcp.flags.ack() && tcp.sack_permitted) {
+            return;
+        }
+        let key = self.flows[flow as usize].key;
+        let Some(opener) = self.reverse(flow, &key) else {
+            return;
+        };
+        if !self.flows[opener as usize].offered_sack {
+            return;
+        }
+        for flow in [flow, opener] {
+            self.flows[flow as usize]
+                .sender
+                .get_or_insert_default()
+                .expect_dsack();
+        }
+    }
+
+    fn reverse(&mut self, flow: u32, key: &FlowKey) -> Option<u32> {
+        if let Some(reverse) = self.flows[flow as usize].reverse {
+            return Some(reverse);
+        }
+        let reverse = self.index.get(&key.reversed()).copied()?;
+        self.flows[flow as usize].reverse = Some(reverse);
+        Some(reverse)
+    }
+
+    fn flow(&mut self, key: &FlowKey) -> u32 {
+        for (recent, flow) in self.recent.iter().flatten() {
+            if recent == key {
+                return *flow;
+            }
+        }
+        let flow = match self.index.get(key) {
+            Some(&flow) => flow,
+            None => self.open(key),
+        };
+        self.recent = [Some((*key, flow)), self.recent[0]];
+        flow
+    }
+
+    fn open(&mut self, key: &FlowKey) -> u32 {
+        // 2³² flows would need more memory than any machine has.
+        let flow = self.flows.len() as u32;
+        self.flows.push(Flow {
+            key: *key,
+            stats: FlowStats::default(),
+            reverse: None,
+            offered_sack: false,
+            sender: None,
+        });
+        self.index.insert(*key, flow);
+        flow
+    }
+
+    /// Judges what is left at the end of the capture.
+    pub fn finish(&mut self, sink: &mut impl FlowSink) {
+        for (flow, Flow { stats, sender, .. }) in (0..).zip(&mut self.flows) {
+            if let Some(mut sender) = sender.take() {
+                sender.finish(self.last_ns, &mut Counting { flow, stats, sink });
+            }
+        }
+    }
+}
+
+/// Counts what passes to the sink.
+struct Counting<'a, S> {
+    flow: u32,
+    stats: &'a mut FlowStats,
+    sink: &'a mut S,
+}
+
+impl<S: FlowSink> Sink for Counting<'_, S> {
+    fn verdict(&mut self, tag: u64, verdict: Verdict) {
+        match verdict {
+            Verdict::Delivered { spurious } => self.stats.spurious += u64::from(spurious),
+            Verdict::Lost { spurious, .. } => {
+                self.stats.spurious += u64::from(spurious);
+                self.stats.losses += 1;
+            }
+            Verdict::Unknown => {}
+        }
+        self.sink.verdict(self.flow, tag, verdict);
+    }
+
+    fn rtt(&mut self, sample: RttSample) {
+        let stats = &mut *self.stats;
+        stats.min_rtt_ns = Some(
+            stats
+                .min_rtt_ns
+                .map_or(sample.rtt_ns, |min| min.min(sample.rtt_ns)),
+        );
+        stats.rtt_sum_ns += i128::from(sample.rtt_ns);
+        stats.rtt_count += 1;
+        self.sink.rtt(self.flow, sample);
+    }
+}

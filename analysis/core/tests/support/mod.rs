@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the integration tests share: a packet-level TCP simulator that knows the truth, and a pcap writer.
+#![allow(dead_code, missing_docs)]
+
+pub mod frames;
+pub mod receiver;
+pub mod simulator;
+
+/// xorshift64*: small, seeded, the same everywhere.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn chance(&mut self, probability: f64) -> bool {
+        ((self.next() >> 11) as f64 / (1u64 << 53) as f64) < probability
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.next() % bound }
+    }
+}
