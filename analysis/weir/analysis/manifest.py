@@ -144,6 +144,7 @@ class SwitchStats(_Read):
     """The part of the switch's `stats.json` that the analysis needs."""
 
     ports: tuple[PortStats, ...] = ()
+    dataplane: dict[str, int] = {}
 
 
 class Switch(_Read):

@@ -33,7 +33,7 @@ from weir.analysis.policers import policer_result
 from weir.analysis.run_data import TCP, Directed, Join, RunData, join
 from weir.analysis.series import series_table
 from weir.analysis.tables import Bools
-from weir.analysis.validity import headline, invalid_reasons, same_clock
+from weir.analysis.validity import headline, invalid_reasons, notes, same_clock
 
 MAX_LISTED = 1000
 """False inferences listed per flow; the counts are always complete."""
@@ -119,7 +119,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
         pairs=tuple(pairs),
         clocks=tuple(_clock(host, fit) for host, fit in sorted(fits.items())),
         telemetry=_telemetry(data, lost),
-        notes=data.notes,
+        notes=tuple(notes(data)),
     )
     return result, series_table(bounds, inside, pinned)
 

@@ -140,6 +140,8 @@ def test_what_the_measurement_lost_makes_the_run_invalid(tmp_path: Path) -> None
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     manifest["hosts"][1]["capture_drops"] = 7
     manifest["switch"]["stats"]["ports"][0]["rx_overruns"] = 3
+    manifest["switch"]["stats"]["dataplane"] = {"received": 9, "dropped_no_port": 4}
+    manifest["phases"][0]["flows"].append(manifest["phases"][0]["flows"][0] | {"id": "x", "src_port": 9})
     manifest |= {"complete": False, "state": "interrupted"}
     edit(tmp_path, "manifest.json", manifest)
     edit(tmp_path, "collector.json", {"kernel_drops": 2})
@@ -149,8 +151,10 @@ def test_what_the_measurement_lost_makes_the_run_invalid(tmp_path: Path) -> None
         "the run did not finish (interrupted)",
         "the capture of server1 lost 7 packets",
         "switch port 1: 3 frames lost before the switch read them",
+        "flow x is in no capture",
         "the collector's socket dropped 2 reports",
     )
+    assert result.notes == ("the switch dropped 4 packets that were sent to a port that does not exist",)
 
 
 def test_missing_and_malformed_files_are_named(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
             add(f"switch port {port.port}: {port.rx_overruns:,} frames lost before the switch read them")
         if port.tx_errors:
             add(f"switch port {port.port}: {port.tx_errors:,} frames that the switch could not send")
+    seen = {flow.label for flow in data.flows}
+    for phase in manifest.phases:
+        for missing in (flow.id for flow in phase.flows if flow.id not in seen):
+            add(f"flow {missing} is in no capture")
     if not collector.complete:
         add("the collector did not finish")
     if collector.kernel_drops:
@@ -51,6 +55,25 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
                 f"(at most {MAX_RESIDUAL_NS / 1e6:.0f} ms is sound)"
             )
     return reasons
+
+
+UNEXPECTED_DROPS = {
+    "oversize": "longer than the switch takes",
+    "dropped_no_port": "sent to a port that does not exist",
+    "dropped_no_replica": "sent to a multicast group without a port",
+    "dropped_reconfigured": "under way while the pipeline was replaced",
+    "dropped_loop": "recirculated too often",
+}
+
+
+def notes(data: RunData) -> list[str]:
+    """What the reader should know: the run's own notes, and packets the switch lost without policing them."""
+    found = list(data.notes)
+    counted = data.manifest.switch.stats.dataplane if data.manifest.switch.stats else {}
+    for name, meaning in UNEXPECTED_DROPS.items():
+        if counted.get(name):
+            found.append(f"the switch dropped {counted[name]:,} packets that were {meaning}")
+    return found
 
 
 def same_clock(own: Mapping[str, Pinned], hosts: set[str]) -> dict[str, Pinned]:
