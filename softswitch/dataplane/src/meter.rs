@@ -33,8 +33,10 @@ fn full(units: u64) -> u128 {
 }
 
 fn refill(tokens: u128, rate: u64, elapsed_ns: u64, burst: u64) -> u128 {
-    // The product of two u64 and a bucket of at most 2^64 units fit u128.
-    (tokens + u128::from(rate) * u128::from(elapsed_ns)).min(full(burst))
+    // The product of two u64 fits u128; where the sum does not, the bucket is full anyway.
+    tokens
+        .saturating_add(u128::from(rate) * u128::from(elapsed_ns))
+        .min(full(burst))
 }
 
 impl Meter {
@@ -87,7 +89,10 @@ impl Meter {
                 let added = u128::from(cir) * u128::from(elapsed_ns);
                 let room = full(cbs) - self.committed;
                 self.committed += added.min(room);
-                self.second = (self.second + added.saturating_sub(room)).min(full(ebs));
+                self.second = self
+                    .second
+                    .saturating_add(added.saturating_sub(room))
+                    .min(full(ebs));
                 if self.committed >= need {
                     self.committed -= need;
                     Colour::Green

@@ -133,7 +133,7 @@ fn gap_ns() -> impl Strategy<Value = i64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
     fn every_verdict_equals_exact_arithmetic(
         config in config(),

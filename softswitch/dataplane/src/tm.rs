@@ -365,3 +365,7 @@ impl TrafficManager {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tm_tests.rs"]
+mod tests;

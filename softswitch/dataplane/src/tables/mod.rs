@@ -210,3 +210,7 @@ pub(crate) fn to_words(value: &Wide<33>, width: u32) -> Vec<u64> {
         .take((width as usize).div_ceil(64).max(1))
         .collect()
 }
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;
