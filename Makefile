@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# Only calls the compilers and the `weir` command. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell git ls-files '*.rs' '*/Cargo.toml' 2>/dev/null)
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+.PHONY: system
+system: # Debian packages: installed when root, else named with the command that installs them
+	@tools/system-packages
+
+$(VENV)/.python: pyproject.toml constraints.txt | system
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e .
+	@touch $@
+
+softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descriptors.py
+	$(BIN)/python softswitch/p4runtime/descriptors.py $@
+
+$(BIN)/weir-switch $(BIN)/weir-collector &: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb
+	cargo build --release --locked -p weir-switch -p weir-collector
+	install -t $(BIN) target/release/weir-switch target/release/weir-collector
+
+$(VENV)/.core: $(RUST_SOURCES) $(VENV)/.python analysis/core/pyproject.toml
+	cd analysis/core && maturin develop --release --locked --quiet
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.python $(BIN)/weir-switch $(BIN)/weir-collector $(VENV)/.core ## build everything into .venv/bin
+
+.PHONY: demo
+demo: setup ## police real TCP, explain every lost packet (about 3 minutes)
+	weir run experiments/demo.yaml
+
+.PHONY: test
+test: setup ## every test, Rust and Python
+	cargo test --workspace --locked --quiet
+	$(BIN)/python -m pytest -q
+
+.PHONY: lint
+lint: setup ## formats, linters and types
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	ruff format --check .
+	ruff check .
+	mypy
+
+.PHONY: p4
+p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH
+	$(BIN)/python p4src/compile.py
+
+.PHONY: clean
+clean: ## remove what was built; runs/ stays
+	rm -rf target $(VENV) softswitch/p4runtime/p4runtime.binpb

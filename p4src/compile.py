@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the P4 programs with the p4c on PATH and record where the output came from.
+
+The output is committed, so that nobody needs p4c to run weir. `provenance.json` beside it holds the
+compiler's version and the SHA-256 of each source and output; `compile_test.py` fails when they disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPILER = "p4c-bm2-ss"
+PROVENANCE = "provenance.json"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A P4 program and the folder, both relative to the project, that takes its compiled form."""
+
+    source: str
+    build: str
+
+    @property
+    def name(self) -> str:
+        """The program's name: its file name without the suffix."""
+        return Path(self.source).stem
+
+    @property
+    def outputs(self) -> tuple[str, str]:
+        """File names of the BMv2 JSON and of the P4Info."""
+        return f"{self.name}.json", f"{self.name}.p4info.txtpb"
+
+
+PROGRAMS = (
+    Program("p4src/v1model/weir.p4", "p4src/build"),
+    Program("softswitch/programs/l2_learning.p4", "softswitch/programs"),
+    Program("softswitch/programs/ipv4_router.p4", "softswitch/programs"),
+)
+
+
+class CompileError(Exception):
+    """p4c is missing or refused a program; the text says which and why."""
+
+
+def sha256(path: Path) -> str:
+    """Digest of a file, in hex."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def sources(program: Program) -> list[Path]:
+    """The program's file and every project file that it includes, directly or not, in order of name."""
+    found: set[Path] = set()
+    todo = [ROOT / program.source]
+    while todo:
+        path = todo.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for name in re.findall(r'^\s*#include\s+"([^"]+)"', path.read_text(), re.MULTILINE):
+            todo.append((path.parent / name).resolve())
+    return sorted(found)
+
+
+def digests(program: Program) -> dict[str, str]:
+    """SHA-256 of each source, by its path relative to the project."""
+    return {str(path.relative_to(ROOT)): sha256(path) for path in sources(program)}
+
+
+def compiler_version() -> str:
+    """What the compiler on PATH says of its version."""
+    done = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
+    said = done.stdout + done.stderr
+    match = re.search(r"Version\s+(.*)", said)
+    return match.group(1).strip() if match else said.strip()
+
+
+def compile_program(program: Program, folder: Path) -> None:
+    """Write the program's BMv2 JSON and P4Info into a folder."""
+    json_name, p4info_name = program.outputs
+    # Relative to the project, so that no path of this machine ends in the output.
+    command = [COMPILER, "--std", "p4-16", "-o", str(folder / json_name)]
+    command += ["--p4runtime-files", str(folder / p4info_name), program.source]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0 or done.stderr.strip():
+        raise CompileError(f"{program.source}: {COMPILER} says\n{done.stderr}")
+
+
+def provenance(build: Path) -> dict[str, Any]:
+    """What is recorded of the programs compiled into a folder, by program name."""
+    path = build / PROVENANCE
+    recorded: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return recorded
+
+
+def main() -> int:
+    """Compile all programs in place, with their provenance."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    if shutil.which(COMPILER) is None:
+        print(
+            f"{COMPILER} is not on PATH: install the package p4lang-p4c (https://github.com/p4lang/p4c)",
+            file=sys.stderr,
+        )
+        return 1
+    version = compiler_version()
+    for program in PROGRAMS:
+        build = ROOT / program.build
+        build.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                compile_program(program, Path(scratch))
+            except CompileError as error:
+                print(error, file=sys.stderr)
+                return 1
+            for name in program.outputs:
+                shutil.copy(Path(scratch) / name, build / name)
+        record = provenance(build)
+        record[program.name] = {
+            "compiler": f"{COMPILER} {version}",
+            "sources": digests(program),
+            "outputs": {name: sha256(build / name) for name in program.outputs},
+        }
+        (build / PROVENANCE).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
+        print(f"{program.source} -> {program.build}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

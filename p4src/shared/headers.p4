@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packet headers that the pipeline reads or writes. Everything behind them is payload.
+#ifndef WEIR_HEADERS_P4
+#define WEIR_HEADERS_P4
+
+const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<16> ETHERTYPE_VLAN = 0x8100;
+
+const bit<8> PROTOCOL_TCP = 6;
+const bit<8> PROTOCOL_UDP = 17;
+
+header ethernet_t {
+    bit<48> dst;
+    bit<48> src;
+    bit<16> ether_type;
+}
+
+// IEEE 802.1Q
+header vlan_t {
+    bit<3>  pcp;
+    bit<1>  dei;
+    bit<12> vid;
+    bit<16> ether_type;
+}
+
+// RFC 791; the DSCP and ECN fields of RFC 2474 and RFC 3168
+header ipv4_t {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<6>  dscp;
+    bit<2>  ecn;
+    bit<16> total_length;
+    bit<16> identification;
+    bit<3>  flags;
+    bit<13> fragment_offset;
+    bit<8>  ttl;
+    bit<8>  protocol;
+    bit<16> checksum;
+    bit<32> src;
+    bit<32> dst;
+}
+
+// The ports alone: TCP and UDP begin alike, and nothing behind the ports is read.
+header ports_t {
+    bit<16> src;
+    bit<16> dst;
+}
+
+header udp_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+#endif
