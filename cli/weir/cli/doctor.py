@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir doctor`: what this machine can and cannot do, each with the command that mends it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from weir.controlplane.errors import PipelineError
+from weir.controlplane.pipeline import load_pipeline
+from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
+from weir.topo.tools import TOOLS, ToolMissingError, find_own_program, find_tool
+
+CONGESTION_CONTROLS = ("bbr", "cubic")
+"""What the shipped experiments use."""
+
+BUILD = "make setup"
+_VERSION_FLAG = {"ip": "-V", "tcpdump": "--version", "iperf3": "--version", "ethtool": "--version"}
+_PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that weir needs, or can use, on this machine."""
+
+    name: str
+    required: bool
+    ok: bool
+    found: str
+    mend: str | None = None
+
+
+def doctor_command(*, as_json: bool, console: Console) -> int:
+    """Check everything and show it; exit code 1 when something required is missing."""
+    checks = list(run_checks())
+    healthy = all(check.ok for check in checks if check.required)
+    if as_json:
+        print(
+            json.dumps({"schema": 1, "ok": healthy, "checks": [asdict(check) for check in checks]}, indent=1)
+        )
+    else:
+        console.print(table_of(checks))
+        for check in checks:
+            if not check.ok and check.mend:
+                console.print(f"{check.name}: [bold]{check.mend}[/bold]", highlight=False, soft_wrap=True)
+        console.print("Ready to run." if healthy else "[red]Something required is missing.[/red]")
+    return 0 if healthy else 1
+
+
+def run_checks() -> Iterator[Check]:
+    """Every check in the order in which a user would mend them."""
+    yield python_check(sys.version_info[:3])
+    yield from tool_checks()
+    yield from sandbox_checks()
+    yield from own_checks(importlib.metadata.version("weir"))
+    yield pipeline_check(None)
+    yield from optional_checks()
+
+
+def python_check(version: tuple[int, int, int]) -> Check:
+    """Python itself."""
+    text = ".".join(map(str, version))
+    return Check("Python", True, version >= (3, 11, 0), text, "install Python 3.11 or newer")
+
+
+def tool_checks() -> Iterator[Check]:
+    """Programs of the system."""
+    for name, package in TOOLS.items():
+        mend = f"sudo apt-get install {package}"
+        try:
+            path = find_tool(name)
+        except ToolMissingError:
+            yield Check(name, True, False, "not installed", mend)
+            continue
+        yield Check(name, True, True, version_of([path, _VERSION_FLAG.get(name, "--version")]) or path)
+
+
+def sandbox_checks() -> Iterator[Check]:
+    """What works inside the namespaces of a run, tried in such namespaces."""
+    problem = sandbox_problem_here()
+    kernel = f"Linux {platform.release()}"
+    if problem is not None:
+        cure = problem.rpartition(": ")[2]
+        yield Check("namespaces", True, False, problem, cure)
+    else:
+        yield Check("namespaces", True, True, kernel)
+    tried = {} if problem is not None else probe_sandbox()
+    mends = {
+        "veth": "sudo modprobe veth",
+        "AF_PACKET": "sudo modprobe af_packet",
+        **{name: f"sudo modprobe tcp_{name}" for name in CONGESTION_CONTROLS},
+    }
+    for name, mend in mends.items():
+        label = f"congestion control {name}" if name in CONGESTION_CONTROLS else name
+        result = tried.get(name, {"ok": False, "found": "not tried: no namespaces"})
+        yield Check(label, True, bool(result["ok"]), str(result["found"]), None if result["ok"] else mend)
+
+
+def sandbox_problem_here() -> str | None:
+    """What keeps this user from making namespaces, or None."""
+    try:
+        return sandbox_problem()
+    except ToolMissingError as error:
+        return str(error)
+
+
+def probe_sandbox() -> dict[str, dict[str, object]]:
+    """Try interfaces, packet sockets and congestion controls in a sandbox as a run would."""
+    with tempfile.TemporaryDirectory(prefix="weir-doctor-") as folder:
+        answer = Path(folder) / "probe.json"
+        try:
+            run_in_sandbox("weir.cli.probe", [str(answer), *CONGESTION_CONTROLS])
+            tried: dict[str, dict[str, object]] = json.loads(answer.read_text())
+        except (SandboxError, OSError, ValueError) as error:
+            failed: dict[str, object] = {"ok": False, "found": f"the probe failed: {error}"}
+            return dict.fromkeys(("veth", "AF_PACKET", *CONGESTION_CONTROLS), failed)
+    return tried
+
+
+def own_checks(version: str) -> Iterator[Check]:
+    """What weir builds, and whether it is of this version."""
+    for name in ("weir-switch", "weir-collector"):
+        try:
+            path = find_own_program(name)
+        except ToolMissingError:
+            yield Check(name, True, False, "not built", BUILD)
+            continue
+        found = version_of([str(path), "--version"])
+        yield of_this_version(name, found.removeprefix(name).strip() if found else None, version)
+    try:
+        core = importlib.import_module("weir_core")
+    except ImportError:
+        yield Check("weir_core", True, False, "not built", BUILD)
+    else:
+        yield of_this_version("weir_core", getattr(core, "__version__", None), version)
+
+
+def of_this_version(name: str, found: str | None, version: str) -> Check:
+    """A part of weir that was built earlier may not fit the rest."""
+    if found is None:
+        return Check(name, True, False, "does not say its version", BUILD)
+    if found != version:
+        return Check(name, True, False, f"{found}, but weir is {version}", BUILD)
+    return Check(name, True, True, found)
+
+
+def pipeline_check(directory: Path | None) -> Check:
+    """The compiled pipeline."""
+    try:
+        pipeline = load_pipeline(directory)
+    except PipelineError as error:
+        return Check("pipeline", True, False, str(error), "make p4")
+    return Check("pipeline", True, True, f"{pipeline.schema.name} {pipeline.schema.version}")
+
+
+def optional_checks() -> Iterator[Check]:
+    """What only some uses need."""
+    uses = {
+        "p4c": "to change the pipeline: https://github.com/p4lang/p4c",
+        "simple_switch_grpc": "for target bmv2: https://github.com/p4lang/behavioral-model",
+    }
+    for name, use in uses.items():
+        path = shutil.which("p4c-bm2-ss" if name == "p4c" else name) or shutil.which(name)
+        yield Check(name, False, path is not None, path or "not on PATH", None if path else use)
+
+
+def version_of(argv: list[str]) -> str | None:
+    """The first line that a program says about its version, or None when it says nothing."""
+    try:
+        said = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=_PATIENCE_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = (said.stdout or said.stderr).strip().splitlines()
+    return lines[0].strip() if lines and said.returncode == 0 else None
+
+
+def table_of(checks: list[Check]) -> Table:
+    """The checks for a terminal."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "check", "found"):
+        table.add_column(heading, overflow="fold")
+    for check in checks:
+        mark = "[green]ok[/green]" if check.ok else "[red]missing[/red]" if check.required else "optional"
+        table.add_row(mark, check.name, check.found)
+    return table

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from weir.cli import doctor
+from weir.cli.doctor import Check, doctor_command, of_this_version, pipeline_check, python_check, version_of
+
+HEALTHY = Check("iperf3", True, True, "iperf 3.12")
+LACKING = Check("tcpdump", True, False, "not installed", "sudo apt-get install tcpdump")
+OPTIONAL = Check("p4c", False, False, "not on PATH", "to change the pipeline: see p4c")
+
+
+def show(monkeypatch: pytest.MonkeyPatch, *checks: Check, as_json: bool = False) -> tuple[int, str]:
+    def given() -> Iterator[Check]:
+        yield from checks
+
+    monkeypatch.setattr(doctor, "run_checks", given)
+    shown = io.StringIO()
+    code = doctor_command(as_json=as_json, console=Console(file=shown, width=100))
+    return code, shown.getvalue()
+
+
+def test_a_missing_requirement_is_exit_code_1_and_the_command_that_mends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code, shown = show(monkeypatch, HEALTHY, LACKING)
+    assert code == 1
+    assert "missing  tcpdump  not installed" in shown
+    assert "tcpdump: sudo apt-get install tcpdump" in shown
+
+
+def test_what_is_optional_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, shown = show(monkeypatch, HEALTHY, OPTIONAL)
+    assert code == 0
+    assert "optional  p4c" in shown
+    assert "Ready to run." in shown
+
+
+def test_json_has_every_check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = show(monkeypatch, HEALTHY, LACKING, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert code == 1
+    assert answer["ok"] is False
+    assert answer["checks"][1] == {
+        "name": "tcpdump",
+        "required": True,
+        "ok": False,
+        "found": "not installed",
+        "mend": "sudo apt-get install tcpdump",
+    }
+
+
+def test_python_3_10_is_too_old() -> None:
+    assert not python_check((3, 10, 14)).ok
+    assert python_check((3, 11, 0)).ok
+
+
+def test_a_part_of_another_version_is_to_be_rebuilt() -> None:
+    assert of_this_version("weir-switch", "0.0.9", "0.1.0") == Check(
+        "weir-switch", True, False, "0.0.9, but weir is 0.1.0", "make setup"
+    )
+    assert of_this_version("weir-switch", "0.1.0", "0.1.0").ok
+
+
+def test_a_missing_pipeline_is_named(tmp_path: Path) -> None:
+    check = pipeline_check(tmp_path)
+    assert (check.ok, check.mend) == (False, "make p4")
+    assert check.found.startswith(f"{tmp_path}/weir.p4info.txtpb: no such file")
+
+
+def test_a_program_that_fails_has_no_version() -> None:
+    assert version_of(["false"]) is None
+    assert version_of(["/nonexistent/program"]) is None
+
+
+def test_each_congestion_control_of_the_experiments_is_checked() -> None:
+    text = (Path(__file__).parents[3] / "experiments" / "demo.yaml").read_text()
+    for name in doctor.CONGESTION_CONTROLS:
+        assert f"congestion_control: {name}" in text
+
+
+def test_every_check_of_this_machine_says_what_it_found() -> None:
+    checks = list(doctor.run_checks())
+    names = [check.name for check in checks]
+    for name in ("namespaces", "veth", "AF_PACKET", "congestion control bbr", "weir-switch", "weir_core"):
+        assert name in names
+    for check in checks:
+        assert check.found, check
+        assert check.ok or check.mend, check

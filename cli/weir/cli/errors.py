@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From exceptions to what a person reads: lines that begin with `weir:`, an exit code, no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from typer import TyperException
+from weir.analysis.clocks import ClockError
+from weir.analysis.detectors import UnknownDetectorError
+from weir.analysis.losses import FlowChoiceError
+from weir.analysis.manifest import RunFileError
+from weir.controlplane.config import ConfigError
+from weir.controlplane.errors import ControlPlaneError
+from weir.controlplane.units import UnitError
+from weir.topo.process import ProcessError
+from weir.topo.sandbox import SandboxError
+from weir.topo.tcpdiag import TcpDiagError
+from weir.topo.testbed import TestbedError
+from weir.topo.tools import ToolMissingError
+from weir.topo.traffic import TrafficError
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+
+class InputError(ValueError):
+    """A command was given something that it cannot work with; the text says what would be valid."""
+
+
+BAD_INPUT: tuple[type[Exception], ...] = (
+    ConfigError,
+    FlowChoiceError,
+    InputError,
+    RunFileError,
+    UnitError,
+    UnknownDetectorError,
+)
+"""What is wrong with the files and words that the user gave."""
+
+FAILURES: tuple[type[Exception], ...] = (
+    ClockError,
+    ControlPlaneError,
+    OSError,
+    ProcessError,
+    SandboxError,
+    TcpDiagError,
+    TestbedError,
+    ToolMissingError,
+    TrafficError,
+)
+"""What went wrong on the way."""
+
+EXPECTED_ERRORS = BAD_INPUT + FAILURES
+"""Errors whose text tells a user what to do; any other is a programming error."""
+
+
+def report_error(error: Exception) -> int:
+    """Say on stderr what went wrong, one `weir:` line per problem; returns the exit code."""
+    if isinstance(error, TyperException):
+        return _say(f"{error.format_message()} {_help_hint(error)}".strip(), error.exit_code)
+    if isinstance(error, OSError):
+        # str() of an OSError begins with a number that helps nobody.
+        what = error.strerror or str(error)
+        return _say(f"{error.filename}: {what}" if error.filename else what, EXIT_FAILED)
+    if isinstance(error, BAD_INPUT) or is_capture_error(error):
+        return _say(str(error), EXIT_BAD_INPUT)
+    if isinstance(error, FAILURES):
+        return _say(str(error), EXIT_FAILED)
+    if wants_traceback():
+        raise error
+    return _say(
+        f"internal error: {type(error).__name__}: {error}; WEIR_DEBUG=1 shows where, please report it",
+        EXIT_FAILED,
+    )
+
+
+def is_capture_error(error: Exception) -> bool:
+    """Whether `error` is weir_core's; the extension is not loaded for the sake of asking."""
+    core = sys.modules.get("weir_core")
+    return core is not None and isinstance(error, core.CaptureError)
+
+
+def wants_traceback() -> bool:
+    """Whether the environment asks for tracebacks (WEIR_DEBUG=1)."""
+    return os.environ.get("WEIR_DEBUG", "") not in ("", "0")
+
+
+def _help_hint(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"Try '{context.command_path} --help'." if context is not None else ""
+
+
+def _say(text: str, exit_code: int) -> int:
+    for line in text.splitlines() or [""]:
+        print(f"weir: {line}", file=sys.stderr)
+    return exit_code

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir run`: the inner half, the program of the sandbox. Builds the testbed, runs every phase, records all.
+
+hosts, links → switch, collector, captures → per phase: rules → flows → counters → everything ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from weir.cli.errors import report_error
+from weir.cli.manifest import ManifestFile
+from weir.cli.progress import RunProgress
+from weir.cli.run import CONFIG_NAME
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experiment
+from weir.controlplane.plan import (
+    CollectorEndpoint,
+    FlowKey,
+    HostPort,
+    PhasePlan,
+    make_plan,
+    measured_pairs,
+)
+from weir.topo.capture import Capture
+from weir.topo.collectorproc import CollectorProcess
+from weir.topo.sandbox import inside
+from weir.topo.sockets import SocketSampler
+from weir.topo.stop import Interrupted, StopToken
+from weir.topo.switchproc import SwitchPort, SwitchProcess
+from weir.topo.testbed import HostSpec, Testbed
+from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
+
+COLLECTOR = "collector"
+# The reports' source: an address that no host has, so that nobody answers for it.
+SWITCH_IP = "10.0.0.254"
+SWITCH_MAC = "06:00:00:00:ff:fe"
+NS = 1_000_000_000
+TCP = 6
+# Frames may still be under way after the last flow has ended; two idle looks at the switch end the wait.
+SETTLE_LIMIT_S = 15.0
+
+
+def switch_ports(experiment: ExperimentConfig, testbed: Testbed) -> list[SwitchPort]:
+    """One switch port per host with the link that the experiment gives it; the collector's link is bare."""
+    ports = []
+    for name, host in testbed.hosts.items():
+        link = experiment.hosts.get(name)
+        if link is None:
+            ports.append(SwitchPort(host.switch_port, host.switch_interface))
+            continue
+        burst = None if link.burst is None or link.rate is None else link.burst.bytes_at(link.rate)
+        ports.append(
+            SwitchPort(host.switch_port, host.switch_interface, link.delay, link.rate, burst, link.queue)
+        )
+    return ports
+
+
+def flow_specs(
+    experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocator
+) -> list[tuple[FlowConfig, FlowSpec]]:
+    """The flows of one phase, each with ports of its own."""
+    specs = []
+    for flow in experiment.flows:
+        source_port, destination_port = ports.next()
+        spec = FlowSpec(
+            id=f"{phase.name}/{flow.name}",
+            source=flow.source,
+            destination=flow.destination,
+            congestion_control=flow.congestion_control,
+            source_port=source_port,
+            destination_port=destination_port,
+            duration_s=flow.duration // NS,
+            start_s=flow.start / NS,
+            rate_bps=flow.rate,
+        )
+        specs.append((flow, spec))
+    return specs
+
+
+def phase_record(
+    experiment: ExperimentConfig,
+    phase: PhasePlan,
+    flows: list[tuple[FlowConfig, FlowSpec]],
+    traffic: TrafficResult,
+) -> dict[str, Any]:
+    """The phase as the manifest holds it, without what the switch counted."""
+    keys = {
+        flow.name: FlowKey(flow.source, flow.destination, TCP, spec.source_port, spec.destination_port)
+        for flow, spec in flows
+    }
+    ip = {name: host.ip for name, host in phase.hosts.items()}
+
+    def addresses(names: tuple[str, ...] | None) -> list[str] | None:
+        return None if names is None else [ip[name] for name in names]
+
+    def policer_name(key: FlowKey) -> str | None:
+        policer = phase.policer_of(key)
+        return None if policer is None else policer.name
+
+    return {
+        "name": phase.name,
+        "start_ns": traffic.start_ns,
+        "end_ns": traffic.end_ns,
+        "policers": [
+            {
+                "name": policer.name,
+                "index": policer.index,
+                "cells": policer.cells,
+                "rate_bps": policer.rate_bps,
+                "burst_bytes": policer.burst_bytes,
+                "effective_rate_bps": policer.effective_rate_bps,
+                "effective_burst_bytes": policer.effective_burst_bytes,
+                "match": [
+                    {
+                        "src": addresses(match.source),
+                        "dst": addresses(match.destination),
+                        "protocol": match.protocol,
+                        "src_port": match.src_port,
+                        "dst_port": match.dst_port,
+                        "dscp": match.dscp,
+                    }
+                    for match in policer.config.match
+                ],
+            }
+            for policer in phase.policers
+        ],
+        "flows": [
+            {
+                "id": spec.id,
+                "name": flow.name,
+                "src_host": flow.source,
+                "dst_host": flow.destination,
+                "src": ip[flow.source],
+                "dst": ip[flow.destination],
+                "src_port": spec.source_port,
+                "dst_port": spec.destination_port,
+                "protocol": TCP,
+                "cc": flow.congestion_control,
+                "measured": flow.measured,
+                "policer": policer_name(keys[flow.name]),
+                "start_s": spec.start_s,
+                "duration_s": spec.duration_s,
+            }
+            for flow, spec in flows
+        ],
+        "pairs": [
+            {
+                "flows": [f"{phase.name}/{one}", f"{phase.name}/{other}"],
+                "truth": phase.truth(keys[one], keys[other]),
+            }
+            for one, other in measured_pairs(experiment)
+        ],
+    }
+
+
+async def settle(switch: SwitchProcess, stop: StopToken) -> None:
+    """Wait until the switch has nothing under way and two looks at its counters agree."""
+    give_up = time.monotonic() + SETTLE_LIMIT_S
+    last: tuple[int, int] | None = None
+    while time.monotonic() < give_up:
+        stop.raise_if_stopped()
+        stats = await asyncio.to_thread(switch.stats)
+        now = (stats["uptime_ns"], sum(port["rx_packets"] for port in stats["ports"]))
+        idle = all(port["in_flight"] == 0 for port in stats["ports"])
+        if last is not None and now[0] != last[0]:
+            if idle and now[1] == last[1]:
+                return
+            last = now
+        last = last or now
+        # The switch writes its counters once a second.
+        await asyncio.sleep(0.1)
+
+
+async def record_counters(control: SwitchControl, phase: PhasePlan, record: dict[str, Any]) -> None:
+    """Put what the switch counted for each policer into the phase's record."""
+    counters = await control.read_counters(phase)
+    for policer in record["policers"]:
+        policer.update(counters[policer["name"]])
+
+
+async def execute(
+    experiment: ExperimentConfig,
+    run_dir: Path,
+    manifest: ManifestFile,
+    stop: StopToken,
+    progress: RunProgress,
+) -> None:
+    """Run the experiment from the first namespace to the last counter."""
+    logs = run_dir / "logs"
+    with contextlib.ExitStack() as stack:
+        progress.step("building hosts and links")
+        hosts = [*(HostSpec(name) for name in experiment.hosts), HostSpec(COLLECTOR)]
+        testbed = stack.enter_context(Testbed(hosts))
+        addresses = {
+            name: HostPort(host.switch_port, host.mac, host.address) for name, host in testbed.hosts.items()
+        }
+        sink = addresses.pop(COLLECTOR)
+        endpoint = CollectorEndpoint(
+            sink.port, sink.mac, sink.ip, experiment.telemetry.port, SWITCH_MAC, SWITCH_IP
+        )
+        plan = make_plan(experiment, addresses, endpoint)
+        manifest.data["notes"] += [note for phase in plan.phases for note in phase.notes]
+
+        progress.step("starting switch, collector and captures")
+        switch = stack.enter_context(SwitchProcess(switch_ports(experiment, testbed), logs))
+        collector = stack.enter_context(
+            CollectorProcess(
+                testbed,
+                COLLECTOR,
+                run_dir / "telemetry.parquet",
+                run_dir / "collector.json",
+                logs,
+                run_id=run_dir.name,
+                port=experiment.telemetry.port,
+            )
+        )
+        captures = [
+            stack.enter_context(Capture(testbed, name, run_dir / "pcap" / f"{name}.pcap", logs))
+            for name in experiment.hosts
+        ]
+        switch.wait_ready(stop)
+        collector.wait_ready(stop)
+        for capture in captures:
+            capture.wait_ready(stop)
+        sampler = stack.enter_context(SocketSampler(testbed, run_dir / "sockets.parquet"))
+
+        ports = PortAllocator()
+        async with SwitchControl(switch.p4runtime) as control:
+            await control.push_pipeline()
+            for phase in plan.phases:
+                progress.step(f"phase {phase.name}: configuring the switch")
+                await control.apply(phase)
+                flows = flow_specs(experiment, phase, ports)
+                specs = [spec for _, spec in flows]
+                sampler.watch(specs)
+                with progress.phase(phase.name, max(spec.start_s + spec.duration_s for spec in specs)):
+                    traffic = await asyncio.to_thread(run_flows, testbed, specs, logs, stop)
+                progress.step(f"phase {phase.name}: waiting for the last packets")
+                await settle(switch, stop)
+                manifest.data["phases"].append(phase_record(experiment, phase, flows, traffic))
+                await record_counters(control, phase, manifest.data["phases"][-1])
+                manifest.invalidate([f"{phase.name}: {problem}" for problem in traffic.problems])
+                manifest.write()
+
+            progress.step("closing captures and telemetry")
+            testbed.silence()
+            await settle(switch, stop)
+            # A connection that closed late may have met a policer after its phase was counted.
+            for phase, record in zip(plan.phases, manifest.data["phases"], strict=True):
+                await record_counters(control, phase, record)
+            manifest.data["switch"]["reports_sent"] = await control.read_reports_sent()
+
+        for name, drops in testbed.link_drops().items():
+            lost = drops.to_switch + drops.from_switch
+            manifest.invalidate([f"the link of {name} lost {lost} frames in the kernel"] if lost else [])
+        for capture in captures:
+            captured = await asyncio.to_thread(capture.stop)
+            manifest.data["hosts"].append(
+                {
+                    "name": capture.host,
+                    "addresses": [addresses[capture.host].ip],
+                    "pcap": str(capture.path.relative_to(run_dir)),
+                    "delay_s": experiment.hosts[capture.host].delay / NS,
+                    "capture_received": captured.captured,
+                    "capture_drops": captured.lost,
+                }
+            )
+        sampler.stop()
+        manifest.data["switch"]["stats"] = switch.stop()
+        collector.stop()
+
+
+def main(stop: StopToken) -> int:
+    """Run the experiment of the run directory named on the command line."""
+    run_dir = Path(sys.argv[1])
+    manifest = ManifestFile.load(run_dir)
+    progress = RunProgress(Console(stderr=True))
+    try:
+        experiment = load_experiment(run_dir / CONFIG_NAME)
+        with progress:
+            asyncio.run(execute(experiment, run_dir, manifest, stop, progress))
+    except Interrupted as interruption:
+        manifest.end("interrupted", str(interruption))
+        raise
+    except Exception as error:
+        manifest.end("failed", f"{type(error).__name__}: {error}")
+        return report_error(error)
+    manifest.end("complete")
+    return 0
+
+
+if __name__ == "__main__":
+    inside(main)

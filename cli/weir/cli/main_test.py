@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a user meets it: exit codes, what is on stderr, and that nobody sees a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+from weir.cli import main as cli
+from weir.cli.main import run_cli
+
+DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in ("doctor", "run", "report", "losses", "detect", "schema"):
+        assert f" {command} " in shown
+
+
+@pytest.mark.parametrize("command", ["doctor", "run", "report", "losses", "detect", "schema"])
+def test_every_command_takes_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli([command, "--help"]) == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("weir 0.")
+
+
+def test_schema_is_json_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "weir experiment"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["rum"], "weir: No such command 'rum'."),
+        (["run"], "weir: Missing argument 'EXPERIMENT'. Try 'weir run --help'."),
+        (["losses"], "weir: Missing argument 'FILE…'. Try 'weir losses --help'."),
+        (["doctor", "--jsn"], "weir: No such option: --jsn"),
+        (["detect", "pearson", "a.pcap"], "weir: no detector 'pearson'; valid: "),
+        (["report", "/nonexistent"], "weir: /nonexistent: no manifest.json in it; valid: a run directory"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_exit_code_2(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith(line)
+    assert len(shown.err.splitlines()) == 1
+    assert shown.out == ""
+
+
+def test_a_config_with_mistakes_is_one_line_per_mistake_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "x.yaml"
+    config.write_text(DEMO.read_text().replace("burst: 20 ms", "burst: 20"))
+    assert run_cli(["run", str(config), "--runs", str(tmp_path / "runs")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(
+        line.startswith(f"weir: {config}:") and ".burst: 20 has no unit; valid: " in line for line in lines
+    )
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_config_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["run", str(tmp_path / "no.yaml")]) == 2
+    assert capsys.readouterr().err == (
+        f"weir: {tmp_path}/no.yaml: No such file or directory; valid: a readable experiment file in YAML\n"
+    )
+
+
+def break_schema(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail() -> str:
+        raise error
+
+    monkeypatch.setattr("weir.controlplane.config.schema_text", fail)
+
+
+def test_a_programming_error_is_one_line_unless_the_traceback_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    break_schema(monkeypatch, KeyError("colour"))
+    monkeypatch.delenv("WEIR_DEBUG", raising=False)
+    assert run_cli(["schema"]) == 1
+    assert capsys.readouterr().err == (
+        "weir: internal error: KeyError: 'colour'; WEIR_DEBUG=1 shows where, please report it\n"
+    )
+    monkeypatch.setenv("WEIR_DEBUG", "1")
+    with pytest.raises(KeyError):
+        run_cli(["schema"])
+
+
+def test_an_error_of_the_system_names_the_file_without_its_number(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    break_schema(monkeypatch, OSError(28, "No space left on device", "runs/demo/result.json"))
+    assert run_cli(["schema"]) == 1
+    assert capsys.readouterr().err == "weir: runs/demo/result.json: No space left on device\n"
+
+
+def test_ctrl_c_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    break_schema(monkeypatch, KeyboardInterrupt())
+    assert run_cli(["schema"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_the_program_exits_with_the_code_of_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["weir", "rum"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`manifest.json`: what a run is, written before it begins and again whenever more is known.
+
+A run that did not finish says so, however it ended: `complete` is false until the last file is whole.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from weir.controlplane.config import ExperimentConfig
+
+State = Literal["running", "complete", "interrupted", "failed"]
+
+FILE_NAME = "manifest.json"
+SCHEMA_VERSION = 1
+
+
+class ManifestFile:
+    """The manifest of one run directory as a mutable mapping with an atomic `write`."""
+
+    def __init__(self, path: Path, data: dict[str, Any]) -> None:
+        """Wrap what is, or is to be, in the file."""
+        self.path = path
+        self.data = data
+
+    @classmethod
+    def create(cls, run_dir: Path, run_id: str, experiment: ExperimentConfig) -> ManifestFile:
+        """Write the manifest of a run that begins now."""
+        manifest = cls(
+            run_dir / FILE_NAME,
+            {
+                "schema": SCHEMA_VERSION,
+                "name": experiment.name,
+                "run_id": run_id,
+                "weir_version": importlib.metadata.version("weir"),
+                "commit": project_commit(),
+                "started_ns": time.time_ns(),
+                "finished_ns": None,
+                "complete": False,
+                "state": "running",
+                "error": None,
+                "target": experiment.switch.target,
+                "seed": experiment.seed,
+                "phases": [],
+                "hosts": [],
+                "switch": {"stats": None, "reports_sent": None},
+                "valid": True,
+                "invalid_reasons": [],
+                "notes": [],
+            },
+        )
+        manifest.write()
+        return manifest
+
+    @classmethod
+    def load(cls, run_dir: Path) -> ManifestFile:
+        """Read the manifest of a run directory that this program made."""
+        path = run_dir / FILE_NAME
+        return cls(path, json.loads(path.read_text()))
+
+    @property
+    def state(self) -> State:
+        """How far the run got."""
+        state: State = self.data["state"]
+        return state
+
+    def end(self, state: State, error: str | None = None) -> None:
+        """Record how the run ended, and write."""
+        self.data["state"] = state
+        self.data["complete"] = state == "complete"
+        self.data["error"] = error
+        self.data["finished_ns"] = time.time_ns()
+        self.write()
+
+    def invalidate(self, reasons: list[str]) -> None:
+        """Add reasons why the run's numbers must not be used."""
+        self.data["invalid_reasons"] += reasons
+        self.data["valid"] = not self.data["invalid_reasons"]
+
+    def write(self) -> None:
+        """Replace the file as a whole."""
+        part = self.path.with_name(self.path.name + ".part")
+        part.write_text(json.dumps(self.data, indent=2) + "\n")
+        part.replace(self.path)
+
+
+def project_commit() -> str | None:
+    """The commit of the checkout that this program runs from; None when it was installed otherwise."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

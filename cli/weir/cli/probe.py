@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that `weir doctor` runs in a sandbox: tries what a run needs there, in the same way."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from weir.topo.sandbox import inside
+from weir.topo.stop import StopToken
+from weir.topo.tools import find_tool
+
+ETH_P_ALL = 0x0003
+
+
+def make_veth() -> str:
+    """Make a pair of interfaces; they vanish with the sandbox."""
+    argv = [find_tool("ip"), "link", "add", "weirp0", "type", "veth", "peer", "name", "weirp1"]
+    made = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        raise OSError(made.returncode, made.stderr.strip() or "ip link add failed")
+    return "made"
+
+
+def open_packet_socket() -> str:
+    """Open a packet socket on that pair, as the switch does on its ports."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)) as opened:
+        opened.bind(("weirp0", 0))
+    return "opened"
+
+
+def use_congestion_control(name: str) -> str:
+    """Give a TCP socket the congestion control `name`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as opened:
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+    return "usable"
+
+
+def attempt(action: Callable[[], str]) -> dict[str, object]:
+    """What an action gave, or why it failed."""
+    try:
+        return {"ok": True, "found": action()}
+    except OSError as error:
+        return {"ok": False, "found": error.strerror or str(error)}
+
+
+def main(_stop: StopToken) -> int:
+    """Write what works as JSON to the file that the first argument names; further ones are algorithms."""
+    results = {"veth": attempt(make_veth), "AF_PACKET": attempt(open_packet_socket)}
+    for name in sys.argv[2:]:
+        results[name] = attempt(lambda name=name: use_congestion_control(name))  # type: ignore[misc]
+    Path(sys.argv[1]).write_text(json.dumps(results))
+    return 0
+
+
+if __name__ == "__main__":
+    inside(main)

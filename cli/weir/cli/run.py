@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir run`: the outer half. Makes the run directory, runs the experiment in a sandbox, analyses the result.
+
+The inner half is `weir.cli.execute`. This half survives whatever happens in the sandbox, so it has the last
+word in the manifest; when it is killed itself, the inner half notices and ends the run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from rich.console import Console
+from weir.cli.manifest import ManifestFile
+from weir.cli.report import report_command
+from weir.controlplane.config import load_experiment
+from weir.topo.sandbox import run_in_sandbox
+
+CONFIG_NAME = "config.yaml"
+
+
+def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
+    """Run an experiment and analyse it; returns the exit code (0, 1, or 130 after Ctrl-C).
+
+    Raises what `load_experiment`, `run_in_sandbox` and `report_command` raise.
+    """
+    progress = Console(stderr=True)
+    experiment = load_experiment(config)
+    run_dir = make_run_dir(runs / experiment.name)
+    shutil.copyfile(config, run_dir / CONFIG_NAME)
+    ManifestFile.create(run_dir, run_dir.name, experiment)
+    point_latest_to(run_dir)
+    progress.print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
+
+    code = run_in_sandbox("weir.cli.execute", [str(run_dir)])
+    manifest = ManifestFile.load(run_dir)
+    if manifest.state == "running":
+        manifest.end("failed", f"the run died with exit code {code}")
+    if manifest.state != "complete":
+        progress.print(
+            f"weir: the run is {manifest.state} ({manifest.data['error']}); what it wrote is in {run_dir}",
+            style="red",
+            highlight=False,
+        )
+        return code or 1
+
+    progress.print("  analysing")
+    return report_command(run_dir, as_json=as_json, console=Console())
+
+
+def make_run_dir(parent: Path) -> Path:
+    """Make a new directory named after the time (UTC), so that names sort by age."""
+    stem = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1000):
+        run_dir = parent / (stem if attempt == 0 else f"{stem}-{attempt}")
+        try:
+            run_dir.mkdir()
+        except FileExistsError:
+            continue
+        return run_dir.absolute()
+    raise FileExistsError(f"{parent} holds 1000 runs of {stem} already")
+
+
+def point_latest_to(run_dir: Path) -> None:
+    """Let the symbolic link `latest` beside the run directory name it, at once for whoever reads it."""
+    part = run_dir.parent / ".latest.part"
+    part.unlink(missing_ok=True)
+    part.symlink_to(run_dir.name)
+    part.replace(run_dir.parent / "latest")
