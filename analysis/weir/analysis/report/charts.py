@@ -55,6 +55,36 @@ def charts(result: Result, series: Series) -> dict[str, dict[str, list[dict[str,
     }
 
 
+def pair_charts(result: Result) -> list[dict[str, Any]]:
+    """The correlation at each interval size, one chart per pair whose detector tried several sizes."""
+    found = []
+    for pair in result.pairs:
+        sizes = [s for s in pair.detail.get("sizes", ()) if s["used"] and s["rho"] is not None]
+        if not sizes:
+            continue
+        traces = []
+        for name, significant, colour in (("p < 0.05", True, 0), ("not significant", False, "truth")):
+            those = [s for s in sizes if s["significant"] is significant]
+            at = np.array([s["interval_s"] for s in those])
+            rho = np.array([s["rho"] for s in those])
+            if those:
+                traces.append(_trace(name, at, rho, colour, "points"))
+        found.append(
+            {
+                "title": f"Phase {pair.phase}: correlation by interval size",
+                "subtitle": f"verdict {pair.verdict.replace('_', ' ')}, in truth {pair.truth}",
+                "legend": True,
+                "y": "rank correlation",
+                "x": "size of the intervals in seconds",
+                "format": ".1f",
+                "hover": ".3f",
+                "traces": traces,
+                "range": [-1.05, 1.05],
+            }
+        )
+    return found
+
+
 def _numbers(values: Floats, digits: int = 5) -> list[float | None]:
     return [float(f"{v:.{digits}g}") if math.isfinite(v) else None for v in values.tolist()]
 
@@ -93,6 +123,7 @@ def _loss(result: Result, phase: str, series: Series, colour: Mapping[str, int])
         )
     for chart in found:
         # One scale for all flows of a phase, or their heights could not be compared.
+        chart["steps"] = True
         chart["range"] = [0, max(highest * 1.05, 0.01)]
     return found
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import text
-from weir.analysis.report.charts import Series, charts, colours, series_of
+from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of
 
 _HERE = Path(__file__).parent
 
@@ -58,9 +58,14 @@ def render_report(result: Result, series: Series) -> str:
             for chart in group:
                 chart["id"] = f"chart-{len(numbered)}"
                 numbered[chart["id"]] = chart
+    of_pairs = pair_charts(result)
+    for chart in of_pairs:
+        chart["id"] = f"chart-{len(numbered)}"
+        numbered[chart["id"]] = chart
     return environment.get_template("page.html.j2").render(
         result=result,
         charts=drawn,
+        pair_charts=of_pairs,
         colours=colours(result),
         started=_started(result),
         names=_names(result),
