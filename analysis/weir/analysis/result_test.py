@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
+from weir.analysis.report import write_report
 from weir.analysis.result import analyse
 from weir.analysis.testing.synthetic_run import DRIFT_PPM, SyntheticJoin, write_run
 
@@ -171,3 +172,14 @@ def test_a_missing_capture_is_named(tmp_path: Path) -> None:
     (tmp_path / "pcap" / "server2.pcap").unlink()
     with pytest.raises(RunFileError, match="capture of server2"):
         analyse(tmp_path, joined)
+
+
+def test_a_run_without_a_packet_is_not_valid_but_has_a_result_and_a_report(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=1)
+    joined.packets, joined.rtts = joined.packets.slice(0, 0), joined.rtts.slice(0, 0)
+    result = analyse(tmp_path, joined)
+    assert not result.valid
+    assert "flow shared/measured1 is in no capture" in result.invalid_reasons
+    assert result.law.sent == 0
+    assert {pair.verdict for pair in result.pairs} == {"insufficient_loss"}
+    assert write_report(tmp_path).exists()

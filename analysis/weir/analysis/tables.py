@@ -67,9 +67,11 @@ class Packets:
 
     def by_flow(self) -> Iterator[tuple[int, Packets]]:
         """Each flow with its packets, in ascending flow number and in order of sending."""
+        if not len(self):
+            return
         order = np.lexsort((self.sent_ns, self.flow))
         ordered = self.flow[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else np.empty(0, int)
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
         for start, end in zip(starts, np.r_[starts[1:], len(order)], strict=True):
             yield int(ordered[start]), self.select(order[start:end])
 
