@@ -18,6 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes = fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     let mut set = FileDescriptorSet::decode(&*bytes)
         .map_err(|e| format!("{} is not a FileDescriptorSet: {e}", path.display()))?;
+    let output = env::var_os("OUT_DIR").ok_or("OUT_DIR is unset")?;
+    fs::write(Path::new(&output).join("descriptors.binpb"), &bytes)?;
     set.file
         .iter_mut()
         .flat_map(|file| &mut file.message_type)

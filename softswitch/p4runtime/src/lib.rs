@@ -10,3 +10,6 @@ mod generated {
 }
 
 pub use generated::{google, p4};
+
+/// The serialized `FileDescriptorSet` that the modules were generated from, for reflection (text format).
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));

@@ -123,21 +123,11 @@ fn key_match(
             }
             Ok(KeyMatch::Range { low, high })
         }
-        (kind, Some(FieldMatchType::Other(_))) => Err(Failure::invalid(format!(
-            "{}: is a {} match, not of another type",
-            place(),
-            kind_name(kind)
-        ))),
-        (kind, Some(other)) => Err(Failure::invalid(format!(
-            "{}: is a {} match, a {} match was given",
+        (kind, given) => Err(Failure::invalid(format!(
+            "{}: the field is matched {}, the match that was given is {}",
             place(),
             kind_name(kind),
-            given_name(other)
-        ))),
-        (kind, None) => Err(Failure::invalid(format!(
-            "{}: no match was given; it takes a {} match",
-            place(),
-            kind_name(kind)
+            given.as_ref().map_or("of no type", given_name)
         ))),
     }
 }

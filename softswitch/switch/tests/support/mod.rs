@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A switch in this process, without interfaces, and controllers that talk to it over loopback.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use weir_dataplane::{PortConfig, SwitchConfig};
+use weir_p4runtime::google::rpc;
+use weir_p4runtime::p4::config::v1::{P4Info, Preamble};
+use weir_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use weir_p4runtime::p4::v1::stream_message_request::Update as StreamRequest;
+use weir_p4runtime::p4::v1::stream_message_response::Update as StreamResponse;
+use weir_p4runtime::p4::v1::update::Type;
+use weir_p4runtime::p4::v1::{
+    self, Entity, Error, ForwardingPipelineConfig, MasterArbitrationUpdate, ReadRequest,
+    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Uint128,
+    Update, WriteRequest,
+};
+use weir_switch::engine::{Engine, Handle};
+use weir_switch::node::{Node, NodeConfig};
+use weir_switch::service::{Service, listen};
+
+pub const DEVICE: u64 = 1;
+pub const CPU_PORT: u32 = 510;
+/// Only a broken switch takes this long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A switch with ports 1, 2 and 3.
+pub struct TestSwitch {
+    pub address: SocketAddr,
+    pub engine: Handle,
+    running: Option<Engine>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl TestSwitch {
+    pub async fn start() -> Self {
+        let ports: BTreeMap<u32, PortConfig> =
+            (1..=3).map(|port| (port, PortConfig::default())).collect();
+        let node = Node::new(NodeConfig {
+            switch: SwitchConfig::default(),
+            cpu_port: CPU_PORT,
+            ports,
+        });
+        let (notify, notifications) = mpsc::channel(1024);
+        let running = Engine::start(node, Vec::new(), notify).unwrap();
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = Service::new(DEVICE, running.handle(), notifications);
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(service.serve(listener, async {
+            let _ = stopped.await;
+        }));
+        Self {
+            address,
+            engine: running.handle(),
+            running: Some(running),
+            stop: Some(stop),
+        }
+    }
+
+    pub async fn client(&self) -> P4RuntimeClient<Channel> {
+        P4RuntimeClient::connect(format!("http://{}", self.address))
+            .await
+            .unwrap()
+    }
+
+    /// A frame arrives at a port.
+    pub async fn receive(&self, port: u32, frame: Vec<u8>) {
+        self.engine
+            .call(move |core| core.node.receive(port, &frame, core.now_ns))
+            .await
+            .unwrap();
+    }
+
+    /// Frames that have left through a port.
+    pub async fn sent(&self, port: u32) -> u64 {
+        self.engine
+            .call(move |core| core.node.port_stats(port).tx_packets)
+            .await
+            .unwrap()
+    }
+}
+
+impl Drop for TestSwitch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let core = self.running.take().and_then(Engine::stop);
+        if !std::thread::panicking() {
+            assert!(core.is_some(), "the dataplane thread panicked");
+        }
+    }
+}
+
+/// A controller with its stream.
+pub struct Controller {
+    pub client: P4RuntimeClient<Channel>,
+    pub election_id: u128,
+    requests: mpsc::Sender<StreamMessageRequest>,
+    responses: Streaming<StreamMessageResponse>,
+}
+
+impl Controller {
+    /// Opens a stream and sends an arbitration update.
+    pub async fn connect(switch: &TestSwitch, election_id: u128) -> Self {
+        let mut client = switch.client().await;
+        let (requests, receiver) = mpsc::channel(16);
+        let opened = client.stream_channel(ReceiverStream::new(receiver));
+        let mut controller = Self {
+            requests,
+            responses: tokio::time::timeout(PATIENCE, opened)
+                .await
+                .unwrap()
+                .unwrap()
+                .into_inner(),
+            client,
+            election_id,
+        };
+        controller.arbitrate(election_id).await;
+        controller
+    }
+
+    /// As `connect`, and is told that it is the primary.
+    pub async fn primary(switch: &TestSwitch) -> Self {
+        let mut controller = Self::connect(switch, 1).await;
+        assert_eq!(controller.arbitration().await, Code::Ok);
+        controller
+    }
+
+    pub async fn send(&self, update: StreamRequest) {
+        self.requests
+            .send(StreamMessageRequest {
+                update: Some(update),
+            })
+            .await
+            .unwrap();
+    }
+
+    pub async fn arbitrate(&mut self, election_id: u128) {
+        self.election_id = election_id;
+        let update = MasterArbitrationUpdate {
+            device_id: DEVICE,
+            election_id: Some(uint128(election_id)),
+            ..MasterArbitrationUpdate::default()
+        };
+        self.send(StreamRequest::Arbitration(update)).await;
+    }
+
+    /// The next message of the stream.
+    pub async fn next(&mut self) -> Result<Option<StreamResponse>, Status> {
+        let message = tokio::time::timeout(PATIENCE, self.responses.message()).await;
+        Ok(message
+            .expect("no stream message came")?
+            .and_then(|message| message.update))
+    }
+
+    /// The code of the next message, which must be an arbitration notification.
+    pub async fn arbitration(&mut self) -> Code {
+        match self.next().await {
+            Ok(Some(StreamResponse::Arbitration(update))) => {
+                Code::from(update.status.unwrap().code)
+            }
+            other => panic!("expected an arbitration notification, got {other:?}"),
+        }
+    }
+
+    pub async fn set_pipeline(
+        &mut self,
+        action: Action,
+        config: Option<ForwardingPipelineConfig>,
+    ) -> Result<(), Status> {
+        let request = SetForwardingPipelineConfigRequest {
+            device_id: DEVICE,
+            election_id: Some(uint128(self.election_id)),
+            action: action as i32,
+            config,
+            ..SetForwardingPipelineConfigRequest::default()
+        };
+        self.client
+            .set_forwarding_pipeline_config(request)
+            .await
+            .map(|_| ())
+    }
+
+    pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), Status> {
+        let request = WriteRequest {
+            device_id: DEVICE,
+            election_id: Some(uint128(self.election_id)),
+            updates,
+            ..WriteRequest::default()
+        };
+        self.client.write(request).await.map(|_| ())
+    }
+
+    /// The failure of a single update.
+    pub async fn refusal(&mut self, operation: Type, entity: v1::entity::Entity) -> (Code, String) {
+        let status = self
+            .write(vec![update(operation, entity)])
+            .await
+            .expect_err("the update was accepted");
+        let error = batch_errors(&status).remove(0);
+        (Code::from(error.canonical_code), error.message)
+    }
+
+    pub async fn read(
+        &mut self,
+        query: v1::entity::Entity,
+    ) -> Result<Vec<v1::entity::Entity>, Status> {
+        let entities = vec![Entity {
+            entity: Some(query),
+        }];
+        let request = ReadRequest {
+            device_id: DEVICE,
+            entities,
+            ..ReadRequest::default()
+        };
+        let mut responses = self.client.read(request).await?.into_inner();
+        let mut found = Vec::new();
+        while let Some(response) = responses.message().await? {
+            found.extend(
+                response
+                    .entities
+                    .into_iter()
+                    .filter_map(|entity| entity.entity),
+            );
+        }
+        Ok(found)
+    }
+}
+
+pub fn uint128(number: u128) -> Uint128 {
+    Uint128 {
+        high: (number >> 64) as u64,
+        low: number as u64,
+    }
+}
+
+pub fn update(operation: Type, entity: v1::entity::Entity) -> Update {
+    Update {
+        r#type: operation as i32,
+        entity: Some(Entity {
+            entity: Some(entity),
+        }),
+    }
+}
+
+/// The `p4.v1.Error`s of a failed batch.
+pub fn batch_errors(status: &Status) -> Vec<Error> {
+    assert_eq!(status.code(), Code::Unknown, "{status:?}");
+    let details = rpc::Status::decode(status.details()).unwrap();
+    details
+        .details
+        .iter()
+        .map(|any| Error::decode(&*any.value).unwrap())
+        .collect()
+}
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs")
+}
+
+/// The pipeline configuration of one of the test programs, as p4c wrote it.
+pub fn config(program: &str) -> ForwardingPipelineConfig {
+    let json = std::fs::read(programs().join(format!("{program}.json"))).unwrap();
+    let text = std::fs::read_to_string(programs().join(format!("{program}.p4info.txtpb"))).unwrap();
+    let pool = DescriptorPool::decode(weir_p4runtime::DESCRIPTORS).unwrap();
+    let descriptor = pool.get_message_by_name("p4.config.v1.P4Info").unwrap();
+    let p4info = DynamicMessage::parse_text_format(descriptor, &text).unwrap();
+    ForwardingPipelineConfig {
+        p4info: Some(P4Info::decode(&*p4info.encode_to_vec()).unwrap()),
+        p4_device_config: json,
+        cookie: Some(v1::forwarding_pipeline_config::Cookie { cookie: 77 }),
+    }
+}
+
+/// p4info id of an object, by its name or the last part of it.
+pub fn id(p4info: &P4Info, name: &str) -> u32 {
+    let preambles = p4info
+        .tables
+        .iter()
+        .map(|o| &o.preamble)
+        .chain(p4info.actions.iter().map(|o| &o.preamble))
+        .chain(p4info.digests.iter().map(|o| &o.preamble));
+    let matches = |p: &&Preamble| p.name == name || p.name.ends_with(&format!(".{name}"));
+    preambles
+        .flatten()
+        .find(matches)
+        .unwrap_or_else(|| panic!("no object is called {name}"))
+        .id
+}
+
+/// An Ethernet frame of 60 bytes.
+pub fn frame(destination: u64, source: u64) -> Vec<u8> {
+    let mut frame = destination.to_be_bytes()[2..].to_vec();
+    frame.extend_from_slice(&source.to_be_bytes()[2..]);
+    frame.extend_from_slice(&[0x88, 0xB5]); // IEEE local experimental
+    frame.resize(60, 0);
+    frame
+}
