@@ -143,9 +143,7 @@ def connect(stop: StopToken, folder: Path) -> dict[str, Any]:
             host.name: json.loads(run_tool("ip", "-n", host.namespace, "-json", "addr", "show"))
             for host in testbed.hosts.values()
         }
-        sysctls = in_network_namespace(
-            client.namespace, lambda: Path("/proc/sys/net/ipv4/tcp_no_metrics_save").read_text().strip()
-        )
+        sysctls = in_network_namespace(client.namespace, _sysctls)
         hosts = [asdict(host) for host in testbed.hosts.values()]
         drops = {name: asdict(drop) for name, drop in testbed.link_drops().items()}
     left = [link["ifname"] for link in json.loads(run_tool("ip", "-json", "link", "show"))]
@@ -154,11 +152,16 @@ def connect(stop: StopToken, folder: Path) -> dict[str, Any]:
         "heard": heard,
         "hosts": hosts,
         "links": links,
-        "no_metrics_save": sysctls,
+        "sysctls": sysctls,
         "drops": drops,
         "left": left,
         "namespaces": namespaces,
     }
+
+
+def _sysctls() -> dict[str, str]:
+    names = ("tcp_no_metrics_save", "conf/all/rp_filter", "conf/eth0/rp_filter", "tcp_congestion_control")
+    return {name: (Path("/proc/sys/net/ipv4") / name).read_text().strip() for name in names}
 
 
 def half_built(stop: StopToken, folder: Path) -> dict[str, Any]:

@@ -59,6 +59,11 @@ _HOST_SYSCTLS = {
     "net/ipv4/tcp_moderate_rcvbuf": "1",
     "net/ipv4/tcp_rmem": "4096 131072 67108864",
     "net/ipv4/tcp_wmem": "4096 131072 67108864",
+    # Many distributions filter by reverse path, and a silenced host, which has no route, would drop the last
+    # reports and packets that are under way to it. The larger value of "all" and "eth0" counts.
+    "net/ipv4/conf/all/rp_filter": "0",
+    "net/ipv4/conf/default/rp_filter": "0",
+    f"net/ipv4/conf/{HOST_INTERFACE}/rp_filter": "0",
     # For what no flow names: iperf3's control connections shall not depend on the machine's default.
     "net/ipv4/tcp_congestion_control": "reno",
     # Ports below are handed out by the experiment; iperf3's control connections take theirs from here.
@@ -165,7 +170,7 @@ class Testbed:
                     raise TestbedError(f"host {host}: {problem}")
 
     def silence(self) -> None:
-        """Let no host send another IP packet; what is under way still arrives and is captured.
+        """Let no host send another IP packet; what is under way still arrives, is captured and delivered.
 
         TCP goes on after its program has ended: sockets retransmit, flush and close. Call this after the
         last flow and before the captures end, or a packet is in one of two captures only.

@@ -64,7 +64,12 @@ def test_offload_that_stays_on_is_seen() -> None:
 def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
     report = any_runner.result("connect")
     assert report["heard"] == [["server1", "10.0.0.2"], ["server2", "10.0.0.3"], ["collector", "10.0.0.9"]]
-    assert report["no_metrics_save"] == "1"
+    assert report["sysctls"] == {
+        "tcp_no_metrics_save": "1",
+        "conf/all/rp_filter": "0",
+        "conf/eth0/rp_filter": "0",
+        "tcp_congestion_control": "reno",
+    }
     for host in report["hosts"]:
         links = {link["ifname"]: link for link in report["links"][host["name"]]}
         assert sorted(links) == ["eth0", "lo"]

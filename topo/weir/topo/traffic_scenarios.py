@@ -4,6 +4,7 @@
 import contextlib
 import json
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Callable
@@ -90,7 +91,27 @@ def silenced_hosts(stop: StopToken, folder: Path) -> dict[str, Any]:
             sent = _frames_sent(server)
             sender.sendall(b"after")
             sent_after = _frames_sent(server) - sent
-        return {"heard": heard, "sent_more": sent_more, "sent_after": sent_after}
+        report = _deliver_report(client)
+    return {"heard": heard, "sent_more": sent_more, "sent_after": sent_after, "report": report}
+
+
+def _deliver_report(host: HostPort) -> str:
+    """Send a UDP datagram as the switch does, from an address that nobody has; what the host receives."""
+    receiver = in_network_namespace(host.namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    with receiver, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as switch:
+        receiver.bind((host.address, 7001))
+        receiver.settimeout(20)
+        payload = b"report"
+        # No UDP checksum (0) and a correct IPv4 one: version 4, no options, time to live 64, protocol 17.
+        udp = struct.pack("!HHHH", 7001, 7001, 8 + len(payload), 0) + payload
+        words = [0x4500, 20 + len(udp), 0, 0, 0x4011, 0]
+        words += struct.unpack("!HHHH", socket.inet_aton("10.0.0.254") + socket.inet_aton(host.address))
+        total = sum(words)
+        words[5] = ~(total + (total >> 16)) & 0xFFFF
+        ethernet = bytes.fromhex(host.mac.replace(":", "")) + bytes.fromhex("06000000fffe0800")
+        switch.bind((host.switch_interface, 0))
+        switch.send(ethernet + struct.pack("!10H", *words) + udp)
+        return receiver.recv(100).decode()
 
 
 def _frames_sent(host: HostPort) -> int:

@@ -210,5 +210,6 @@ def test_socket_state_is_what_ss_shows(runner: Runner) -> None:
         assert words in report["ss"]
 
 
-def test_silenced_host_sends_nothing_more(runner: Runner) -> None:
-    assert runner.result("silenced_hosts") == {"heard": "before", "sent_more": 1, "sent_after": 0}
+def test_silenced_host_sends_nothing_more_and_still_receives(runner: Runner) -> None:
+    report = runner.result("silenced_hosts")
+    assert report == {"heard": "before", "sent_more": 1, "sent_after": 0, "report": "report"}
