@@ -28,6 +28,8 @@ pub struct Stats {
     pub cloned: u64,
     /// Clone requests for a session that does not exist.
     pub clone_no_session: u64,
+    /// Packets that a multicast group replaced by copies.
+    pub multicast: u64,
     /// Copies made by multicast groups.
     pub multicast_copies: u64,
     /// Resubmitted packets.

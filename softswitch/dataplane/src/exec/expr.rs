@@ -120,7 +120,6 @@ impl View<'_> {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm per operation")]
     fn run_narrow(&self, code: Code) -> u64 {
         let mut stack = [0_u64; STACK_DEPTH];
         let mut sp = 0_usize;
@@ -214,7 +213,7 @@ impl View<'_> {
         // A copy, because a field window may reach beyond the packet; only programs that look ahead pay for it.
         let mut bytes = [0; 2048 / 8 + 24];
         let first = (bit_offset / 8) as usize;
-        let count = (width as usize + 7) / 8 + 1;
+        let count = (width as usize).div_ceil(8) + 1;
         for (to, from) in bytes
             .iter_mut()
             .zip(self.data.iter().skip(first).take(count))

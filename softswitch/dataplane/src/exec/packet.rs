@@ -150,6 +150,10 @@ impl Packet {
 /// Packets at rest. Buffers keep their capacity, so a warm pool allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
+    #[expect(
+        clippy::vec_box,
+        reason = "packets move between pool and queues by pointer"
+    )]
     free: Vec<Box<Packet>>,
 }
 

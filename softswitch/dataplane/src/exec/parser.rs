@@ -107,7 +107,7 @@ fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result
             } => {
                 has(packet, *lookahead_bits)?;
                 let bits = view(cx, packet).eval(*bits);
-                if bits % 8 != 0 {
+                if !bits.is_multiple_of(8) {
                     return Err(errors.invalid_argument);
                 }
                 if !packet.advance(usize::try_from(bits / 8).unwrap_or(usize::MAX)) {
@@ -201,7 +201,7 @@ fn extract(
     };
     let varbit_bytes = match (info.varbit, varbit_bits) {
         (Some(varbit), Some(bits)) => {
-            if bits % 8 != 0 {
+            if !bits.is_multiple_of(8) {
                 return Err(errors.invalid_argument);
             }
             let bytes = u32::try_from(bits / 8)

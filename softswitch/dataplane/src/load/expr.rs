@@ -15,7 +15,7 @@ type Number = Wide<33>;
 
 #[derive(Debug, Clone)]
 pub(super) enum Ast {
-    Const(Number),
+    Const(Box<Number>),
     Field(AnyField),
     Arg {
         word: u16,
@@ -43,6 +43,12 @@ pub(super) enum Ast {
     Unary(Op, Box<Ast>),
     Binary(Op, Box<Ast>, Box<Ast>),
     Select(Box<Ast>, Box<Ast>, Box<Ast>),
+}
+
+impl Ast {
+    fn constant(value: Number) -> Self {
+        Self::Const(Box::new(value))
+    }
 }
 
 /// A header named in an expression.
@@ -127,8 +133,8 @@ impl Scope<'_> {
             .unwrap_or_default()
         {
             "expression" => self.read(value),
-            "hexstr" => Ok(Ast::Const(hexstr(text(value, place)?, place)?)),
-            "bool" => Ok(Ast::Const(Number::from_u64(u64::from(
+            "hexstr" => Ok(Ast::constant(hexstr(text(value, place)?, place)?)),
+            "bool" => Ok(Ast::constant(Number::from_u64(u64::from(
                 value.as_bool().unwrap_or(false),
             )))),
             "field" => {
@@ -255,7 +261,7 @@ impl Scope<'_> {
         match op {
             "+" => binary(Op::Add),
             "-" if part("left").is_null() => {
-                let zero = Box::new(Ast::Const(Number::ZERO));
+                let zero = Box::new(Ast::constant(Number::ZERO));
                 Ok(Ast::Binary(
                     Op::Sub,
                     zero,
@@ -332,7 +338,7 @@ impl Scope<'_> {
                 Ok(Ast::Binary(
                     Op::Add,
                     Box::new(last),
-                    Box::new(Ast::Const(Number::from_u64(1))),
+                    Box::new(Ast::constant(Number::from_u64(1))),
                 ))
             }
             other => Err(unsupported(place, format!("the operation {other:?}"))),

@@ -279,6 +279,8 @@ impl Switch {
         if let Some(packet) = original {
             self.externs.stats.dropped_no_replica += 1;
             self.pool.give(packet);
+        } else {
+            self.externs.stats.multicast += 1;
         }
     }
 

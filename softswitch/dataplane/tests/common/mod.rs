@@ -9,8 +9,13 @@ use weir_dataplane::{ActionCall, KeyMatch, PortConfig, Program, Switch, SwitchCo
 pub type Sent = (u32, Vec<u8>, u64);
 
 pub fn program_json(name: &str) -> Vec<u8> {
+    let folder = if name == "weir" {
+        "../../p4src/build"
+    } else {
+        "../programs"
+    };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../programs")
+        .join(folder)
         .join(format!("{name}.json"));
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
