@@ -208,6 +208,16 @@ def test_a_higher_election_id_makes_us_say_who_is_primary() -> None:
     asyncio.run(connect())
 
 
+def test_the_place_of_a_primary_that_has_gone_is_taken() -> None:
+    server = P4RuntimeServer(gone_election_id=9)
+
+    async def apply(control: SwitchControl) -> None:
+        assert len(await control.apply(demo_plan().phase("shared"))) > 0
+
+    on(server, apply)
+    assert server.primary_election_id == 9
+
+
 def test_an_address_where_nothing_listens_is_named() -> None:
     async def connect() -> None:
         async with P4RuntimeServer() as server:

@@ -31,6 +31,7 @@ from weir.controlplane.errors import (
 from weir.controlplane.translate import to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
+_BIDS = 3  # for the election id of a controller that has gone; others may be bidding for it too
 _BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
 _GONE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
@@ -193,16 +194,26 @@ class Session:
             raise ReadError(f"the switch answered with what the P4Info does not know: {error}") from error
 
     async def _arbitrate(self) -> None:
-        update = p4r.MasterArbitrationUpdate(
-            device_id=self.device_id, election_id=U128.encode(self._election_id)
-        )
-        await self._client.send(p4r.StreamMessageRequest(arbitration=update))
+        """Bid for primary; an id that a controller had which has gone is taken over (P4Runtime 1.4, section 5)."""
+        for _ in range(_BIDS):
+            update = p4r.MasterArbitrationUpdate(
+                device_id=self.device_id, election_id=U128.encode(self._election_id)
+            )
+            await self._client.send(p4r.StreamMessageRequest(arbitration=update))
+            answer = await self._receive_arbitration()
+            if answer.status.code == GRPCStatusCode.OK:
+                return
+            highest = U128.decode(answer.election_id)
+            if answer.status.code != GRPCStatusCode.NOT_FOUND:
+                break
+            self._election_id = highest
+        raise NotPrimaryError(self._not_primary(highest))
+
+    async def _receive_arbitration(self) -> p4r.MasterArbitrationUpdate:
         while True:
             reply = await self._client.receive()
             if reply.WhichOneof("update") == "arbitration":
-                break
-        if reply.arbitration.status.code != 0:
-            raise NotPrimaryError(self._not_primary(U128.decode(reply.arbitration.election_id)))
+                return reply.arbitration
 
     async def _ask_version(self) -> None:
         try:

@@ -37,6 +37,8 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
     """Why a pipeline is refused, or None."""
     primary_election_id: int = 0
     """The election id of a primary controller that is there already; 0: none."""
+    gone_election_id: int = 0
+    """The election id of a primary controller that has disconnected; 0: there was none."""
     address: str = ""
     config: p4r.ForwardingPipelineConfig | None = None
     entities: dict[bytes, p4r.Entity] = field(default_factory=dict)
@@ -66,19 +68,26 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         """Arbitrate: the highest election id is primary."""
         async for request in request_iterator:
             election_id = U128.decode(request.arbitration.election_id)
+            if self.gone_election_id > election_id:
+                yield self._arbitration(request, self.gone_election_id, GRPCStatusCode.NOT_FOUND)
+                continue
             self.primary_election_id = max(self.primary_election_id, election_id)
             code = (
                 GRPCStatusCode.OK
                 if election_id == self.primary_election_id
                 else GRPCStatusCode.ALREADY_EXISTS
             )
-            yield p4r.StreamMessageResponse(
-                arbitration=p4r.MasterArbitrationUpdate(
-                    device_id=request.arbitration.device_id,
-                    election_id=U128.encode(self.primary_election_id),
-                    status=rpc_status.Status(code=code),
-                )
+            yield self._arbitration(request, self.primary_election_id, code)
+
+    @staticmethod
+    def _arbitration(request: Any, election_id: int, code: GRPCStatusCode) -> p4r.StreamMessageResponse:
+        return p4r.StreamMessageResponse(
+            arbitration=p4r.MasterArbitrationUpdate(
+                device_id=request.arbitration.device_id,
+                election_id=U128.encode(election_id),
+                status=rpc_status.Status(code=code),
             )
+        )
 
     async def Capabilities(self, request: Any, context: Any) -> Any:
         """Name the version of P4Runtime."""
