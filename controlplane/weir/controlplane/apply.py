@@ -138,6 +138,11 @@ class SwitchControl:
         met = await self._counts("met_counter", cells)
         return {policer.name: _sum(policer, colours, met) for policer in phase.policers}
 
+    async def read_packets_met(self, policer: PolicerPlan) -> dict[int, int]:
+        """How many packets met each cell of a policer: which buckets of a hashed one its flows fell into."""
+        counts = await self._counts("met_counter", list(_cells(policer)))
+        return {cell: count.packets for cell, count in counts.items()}
+
     async def read_reports_sent(self) -> int:
         """How many reports the switch has made since the pipeline was loaded."""
         return (await self._counts("report_counter", [COLLECTOR_ID]))[COLLECTOR_ID].packets

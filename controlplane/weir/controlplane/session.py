@@ -194,7 +194,7 @@ class Session:
             raise ReadError(f"the switch answered with what the P4Info does not know: {error}") from error
 
     async def _arbitrate(self) -> None:
-        """Bid for primary; an id that a controller had which has gone is taken over (P4Runtime 1.4, section 5)."""
+        """Bid for primary; the id of a controller that has gone is taken over (P4Runtime 1.4, section 5)."""
         for _ in range(_BIDS):
             update = p4r.MasterArbitrationUpdate(
                 device_id=self.device_id, election_id=U128.encode(self._election_id)
