@@ -51,7 +51,8 @@ def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> in
     """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
 
     Call from the main thread: SIGINT, SIGTERM and SIGHUP are taken over meanwhile. The first one is passed
-    on as a stop request, after which the program has `grace_s` seconds; the second kills at once (137).
+    on as a stop request, after which the program has `grace_s` seconds; a second SIGINT or SIGTERM kills at
+    once (137).
     stdout and stderr are inherited, stdin is empty. Raises SandboxError.
     """
     command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
@@ -101,7 +102,8 @@ class _Stopper:
                 with contextlib.suppress(OSError):  # a terminal that is gone needs no hint
                     os.write(2, b"\nweir: stopping; press Ctrl-C again to kill\n")
             self._send(INTERRUPT if number == signal.SIGINT else TERMINATE)
-        elif self._force is None:
+        elif self._force is None and number != signal.SIGHUP:
+            # A closing terminal sends SIGHUP twice, to its session's leader and to its foreground group.
             # Process 1 ends at once on this, and takes everything along before `unshare` returns.
             self._send(KILL)
             self._force = threading.Timer(_KILL_PATIENCE_S, self._process.kill)

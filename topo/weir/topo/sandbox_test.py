@@ -189,6 +189,22 @@ def start_in_terminal(runner: Runner, scenario: str) -> tuple[int, int]:
     return child, terminal
 
 
+def test_second_hangup_is_the_same_hangup(runner: Runner) -> None:
+    started = Started(runner, "hang", grace_s=1.0)
+    started.process.send_signal(signal.SIGHUP)
+    assert poll_until(lambda: not hangup_is_pending(started.process.pid))
+    started.process.send_signal(signal.SIGHUP)
+    code, complaint = started.end()
+    assert code == 128 + 9
+    assert "did not stop within 1 s" in complaint  # and not: killed at once
+
+
+def hangup_is_pending(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = int(status.split("ShdPnd:")[1].split()[0], 16)
+    return bool(pending >> (signal.SIGHUP - 1) & 1)
+
+
 def test_ctrl_c_in_a_terminal_lets_the_program_finish_and_leaves_nothing(runner: Runner) -> None:
     before = system_state()
     child, terminal = start_in_terminal(runner, "linger")
