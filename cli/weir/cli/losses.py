@@ -28,7 +28,7 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
             continue
         console.print(losses_table(capture))
         for warning in capture.warnings:
-            console.print(f"{path}: {warning}", style="yellow", highlight=False)
+            console.print(warning, style="yellow", highlight=False)
     return 0
 
 
@@ -36,7 +36,7 @@ def losses_table(capture: CaptureLosses) -> Table:
     """One row per flow that carried data, the largest first."""
     table = Table(title=capture.path, title_justify="left", box=None, pad_edge=False)
     table.add_column("flow", overflow="fold")
-    for heading in ("packets", "lost", "loss %", "retransmitted", "spurious", "min RTT ms"):
+    for heading in ("packets", "lost", "loss %", "resent", "spurious", "RTT ms"):
         table.add_column(heading, justify="right")
     for flow in by_size(capture):
         ratio, rtt_ns = flow.loss_ratio, flow.min_rtt_ns
