@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         )?;
     }
     let frames: Vec<Vec<u8>> = (0..FLOWS)
-        .map(|flow| frame(flow % ROUTES << 8 | 7))
+        .map(|flow| frame(((flow % ROUTES) << 8) | 7))
         .collect();
     let mut bytes = 0_u64;
     let start = Instant::now();

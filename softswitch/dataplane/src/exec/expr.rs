@@ -8,6 +8,9 @@ use crate::ir::{AnyField, Code, Expr, Ir, Op, WideField};
 /// Values an expression may hold at once; the loader refuses deeper ones.
 pub(crate) const STACK_DEPTH: usize = 32;
 
+/// Nearly all expressions hold no more, and a small stack costs less to set up. A power of two, as is `STACK_DEPTH`.
+pub(crate) const SHALLOW: usize = 8;
+
 /// What an expression can read.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
@@ -39,7 +42,8 @@ impl View<'_> {
             Expr::Const(value) => value,
             Expr::Field(field) => load(self.phv, field),
             Expr::Arg(word) => self.arg(word),
-            Expr::Narrow(code) => self.run_narrow(code),
+            Expr::Narrow(code) => self.run_narrow::<SHALLOW>(code),
+            Expr::NarrowDeep(code) => self.run_narrow::<STACK_DEPTH>(code),
             Expr::Wide3(code) => self.run_wide::<3>(code).to_u64_saturating(),
             Expr::Wide33(code) => self.run_wide::<33>(code).to_u64_saturating(),
         }
@@ -120,20 +124,20 @@ impl View<'_> {
         }
     }
 
-    fn run_narrow(&self, code: Code) -> u64 {
-        let mut stack = [0_u64; STACK_DEPTH];
+    fn run_narrow<const DEPTH: usize>(&self, code: Code) -> u64 {
+        let mut stack = [0_u64; DEPTH];
         let mut sp = 0_usize;
         macro_rules! push {
             ($value:expr) => {{
                 let value = $value;
-                stack[sp % STACK_DEPTH] = value;
+                stack[sp % DEPTH] = value;
                 sp += 1;
             }};
         }
         macro_rules! pop {
             () => {{
                 sp = sp.wrapping_sub(1);
-                stack[sp % STACK_DEPTH]
+                stack[sp % DEPTH]
             }};
         }
         macro_rules! binary {

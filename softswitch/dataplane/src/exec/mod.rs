@@ -5,6 +5,7 @@ pub(crate) mod action;
 pub(crate) mod calc;
 pub(crate) mod deparser;
 pub(crate) mod expr;
+mod headers;
 pub(crate) mod packet;
 pub(crate) mod parser;
 pub(crate) mod phv;

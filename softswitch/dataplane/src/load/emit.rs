@@ -3,7 +3,7 @@
 
 use super::expr::Ast;
 use super::{Result, unsupported};
-use crate::exec::expr::STACK_DEPTH;
+use crate::exec::expr::{SHALLOW, STACK_DEPTH};
 use crate::exec::phv::low_mask;
 use crate::exec::wide::Wide;
 use crate::ir::{AnyField, Code, Expr, Ir, Op};
@@ -426,7 +426,13 @@ pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, place: &str) -> Re
     let start = u32::try_from(ir.ops.len()).unwrap_or(u32::MAX);
     let mut emitter = Emitter::default();
     if emitter.narrow(ast, !low64).is_some() {
-        return finish(ir, emitter, start, place).map(Expr::Narrow);
+        let shallow = emitter.highest <= SHALLOW;
+        let kind = if shallow {
+            Expr::Narrow
+        } else {
+            Expr::NarrowDeep
+        };
+        return finish(ir, emitter, start, place).map(kind);
     }
     let bits = need(
         ast,

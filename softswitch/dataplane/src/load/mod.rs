@@ -2,11 +2,13 @@
 //! From BMv2 JSON to the flat program, once, at load. Whatever cannot be executed is refused here, by name.
 //!
 //! `json` is the file as it stands; `layout` places fields; `expr` and `emit` flatten expressions; `action`, `parser`,
-//! `pipeline` and `calc` compile their sections.
+//! `pipeline`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines end.
 
 mod action;
 mod calc;
+mod cycles;
 mod emit;
+mod entries;
 mod expr;
 mod json;
 mod layout;

@@ -2,16 +2,16 @@
 //! Pipelines: tables, conditions and the edges between them.
 
 use super::emit::Demand;
+use super::entries::const_match;
 use super::expr::{hexstr, pair, text};
-use super::json::{ActionEntry, Key, MatchKey, Pipeline, Table as JsonTable};
+use super::json::{ActionEntry, Key, Pipeline, Table as JsonTable};
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::control::KeyMatch;
-use crate::exec::phv::low_mask;
 use crate::info::{
     ActionId, CounterId, KeyFieldInfo, MatchKind, MeterId, MeterUnit, TableId, TableInfo,
 };
 use crate::ir::{AnyField, Call, Condition, ConstEntry, Field, KeyPart, Node, Table, WideField};
-use crate::tables::key::{parse_value, value_bytes};
+use crate::tables::key::value_bytes;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -407,135 +407,4 @@ impl Loader<'_> {
         self.info.meters[usize::from(index)].table = Some(id);
         Ok(())
     }
-
-    /// A pipeline that came back to a table would never end.
-    fn check_acyclic(&self) -> Result<()> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
-            New,
-            Open,
-            Done,
-        }
-        let (tables, conditions) = (self.ir.tables.len(), self.ir.conditions.len());
-        let number = |node: Node| match node {
-            Node::End => None,
-            Node::Table(i) => Some(usize::from(i)),
-            Node::Condition(i) => Some(tables + usize::from(i)),
-            Node::Call(i) => Some(tables + conditions + usize::from(i)),
-        };
-        let edges = |n: usize| -> Vec<usize> {
-            let nodes: Vec<Node> = if let Some(t) = self.ir.tables.get(n) {
-                t.next
-                    .iter()
-                    .copied()
-                    .chain(t.hit)
-                    .chain(t.miss)
-                    .chain([t.base_next])
-                    .collect()
-            } else if let Some(c) = self.ir.conditions.get(n - tables) {
-                vec![c.if_true, c.if_false]
-            } else {
-                self.ir
-                    .calls
-                    .get(n - tables - conditions)
-                    .map(|c| c.next)
-                    .into_iter()
-                    .collect()
-            };
-            nodes.into_iter().filter_map(number).collect()
-        };
-        let total = tables + conditions + self.ir.calls.len();
-        let mut marks = vec![Mark::New; total];
-        for root in 0..total {
-            let mut stack = vec![(root, false)];
-            while let Some((n, leaving)) = stack.pop() {
-                if leaving {
-                    marks[n] = Mark::Done;
-                    continue;
-                }
-                if marks[n] == Mark::Done {
-                    continue;
-                }
-                marks[n] = Mark::Open;
-                stack.push((n, true));
-                for next in edges(n) {
-                    match marks.get(next) {
-                        Some(Mark::Open) => {
-                            return Err(invalid(
-                                "pipelines",
-                                "the control flow comes back to an earlier node".into(),
-                            ));
-                        }
-                        Some(Mark::New) => stack.push((next, false)),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A match field of a const entry; bits outside a mask are dropped, as the compiler leaves them in.
-fn const_match(given: &MatchKey, field: &KeyFieldInfo, place: &str) -> Result<KeyMatch> {
-    let width = field.width_bits;
-    let value = |text: &Option<String>, what: &str| -> Result<Vec<u64>> {
-        let text = text
-            .as_deref()
-            .ok_or_else(|| invalid(place, format!("match field {} has no {what}", field.name)))?;
-        let words = super::emit::const_words(&hexstr(text, place)?, width);
-        parse_value(&value_bytes(&words, width), width).map_err(|e| invalid(place, e))
-    };
-    let bytes = |words: &[u64]| value_bytes(words, width);
-    let masked = |value: &[u64], mask: &[u64]| -> Vec<u64> {
-        value.iter().zip(mask).map(|(v, m)| v & m).collect()
-    };
-    Ok(match given.match_type.as_str() {
-        "exact" | "valid" => KeyMatch::Exact(bytes(&value(&given.key, "key")?)),
-        "lpm" => {
-            let prefix_len = given.prefix_length.filter(|p| *p <= width);
-            let prefix_len = prefix_len
-                .ok_or_else(|| invalid(place, "prefix_length is missing or too long".into()))?;
-            let mask: Vec<u64> = (0..width.div_ceil(64))
-                .map(|i| {
-                    let (low, in_word) = (width - prefix_len, (width - i * 64).min(64));
-                    let below = low.saturating_sub(i * 64).min(in_word);
-                    let ones = low_mask(in_word);
-                    if below == 0 {
-                        ones
-                    } else {
-                        ones & !low_mask(below)
-                    }
-                })
-                .collect();
-            let value = masked(&value(&given.key, "key")?, &mask);
-            if prefix_len == 0 {
-                KeyMatch::Any
-            } else {
-                KeyMatch::Lpm {
-                    value: bytes(&value),
-                    prefix_len,
-                }
-            }
-        }
-        "ternary" | "optional" => {
-            let mask = value(&given.mask, "mask")?;
-            let value = masked(&value(&given.key, "key")?, &mask);
-            if mask.iter().all(|m| *m == 0) {
-                KeyMatch::Any
-            } else if field.kind == MatchKind::Optional {
-                KeyMatch::Exact(bytes(&value))
-            } else {
-                KeyMatch::Ternary {
-                    value: bytes(&value),
-                    mask: bytes(&mask),
-                }
-            }
-        }
-        "range" => KeyMatch::Range {
-            low: bytes(&value(&given.start, "start")?),
-            high: bytes(&value(&given.end, "end")?),
-        },
-        other => return Err(unsupported(place, format!("match type {other:?}"))),
-    })
 }

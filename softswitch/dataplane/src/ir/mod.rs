@@ -4,6 +4,10 @@
 //! All of a packet's fields, validity bits and stack counters live in one byte region, the PHV. A header's bytes stand
 //! there as on the wire, so extracting and emitting are copies and a field is a big-endian window of 8 bytes.
 
+mod pipeline;
+
+pub(crate) use pipeline::{Action, Call, Condition, ConstEntry, KeyPart, Node, Table};
+
 /// Bytes after the last field, so that an 8-byte window may reach beyond it.
 pub(crate) const PHV_PADDING: usize = 16;
 
@@ -56,8 +60,10 @@ pub(crate) enum Expr {
     Field(Field),
     /// Action argument: first word.
     Arg(u16),
-    /// 64-bit wrapping arithmetic, proved exact at load.
+    /// 64-bit wrapping arithmetic, proved exact at load; holds at most `SHALLOW` values at once.
     Narrow(Code),
+    /// The same, deeper.
+    NarrowDeep(Code),
     /// 192-bit two's complement.
     Wide3(Code),
     /// 2112-bit two's complement.
@@ -397,75 +403,6 @@ pub(crate) struct Checksum {
     pub target_valid: Option<u32>,
     pub calculation: u16,
     pub condition: Option<Expr>,
-}
-
-/// Where control goes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Node {
-    Table(u16),
-    Condition(u16),
-    Call(u16),
-    End,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Condition {
-    pub value: Expr,
-    pub if_true: Node,
-    pub if_false: Node,
-}
-
-/// A direct action call between tables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
-    pub action: u16,
-    pub next: Node,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyPart {
-    pub field: AnyField,
-    /// Word of the packed key where it starts, and shift in it (narrow fields only).
-    pub word: u16,
-    pub shift: u8,
-    /// Static mask, as words from the least significant.
-    pub mask: Option<Vec<u64>>,
-}
-
-/// A table: the immutable part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Table {
-    pub key: Vec<KeyPart>,
-    pub key_words: u16,
-    /// Global action index per action of the table.
-    pub actions: Vec<u16>,
-    /// Next node per action of the table; with hit/miss the same for all.
-    pub next: Vec<Node>,
-    pub hit: Option<Node>,
-    pub miss: Option<Node>,
-    /// With no entry and no default action.
-    pub base_next: Node,
-    pub default: Option<(u16, Vec<u64>)>,
-    pub entries: Vec<ConstEntry>,
-    pub direct_counter: bool,
-    pub direct_meter: Option<Target>,
-    pub meter_bytes: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConstEntry {
-    pub key: Vec<crate::control::KeyMatch>,
-    pub priority: i32,
-    pub action: u16,
-    pub args: Vec<Vec<u8>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Action {
-    pub prims: Vec<Prim>,
-    /// First word and width of each parameter.
-    pub params: Vec<(u16, u32)>,
-    pub arg_words: u16,
 }
 
 /// Fields that the switch itself reads and writes, where the program has them.

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The flat form of tables and of the control flow between them.
+
+use super::{AnyField, Expr, Prim, Target};
+
+/// Where control goes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Node {
+    Table(u16),
+    Condition(u16),
+    Call(u16),
+    End,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub value: Expr,
+    pub if_true: Node,
+    pub if_false: Node,
+}
+
+/// A direct action call between tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub action: u16,
+    pub next: Node,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyPart {
+    pub field: AnyField,
+    /// Word of the packed key where it starts, and shift in it (narrow fields only).
+    pub word: u16,
+    pub shift: u8,
+    /// Static mask, as words from the least significant.
+    pub mask: Option<Vec<u64>>,
+}
+
+/// A table: the immutable part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub key: Vec<KeyPart>,
+    pub key_words: u16,
+    /// Global action index per action of the table.
+    pub actions: Vec<u16>,
+    /// Next node per action of the table; with hit/miss the same for all.
+    pub next: Vec<Node>,
+    pub hit: Option<Node>,
+    pub miss: Option<Node>,
+    /// With no entry and no default action.
+    pub base_next: Node,
+    pub default: Option<(u16, Vec<u64>)>,
+    pub entries: Vec<ConstEntry>,
+    pub direct_counter: bool,
+    pub direct_meter: Option<Target>,
+    pub meter_bytes: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConstEntry {
+    pub key: Vec<crate::control::KeyMatch>,
+    pub priority: i32,
+    pub action: u16,
+    pub args: Vec<Vec<u8>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Action {
+    pub prims: Vec<Prim>,
+    /// First word and width of each parameter.
+    pub params: Vec<(u16, u32)>,
+    pub arg_words: u16,
+}
