@@ -67,7 +67,14 @@ fn key_match(
             Ok(KeyMatch::Exact(value(&exact.value)?))
         }
         (MatchKind::Optional, Some(FieldMatchType::Optional(optional))) => {
-            Ok(KeyMatch::Exact(value(&optional.value)?))
+            let value = value(&optional.value)?;
+            if field.optional_as_ternary {
+                return Ok(KeyMatch::Ternary {
+                    value,
+                    mask: all_ones(field.width_bits),
+                });
+            }
+            Ok(KeyMatch::Exact(value))
         }
         (MatchKind::Lpm, Some(FieldMatchType::Lpm(lpm))) => {
             let bits = value(&lpm.value)?;
@@ -141,7 +148,7 @@ pub fn to_p4runtime(table: &TableView, key: &[KeyMatch]) -> Vec<FieldMatch> {
         .filter_map(|(field, key)| {
             let kind = match (key, field.kind) {
                 (KeyMatch::Any, _) => return None,
-                (KeyMatch::Exact(value), MatchKind::Optional) => {
+                (KeyMatch::Exact(value) | KeyMatch::Ternary { value, .. }, MatchKind::Optional) => {
                     FieldMatchType::Optional(Optional {
                         value: canonical(value),
                     })

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A switch in this process, without interfaces, and controllers that talk to it over loopback.
 
+// Each test file is a crate of its own and uses its part of this.
+#![allow(dead_code)]
+
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,15 +18,20 @@ use tonic::{Code, Status, Streaming};
 use weir_dataplane::{PortConfig, SwitchConfig};
 use weir_p4runtime::google::rpc;
 use weir_p4runtime::p4::config::v1::{P4Info, Preamble};
+use weir_p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
 use weir_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
-use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replication;
+use weir_p4runtime::p4::v1::replica::PortKind;
+use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use weir_p4runtime::p4::v1::stream_message_request::Update as StreamRequest;
 use weir_p4runtime::p4::v1::stream_message_response::Update as StreamResponse;
+use weir_p4runtime::p4::v1::table_action::Type as ActionType;
 use weir_p4runtime::p4::v1::update::Type;
 use weir_p4runtime::p4::v1::{
-    self, Entity, Error, ForwardingPipelineConfig, MasterArbitrationUpdate, ReadRequest,
-    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Uint128,
-    Update, WriteRequest,
+    self, Action, Entity, Error, FieldMatch, ForwardingPipelineConfig, MasterArbitrationUpdate,
+    MulticastGroupEntry, PacketReplicationEngineEntry, ReadRequest, Replica,
+    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, TableAction,
+    TableEntry, Uint128, Update, WriteRequest, action,
 };
 use weir_switch::engine::{Engine, Handle};
 use weir_switch::node::{Node, NodeConfig};
@@ -175,7 +183,7 @@ impl Controller {
 
     pub async fn set_pipeline(
         &mut self,
-        action: Action,
+        action: PipelineAction,
         config: Option<ForwardingPipelineConfig>,
     ) -> Result<(), Status> {
         let request = SetForwardingPipelineConfigRequest {
@@ -264,14 +272,21 @@ pub fn batch_errors(status: &Status) -> Vec<Error> {
         .collect()
 }
 
-fn programs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs")
+/// The folder of a test program: this crate's own, or that of the programs for all of the switch.
+fn folder(program: &str) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    if tests.join(format!("{program}.json")).exists() {
+        tests
+    } else {
+        tests.join("../../../programs")
+    }
 }
 
 /// The pipeline configuration of one of the test programs, as p4c wrote it.
 pub fn config(program: &str) -> ForwardingPipelineConfig {
-    let json = std::fs::read(programs().join(format!("{program}.json"))).unwrap();
-    let text = std::fs::read_to_string(programs().join(format!("{program}.p4info.txtpb"))).unwrap();
+    let json = std::fs::read(folder(program).join(format!("{program}.json"))).unwrap();
+    let text =
+        std::fs::read_to_string(folder(program).join(format!("{program}.p4info.txtpb"))).unwrap();
     let pool = DescriptorPool::decode(weir_p4runtime::DESCRIPTORS).unwrap();
     let descriptor = pool.get_message_by_name("p4.config.v1.P4Info").unwrap();
     let p4info = DynamicMessage::parse_text_format(descriptor, &text).unwrap();
@@ -289,13 +304,83 @@ pub fn id(p4info: &P4Info, name: &str) -> u32 {
         .iter()
         .map(|o| &o.preamble)
         .chain(p4info.actions.iter().map(|o| &o.preamble))
-        .chain(p4info.digests.iter().map(|o| &o.preamble));
+        .chain(p4info.digests.iter().map(|o| &o.preamble))
+        .chain(p4info.meters.iter().map(|o| &o.preamble))
+        .chain(p4info.counters.iter().map(|o| &o.preamble))
+        .chain(p4info.registers.iter().map(|o| &o.preamble));
     let matches = |p: &&Preamble| p.name == name || p.name.ends_with(&format!(".{name}"));
     preambles
         .flatten()
         .find(matches)
         .unwrap_or_else(|| panic!("no object is called {name}"))
         .id
+}
+
+/// An entry of a table; matches and parameters have the ids 1, 2, … in order.
+pub fn table_entry(
+    p4info: &P4Info,
+    table: &str,
+    matches: &[FieldMatchType],
+    action: &str,
+    params: &[&[u8]],
+) -> TableEntry {
+    let fields = (1..).zip(matches);
+    let fields = fields.map(|(id, m)| FieldMatch {
+        field_id: id,
+        field_match_type: Some(m.clone()),
+    });
+    let params = (1..).zip(params).map(|(id, value)| action::Param {
+        param_id: id,
+        value: value.to_vec(),
+    });
+    let action = Action {
+        action_id: id(p4info, action),
+        params: params.collect(),
+    };
+    TableEntry {
+        table_id: id(p4info, table),
+        r#match: fields.collect(),
+        action: Some(TableAction {
+            r#type: Some(ActionType::Action(action)),
+        }),
+        ..TableEntry::default()
+    }
+}
+
+pub fn exact(value: &[u8]) -> FieldMatchType {
+    FieldMatchType::Exact(Exact {
+        value: value.to_vec(),
+    })
+}
+
+/// A multicast group whose replicas all have instance 1.
+pub fn group(id: u32, ports: &[u32]) -> v1::entity::Entity {
+    let replicas = ports.iter().map(|port| Replica {
+        instance: 1,
+        port_kind: Some(PortKind::Port(port.to_be_bytes().to_vec())),
+        ..Replica::default()
+    });
+    let group = MulticastGroupEntry {
+        multicast_group_id: id,
+        replicas: replicas.collect(),
+        metadata: vec![9],
+    };
+    v1::entity::Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+        r#type: Some(Replication::MulticastGroupEntry(group)),
+    })
+}
+
+/// A switch that runs a program, its primary controller, and the program's P4Info.
+pub async fn running(program: &str) -> (TestSwitch, Controller, P4Info) {
+    let switch = TestSwitch::start().await;
+    let mut controller = Controller::primary(&switch).await;
+    let config = config(program);
+    let p4info = config.p4info.clone().unwrap();
+    controller
+        .set_pipeline(PipelineAction::VerifyAndCommit, Some(config))
+        .await
+        .unwrap();
+    (switch, controller, p4info)
 }
 
 /// An Ethernet frame of 60 bytes.

@@ -101,26 +101,25 @@ fn match_fields(
             key.width_bits,
             field.type_name.is_some(),
         )?;
-        match match_kind(field) {
-            Some(kind) if kind == key.kind => {}
-            Some(kind) => {
-                return Err(mismatch(
-                    &place,
-                    "the kind of match",
-                    kind_name(kind),
-                    kind_name(key.kind),
-                ));
-            }
-            None => {
-                return Err(Failure::unimplemented(format!(
-                    "P4Info: {place}: its kind of match"
-                )));
-            }
+        let Some(kind) = match_kind(field) else {
+            return Err(Failure::unimplemented(format!(
+                "P4Info: {place}: its kind of match"
+            )));
+        };
+        let optional_as_ternary = kind == MatchKind::Optional && key.kind == MatchKind::Ternary;
+        if kind != key.kind && !optional_as_ternary {
+            return Err(mismatch(
+                &place,
+                "the kind of match",
+                kind_name(kind),
+                kind_name(key.kind),
+            ));
         }
         Ok(MatchFieldView {
             id: field.id,
             name: field.name.clone(),
-            kind: key.kind,
+            kind,
+            optional_as_ternary,
             width_bits: key.width_bits,
         })
     });

@@ -31,6 +31,8 @@ pub struct MatchFieldView {
     pub name: String,
     /// Kind of match.
     pub kind: MatchKind,
+    /// The program matches this optional field as ternary: BMv2 JSON has no word for optional.
+    pub optional_as_ternary: bool,
     /// Width in bits.
     pub width_bits: u32,
 }
