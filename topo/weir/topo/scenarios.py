@@ -159,6 +159,22 @@ def connect(stop: StopToken, folder: Path) -> dict[str, Any]:
     }
 
 
+def first_frames(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Send a frame as soon as the testbed is built, ten times over."""
+
+    def broadcast() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            sender.sendto(b"first", ("10.0.0.255", 9))
+
+    dropped = 0
+    for _ in range(10):
+        with Testbed([HostSpec("client"), HostSpec("server1")]) as testbed:
+            in_network_namespace("server1", broadcast)
+            dropped += testbed.link_drops()["server1"].to_switch
+    return {"dropped": dropped}
+
+
 def _sysctls() -> dict[str, str]:
     names = ("tcp_no_metrics_save", "conf/all/rp_filter", "conf/eth0/rp_filter", "tcp_congestion_control")
     return {name: (Path("/proc/sys/net/ipv4") / name).read_text().strip() for name in names}
@@ -238,7 +254,7 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
         describe, crash, die, orphans, linger, stop_itself, let_through, hang,
-        connect, half_built, congestion_controls,
+        connect, first_frames, half_built, congestion_controls,
         switch_life, switch_without_interface, collector_life,
     )
 }  # fmt: skip

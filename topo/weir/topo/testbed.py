@@ -18,6 +18,7 @@ import errno
 import json
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +35,8 @@ from weir.topo.tools import find_tool
 SUBNET = IPv4Network("10.0.0.0/24")
 MTU_BYTES = 1500
 HOST_INTERFACE = "eth0"
+_LINK_ACTIVE_S = 10.0
+_LINK_POLL_S = 0.01
 
 # What must be off so that the switch and the captures see the frames of the wire: segments no larger than
 # the MTU, with their checksums filled in. Short names are ethtool's `-K`, long names its `--json -k`.
@@ -218,6 +221,10 @@ class Testbed:
             run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch)
         ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
         run_tool("ip", "-batch", "-", input_text="".join(ups))
+        # The kernel notices a carrier asynchronously; what is sent before goes to a qdisc that drops it.
+        for host in self.hosts.values():
+            _wait_link_active(["-n", host.namespace], host.interface)
+            _wait_link_active([], host.switch_interface)
 
     def _destroy(self) -> None:
         made = [host for host in self.hosts.values() if (NETNS_FOLDER / host.namespace).exists()]
@@ -316,6 +323,21 @@ def _write_sysctls(values: dict[str, str]) -> None:
 def _set_up_host_kernel() -> None:
     _write_sysctls({f"net/ipv6/conf/{scope}/disable_ipv6": "1" for scope in ("all", "default")})
     _write_sysctls(_HOST_SYSCTLS)
+
+
+def _wait_link_active(where: list[str], interface: str) -> None:
+    """Wait until the interface is operational and has its real queueing discipline."""
+    give_up = time.monotonic() + _LINK_ACTIVE_S
+    while True:
+        (link,) = json.loads(run_tool("ip", *where, "-json", "link", "show", "dev", interface))
+        if link["operstate"] == "UP" and link["qdisc"] != "noop":
+            return
+        if time.monotonic() >= give_up:
+            raise TestbedError(
+                f"interface {interface} is not operational {_LINK_ACTIVE_S:g} s after it was set up "
+                f"(operstate {link['operstate']}, qdisc {link['qdisc']})"
+            )
+        time.sleep(_LINK_POLL_S)
 
 
 def _turn_offloads_off(enter: list[str], interface: str) -> None:

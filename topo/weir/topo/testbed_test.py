@@ -83,6 +83,10 @@ def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
     assert report["namespaces"] == []
 
 
+def test_first_frame_after_building_is_not_dropped(runner: Runner) -> None:
+    assert runner.result("first_frames") == {"dropped": 0}
+
+
 def test_failure_in_the_middle_of_building_leaves_nothing(any_runner: Runner) -> None:
     report = any_runner.result("half_built")
     assert report["message"].startswith("ProcessError: `ip -batch -` failed")
