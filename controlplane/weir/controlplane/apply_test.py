@@ -195,6 +195,19 @@ def test_a_refused_pipeline_says_why() -> None:
     asyncio.run(push())
 
 
+def test_a_switch_without_a_pipeline_says_so() -> None:
+    async def apply() -> None:
+        async with P4RuntimeServer() as server, SwitchControl(server.address) as control:
+            with pytest.raises(PipelineError) as error:
+                await control.apply(demo_plan().phase("shared"))
+            assert str(error.value) == (
+                f"the switch at {server.address} is not ready: no forwarding pipeline config; "
+                "valid: push the pipeline first"
+            )
+
+    asyncio.run(apply())
+
+
 def test_a_higher_election_id_makes_us_say_who_is_primary() -> None:
     async def connect() -> None:
         async with P4RuntimeServer(primary_election_id=7) as server:

@@ -263,6 +263,10 @@ class Session:
             return NotPrimaryError(
                 f"the switch at {self.address} refused: {_reason(error)}; valid: be its primary controller"
             )
+        if error.code == GRPCStatusCode.FAILED_PRECONDITION:
+            return PipelineError(
+                f"the switch at {self.address} is not ready: {error.message}; valid: push the pipeline first"
+            )
         return ReadError(f"the switch at {self.address} refused: {_reason(error)}")
 
     def _explain_write(

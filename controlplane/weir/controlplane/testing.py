@@ -125,6 +125,8 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
 
     async def Read(self, request: Any, context: Any) -> AsyncIterator[Any]:
         """Answer with every entity of each kind asked for; counters and meters are asked for by index."""
+        if self.config is None:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config")
         reply = p4r.ReadResponse()
         for asked in request.entities:
             for entity in self._matching(asked):
