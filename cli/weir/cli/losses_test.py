@@ -85,7 +85,7 @@ def test_one_capture_gives_its_two_largest_flows(monkeypatch: pytest.MonkeyPatch
 
 def test_one_flow_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "losses_of", lambda _path: capture(5))
-    with pytest.raises(InputError, match="a.pcap: fewer than two flows with data; valid: a second capture"):
+    with pytest.raises(InputError, match=r"a\.pcap: fewer than two flows with data; valid: a second capture"):
         two_flows([Path("a.pcap")], [])
     with pytest.raises(InputError, match="one --flow; valid: none, or --flow twice"):
         two_flows([Path("a.pcap")], ["x"])

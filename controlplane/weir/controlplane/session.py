@@ -133,7 +133,7 @@ class Session:
             await self._request(request)
         except P4ClientError as error:
             explained = self._explain(error)
-            if isinstance(explained, ReadError):
+            if isinstance(explained, ReadError | PipelineError):
                 raise PipelineError(
                     f"the switch at {self.address} refused the pipeline: {_reason(error)}"
                 ) from error
