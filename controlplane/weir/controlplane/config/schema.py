@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from weir.controlplane.config.model import ExperimentConfig
+from weir.controlplane.config.model import NAME_PATTERN, ExperimentConfig
+from weir.controlplane.units import RATE, SIZE, TIME
+
+_DIMENSIONS = {dimension.pattern: dimension for dimension in (RATE, SIZE, TIME)}
 
 
 def schema_text() -> str:
@@ -15,4 +19,18 @@ def schema_text() -> str:
         **ExperimentConfig.model_json_schema(by_alias=True),
         "title": "weir experiment",
     }
+    schema["properties"]["hosts"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
+    _write_defaults_as_files_do(schema)
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _write_defaults_as_files_do(node: Any) -> None:
+    """Give quantities' defaults their unit, and drop those that only say that a key may be left out."""
+    if isinstance(node, dict):
+        dimension = _DIMENSIONS.get(str(node.get("pattern")))
+        if dimension is not None and isinstance(node.get("default"), int):
+            node["default"] = dimension.format(node["default"])
+        if "default" in node and node["default"] is None:
+            del node["default"]
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _write_defaults_as_files_do(child)

@@ -27,3 +27,15 @@ def test_every_key_of_the_schema_is_explained() -> None:
         if "description" not in value and "$ref" not in value
     ]
     assert bare == []
+
+
+def test_defaults_are_written_with_their_unit() -> None:
+    definitions = json.loads(schema_text())["$defs"]
+    assert definitions["TelemetryConfig"]["properties"]["truncate"]["default"] == "128 B"
+    assert definitions["HostConfig"]["properties"]["delay"]["default"] == "0 ns"
+    assert "default" not in definitions["HostConfig"]["properties"]["rate"]
+
+
+def test_host_names_are_checked_by_editors_too() -> None:
+    hosts = json.loads(schema_text())["properties"]["hosts"]
+    assert hosts["propertyNames"] == {"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"}
