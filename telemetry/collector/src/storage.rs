@@ -7,9 +7,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::add_encoded_arrow_schema_to_metadata;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -135,7 +134,7 @@ impl ParquetFile {
             file: file.try_clone().map_err(failed)?,
             closed: false,
         };
-        let (writer, key_values) = open_writer(sink, schema, key_values)
+        let writer = open_writer(sink, schema, key_values.clone())
             .map_err(|error| failed(io::Error::other(error)))?;
         Ok(Self {
             target: target.to_owned(),
@@ -255,13 +254,12 @@ fn created_by() -> String {
     format!("weir-collector {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The writer, and all key-value pairs of its footer.
 fn open_writer(
     sink: Sink,
-    schema: &Schema,
+    schema: &SchemaRef,
     key_values: Vec<KeyValue>,
-) -> Result<(ArrowWriter<Sink>, Vec<KeyValue>), ParquetError> {
-    let mut properties = WriterProperties::builder()
+) -> Result<ArrowWriter<Sink>, ParquetError> {
+    let properties = WriterProperties::builder()
         // The fastest level: the collector must keep up, and inner packets compress little at any.
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_column_dictionary_enabled("inner".into(), false)
@@ -269,11 +267,9 @@ fn open_writer(
         .set_created_by(created_by())
         .set_key_value_metadata(Some(key_values))
         .build();
-    add_encoded_arrow_schema_to_metadata(schema, &mut properties);
-    let key_values = properties.key_value_metadata().cloned().unwrap_or_default();
+    // Parquet's own types say all there is; beside an embedded Arrow schema, pyarrow would not show the key-values.
     let options = ArrowWriterOptions::new()
         .with_properties(properties)
         .with_skip_arrow_metadata(true);
-    let writer = ArrowWriter::try_new_with_options(sink, SchemaRef::new(schema.clone()), options)?;
-    Ok((writer, key_values))
+    ArrowWriter::try_new_with_options(sink, SchemaRef::clone(schema), options)
 }

@@ -131,6 +131,10 @@ impl Running {
         kill(Pid::from_raw(pid), signal).expect("signalled");
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
     pub fn wait(mut self) -> Ended {
         let mut ended = Ended {
             code: None,
