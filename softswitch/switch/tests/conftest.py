@@ -3,7 +3,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,9 +24,15 @@ def weir_switch() -> Path:
 
 
 @pytest.fixture(scope="session")
-def programs() -> Path:
-    """Folder of the test programs with p4c's output."""
-    return REPOSITORY / "softswitch" / "programs"
+def compiled() -> Callable[[str], tuple[Path, Path]]:
+    """P4Info and BMv2 JSON of a test program, by its name."""
+    folders = [Path(__file__).parent / "programs", REPOSITORY / "softswitch" / "programs"]
+
+    def find(program: str) -> tuple[Path, Path]:
+        folder = next(folder for folder in folders if (folder / f"{program}.json").exists())
+        return folder / f"{program}.p4info.txtpb", folder / f"{program}.json"
+
+    return find
 
 
 @pytest.fixture

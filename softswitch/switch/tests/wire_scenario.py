@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs inside a sandbox: two hosts in namespaces of their own and the switch between them.
+
+    h1 (10.0.0.1) e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2 (10.0.0.2) h2
+
+Started by wire_test.py as `unshare … python wire_scenario.py SWITCH JSON P4INFO STATS`; prints what it
+measured as one line of JSON. The first datagram needs ARP, so it arrives only if broadcasts are flooded.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import finsy
+from finsy import (
+    P4DigestEntry,
+    P4MulticastGroupEntry,
+    P4TableAction,
+    P4TableEntry,
+    P4TableMatch,
+    SwitchOptions,
+)
+from switch_process import SwitchProcess
+
+ROUNDS = 5
+ECHO = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("10.0.0.2", 7))
+print("ready", flush=True)
+while True:
+    data, peer = s.recvfrom(2048)
+    s.sendto(data, peer)
+"""
+ASK = """
+import json, socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(20)
+s.connect(("10.0.0.2", 7))
+rtts = []
+for number in range(int(sys.argv[1])):
+    start = time.monotonic()
+    s.send(b"%d" % number + bytes(1000))
+    assert s.recv(2048) == b"%d" % number + bytes(1000)
+    rtts.append(time.monotonic() - start)
+print(json.dumps(rtts))
+"""
+
+
+def run(*command: str) -> str:
+    """Run a command to its end; return what it printed."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def build_links() -> None:
+    """Make the hosts and their links."""
+    run("mount", "-t", "tmpfs", "tmpfs", "/run")
+    run("ip", "link", "set", "lo", "up")
+    for number in (1, 2):
+        host, end, port = f"h{number}", f"e{number}", f"s{number}"
+        run("ip", "netns", "add", host)
+        run("ip", "link", "add", port, "type", "veth", "peer", "name", end, "netns", host)
+        run("ip", "link", "set", port, "up")
+        run("ip", "-n", host, "addr", "add", f"10.0.0.{number}/24", "dev", end)
+        run("ip", "-n", host, "link", "set", end, "up")
+
+
+def ask() -> list[float]:
+    """Round trip times of datagrams from h1 to h2 and back, in seconds."""
+    printed = run("ip", "netns", "exec", "h1", sys.executable, "-c", ASK, str(ROUNDS))
+    rtts: list[float] = json.loads(printed)
+    return rtts
+
+
+async def learn(switch: finsy.Switch, stations: int) -> dict[int, int]:
+    """Ports of the first stations that the switch announces, by address."""
+    ports: dict[int, int] = {}
+    async for digests in switch.read_digests("learn_t"):
+        ports |= {digest["src"]: digest["port"] for digest in digests}
+        await switch.write([digests.ack()])
+        if len(ports) >= stations:
+            break
+    return ports
+
+
+async def control(service: str, p4info: Path, blob: Path) -> dict[str, Any]:
+    """Flood and learn, then forward what was learned; ask in both phases."""
+    async with finsy.Switch("sw1", service, SwitchOptions(p4info=p4info, p4blob=blob)) as switch:
+        learned = asyncio.create_task(learn(switch, 2))
+        await switch.insert([P4MulticastGroupEntry(1, replicas=[1, 2])])
+        await switch.insert([P4DigestEntry("learn_t", max_list_size=1, ack_timeout_ns=10**9)])
+        flooded = await asyncio.to_thread(ask)
+        ports = await learned
+        for address, port in ports.items():
+            await switch.insert(
+                [
+                    P4TableEntry(
+                        "destination",
+                        match=P4TableMatch({"hdr.ethernet.dst": address}),
+                        action=P4TableAction("forward", port=port),
+                    )
+                ]
+            )
+        forwarded = await asyncio.to_thread(ask)
+        learned_all = ports == {mac(f"h{number}", f"e{number}"): number for number in (1, 2)}
+        return {"flooded": flooded, "forwarded": forwarded, "learned": learned_all}
+
+
+def mac(host: str, interface: str) -> int:
+    """Address of a host's interface."""
+    found = json.loads(run("ip", "-j", "-n", host, "link", "show", interface))
+    return int(found[0]["address"].replace(":", ""), 16)
+
+
+def main(binary: str, blob: str, p4info: str, stats_file: str) -> None:
+    """Measure; take an interface away and give it back; measure again."""
+    build_links()
+    echo = subprocess.Popen(
+        ["ip", "netns", "exec", "h2", sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True
+    )
+    assert echo.stdout is not None
+    assert echo.stdout.readline() == "ready\n"
+    ports = ["--port", "1=s1,delay=10ms", "--port", "2=s2,delay=10ms"]
+    with SwitchProcess(Path(binary), *ports, "--stats", stats_file) as switch:
+        result = asyncio.run(control(switch.address, Path(p4info), Path(blob)))
+        run("ip", "link", "set", "s2", "down")
+        run("ip", "link", "set", "s2", "up")
+        result["after_loss"] = ask()
+    echo.kill()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real frames through the binary: two hosts, the switch between them, in namespaces that this test makes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
+# Each frame crosses one port on its way there and one on its way back, each with 10 ms of delay.
+MIN_RTT_S = 0.020
+
+
+@pytest.fixture(scope="module")
+def measured(
+    weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What the scenario measured, and the statistics of the switch."""
+    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
+    if allowed.returncode != 0:
+        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
+    stats = tmp_path_factory.mktemp("wire") / "stats.json"
+    p4info, blob = compiled("l2_learning")
+    scenario = Path(__file__).with_name("wire_scenario.py")
+    command = [*SANDBOX, sys.executable, str(scenario), str(weir_switch), str(blob), str(p4info), str(stats)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    found["stats"] = json.loads(stats.read_text())
+    found["log"] = ended.stderr
+    return found
+
+
+def test_datagrams_and_arp_pass_by_flooding_with_the_delay_of_both_ports(measured: dict[str, Any]) -> None:
+    print("round trips in s:", measured["flooded"])
+    assert len(measured["flooded"]) == 5
+    assert min(measured["flooded"]) >= MIN_RTT_S
+
+
+def test_stations_are_learned_by_digests_and_datagrams_pass_by_forwarding(measured: dict[str, Any]) -> None:
+    assert measured["learned"] is True
+    print("round trips in s:", measured["forwarded"])
+    assert len(measured["forwarded"]) == 5
+    assert min(measured["forwarded"]) >= MIN_RTT_S
+
+
+def test_an_interface_that_went_down_is_used_again_when_it_is_back(measured: dict[str, Any]) -> None:
+    assert len(measured["after_loss"]) == 5
+    assert measured["log"].count("interface s2 is gone") == 1
+    assert measured["log"].count("interface s2 is back") == 1
+
+
+def test_every_frame_is_accounted_for(measured: dict[str, Any]) -> None:
+    ports, dataplane = measured["stats"]["ports"], measured["stats"]["dataplane"]
+    assert dataplane["received"] == sum(port["rx_packets"] for port in ports)
+    assert dataplane["transmitted"] == sum(port["tx_packets"] + port["tx_errors"] for port in ports)
+    assert sum(port["rx_overruns"] + port["rx_oversize"] for port in ports) == 0
+    # 15 datagrams and their answers crossed the switch.
+    assert all(port["tx_packets"] >= 15 for port in ports)
