@@ -57,6 +57,7 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
         intake,
         writer,
         rows: 0,
+        drops_when_told: None,
         row_group_due: None,
     };
     // Whatever ended the reception, what came before it is to be kept.
@@ -74,6 +75,8 @@ struct Collector<'a> {
     writer: Writer,
     /// Rows handed to the writer.
     rows: u64,
+    /// The kernel's drops when told to stop; later ones are of datagrams that came too late anyway.
+    drops_when_told: Option<u64>,
     /// When the rows that wait must be written; `None` while there are none.
     row_group_due: Option<Instant>,
 }
@@ -123,6 +126,7 @@ impl Collector<'_> {
     /// that never pauses cannot keep the collector alive.
     fn drain(&mut self) -> Result<(), CollectorError> {
         let told_ns = unix_ns();
+        self.drops_when_told = Some(self.socket.kernel_drops());
         loop {
             let later = self
                 .receive_batch()?
@@ -177,11 +181,10 @@ impl Collector<'_> {
     /// Finishes both files; the line that says what came.
     fn finish(mut self) -> Result<String, CollectorError> {
         self.write_rows()?;
-        let mut summary = Summary::new(
-            &self.intake.accounting,
-            self.rows,
-            self.socket.kernel_drops(),
-        );
+        let kernel_drops = self
+            .drops_when_told
+            .unwrap_or_else(|| self.socket.kernel_drops());
+        let mut summary = Summary::new(&self.intake.accounting, self.rows, kernel_drops);
         let in_file = KeyValue::new("weir.accounting".to_owned(), summary.to_json()?);
         let stored = self.writer.finish(in_file);
         if let Err(error) = &stored {
