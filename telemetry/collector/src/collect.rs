@@ -57,7 +57,6 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
         intake,
         writer,
         rows: 0,
-        drops_when_told: None,
         row_group_due: None,
     };
     // Whatever ended the reception, what came before it is to be kept.
@@ -75,8 +74,6 @@ struct Collector<'a> {
     writer: Writer,
     /// Rows handed to the writer.
     rows: u64,
-    /// The kernel's drops when told to stop; later ones are of datagrams that came too late anyway.
-    drops_when_told: Option<u64>,
     /// When the rows that wait must be written; `None` while there are none.
     row_group_due: Option<Instant>,
 }
@@ -94,6 +91,7 @@ impl Collector<'_> {
             }
             self.receive_batch()?;
             if self.writer.has_stopped() || self.has_enough() {
+                self.socket.look_up_kernel_drops();
                 return Ok(());
             }
         }
@@ -126,7 +124,8 @@ impl Collector<'_> {
     /// that never pauses cannot keep the collector alive.
     fn drain(&mut self) -> Result<(), CollectorError> {
         let told_ns = unix_ns();
-        self.drops_when_told = Some(self.socket.kernel_drops());
+        // Not again at the end: drops behind the last datagram that is taken in are not this collection's.
+        self.socket.look_up_kernel_drops();
         loop {
             let later = self
                 .receive_batch()?
@@ -181,9 +180,7 @@ impl Collector<'_> {
     /// Finishes both files; the line that says what came.
     fn finish(mut self) -> Result<String, CollectorError> {
         self.write_rows()?;
-        let kernel_drops = self
-            .drops_when_told
-            .unwrap_or_else(|| self.socket.kernel_drops());
+        let kernel_drops = self.socket.kernel_drops();
         let mut summary = Summary::new(&self.intake.accounting, self.rows, kernel_drops);
         let in_file = KeyValue::new("weir.accounting".to_owned(), summary.to_json()?);
         let stored = self.writer.finish(in_file);

@@ -77,13 +77,17 @@ impl ReportSocket {
         self.batch.datagrams()
     }
 
-    /// Datagrams that the kernel threw away because the receive buffer was full, up to now.
-    pub(crate) fn kernel_drops(&mut self) -> u64 {
-        // The counter beside a datagram is as old as that datagram; this one is not.
+    /// Datagrams that the kernel threw away because the receive buffer was full: those before the last datagram that
+    /// was received, or up to the last [`Self::look_up_kernel_drops`], whichever is later.
+    pub(crate) const fn kernel_drops(&self) -> u64 {
+        self.kernel_drops
+    }
+
+    /// Asks the kernel for its drops up to now; the count beside a datagram is as old as that datagram.
+    pub(crate) fn look_up_kernel_drops(&mut self) {
         if let Some(drops) = batch::socket_drops(self.socket.as_raw_fd()) {
             self.note_kernel_drops(drops);
         }
-        self.kernel_drops
     }
 
     fn note_kernel_drops(&mut self, counter: u32) {
@@ -173,6 +177,7 @@ mod tests {
                 last_ns = datagram.received_ns;
             }
         }
+        socket.look_up_kernel_drops();
         let drops = socket.kernel_drops();
         assert!(drops > 0, "the buffer held all {sent} datagrams");
         assert_eq!(received + drops, sent);
