@@ -17,6 +17,8 @@ const SHORTEST_LINGER_NS: i64 = 1_000_000_000;
 const LINGER_ROUND_TRIPS: i64 = 4;
 /// Half of the sequence space's half: what is farther off belongs to another connection.
 const FARTHEST: u64 = 1 << 30;
+/// SACK blocks that fit beside timestamps: an ACK with fewer names everything the receiver holds.
+const MOST_BLOCKS: usize = 3;
 
 /// A segment that takes sequence space.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +81,8 @@ pub struct Sender {
     zero_window: bool,
     /// The receiver uses SACK, and so reports duplicates.
     reports_duplicates: bool,
+    /// When the receiver last listed all that it holds.
+    complete_ns: Option<i64>,
     recovery: Recovery,
     fresh: Vec<(u64, u64)>,
     ambiguous: Vec<u64>,
@@ -236,6 +240,9 @@ impl Sender {
         }
         let trigger = advances.then_some(self.una);
         let dsack = ack.sack.dsack(ack.ack);
+        if ack.sack.as_slice().len() < MOST_BLOCKS {
+            self.complete_ns = Some(ack.time_ns);
+        }
         self.newest = None;
         self.cover_blocks(ack, edge.max(self.una), usize::from(dsack.is_some()));
         if advances {
@@ -429,14 +436,22 @@ impl Sender {
         while let Some(piece) = self.lingering.pieces.pop_front() {
             self.settle(&piece, Some(end_ns), sink);
         }
+        let frontier = self.frontier;
+        // What was sent two round trips before an ACK that lists everything else was not there.
+        let absent_ns = self
+            .complete_ns
+            .filter(|_| self.reports_duplicates)
+            .zip(self.last_rtt_ns)
+            .map(|(complete_ns, rtt_ns)| complete_ns - 2 * rtt_ns);
         while let Some(piece) = self.outstanding.pieces.pop_front() {
             if !piece.covered
                 && let Some(&last) = piece.sent.last()
             {
-                let frontier = self.frontier;
                 let transmission = self.slots.get_mut(last);
-                // What was sent later and arrived proves the loss; else it may have been in flight.
-                transmission.undecided |= frontier.is_none_or(|order| order < transmission.order);
+                let overtaken = frontier.is_some_and(|order| order > transmission.order);
+                let absent = absent_ns.is_some_and(|before| transmission.sent_ns < before);
+                // Else it may have been in flight.
+                transmission.undecided |= !(overtaken || absent);
             }
             self.settle(&piece, Some(end_ns), sink);
         }

@@ -163,7 +163,16 @@ fn blocks(blocks: &[(u32, u32)]) -> SackBlocks {
     ];
     packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
     packet.extend([0; 12]);
-    packet.extend([((20 + options.len()) / 4 << 4) as u8, 16, 0, 0, 0, 0, 0, 0]);
+    packet.extend([
+        (((20 + options.len()) / 4) << 4) as u8,
+        16,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]);
     packet.extend(options);
     let length = packet.len() as u32;
     let segment = Segment::parse(LinkType::RawIp, &packet, length).and_then(|segment| segment.tcp);
@@ -323,6 +332,21 @@ fn a_retransmission_in_flight_at_the_end_is_unknown() {
         line.end_at(30),
         (vec![(1, Cause::FastRetransmit, 21)], vec![3])
     );
+}
+
+#[test]
+fn a_tail_missing_in_a_later_ack_is_lost() {
+    let mut line = Timeline::new();
+    // Segment 1 (tag 1) and its retransmission (tag 2) are dropped. At 400 the receiver closes its side: its ACK
+    // holds no SACK block, so nothing sent 40 ms before had come. What was sent at 390 (tag 3) may be on its way.
+    line.send(0, 0..1)
+        .ack(20, 1, 0, &[])
+        .send(30, 1..2)
+        .send(250, 1..2)
+        .send(390, 2..3)
+        .ack(400, 1, 0, &[]);
+    let lost = vec![(1, Cause::Rto, 250), (2, Cause::LostRetransmission, 270)];
+    assert_eq!(line.end_at(405), (lost, vec![3]));
 }
 
 #[test]

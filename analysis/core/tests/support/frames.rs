@@ -69,7 +69,7 @@ impl Frame {
         bytes.extend(to.to_be_bytes());
         bytes.extend(self.seq.to_be_bytes());
         bytes.extend(self.ack.to_be_bytes());
-        bytes.push((tcp_length / 4 << 4) as u8);
+        bytes.push(((tcp_length / 4) << 4) as u8);
         bytes.push(self.flags);
         bytes.extend(self.window.to_be_bytes());
         bytes.extend([0, 0, 0, 0]);

@@ -271,7 +271,8 @@ impl Simulator {
                 let segment = self.next;
                 self.next += 1;
                 self.transmit(segment);
-                if self.config.pause_every > 0 && self.next % self.config.pause_every == 0 {
+                if self.config.pause_every > 0 && self.next.is_multiple_of(self.config.pause_every)
+                {
                     self.resume_ns = self.now + 40 * self.rtt();
                 }
                 if self.random.chance(self.config.needless) {
