@@ -6,14 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from weir.analysis.models import PairResult, Result
 from weir.analysis.report import text
 
-_RIGHT = ("Sent", "Received", "Dropped", "Inferred", "Precision", "Recall", "Unexplained")
+# Headings in two lines keep the table within 80 columns.
+_COUNTS = (
+    *("Sent", "Received", "Dropped\nby switch", "Inferred\nlost"),
+    *("Preci-\nsion", "Recall", "Un-\nexplained"),
+)
 
 
 def summary(result: Result, report: Path | None = None) -> RenderableType:
@@ -21,9 +24,8 @@ def summary(result: Result, report: Path | None = None) -> RenderableType:
     good = result.explained and result.valid
     parts: list[RenderableType] = [Text(result.headline, style="bold green" if good else "bold red")]
     parts += [Text(f"  {reason}", style="red") for reason in result.invalid_reasons]
-    parts.append(_flows(result))
-    if result.pairs:
-        parts.append(_pairs(result.pairs))
+    parts += [Text(), _flows(result), Text()]
+    parts += _pairs(result.pairs)
     parts += _policers(result)
     if report is not None:
         # Text, not markup: a path may hold brackets, and must stay on one line to be copied.
@@ -32,51 +34,43 @@ def summary(result: Result, report: Path | None = None) -> RenderableType:
 
 
 def print_summary(result: Result, report: Path | None, console: Console) -> None:
-    """Print the summary; the tables are as wide as they need, so that no number is cut."""
-    console.print(summary(result, report), soft_wrap=False)
-
-
-def _table(*left: str, right: Iterable[str] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name)
-    for name in right:
-        table.add_column(name, justify="right")
-    return table
+    """Print the summary to a console."""
+    console.print(summary(result, report))
 
 
 def _flows(result: Result) -> Table:
-    table = _table("Phase", "Flow", "CC", "Policer", right=_RIGHT)
-    for flow in result.flows:
-        table.add_row(
-            Text(flow.phase),
-            Text(flow.name),
-            Text(flow.cc or text.MISSING),
-            Text(flow.policer or "none"),
-            text.count(flow.sent),
-            text.count(flow.received),
-            text.count(flow.reported_drops),
-            text.count(flow.inferred_lost),
-            text.quality(flow.precision),
-            text.quality(flow.recall),
-            Text(text.count(flow.unexplained), style="green" if flow.unexplained == 0 else "bold red"),
-        )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("Flow", vertical="bottom", no_wrap=True)
+    for name in _COUNTS:
+        table.add_column(name, justify="right", vertical="bottom", no_wrap=True)
+    for phase in dict.fromkeys(flow.phase for flow in result.flows):
+        table.add_row(Text(phase, style="bold"))
+        for flow in result.flows:
+            if flow.phase != phase:
+                continue
+            table.add_row(
+                Text(f"  {flow.name}"),
+                text.count(flow.sent),
+                text.count(flow.received),
+                text.count(flow.reported_drops),
+                text.count(flow.inferred_lost),
+                text.quality(flow.precision),
+                text.quality(flow.recall),
+                Text(text.count(flow.unexplained), style="green" if flow.unexplained == 0 else "bold red"),
+            )
     return table
 
 
-def _pairs(pairs: Iterable[PairResult]) -> Table:
-    table = _table("Phase", "Pair", "Truth", "Verdict", "Detector", "Why")
+def _pairs(pairs: Iterable[PairResult]) -> list[Text]:
+    lines = []
     for pair in pairs:
-        style = "green" if pair.verdict == pair.truth else "yellow"
-        table.add_row(
-            Text(pair.phase),
-            Text(" and ".join(flow.rpartition("/")[2] for flow in pair.flows)),
-            Text(pair.truth),
-            Text(pair.verdict.replace("_", " "), style=style),
-            Text(pair.detector),
-            Text(pair.reason),
-        )
-    return table
+        names = " and ".join(flow.rpartition("/")[2] for flow in pair.flows)
+        right = pair.verdict == pair.truth
+        line = Text(f"{pair.phase}: {names}: ")
+        line.append(pair.verdict.replace("_", " "), style="bold green" if right else "bold yellow")
+        line.append(f", in truth {pair.truth}; {pair.detector}: {pair.reason}")
+        lines.append(line)
+    return lines
 
 
 def _policers(result: Result) -> list[Text]:
@@ -89,7 +83,7 @@ def _policers(result: Result) -> list[Text]:
         counts = "counts agree" if not policer.disagreements else "; ".join(policer.disagreements)
         lines.append(
             Text(
-                f"Policer {policer.phase}/{policer.name}: {text.rate(policer.effective_rate_bps)}, burst "
+                f"{policer.phase}: policer {policer.name}: {text.rate(policer.effective_rate_bps)}, burst "
                 f"{text.size(policer.effective_burst_bytes)}: {held}; {counts}",
                 style="" if not policer.disagreements else "red",
             )
