@@ -76,9 +76,9 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     )
     bounds = [(phase, *_bounds(phase, inside)) for phase in manifest.phases]
     by_id = {flow.label: flow for flow in inside if flow.kind == "data"}
-    flows = [
-        _flow_result(flow, accounts[flow.label], flying[flow.label]) for flow in inside if flow.kind == "data"
-    ]
+    # In the order of the configuration, whatever came first on the wire.
+    ids = [flow.id for phase in manifest.phases for flow in phase.flows if flow.id in by_id]
+    flows = [_flow_result(by_id[name], accounts[name], flying[name]) for name in ids]
     policers = [
         policer_result(inside, phase, policer, accounts, pinned)
         for phase in manifest.phases

@@ -183,3 +183,11 @@ def test_a_run_without_a_packet_is_not_valid_but_has_a_result_and_a_report(tmp_p
     assert result.law.sent == 0
     assert {pair.verdict for pair in result.pairs} == {"insufficient_loss"}
     assert write_report(tmp_path).exists()
+
+
+def test_flows_keep_the_order_of_the_configuration(run: tuple[Path, SyntheticJoin, Result]) -> None:
+    run_dir, _, result = run
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    assert [flow.id for flow in result.flows] == [
+        flow["id"] for phase in manifest["phases"] for flow in phase["flows"]
+    ]
