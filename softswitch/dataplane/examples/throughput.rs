@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets per second of the router program on one core: 10,000 routes, 64-byte frames, no I/O.
 //!
-//! `cargo run --release -p weir-dataplane --example throughput`
+//! `cargo run --release -p weir-dataplane --example throughput [PACKETS]`
 
 use std::error::Error;
 use std::time::Instant;
@@ -53,6 +53,7 @@ fn frame(dst: u32) -> Vec<u8> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let packets = std::env::args().nth(1).map_or(Ok(PACKETS), |n| n.parse())?;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs/ipv4_router.json");
     let mut switch = Switch::new(
         Program::from_json(&std::fs::read(path)?)?,
@@ -87,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     let mut bytes = 0_u64;
     let start = Instant::now();
-    for (now_ns, frame) in (0_u64..u64::from(PACKETS)).zip(frames.iter().cycle()) {
+    for (now_ns, frame) in (0_u64..u64::from(packets)).zip(frames.iter().cycle()) {
         switch.receive(1, frame, now_ns);
         switch.advance(now_ns, &mut |_: u32, frame: &[u8], _: u64| {
             bytes += frame.len() as u64
@@ -95,11 +96,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let seconds = start.elapsed().as_secs_f64();
     let stats = switch.stats();
-    println!("{:?}", stats);
+    assert_eq!(
+        stats.transmitted,
+        u64::from(packets),
+        "every packet is routed"
+    );
     println!(
         "{bytes} bytes out, {:.2} Mpackets/s, {:.0} ns per packet",
-        f64::from(PACKETS) / seconds / 1e6,
-        seconds * 1e9 / f64::from(PACKETS)
+        f64::from(packets) / seconds / 1e6,
+        seconds * 1e9 / f64::from(packets)
     );
     Ok(())
 }
