@@ -21,13 +21,14 @@ class Losses:
 
     @property
     def flows(self) -> pa.Table:
-        """One row per directed flow: flow u32, src, dst utf8, src_port, dst_port u16, protocol u8, packets, bytes,
-        payload_bytes u64, first_ns, last_ns i64, min_rtt_ns i64?, retransmissions, spurious, losses u64.
+        """One row per directed flow: flow u32, src, dst utf8, src_port, dst_port u16, protocol u8,
+        packets, bytes, payload_bytes u64, first_ns, last_ns i64, min_rtt_ns i64?, retransmissions,
+        spurious, losses u64.
         """
     @property
     def losses(self) -> pa.Table:
-        """One row per lost transmission, by time sent: flow u32, sent_ns, detected_ns i64, seq, length u32, cause
-        utf8 (fast_retransmit, rto, lost_retransmission, tail).
+        """One row per lost transmission, by time sent: flow u32, sent_ns, detected_ns i64, seq, length
+        u32, cause utf8 (fast_retransmit, rto, lost_retransmission, tail).
         """
     @property
     def rtts(self) -> pa.Table:
@@ -50,26 +51,26 @@ class Joined:
 
     @property
     def flows(self) -> pa.Table:
-        """One row per directed flow: flow u32, src, dst utf8, src_port, dst_port u16, protocol u8, sent, received,
-        reported_drops, in_flight_candidates, sent_bytes, received_payload_bytes u64, first_ns, last_ns,
-        min_rtt_ns i64?, mean_rtt_ns f64?, retransmissions, spurious u64.
+        """One row per directed flow: flow u32, src, dst utf8, src_port, dst_port u16, protocol u8, sent,
+        received, reported_drops, in_flight_candidates, sent_bytes, received_payload_bytes u64, first_ns,
+        last_ns, min_rtt_ns i64?, mean_rtt_ns f64?, retransmissions, spurious u64.
         """
     @property
     def packets(self) -> pa.Table:
-        """One row per IP packet sent: flow u32, sent_ns i64, wire_length u32, seq u32?, payload_length u32,
-        retransmission, judged, inferred_lost bool, cause utf8?, inferred_at_ns, received_ns i64?, dropped bool,
-        policer u16?, colour u8?, packet_number u32?, ingress_ns u64?.
+        """One row per IP packet sent: flow u32, sent_ns i64, wire_length u32, seq u32?, payload_length
+        u32, retransmission, judged, inferred_lost bool, cause utf8?, inferred_at_ns, received_ns i64?,
+        dropped bool, policer u16?, colour u8?, packet_number u32?, ingress_ns u64?.
 
-        ``judged`` is false where the sender's capture cannot tell: pure ACKs, other protocols, data still in flight
-        at the end.
+        ``judged`` is false where the sender's capture cannot tell: pure ACKs, other protocols, data still
+        in flight at the end.
         """
     @property
     def rtts(self) -> pa.Table:
         """One row per round-trip time: flow u32, time_ns, rtt_ns i64."""
     @property
     def unmatched(self) -> dict[str, int]:
-        """Counts of what found no partner (reports, received), of contradictions (received_and_dropped) and of what
-        was left out (reports_not_ip, not_ip, foreign).
+        """Counts of what found no partner (reports, received), of contradictions (received_and_dropped)
+        and of what was left out (reports_not_ip, not_ip, foreign).
         """
     @property
     def warnings(self) -> list[str]:
@@ -84,7 +85,8 @@ def read_losses(path: str | os.PathLike[str]) -> Losses:
 def join_run(
     captures: Sequence[tuple[str | os.PathLike[str], Sequence[str]]], reports: str | os.PathLike[str]
 ) -> Joined:
-    """Join the captures of several hosts (path, addresses of that host) with the reports of a telemetry.parquet.
+    """Join the captures of several hosts (path, addresses of that host) with the reports of a
+    telemetry.parquet.
 
     Raises CaptureError when a file is not what it should be, ValueError for text that is no IP address.
     """
