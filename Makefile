@@ -59,7 +59,7 @@ lint: setup ## formats, linters and types
 
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH
-	$(BIN)/python p4src/compile.py
+	$(BIN)/python p4src/build_p4.py
 
 .PHONY: clean
 clean: ## remove what was built; runs/ stays

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from weir.analysis import FlowChoiceError, analyse, detect, losses_of, write_report
 from weir.analysis.testing.tcp_capture import MSS, write_run
 

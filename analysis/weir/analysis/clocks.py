@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from weir.analysis.tables import Bools, Floats, Ints
 
 MAX_DRIFT_PPM = 500.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+
 from weir.analysis.clocks import ClockError, fit_clock, lower_envelope_line, pin
 
 EPOCH_NS = 1_760_000_000_000_000_000

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from weir.analysis.tables import Bools, Floats, Ints
 
 WINDOW_NS = 5_000_000_000

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from weir.analysis.conformance import bucket_deficit, conformance
 
 RATE_BPS = 40_000_000

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from weir.analysis.confusion import compare
 from weir.analysis.testing import make_packets
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from weir.analysis import conservation
 from weir.analysis.conservation import Account, LostReports, PolicerCheck
 from weir.analysis.testing import make_packets

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
 from weir.analysis.detectors import FlowEvents, PairResult, pair_detector
 from weir.analysis.tables import flows_from_arrow
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from weir.analysis.losses import CaptureLosses, FlowChoiceError, capture_losses, choose_flow, events_of
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
+
 from weir.analysis.clocks import Pinned
 from weir.analysis.conformance import Conformance, conformance
 from weir.analysis.conservation import Account, PolicerCheck

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from weir.analysis import conservation
 from weir.analysis.clocks import ClockFit, Pinned, pin
 from weir.analysis.confusion import compare

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
 from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import write_report

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
+
 from weir.analysis.manifest import Collector, Flow, Manifest, Match, Phase, Policer, RunFileError
 from weir.analysis.tables import (
     FlowRow,

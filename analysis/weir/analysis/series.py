@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from weir.analysis.clocks import Pinned
 from weir.analysis.manifest import Phase, Policer
 from weir.analysis.policers import at_policer, members

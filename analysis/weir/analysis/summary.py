@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
 from weir.analysis.models import PairResult, Result
 from weir.analysis.report import text
 

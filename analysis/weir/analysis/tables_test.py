@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+
 from weir.analysis.tables import packets_from_arrow
 from weir.analysis.testing import make_packets
 from weir.analysis.testing.synthetic_run import PACKET_SCHEMA

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from weir.analysis.tables import RttSamples
 from weir.analysis.testing import make_packets
 from weir.analysis.timeseries import edges, flow_series

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
 from weir.analysis.clocks import ClockFit, Pinned
 from weir.analysis.conservation import Account
 from weir.analysis.models import PolicerResult

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from weir.analysis.clocks import Pinned, pin
 from weir.analysis.validity import same_clock
 

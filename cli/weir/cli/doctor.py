@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
 from weir.controlplane.errors import PipelineError
 from weir.controlplane.pipeline import load_pipeline
 from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+
 from weir.cli import doctor
 from weir.cli.doctor import Check, doctor_command, of_this_version, pipeline_check, python_check, version_of
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 from typer import TyperException
+
 from weir.analysis.clocks import ClockError
 from weir.analysis.detectors import UnknownDetectorError
 from weir.analysis.losses import FlowChoiceError

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+
 from weir.cli.errors import report_error
 from weir.cli.manifest import ManifestFile
 from weir.cli.progress import RunProgress

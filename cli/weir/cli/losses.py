@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
 from weir.analysis.detectors import pair_detector
 from weir.analysis.losses import CaptureLosses, FlowLosses, detect, losses_of
 from weir.cli.errors import InputError

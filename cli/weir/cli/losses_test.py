@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from rich.console import Console
+
 from weir.analysis.losses import CaptureLosses, capture_losses
 from weir.cli import losses
 from weir.cli.errors import InputError

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+
 from weir.cli.errors import EXIT_INTERRUPTED, report_error
 
 TEACHING = """\

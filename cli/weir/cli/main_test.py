@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from weir.cli import main as cli
 from weir.cli.main import run_cli
 

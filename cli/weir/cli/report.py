@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
+
 from weir.analysis import analyse, print_summary, write_report
 from weir.cli.errors import InputError
 from weir.cli.manifest import FILE_NAME

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+
 from weir.cli.manifest import ManifestFile
 from weir.cli.report import report_command
 from weir.controlplane.config import load_experiment

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from finsy import P4CloneSessionEntry, P4CounterEntry, P4MeterEntry, P4MulticastGroupEntry, P4TableEntry
+
 from weir.controlplane.entities import Changes, Entity, MeterCell, TableEntry, changes, differences
 from weir.controlplane.errors import ControlPlaneError, ReadBackError, ReadError
 from weir.controlplane.pipeline import TABLES, Pipeline, load_pipeline

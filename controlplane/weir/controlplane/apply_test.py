@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from finsy import GRPCStatusCode
 from finsy.proto import p4r
+
 from weir.controlplane.apply import Count, SwitchControl
 from weir.controlplane.config import load_experiment
 from weir.controlplane.errors import (

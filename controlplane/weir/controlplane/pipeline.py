@@ -11,6 +11,7 @@ from pathlib import Path
 from finsy import P4Schema
 from finsy.proto import p4i
 from google.protobuf import text_format
+
 from weir.controlplane.entities import Entity, TableEntry
 from weir.controlplane.errors import PipelineError, PlanError
 

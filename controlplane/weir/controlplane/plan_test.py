@@ -2,6 +2,7 @@
 from pathlib import Path
 
 import pytest
+
 from weir.controlplane.config import load_experiment, parse_experiment
 from weir.controlplane.entities import CloneSession, Match, MeterCell, MulticastGroup, TableEntry, changes
 from weir.controlplane.errors import PlanError

@@ -18,6 +18,7 @@ from typing import Any, Self
 from finsy import GRPCStatusCode, P4Client, P4ClientError, P4RuntimeVersion, P4Schema
 from finsy.p4entity import decode_entity, encode_entities
 from finsy.proto import U128, p4r
+
 from weir.controlplane.entities import Entity
 from weir.controlplane.errors import (
     ControlPlaneError,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from weir.controlplane.scenario import FRAME_BYTES, SHARED_FRAMES, expected_cells
 from weir.topo.sandbox import run_in_sandbox, sandbox_problem
 from weir.topo.tools import ToolMissingError, find_own_program

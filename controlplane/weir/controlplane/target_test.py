@@ -3,6 +3,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
+
 from weir.controlplane import target as targets
 from weir.controlplane.config import parse_experiment
 from weir.controlplane.errors import UnsupportedByTargetError

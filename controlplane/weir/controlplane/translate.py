@@ -16,6 +16,7 @@ from finsy import (
     P4TableEntry,
     P4TableMatch,
 )
+
 from weir.controlplane.entities import (
     CloneSession,
     Entity,

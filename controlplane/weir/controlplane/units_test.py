@@ -2,6 +2,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from weir.controlplane.units import (
     RATE,
     SIZE,

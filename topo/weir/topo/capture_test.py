@@ -2,6 +2,7 @@
 from pathlib import Path
 
 import pytest
+
 from weir.topo.capture import CaptureResult, parse_counters
 from weir.topo.process import ProcessError
 

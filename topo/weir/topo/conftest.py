@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from weir.topo.sandbox import sandbox_problem
 from weir.topo.tools import missing_tools
 

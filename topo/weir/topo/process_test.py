@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from weir.topo.process import LoggedProcess, ProcessError, run_tool
 from weir.topo.stop import Interrupted, StopToken
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from weir.topo.conftest import Runner
 from weir.topo.sandbox import explain_refusal
 from weir.topo.scenarios import poll_until

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from weir.topo.linux import in_network_namespace
 from weir.topo.tcpdiag import Connection, TcpDiag, TcpInfo
 from weir.topo.testbed import Testbed

@@ -3,6 +3,7 @@ import select
 import threading
 
 import pytest
+
 from weir.topo.stop import Interrupted, StopToken
 
 

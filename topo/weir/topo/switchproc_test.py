@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+
 from weir.topo.conftest import Runner
 from weir.topo.switchproc import SwitchPort
 from weir.topo.tools import ToolMissingError, find_own_program

@@ -4,6 +4,7 @@ import socket
 import struct
 
 import pytest
+
 from weir.topo.tcpdiag import TcpDiag, TcpDiagError, parse_answer, request
 
 LOOPBACK = socket.inet_aton("127.0.0.1")

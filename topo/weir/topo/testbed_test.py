@@ -2,6 +2,7 @@
 import json
 
 import pytest
+
 from weir.topo.conftest import Runner
 from weir.topo.testbed import HostSpec, Testbed, TestbedError, active_offloads, lay_out
 

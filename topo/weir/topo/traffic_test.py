@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
 from weir.topo.conftest import Runner
 from weir.topo.traffic import (
     MAX_FLOWS,

@@ -31,6 +31,7 @@ from typing import Literal
 
 import numpy as np
 from scipy import stats
+
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.tables import Floats, Ints
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from scipy import special
+
 from weir.analysis.detectors import FlowEvents, UnknownDetectorError, pair_detector
 from weir.analysis.detectors.wehey import correlate, loss_series, loss_trend_correlation
 

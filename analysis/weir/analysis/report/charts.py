@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from weir.analysis.models import FlowResult, PolicerResult, Result
 from weir.analysis.report import text
 from weir.analysis.tables import Floats

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 from pydantic import ValidationError
+
 from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import text

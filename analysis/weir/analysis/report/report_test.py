@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+
 from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import render_report, text, write_report

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.problems import Location, Problem, nearest, one_of
 

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
 from weir.controlplane.config.checks import check
 from weir.controlplane.config.explain import explain, repair
 from weir.controlplane.config.model import ExperimentConfig

@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import pytest
+
 from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
 
 VALID = """\

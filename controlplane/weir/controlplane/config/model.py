@@ -20,6 +20,7 @@ from pydantic import (
     StrictStr,
     WithJsonSchema,
 )
+
 from weir.controlplane.units import (
     RATE,
     SIZE,

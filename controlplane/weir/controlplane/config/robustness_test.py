@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+
 from weir.controlplane.config import ConfigError, parse_experiment
 
 DEMO = YAML(typ="safe").load((Path(__file__).parents[4] / "experiments" / "demo.yaml").read_text())

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir run` for real: real namespaces, TCP, switch, collector and captures, short flows."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.topo.sandbox import sandbox_problem
+
+MARKER = "WEIR_TEST_MARKER"
+
+EXPERIMENT = """
+name: short
+hosts:
+  client: {{delay: 5 ms}}
+  server1: {{delay: 5 ms}}
+  server2: {{delay: 5 ms}}
+flows:
+  - {{name: one, from: server1, to: client, congestion_control: bbr, duration: {duration}, measured: true}}
+  - {{name: two, from: server2, to: client, congestion_control: cubic, duration: {duration}, measured: true}}
+phases:
+  - name: shared
+    policers:
+      - {{name: common, rate: {rate}, burst: 20 ms, match: [{{to: client}}]}}
+  - name: hashed
+    policers:
+      - {{name: each, rate: {rate}, burst: 50 kB, mode: per_flow_hashed, cells: 64, match: [{{to: client}}]}}
+"""
+
+needs_sandbox = pytest.mark.skipif(
+    sandbox_problem() is not None, reason=f"no namespaces here: {sandbox_problem()}"
+)
+pytestmark = needs_sandbox
+
+
+@dataclass(frozen=True)
+class Run:
+    run_dir: Path
+    result: dict[str, Any]
+    manifest: dict[str, Any]
+
+
+def start(
+    folder: Path, marker: str, *, rate: str = "10 Mbit/s", duration: str = "6 s"
+) -> "subprocess.Popen[str]":
+    config = folder / "short.yaml"
+    config.write_text(EXPERIMENT.format(rate=rate, duration=duration))
+    command = [
+        str(Path(sys.executable).with_name("weir")),
+        "run",
+        str(config),
+        "--runs",
+        str(folder / "runs"),
+        "--json",
+    ]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=(folder / "stderr").open("w"),
+        text=True,
+        env={**os.environ, MARKER: marker},
+        start_new_session=True,
+    )
+
+
+def run(folder: Path, **options: str) -> Run:
+    marker = uuid.uuid4().hex
+    process = start(folder, marker, **options)
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, (folder / "stderr").read_text()
+    assert_nothing_is_left(marker)
+    run_dir = folder / "runs" / "short" / "latest"
+    return Run(run_dir, json.loads(output), json.loads((run_dir / "manifest.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("short"))
+
+
+def test_every_packet_of_every_flow_is_explained(short_run: Run) -> None:
+    flows = short_run.result["flows"]
+    assert {"shared/one", "shared/two", "hashed/one", "hashed/two"} <= {flow["id"] for flow in flows}
+    for flow in flows:
+        assert flow["unexplained"] == 0, flow
+        explained = flow["reported_drops"] + flow["reports_lost"] + flow["in_flight"]
+        assert flow["sent"] - flow["received"] == explained, flow
+    assert sum(flow["reported_drops"] for flow in flows) > 50, (
+        "the policers dropped too little to prove anything"
+    )
+
+
+def test_the_run_is_complete_and_valid(short_run: Run) -> None:
+    assert short_run.manifest["complete"] is True
+    assert short_run.manifest["state"] == "complete"
+    assert short_run.result["complete"] is True
+    assert short_run.result["valid"] is True, short_run.result["invalid_reasons"]
+
+
+def test_colours_add_up_to_the_packets_that_met_each_policer(short_run: Run) -> None:
+    for phase in short_run.manifest["phases"]:
+        for policer in phase["policers"]:
+            colours = sum(policer["counters"][colour]["packets"] for colour in ("green", "yellow", "red"))
+            assert colours == policer["packets_met"] > 0
+
+
+def test_reports_equal_what_the_switch_counted_red(short_run: Run) -> None:
+    red = sum(
+        policer["counters"]["red"]["packets"]
+        for phase in short_run.manifest["phases"]
+        for policer in phase["policers"]
+    )
+    accounting = json.loads((short_run.run_dir / "collector.json").read_text())
+    assert red == short_run.manifest["switch"]["reports_sent"] == accounting["received"]
+    assert accounting["malformed"] == accounting["lost"] == accounting["kernel_drops"] == 0
+
+
+def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
+    for flow in short_run.result["flows"]:
+        if flow["id"].startswith("shared/"):
+            print(flow["id"], flow["precision"], flow["recall"])
+            assert flow["precision"] >= 0.95
+            assert flow["recall"] >= 0.95
+
+
+def test_the_truth_of_each_phase_follows_from_its_policers(short_run: Run) -> None:
+    truths = {pair["flows"][0].split("/")[0]: pair["truth"] for pair in short_run.result["pairs"]}
+    assert truths["shared"] == "shared"
+    assert set(truths) == {"shared", "hashed"}
+
+
+def test_all_files_of_the_run_are_there_and_whole(short_run: Run) -> None:
+    names = {
+        str(path.relative_to(short_run.run_dir)) for path in short_run.run_dir.rglob("*") if path.is_file()
+    }
+    wanted = {"config.yaml", "manifest.json", "collector.json", "telemetry.parquet", "sockets.parquet"}
+    wanted |= {"flows.parquet", "result.json", "report.html"}
+    wanted |= {f"pcap/{host}.pcap" for host in ("client", "server1", "server2")}
+    assert wanted <= names
+    assert not [name for name in names if name.endswith(".part")]
+
+
+def test_the_rate_in_the_file_is_the_rate_of_the_switch(short_run: Run, tmp_path: Path) -> None:
+    doubled = run(tmp_path, rate="20 Mbit/s")
+
+    def passed_bps(of: Run) -> float:
+        phase = of.manifest["phases"][0]
+        counters = phase["policers"][0]["counters"]
+        return float(counters["green"]["bytes"]) * 8 / 6
+
+    slow, fast = passed_bps(short_run), passed_bps(doubled)
+    print(f"passed {slow / 1e6:.2f} and {fast / 1e6:.2f} Mbit/s")
+    # Flows that police to R for six seconds pass at most R and a burst, and BBR uses nearly all of it.
+    assert 8e6 < slow < 10.6e6
+    assert 16e6 < fast < 21.2e6
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_a_stopped_run_says_that_it_did_not_finish(tmp_path: Path, number: int, code: int) -> None:
+    marker = uuid.uuid4().hex
+    process = start(tmp_path, marker, duration="60 s")
+    run_dir = wait_for_traffic(tmp_path)
+    process.send_signal(number)
+    assert process.wait(60) == code
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    assert manifest["complete"] is False
+    assert manifest["state"] == "interrupted"
+    assert_nothing_is_left(marker)
+
+
+def test_a_run_killed_with_kill_9_leaves_nothing_behind_and_is_not_complete(tmp_path: Path) -> None:
+    marker = uuid.uuid4().hex
+    process = start(tmp_path, marker, duration="60 s")
+    run_dir = wait_for_traffic(tmp_path)
+    process.kill()
+    process.wait(10)
+    assert_nothing_is_left(marker)
+    assert json.loads((run_dir / "manifest.json").read_text())["complete"] is False
+
+
+def wait_for_traffic(folder: Path) -> Path:
+    """Wait until a flow has been captured; returns the run directory."""
+    latest = folder / "runs" / "short" / "latest"
+
+    def captured() -> bool:
+        return any(path.stat().st_size > 100_000 for path in latest.glob("pcap/server1.pcap*"))
+
+    wait_until(captured, 60, lambda: (folder / "stderr").read_text())
+    return latest.resolve()
+
+
+def assert_nothing_is_left(marker: str) -> None:
+    wait_until(lambda: not list(marked_processes(marker)), 30, lambda: str(list(marked_processes(marker))))
+
+
+def marked_processes(marker: str) -> Iterator[str]:
+    """Command lines of all processes that inherited the marker."""
+    wanted = f"{MARKER}={marker}".encode()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (path / "environ").read_bytes().split(b"\0"):
+                yield (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue  # ended meanwhile, or somebody else's
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, explain: Callable[[], str]) -> None:
+    give_up = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < give_up, explain()
+        time.sleep(0.05)
