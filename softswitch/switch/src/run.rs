@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 use weir_dataplane::{LoadError, Program, SwitchConfig};
 
@@ -112,7 +112,8 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
     let engine = Engine::start(node, interfaces, notify).map_err(RunError::System)?;
     let service = Service::new(cli.device_id, engine.handle(), notifications);
-    let watch = tokio::spawn(watch(engine.handle(), cli.stats.clone()));
+    let (end_watch, ended) = oneshot::channel();
+    let mut watch = tokio::spawn(watch(engine.handle(), cli.stats.clone(), ended));
     // Whoever started the switch may have closed its end already; that is no reason not to run.
     let _ = writeln!(
         io::stdout(),
@@ -123,10 +124,15 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
     let stopped = async {
         tokio::select! {
             () = stop.wait() => {}
-            _ = watch => lost = true,
+            _ = &mut watch => lost = true,
         }
     };
     let served = service.serve(listener, stopped).await;
+    if !lost {
+        // The last periodic file must be whole before the final one replaces it.
+        drop(end_watch);
+        lost = watch.await.is_err();
+    }
     let core = engine.stop();
     let (Some(mut core), false) = (core, lost) else {
         return Err(RunError::DataplaneLost);
@@ -150,13 +156,17 @@ fn load(path: &Path) -> Result<Program, RunError> {
     })
 }
 
-/// Looks after the dataplane thread, and writes the statistics; ends when the thread has ended.
-async fn watch(engine: Handle, path: Option<PathBuf>) {
+/// Looks after the dataplane thread, and writes the statistics; ends when the thread has ended, and between two
+/// files when told to.
+async fn watch(engine: Handle, path: Option<PathBuf>, mut ended: oneshot::Receiver<()>) {
     let mut ticks = tokio::time::interval(STATS_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut complained = false;
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = &mut ended => return,
+        }
         let Ok(snapshot) = engine.call(Snapshot::take).await else {
             return;
         };

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
@@ -121,7 +122,7 @@ impl Snapshot {
             transmitted: switch.transmitted,
             index_out_of_range: switch.index_out_of_range,
             bad_packet_ins: outside.bad_packet_ins,
-            notifications_lost: *notifications_lost,
+            notifications_lost: notifications_lost.load(Ordering::Relaxed),
         };
         Self {
             schema: SCHEMA,

@@ -2,7 +2,7 @@
 //! The loop of the dataplane thread.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use tokio::sync::mpsc as tokio_mpsc;
@@ -84,13 +84,14 @@ impl EventLoop {
     }
 
     fn run_frames(&mut self) -> bool {
-        let now_ns = self.clock.now_ns();
         let offset_ns = self.clock.realtime_minus_switch_ns();
         for _ in 0..BATCH_FRAMES {
             let Some(index) = earliest(&self.core.interfaces) else {
                 return false;
             };
             let stamp_ns = self.core.interfaces[index].oldest_ns().unwrap_or_default();
+            // Read after the stamp: a frame that came during this batch is not of the batch's beginning.
+            let now_ns = self.clock.now_ns();
             let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
             // What was due before this frame came must not see what the frame does.
             if self
@@ -158,7 +159,7 @@ impl EventLoop {
 struct PortOutput<'a> {
     interfaces: &'a mut [Interface],
     notifications: &'a tokio_mpsc::Sender<Notification>,
-    lost: &'a mut u64,
+    lost: &'a AtomicU64,
 }
 
 impl Output for PortOutput<'_> {
@@ -171,7 +172,7 @@ impl Output for PortOutput<'_> {
 
     fn notify(&mut self, notification: Notification) {
         if self.notifications.try_send(notification).is_err() {
-            *self.lost += 1;
+            self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

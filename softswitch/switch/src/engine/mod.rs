@@ -10,7 +10,7 @@ mod wait;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -30,8 +30,8 @@ pub struct Core {
     pub interfaces: Vec<Interface>,
     /// Time on the switch's clock, ns since its start, as of the running batch or command.
     pub now_ns: u64,
-    /// Packet-ins and digest lists that were lost because the service did not take them in time.
-    pub notifications_lost: u64,
+    /// Packet-ins and digest lists that reached no controller.
+    pub notifications_lost: Arc<AtomicU64>,
 }
 
 type Command = Box<dyn FnOnce(&mut Core) + Send>;
@@ -46,9 +46,15 @@ pub struct Stopped;
 pub struct Handle {
     commands: mpsc::Sender<Command>,
     waker: Arc<Waker>,
+    notifications_lost: Arc<AtomicU64>,
 }
 
 impl Handle {
+    /// Counts a packet-in or digest list that reached no controller.
+    pub fn count_lost_notification(&self) {
+        self.notifications_lost.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Runs `operation` between two batches of frames and returns its result. It stops all forwarding while it
     /// runs, so keep it short and split long work into several calls.
     ///
@@ -90,11 +96,12 @@ impl Engine {
         let (commands, queue) = mpsc::channel();
         let waker = Arc::new(Waker::new()?);
         let stop = Arc::new(AtomicBool::new(false));
+        let notifications_lost = Arc::new(AtomicU64::new(0));
         let core = Core {
             node,
             interfaces,
             now_ns: 0,
-            notifications_lost: 0,
+            notifications_lost: Arc::clone(&notifications_lost),
         };
         let event_loop = EventLoop::new(
             core,
@@ -108,7 +115,11 @@ impl Engine {
             .name("dataplane".to_owned())
             .spawn(move || event_loop.run())?;
         Ok(Self {
-            handle: Handle { commands, waker },
+            handle: Handle {
+                commands,
+                waker,
+                notifications_lost,
+            },
             stop,
             thread,
         })

@@ -7,7 +7,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
-use tracing::{debug, info};
+use tracing::info;
 use weir_p4runtime::p4::v1::stream_message_request::Update as Request;
 use weir_p4runtime::p4::v1::stream_message_response::Update as Response;
 use weir_p4runtime::p4::v1::{
@@ -171,28 +171,24 @@ pub async fn deliver(shared: Arc<Shared>, mut notifications: mpsc::Receiver<Noti
             Notification::PacketIn(packet) => Response::Packet(packet),
             Notification::DigestList(list) => Response::Digest(list),
         };
-        let clients = shared.clients();
-        let Some(stream) = clients
-            .arbitration
-            .primary()
-            .and_then(|primary| clients.streams.get(&primary))
-        else {
-            debug!("no primary controller: a packet-in or digest list was dropped");
-            continue;
+        let message = StreamMessageResponse {
+            update: Some(update),
         };
-        if stream.messages.capacity() > RESERVED_MESSAGES {
-            let _ = stream.messages.try_send(Ok(StreamMessageResponse {
-                update: Some(update),
-            }));
-        } else {
-            debug!(
-                "the primary controller does not keep up: a packet-in or digest list was dropped"
-            );
+        if !shared.clients().offer_to_primary(message) {
+            shared.engine.count_lost_notification();
         }
     }
 }
 
 impl Clients {
+    /// False when there is no primary, or when it has stalled.
+    fn offer_to_primary(&self, message: StreamMessageResponse) -> bool {
+        let primary = self.arbitration.primary();
+        let stream = primary.and_then(|primary| self.streams.get(&primary));
+        let stream = stream.filter(|stream| stream.messages.capacity() > RESERVED_MESSAGES);
+        stream.is_some_and(|stream| stream.messages.try_send(Ok(message)).is_ok())
+    }
+
     fn refuse_unless_primary(&self, client: ClientId, what: &str) -> Result<(), Failure> {
         if self.arbitration.primary() == Some(client) {
             return Ok(());
