@@ -3,10 +3,15 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+# With importlib's import mode pytest puts no test folder on the path.
+sys.path.insert(0, str(Path(__file__).parent))
+
 from switch_process import SwitchProcess
 
 REPOSITORY = Path(__file__).parents[3]
