@@ -61,6 +61,10 @@ lint: setup ## formats, linters and types
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH
 	$(BIN)/python p4src/build_p4.py
 
+.PHONY: picture
+picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
+	tools/picture runs/demo/latest/report.html docs/images/demo-report.png
+
 .PHONY: clean
 clean: ## remove what was built; runs/ stays
 	rm -rf target $(VENV) softswitch/p4runtime/p4runtime.binpb

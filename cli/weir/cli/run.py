@@ -19,6 +19,7 @@ from weir.controlplane.config import load_experiment
 from weir.topo.sandbox import run_in_sandbox
 
 CONFIG_NAME = "config.yaml"
+_ENDS = {"failed": "failed", "interrupted": "was stopped before its end"}
 
 
 def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
@@ -37,12 +38,15 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
     code = run_in_sandbox("weir.cli.execute", [str(run_dir)])
     manifest = ManifestFile.load(run_dir)
     if manifest.state == "running":
-        manifest.end("failed", f"the run died with exit code {code}")
+        problem = f"the run died with exit code {code}"
+        manifest.end("failed", problem)
+        progress.print(f"weir: {problem}", style="red", highlight=False)
     if manifest.state != "complete":
         progress.print(
-            f"weir: the run is {manifest.state} ({manifest.data['error']}); what it wrote is in {run_dir}",
+            f"weir: the run {_ENDS[manifest.state]}; what it wrote is in {run_dir}",
             style="red",
             highlight=False,
+            soft_wrap=True,
         )
         return code or 1
 

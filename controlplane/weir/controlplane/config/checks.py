@@ -20,10 +20,11 @@ from weir.controlplane.units import format_rate
 RESERVED_HOSTS = ("switch", "collector")
 """Names that the run gives to namespaces of its own."""
 
-_SMALLEST_INNER, _LARGEST_INNER = (
-    64,
-    1024,
-)  # headers with TCP options on one side, UDP within an MTU on the other
+_SMALLEST_INNER = 64
+"""Ethernet, IPv4 and TCP headers with the options that matter."""
+
+_LARGEST_INNER = 972
+"""What the report's 8-bit length, in words, can say beside 44 bytes of metadata (255 has another meaning)."""
 
 
 def check(experiment: ExperimentConfig) -> list[Problem]:

@@ -202,7 +202,7 @@ CASES = {
     ),
     "truncation too short for headers": (
         ("flows:", "telemetry: {truncate: 10 B}\nflows:"),
-        "x.yaml:5: telemetry.truncate: 10 B is out of range; valid: 64 to 1024 B",
+        "x.yaml:5: telemetry.truncate: 10 B is out of range; valid: 64 to 972 B",
     ),
     "policers beside phases": (
         ("flows:", "phases: [{name: main}]\nflows:"),
