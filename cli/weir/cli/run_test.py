@@ -126,11 +126,15 @@ def test_reports_equal_what_the_switch_counted_red(short_run: Run) -> None:
 
 
 def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
+    # iperf3 closes its sockets with data in flight: nobody ever resends what is dropped of that.
+    tail = "not retransmitted before the capture ended"
     for flow in short_run.result["flows"]:
-        if flow["id"].startswith("shared/"):
-            print(flow["id"], flow["precision"], flow["recall"])
-            assert flow["precision"] >= 0.95
-            assert flow["recall"] >= 0.95
+        found, wrong = flow["true_positive"], flow["false_positive"]
+        missed = [x for x in flow["false_inferences"] if x["kind"] == "false_negative" and x["cause"] != tail]
+        print(flow["id"], f"found {found}, wrong {wrong}, missed {len(missed)} and a tail")
+        assert found >= 20
+        assert found >= 0.99 * (found + wrong)
+        assert found >= 0.99 * (found + len(missed))
 
 
 def test_the_truth_of_each_phase_follows_from_its_policers(short_run: Run) -> None:
