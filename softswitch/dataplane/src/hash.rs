@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! v1model's hash algorithms, and the hash of the tables.
 
+use crc::{CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc};
+
 use crate::ir::Algo;
 
 /// Value of `algo` over `bytes`.
 pub(crate) fn compute(algo: Algo, bytes: &[u8]) -> u64 {
     match algo {
         Algo::Csum16 => u64::from(internet_checksum(bytes)),
-        Algo::Crc16 => u64::from(crc16(bytes)),
-        Algo::Crc16Ccitt => u64::from(crc16_ccitt(bytes)),
-        Algo::Crc32 => u64::from(crc32(bytes)),
+        Algo::Crc16 => u64::from(CRC16.checksum(bytes)),
+        Algo::Crc16Ccitt => u64::from(CRC16_CCITT.checksum(bytes)),
+        Algo::Crc32 => u64::from(CRC32.checksum(bytes)),
         Algo::Identity => bytes
             .iter()
             .take(8)
@@ -42,74 +44,12 @@ pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).unwrap_or(0)
 }
 
-const CRC16: [u16; 256] = {
-    let mut table = [0_u16; 256];
-    let mut i = 0;
-    while i < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "i is below 256")]
-        let mut crc = i as u16;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 {
-                (crc >> 1) ^ 0xa001
-            } else {
-                crc >> 1
-            };
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
-};
-
-const CRC32: [u32; 256] = {
-    let mut table = [0_u32; 256];
-    let mut i = 0;
-    while i < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "i is below 256")]
-        let mut crc = i as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 {
-                (crc >> 1) ^ 0xedb8_8320
-            } else {
-                crc >> 1
-            };
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
-};
-
 /// CRC-16/ARC: polynomial 0x8005, reflected, initial value 0.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, b| {
-        (crc >> 8) ^ CRC16[usize::from((crc ^ u16::from(*b)) & 0xff)]
-    })
-}
-
+static CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
 /// CRC-16/CCITT-FALSE: polynomial 0x1021, initial value 0xffff.
-fn crc16_ccitt(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0xffff_u16, |crc, b| {
-        (0..8).fold(crc ^ (u16::from(*b) << 8), |crc, _| {
-            if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            }
-        })
-    })
-}
-
+static CRC16_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 /// CRC-32 of IEEE 802.3.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, b| {
-        (crc >> 8) ^ CRC32[((crc ^ u32::from(*b)) & 0xff) as usize]
-    })
-}
+static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// Hash of a packed table key: folded multiplication, seeded.
 #[inline]
@@ -131,9 +71,9 @@ mod tests {
     #[test]
     fn crcs_have_the_check_values_of_the_catalogue() {
         // "123456789" is the check input of the CRC catalogue (reveng.sourceforge.io).
-        assert_eq!(crc16(b"123456789"), 0xbb3d);
-        assert_eq!(crc16_ccitt(b"123456789"), 0x29b1);
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(CRC16.checksum(b"123456789"), 0xbb3d);
+        assert_eq!(CRC16_CCITT.checksum(b"123456789"), 0x29b1);
+        assert_eq!(CRC32.checksum(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]
