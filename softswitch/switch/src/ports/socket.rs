@@ -7,6 +7,7 @@
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -305,7 +306,8 @@ pub fn interface_state(name: &str) -> io::Result<InterfaceState> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let socket = packet_socket()?;
+    // Any socket will do for the question; a packet socket would need a privilege.
+    let socket = UnixDatagram::unbound()?;
     let mut ask = |what| {
         // SAFETY: the three requests below read the name from, and write their answer into, the ifreq.
         if unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) } < 0 {
