@@ -46,6 +46,7 @@ PROGRAMS = (
     Program("p4src/v1model/weir.p4", "p4src/build"),
     Program("softswitch/programs/l2_learning.p4", "softswitch/programs"),
     Program("softswitch/programs/ipv4_router.p4", "softswitch/programs"),
+    Program("softswitch/dataplane/tests/programs/value_sets.p4", "softswitch/dataplane/tests/programs"),
     Program("softswitch/switch/tests/programs/entities.p4", "softswitch/switch/tests/programs"),
 )
 

@@ -119,6 +119,16 @@ pub enum ControlError {
         /// Declared size.
         size: usize,
     },
+    /// More members than the parser value set is declared for.
+    #[error("value set {value_set} takes {size} members, {given} were given")]
+    ValueSetFull {
+        /// Value set name.
+        value_set: String,
+        /// Declared size.
+        size: usize,
+        /// Members given.
+        given: usize,
+    },
     /// Const entries or a const default action cannot be changed.
     #[error("{what} is const in the program")]
     Const {

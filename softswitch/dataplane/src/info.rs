@@ -39,6 +39,10 @@ id_type!(
     RegisterId
 );
 id_type!(
+    /// Index of a parser value set in [`ProgramInfo::value_sets`].
+    ValueSetId
+);
+id_type!(
     /// Index of a digest in [`ProgramInfo::digests`].
     DigestId
 );
@@ -156,6 +160,17 @@ pub struct RegisterInfo {
     pub width_bits: u32,
 }
 
+/// A parser value set. BMv2 JSON does not say how its fields match, so a member may match each in any way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueSetInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Most members that it takes.
+    pub size: usize,
+    /// Widths of the fields of a member in bits, in order.
+    pub widths_bits: Vec<u32>,
+}
+
 /// A field of a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldInfo {
@@ -191,6 +206,8 @@ pub struct ProgramInfo {
     pub counters: Vec<CounterInfo>,
     /// Register arrays.
     pub registers: Vec<RegisterInfo>,
+    /// Parser value sets.
+    pub value_sets: Vec<ValueSetInfo>,
     /// Digests.
     pub digests: Vec<DigestInfo>,
 }
@@ -231,6 +248,11 @@ impl ProgramInfo {
     /// Register array of this name.
     pub fn register(&self, name: &str) -> Option<RegisterId> {
         position(&self.registers, |r| r.name == name).map(RegisterId)
+    }
+
+    /// Parser value set of this name.
+    pub fn value_set(&self, name: &str) -> Option<ValueSetId> {
+        position(&self.value_sets, |v| v.name == name).map(ValueSetId)
     }
 
     /// Digest of this name.

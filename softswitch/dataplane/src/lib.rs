@@ -24,6 +24,7 @@ mod stats;
 mod switch;
 mod tables;
 mod tm;
+mod value_set;
 
 pub use control::{
     ActionCall, CloneSession, CounterValue, DigestMessage, EntryHandle, KeyMatch, MeterConfig,
@@ -33,7 +34,7 @@ pub use error::{ControlError, LoadError};
 pub use info::{
     ActionId, ActionInfo, CounterId, CounterInfo, DigestId, DigestInfo, FieldInfo, KeyFieldInfo,
     MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo, ProgramInfo, RegisterId, RegisterInfo,
-    TableId, TableInfo,
+    TableId, TableInfo, ValueSetId, ValueSetInfo,
 };
 pub use ports::{Port, PortConfig, Shaper};
 pub use program::Program;

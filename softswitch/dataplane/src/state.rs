@@ -5,6 +5,7 @@ use crate::control::{CounterValue, DigestMessage};
 use crate::info::{DigestId, MeterUnit, ProgramInfo};
 use crate::meter::Meter;
 use crate::stats::Stats;
+use crate::value_set::ValueSet;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -107,6 +108,7 @@ pub(crate) struct Externs {
     pub meters: Vec<MeterArray>,
     pub counters: Vec<Vec<CounterValue>>,
     pub registers: Vec<RegisterArray>,
+    pub value_sets: Vec<ValueSet>,
     pub random: Random,
     pub digests: DigestQueue,
     pub stats: Stats,
@@ -146,6 +148,11 @@ impl Externs {
                         cells: vec![0; cells(r.size) * words],
                     }
                 })
+                .collect(),
+            value_sets: info
+                .value_sets
+                .iter()
+                .map(|_| ValueSet::default())
                 .collect(),
             random: Random(seed),
             digests: DigestQueue {

@@ -10,4 +10,5 @@ pub(crate) mod packet;
 pub(crate) mod parser;
 pub(crate) mod phv;
 pub(crate) mod pipeline;
+mod value_set;
 pub(crate) mod wide;

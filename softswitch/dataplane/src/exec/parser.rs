@@ -6,6 +6,7 @@ use super::expr::View;
 use super::packet::Packet;
 use super::phv::{byte, load_u32, set_byte, store_opt, store_u32};
 use super::pipeline::Cx;
+use super::wide::Wide;
 use crate::ir::{Header, HeaderOrNext, ParseState, ParserOp, SELECT_WORDS, Varbit};
 
 /// A parser may loop over a header stack, but one that takes nothing must end.
@@ -122,6 +123,9 @@ fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result
 }
 
 fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16>, u32> {
+    if !state.set_cases.is_empty() {
+        return super::value_set::select(cx, &view(cx, packet), state);
+    }
     if !state.cases.is_empty() {
         let view = view(cx, packet);
         if state.key_bits <= 64 {
@@ -141,26 +145,34 @@ fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16
                 }
             }
         } else {
-            let mut key = super::wide::Wide::<SELECT_WORDS>::ZERO;
-            for part in &state.key {
-                let padded = part.width.div_ceil(8) * 8;
-                let value = view.eval_wide::<SELECT_WORDS>(part.value);
-                key = key.shl(u64::from(padded)).zip(&value, |a, b| a | b);
-            }
+            let key = wide_key(&view, state);
             for case in &state.cases {
-                let differs = key
-                    .0
-                    .iter()
-                    .zip(&case.value)
-                    .zip(&case.mask)
-                    .any(|((k, v), m)| (k ^ v) & m != 0);
-                if !differs {
+                if masked_equal(&key, &case.value, &case.mask) {
                     return Ok(case.next);
                 }
             }
         }
     }
     state.default.ok_or(cx.ir.errors.no_match)
+}
+
+/// The transition key of any width: each part padded to whole bytes.
+pub(super) fn wide_key(view: &View<'_>, state: &ParseState) -> Wide<SELECT_WORDS> {
+    state.key.iter().fold(Wide::ZERO, |key, part| {
+        let padded = part.width.div_ceil(8) * 8;
+        let value = view.eval_wide::<SELECT_WORDS>(part.value);
+        key.shl(u64::from(padded)).zip(&value, |a, b| a | b)
+    })
+}
+
+/// Whether key and value agree where the mask has ones.
+pub(crate) fn masked_equal(
+    key: &Wide<SELECT_WORDS>,
+    value: &[u64; SELECT_WORDS],
+    mask: &[u64; SELECT_WORDS],
+) -> bool {
+    let words = key.0.iter().zip(value).zip(mask);
+    words.fold(0, |differ, ((k, v), m)| differ | ((k ^ v) & m)) == 0
 }
 
 fn extract_next(

@@ -339,6 +339,15 @@ pub(crate) struct SelectCase {
     pub next: Option<u16>,
 }
 
+/// A transition on membership in a parser value set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SetCase {
+    /// Cases of constants that stand before it.
+    pub before: usize,
+    pub set: u16,
+    pub next: Option<u16>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ParseState {
     pub ops: Vec<ParserOp>,
@@ -347,6 +356,8 @@ pub(crate) struct ParseState {
     pub key_bits: u32,
     pub lookahead_bits: u32,
     pub cases: Vec<SelectCase>,
+    /// In the program's order; with any, the state takes the slow form of select.
+    pub set_cases: Vec<SetCase>,
     /// None: no default, so nothing matching is `NoMatch`.
     pub default: Option<Option<u16>>,
 }

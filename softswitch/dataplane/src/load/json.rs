@@ -24,6 +24,8 @@ pub(super) struct Json {
     pub field_lists: Vec<FieldList>,
     #[serde(default)]
     pub errors: Vec<(String, i64)>,
+    #[serde(default)]
+    pub parse_vsets: Vec<ParseVset>,
     pub parsers: Vec<Parser>,
     #[serde(default)]
     pub deparsers: Vec<Deparser>,
@@ -94,6 +96,14 @@ pub(super) struct FieldList {
     pub id: i64,
     pub name: String,
     pub elements: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ParseVset {
+    pub name: String,
+    pub compressed_bitwidth: u32,
+    #[serde(default)]
+    pub max_size: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

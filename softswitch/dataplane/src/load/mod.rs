@@ -2,7 +2,7 @@
 //! From BMv2 JSON to the flat program, once, at load. Whatever cannot be executed is refused here, by name.
 //!
 //! `json` is the file as it stands; `layout` places fields; `expr` and `emit` flatten expressions; `action`, `parser`,
-//! `pipeline`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines end.
+//! `value_set`, `pipeline`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines end.
 
 mod action;
 mod calc;
@@ -14,6 +14,7 @@ mod json;
 mod layout;
 mod parser;
 mod pipeline;
+mod value_set;
 
 use crate::error::LoadError;
 use crate::info::{CounterInfo, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
@@ -56,6 +57,7 @@ struct Names {
     calculations: HashMap<String, u16>,
     field_lists: HashMap<i64, u16>,
     learn_lists: HashMap<i64, u16>,
+    value_sets: HashMap<String, u16>,
     meters: HashMap<String, u16>,
     counters: HashMap<String, u16>,
     registers: HashMap<String, u16>,

@@ -24,6 +24,7 @@ impl Loader<'_> {
             ));
         };
         self.ir.errors = errors(&self.json.errors)?;
+        self.value_sets()?;
         let mut states = HashMap::new();
         for (index, state) in (0_u16..).zip(&parser.parse_states) {
             states.insert(state.name.as_str(), index);
@@ -66,10 +67,15 @@ impl Loader<'_> {
                     .as_deref()
                     .map(|name| find(name, &place))
                     .transpose()?;
-                add_transition(&mut compiled, transition, next, &place)?;
+                if transition.kind.as_deref() == Some("parse_vset") {
+                    self.value_set_transition(&mut compiled, transition, next, &place)?;
+                } else {
+                    add_transition(&mut compiled, transition, next, &place)?;
+                }
             }
             self.ir.states.push(compiled);
         }
+        self.unasked_value_sets();
         Ok(())
     }
 
@@ -221,7 +227,6 @@ fn add_transition(
             }
             Ok(())
         }
-        Some("parse_vset") => Err(unsupported(place, "a parser value set".into())),
         _ if state.default.is_some() => Ok(()),
         _ => {
             if state.key.is_empty() {

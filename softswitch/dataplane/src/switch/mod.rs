@@ -5,6 +5,7 @@ mod arrays;
 mod path;
 mod replication;
 mod table_ops;
+mod value_sets;
 
 use crate::control::DigestMessage;
 use crate::error::ControlError;

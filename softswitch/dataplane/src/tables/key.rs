@@ -89,14 +89,15 @@ fn prefix_mask(width: u32, length: u32) -> Vec<u64> {
 }
 
 /// Value and mask words of one field, and its range.
-struct FieldKey {
-    value: Vec<u64>,
-    mask: Vec<u64>,
-    range: Option<(u64, u64)>,
+pub(crate) struct FieldKey {
+    pub value: Vec<u64>,
+    pub mask: Vec<u64>,
+    pub range: Option<(u64, u64)>,
     prefix_len: u32,
 }
 
-fn field_key(info: &KeyFieldInfo, field: &KeyMatch) -> Result<FieldKey, String> {
+/// Checks and reads one match field.
+pub(crate) fn field_key(info: &KeyFieldInfo, field: &KeyMatch) -> Result<FieldKey, String> {
     let width = info.width_bits;
     let exact = |bytes: &[u8]| -> Result<FieldKey, String> {
         Ok(FieldKey {

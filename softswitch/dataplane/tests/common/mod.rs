@@ -9,10 +9,10 @@ use weir_dataplane::{ActionCall, KeyMatch, PortConfig, Program, Switch, SwitchCo
 pub type Sent = (u32, Vec<u8>, u64);
 
 pub fn program_json(name: &str) -> Vec<u8> {
-    let folder = if name == "weir" {
-        "../../p4src/build"
-    } else {
-        "../programs"
+    let folder = match name {
+        "weir" => "../../p4src/build",
+        "l2_learning" | "ipv4_router" => "../programs",
+        _ => "tests/programs",
     };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join(folder)

@@ -52,7 +52,9 @@ impl From<ControlError> for Failure {
             | ControlError::InvalidValue { .. } => Code::InvalidArgument,
             ControlError::Duplicate { .. } | ControlError::Exists { .. } => Code::AlreadyExists,
             ControlError::NotFound { .. } => Code::NotFound,
-            ControlError::TableFull { .. } => Code::ResourceExhausted,
+            ControlError::TableFull { .. } | ControlError::ValueSetFull { .. } => {
+                Code::ResourceExhausted
+            }
             ControlError::Const { .. } => Code::PermissionDenied,
             // Ids come from the program itself, looked up when the pipeline was set.
             ControlError::UnknownId { .. } => Code::Internal,
