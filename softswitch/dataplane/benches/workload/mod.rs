@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The load that the dataplane's speed is stated for: the project's own pipeline with 1,000 classify entries of eight
+//! shapes, 1,000 MAC addresses, hashed policers with meters on, flows in scattered order, 64-byte frames, and 1 % of
+//! the packets dropped by their policer and reported.
+#![allow(dead_code, reason = "each program uses a part")]
+
+use std::error::Error;
+use weir_dataplane::{
+    ActionCall, CloneSession, KeyMatch, MeterConfig, PortConfig, Program, Replica, Switch,
+    SwitchConfig, TableEntry,
+};
+
+pub type Fallible<T> = Result<T, Box<dyn Error>>;
+
+/// Ternary entries, each with policer cells of its own.
+pub const CLASSIFY_ENTRIES: u16 = 1_000;
+/// Cells per classify entry, over which the flow hash spreads.
+const CELLS: u16 = 64;
+/// One classify entry in this many has cells that let nothing pass.
+const RED_EVERY: u16 = 100;
+/// Frames handed over before the output is taken, as a packet ring does.
+pub const BURST: usize = 32;
+/// Arrival distance: 3 million packets/s.
+pub const GAP_NS: u64 = 333;
+
+/// Adds an entry by names.
+pub fn insert(
+    switch: &mut Switch,
+    table: &str,
+    key: Vec<KeyMatch>,
+    priority: i32,
+    action: &str,
+    args: Vec<Vec<u8>>,
+) -> Fallible<()> {
+    let id = switch.info().table(table).ok_or("no such table")?;
+    let action = switch
+        .info()
+        .table_action(id, action)
+        .ok_or("no such action")?;
+    let action = ActionCall { action, args };
+    let entry = TableEntry {
+        key,
+        priority,
+        action,
+    };
+    switch.insert_entry(id, &entry)?;
+    Ok(())
+}
+
+/// A switch that runs `program` (`weir` or one of `softswitch/programs`) with ports 1 to 3.
+pub fn switch(program: &str) -> Fallible<Switch> {
+    let folder = if program == "weir" {
+        "../../p4src/build"
+    } else {
+        "../programs"
+    };
+    let path = format!("{}/{folder}/{program}.json", env!("CARGO_MANIFEST_DIR"));
+    let program = Program::from_json(&std::fs::read(path)?)?;
+    let mut switch = Switch::new(program, SwitchConfig::default());
+    for port in 1..=3 {
+        switch.set_port(port, PortConfig::default(), 0)?;
+    }
+    Ok(switch)
+}
+
+fn exact(bytes: &[u8]) -> KeyMatch {
+    KeyMatch::Exact(bytes.to_vec())
+}
+
+fn masked(value: &[u8], mask: &[u8]) -> KeyMatch {
+    KeyMatch::Ternary {
+        value: value.to_vec(),
+        mask: mask.to_vec(),
+    }
+}
+
+fn mac(entry: u16) -> [u8; 6] {
+    let [high, low] = entry.to_be_bytes();
+    [2, 0, 0, 1, high, low]
+}
+
+fn address(entry: u16, host: u8) -> [u8; 4] {
+    let [high, low] = entry.to_be_bytes();
+    [10, high, low, host]
+}
+
+const SRC: [u8; 4] = [172, 16, 3, 4];
+const DST_PORT: u16 = 5_201;
+
+/// The match of a classify entry. All entries of one shape form one tuple; every flow has to look in all eight.
+fn classify_key(entry: u16) -> Vec<KeyMatch> {
+    let mut key = vec![KeyMatch::Any; 7];
+    key[2] = masked(&address(entry, 0), &[255, 255, 255, 0]);
+    match entry % 8 {
+        0 => {}
+        1 => key[3] = exact(&[17]),
+        2 => key[2] = exact(&address(entry, 1)),
+        3 => key[1] = masked(&[172, 16, 0, 0], &[255, 240, 0, 0]),
+        4 => key[5] = exact(&DST_PORT.to_be_bytes()),
+        5 => key[0] = exact(&[1]),
+        6 => (key[1], key[2]) = (exact(&SRC), exact(&address(entry, 1))),
+        _ => key[6] = exact(&[0]),
+    }
+    key
+}
+
+/// The switch with its entries, meters and report session.
+pub fn weir() -> Fallible<Switch> {
+    let mut switch = switch("weir")?;
+    let meter = switch.info().meter("WeirIngress.police.policer");
+    let meter = meter.ok_or("no such meter")?;
+    for entry in 0..CLASSIFY_ENTRIES {
+        insert(
+            &mut switch,
+            "WeirIngress.forward.forward",
+            vec![exact(&mac(entry))],
+            0,
+            "WeirIngress.forward.set_egress",
+            vec![vec![2]],
+        )?;
+        let base = entry * CELLS;
+        insert(
+            &mut switch,
+            "WeirIngress.classify.classify",
+            classify_key(entry),
+            1 + i32::from(entry * 7 % CLASSIFY_ENTRIES),
+            "WeirIngress.classify.police_hashed",
+            vec![base.to_be_bytes().to_vec(), vec![0, 63]],
+        )?;
+        let (rate, burst) = if entry % RED_EVERY == 7 {
+            (1, 1)
+        } else {
+            (1_000_000_000, 100_000)
+        };
+        let config = match entry % 3 {
+            0 => MeterConfig::TwoRateThreeColour {
+                cir: rate,
+                cbs: burst,
+                pir: rate,
+                pbs: burst,
+            },
+            1 => MeterConfig::SingleRateThreeColour {
+                cir: rate,
+                cbs: burst,
+                ebs: burst,
+            },
+            _ => MeterConfig::SingleRateTwoColour {
+                cir: rate,
+                cbs: burst,
+            },
+        };
+        for cell in base..base + CELLS {
+            switch.set_meter(meter, u64::from(cell), Some(config))?;
+        }
+    }
+    report(&mut switch)?;
+    Ok(switch)
+}
+
+/// Red is dropped, every drop is mirrored to session 5 and leaves port 3 as a report.
+fn report(switch: &mut Switch) -> Fallible<()> {
+    insert(
+        switch,
+        "WeirIngress.police.verdict",
+        vec![KeyMatch::Any, exact(&[2])],
+        1,
+        "WeirIngress.police.drop_packet",
+        vec![],
+    )?;
+    insert(
+        switch,
+        "WeirIngress.mirror_drops.report",
+        vec![KeyMatch::Any],
+        1,
+        "WeirIngress.mirror_drops.report_drops",
+        vec![vec![5], vec![1]],
+    )?;
+    let replicas = vec![Replica {
+        port: 3,
+        instance: 0,
+    }];
+    let session = CloneSession {
+        replicas,
+        truncate_bytes: None,
+    };
+    switch.insert_clone_session(5, &session)?;
+    let collector = vec![
+        mac(1).to_vec(),
+        mac(2).to_vec(),
+        vec![10, 0, 0, 8],
+        vec![10, 0, 0, 9],
+        vec![0x12, 0x34],
+        vec![0x7f, 0xfe],
+        vec![1],
+        vec![128],
+    ];
+    insert(
+        switch,
+        "WeirEgress.make_report.collector",
+        vec![exact(&[1])],
+        0,
+        "WeirEgress.make_report.set_collector",
+        collector,
+    )
+}
+
+/// A UDP frame of 64 bytes, FCS not counted, with a right IPv4 checksum.
+pub fn udp_frame(dst_mac: [u8; 6], dst: [u8; 4], src_port: u16) -> Vec<u8> {
+    let mut frame = dst_mac.to_vec();
+    frame.extend([2, 0, 0, 0, 0, 2, 8, 0]);
+    let mut header = [
+        0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    header[12..16].copy_from_slice(&SRC);
+    header[16..20].copy_from_slice(&dst);
+    let mut sum: u32 = header
+        .chunks(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]))
+        .sum();
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    header[10..12].copy_from_slice(&(!sum).to_be_bytes()[2..4]);
+    frame.extend(header);
+    frame.extend(src_port.to_be_bytes());
+    frame.extend(DST_PORT.to_be_bytes());
+    frame.resize(64, 0);
+    frame
+}
+
+/// One frame per flow, in scattered order; each classify entry has equally many flows (within one).
+pub fn flows(count: u32) -> Vec<Vec<u8>> {
+    let mut frames: Vec<Vec<u8>> = (0..count)
+        .map(|flow| {
+            let entry = u16::try_from(flow % u32::from(CLASSIFY_ENTRIES)).unwrap_or(0);
+            let [.., high, low] = (flow / u32::from(CLASSIFY_ENTRIES) + 1_024).to_be_bytes();
+            let src_port = u16::from_be_bytes([high, low]);
+            udp_frame(mac(entry), address(entry, 1), src_port)
+        })
+        .collect();
+    // Fisher-Yates with a fixed linear congruential generator (Knuth, MMIX).
+    let mut state = 1_u64;
+    for i in (1..frames.len()).rev() {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        frames.swap(i, usize::try_from(state >> 33).unwrap_or(0) % (i + 1));
+    }
+    frames
+}
+
+/// Sends `frames` once, a burst at a time, from `now_ns` on; returns the time after the last, and the frames and bytes
+/// that came out.
+#[inline(never)]
+pub fn pass(switch: &mut Switch, frames: &[Vec<u8>], mut now_ns: u64) -> (u64, u64, u64) {
+    let (mut packets, mut bytes) = (0, 0);
+    for burst in frames.chunks(BURST) {
+        for frame in burst {
+            switch.receive(1, frame, now_ns);
+            now_ns += GAP_NS;
+        }
+        switch.advance(now_ns, &mut |_: u32, frame: &[u8], _: u64| {
+            packets += 1;
+            bytes += frame.len() as u64;
+        });
+    }
+    (now_ns, packets, bytes)
+}
