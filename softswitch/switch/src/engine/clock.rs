@@ -6,6 +6,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// An interruption of one of them is rare, of all of them rarer.
 const READINGS: usize = 3;
 
+/// `CLOCK_REALTIME` in ns since the epoch; 0 for a clock before it.
+pub fn realtime_ns() -> i64 {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
+}
+
 /// The clock.
 pub struct Clock {
     start: Instant,
@@ -30,16 +38,10 @@ impl Clock {
         let readings = (0..READINGS).map(|_| {
             let before_ns = self.now_ns();
             // A wall clock before 1970 only makes the stamps clamp to the present.
-            let realtime_ns = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default()
-                .as_nanos();
+            let realtime_ns = i128::from(realtime_ns());
             let took_ns = self.now_ns() - before_ns;
             let middle_ns = i128::from(before_ns + took_ns / 2);
-            (
-                took_ns,
-                i128::try_from(realtime_ns).unwrap_or(i128::MAX) - middle_ns,
-            )
+            (took_ns, realtime_ns - middle_ns)
         });
         readings
             .min_by_key(|(took_ns, _)| *took_ns)

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 use tokio::sync::mpsc as tokio_mpsc;
 
-use super::clock::Clock;
+use super::clock::{Clock, realtime_ns};
 use super::wait::{WaitSet, Waker, set_exact_timers};
 use super::{Command, Core};
 use crate::node::{Notification, Output};
@@ -163,14 +163,18 @@ struct PortOutput<'a> {
 }
 
 impl Output for PortOutput<'_> {
-    fn transmit(&mut self, port: u32, frame: &[u8]) {
+    fn transmit(&mut self, port: u32, frame: &[u8], _time_ns: u64) {
         // The node's ports are the interfaces' numbers, so there is one; few ports make a scan the fastest lookup.
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.number() == port) {
             interface.send(frame);
         }
     }
 
-    fn notify(&mut self, notification: Notification) {
+    fn notify(&mut self, mut notification: Notification, _time_ns: u64) {
+        if let Notification::DigestList(list) = &mut notification {
+            // P4Runtime wants the time since the epoch.
+            list.timestamp = realtime_ns();
+        }
         if self.notifications.try_send(notification).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }

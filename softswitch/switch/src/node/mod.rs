@@ -29,6 +29,7 @@ use weir_dataplane::{
     EntryHandle, Port, PortConfig, Program, Stats, Switch, SwitchConfig, TableId,
 };
 use weir_p4runtime::p4::v1;
+use weir_p4runtime::p4::v1::stream_message_response::Update;
 
 use digest::DigestQueue;
 use failure::Failure;
@@ -38,10 +39,10 @@ use table::EntryMetadata;
 
 /// What leaves the node.
 pub trait Output {
-    /// `frame` leaves through `port`.
-    fn transmit(&mut self, port: Port, frame: &[u8]);
-    /// Something for the primary controller.
-    fn notify(&mut self, notification: Notification);
+    /// `frame` leaves through `port` at `time_ns`.
+    fn transmit(&mut self, port: Port, frame: &[u8], time_ns: u64);
+    /// Something for the primary controller, as of `time_ns`.
+    fn notify(&mut self, notification: Notification, time_ns: u64);
 }
 
 /// Something for the primary controller.
@@ -49,8 +50,20 @@ pub trait Output {
 pub enum Notification {
     /// A packet sent to the CPU port.
     PacketIn(v1::PacketIn),
-    /// A digest list.
+    /// A digest list; its time stamp counts on the switch's clock.
     DigestList(v1::DigestList),
+}
+
+impl From<Notification> for v1::StreamMessageResponse {
+    fn from(notification: Notification) -> Self {
+        let update = match notification {
+            Notification::PacketIn(packet) => Update::Packet(packet),
+            Notification::DigestList(list) => Update::Digest(list),
+        };
+        Self {
+            update: Some(update),
+        }
+    }
 }
 
 /// What a node is made with.
@@ -196,11 +209,11 @@ impl Node {
             ..
         } = self;
         let Some(switch) = switch else { return };
-        switch.advance(now_ns, &mut |port: Port, frame: &[u8], _time_ns: u64| {
+        switch.advance(now_ns, &mut |port: Port, frame: &[u8], time_ns: u64| {
             if port != config.cpu_port {
-                output.transmit(port, frame);
+                output.transmit(port, frame, time_ns);
             } else if let Some(packet) = packet_io::packet_in(pipeline.as_ref(), frame) {
-                output.notify(Notification::PacketIn(packet));
+                output.notify(Notification::PacketIn(packet), time_ns);
             } else {
                 stats.bad_packet_ins += 1;
             }
@@ -218,7 +231,8 @@ impl Node {
                 Some((view, queue)) => {
                     let values = message.fields().map(<[u8]>::to_vec).collect();
                     if let Some(list) = queue.offer(values, now_ns) {
-                        output.notify(Notification::DigestList(list.message(view)));
+                        let message = list.message(view, now_ns);
+                        output.notify(Notification::DigestList(message), now_ns);
                     }
                 }
                 None => stats.digests_unwanted += 1,
@@ -226,7 +240,8 @@ impl Node {
         });
         for (id, queue) in digests {
             if let (Some(list), Some(view)) = (queue.take_due(now_ns), pipeline.digests.get(id)) {
-                output.notify(Notification::DigestList(list.message(view)));
+                let message = list.message(view, now_ns);
+                output.notify(Notification::DigestList(message), now_ns);
             }
         }
     }

@@ -8,7 +8,7 @@
 pub mod arbitration;
 mod pipeline_config;
 mod read;
-mod rpc_status;
+pub mod rpc_status;
 mod stream;
 mod write;
 

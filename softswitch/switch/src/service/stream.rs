@@ -167,14 +167,7 @@ async fn digest_ack(shared: &Shared, client: ClientId, ack: DigestListAck) -> Re
 /// Carries what the dataplane has for the primary controller to its stream; ends with the dataplane.
 pub async fn deliver(shared: Arc<Shared>, mut notifications: mpsc::Receiver<Notification>) {
     while let Some(notification) = notifications.recv().await {
-        let update = match notification {
-            Notification::PacketIn(packet) => Response::Packet(packet),
-            Notification::DigestList(list) => Response::Digest(list),
-        };
-        let message = StreamMessageResponse {
-            update: Some(update),
-        };
-        if !shared.clients().offer_to_primary(message) {
+        if !shared.clients().offer_to_primary(notification.into()) {
             shared.engine.count_lost_notification();
         }
     }

@@ -8,7 +8,6 @@
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_p4runtime::p4::v1;
 use weir_p4runtime::p4::v1::digest_entry::Config;
@@ -35,12 +34,8 @@ pub struct ReadyList {
 }
 
 impl ReadyList {
-    /// The P4Runtime message.
-    pub fn message(&self, view: &DigestView) -> v1::DigestList {
-        let timestamp = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos();
+    /// The P4Runtime message of a list made at `now_ns`.
+    pub fn message(&self, view: &DigestView, now_ns: u64) -> v1::DigestList {
         v1::DigestList {
             digest_id: view.p4info_id,
             list_id: self.list_id,
@@ -49,7 +44,7 @@ impl ReadyList {
                 .iter()
                 .map(|values| view.shape.data(values))
                 .collect(),
-            timestamp: i64::try_from(timestamp).unwrap_or(i64::MAX),
+            timestamp: i64::try_from(now_ns).unwrap_or(i64::MAX),
         }
     }
 }
