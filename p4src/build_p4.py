@@ -30,6 +30,8 @@ class Program:
 
     source: str
     build: str
+    accepted: str = ""
+    """Text of a compiler warning that nobody can avoid; any other one refuses the program."""
 
     @property
     def name(self) -> str:
@@ -48,6 +50,12 @@ PROGRAMS = (
     Program("softswitch/programs/ipv4_router.p4", "softswitch/programs"),
     Program("softswitch/dataplane/tests/programs/value_sets.p4", "softswitch/dataplane/tests/programs"),
     Program("softswitch/switch/tests/programs/entities.p4", "softswitch/switch/tests/programs"),
+    # p4c gives each table with an action profile a default action, and then warns of it.
+    Program(
+        "softswitch/switch/tests/programs/features.p4",
+        "softswitch/switch/tests/programs",
+        accepted="does not support default_action",
+    ),
 )
 
 
@@ -94,7 +102,9 @@ def compile_program(program: Program, folder: Path) -> None:
     command = [COMPILER, "--std", "p4-16", "-o", str(folder / json_name)]
     command += ["--p4runtime-files", str(folder / p4info_name), program.source]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode != 0 or done.stderr.strip():
+    warnings = [line for line in done.stderr.splitlines() if "warning:" in line]
+    accepted = bool(warnings and program.accepted) and all(program.accepted in line for line in warnings)
+    if done.returncode != 0 or (done.stderr.strip() and not accepted):
         raise CompileError(f"{program.source}: {COMPILER} says\n{done.stderr}")
 
 

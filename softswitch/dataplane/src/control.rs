@@ -47,6 +47,35 @@ pub struct ActionCall {
     pub args: Vec<Vec<u8>>,
 }
 
+/// What an entry of a table with an action profile points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProfileTarget {
+    /// A member, by its id.
+    Member(u64),
+    /// A group, by its id; a hash selects a member for each packet.
+    Group(u64),
+}
+
+/// A member as part of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupMember {
+    /// Id of the member.
+    pub member: u64,
+    /// Its share of the packets, relative to the sum of weights; at least 1.
+    pub weight: u32,
+}
+
+/// A group of an action selector.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemberGroup {
+    /// Its members; none means that packets do nothing.
+    pub members: Vec<GroupMember>,
+    /// Runs before the selected member.
+    pub first: Option<ActionCall>,
+    /// Select at random instead of by the selector's hash.
+    pub random: bool,
+}
+
 /// A table entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableEntry {
@@ -54,7 +83,8 @@ pub struct TableEntry {
     pub key: Vec<KeyMatch>,
     /// Higher wins; at least 1 where the table needs priorities, 0 where it does not.
     pub priority: i32,
-    /// What a hit does.
+    /// What a hit does. On the way out, for a table with an action profile, an action that does not exist: see
+    /// `Switch::entry_target`.
     pub action: ActionCall,
 }
 
@@ -103,6 +133,15 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
+impl CounterValue {
+    /// Counts a packet of `bytes`.
+    #[inline]
+    pub(crate) fn count(&mut self, bytes: u64) {
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+}
+
 /// One copy that a multicast group or clone session makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Replica {
@@ -120,6 +159,17 @@ pub struct CloneSession {
     /// Cut the copy (as cloned, before the egress pipeline adds headers) to this many bytes. Headers that the parser
     /// extracts are not cut.
     pub truncate_bytes: Option<usize>,
+}
+
+/// Packets and bytes by the colour that a meter gave them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ColourCounters {
+    /// Green ones.
+    pub green: CounterValue,
+    /// Yellow ones.
+    pub yellow: CounterValue,
+    /// Red ones.
+    pub red: CounterValue,
 }
 
 /// One digest that the program generated.

@@ -129,6 +129,22 @@ pub enum ControlError {
         /// Members given.
         given: usize,
     },
+    /// More members than the action profile is declared for.
+    #[error("action profile {profile} is full ({size} members)")]
+    ProfileFull {
+        /// Profile name.
+        profile: String,
+        /// Declared size.
+        size: usize,
+    },
+    /// Something else still points to it.
+    #[error("{what} is in use: {references} entries or groups point to it")]
+    InUse {
+        /// What was to be removed.
+        what: String,
+        /// How many point to it.
+        references: u32,
+    },
     /// Const entries or a const default action cannot be changed.
     #[error("{what} is const in the program")]
     Const {

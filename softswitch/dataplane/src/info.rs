@@ -43,6 +43,10 @@ id_type!(
     ValueSetId
 );
 id_type!(
+    /// Index of an action profile in [`ProgramInfo::profiles`].
+    ProfileId
+);
+id_type!(
     /// Index of a digest in [`ProgramInfo::digests`].
     DigestId
 );
@@ -114,6 +118,21 @@ pub struct TableInfo {
     pub direct_meter: Option<MeterId>,
     /// The program wants idle notifications for it.
     pub support_timeout: bool,
+    /// The action profile that its entries point into, if any.
+    pub profile: Option<ProfileId>,
+}
+
+/// An action profile or action selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileInfo {
+    /// Name as in the p4info.
+    pub name: String,
+    /// Most members that it takes.
+    pub size: usize,
+    /// It has groups, of which a hash selects a member.
+    pub selector: bool,
+    /// The tables that it implements.
+    pub tables: Vec<TableId>,
 }
 
 /// What a meter counts.
@@ -208,6 +227,8 @@ pub struct ProgramInfo {
     pub registers: Vec<RegisterInfo>,
     /// Parser value sets.
     pub value_sets: Vec<ValueSetInfo>,
+    /// Action profiles.
+    pub profiles: Vec<ProfileInfo>,
     /// Digests.
     pub digests: Vec<DigestInfo>,
 }
@@ -253,6 +274,11 @@ impl ProgramInfo {
     /// Parser value set of this name.
     pub fn value_set(&self, name: &str) -> Option<ValueSetId> {
         position(&self.value_sets, |v| v.name == name).map(ValueSetId)
+    }
+
+    /// Action profile of this name.
+    pub fn profile(&self, name: &str) -> Option<ProfileId> {
+        position(&self.profiles, |p| p.name == name).map(ProfileId)
     }
 
     /// Digest of this name.

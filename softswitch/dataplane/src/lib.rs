@@ -27,14 +27,14 @@ mod tm;
 mod value_set;
 
 pub use control::{
-    ActionCall, CloneSession, CounterValue, DigestMessage, EntryHandle, KeyMatch, MeterConfig,
-    Replica, TableEntry,
+    ActionCall, CloneSession, ColourCounters, CounterValue, DigestMessage, EntryHandle,
+    GroupMember, KeyMatch, MemberGroup, MeterConfig, ProfileTarget, Replica, TableEntry,
 };
 pub use error::{ControlError, LoadError};
 pub use info::{
     ActionId, ActionInfo, CounterId, CounterInfo, DigestId, DigestInfo, FieldInfo, KeyFieldInfo,
-    MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo, ProgramInfo, RegisterId, RegisterInfo,
-    TableId, TableInfo, ValueSetId, ValueSetInfo,
+    MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo, ProfileId, ProfileInfo, ProgramInfo,
+    RegisterId, RegisterInfo, TableId, TableInfo, ValueSetId, ValueSetInfo,
 };
 pub use ports::{Port, PortConfig, Shaper};
 pub use program::Program;

@@ -4,7 +4,7 @@
 //! Tokens are counted in billionths of a unit (byte or packet), so that a rate of `r` units per second adds exactly
 //! `r` tokens per nanosecond: nothing is rounded and nothing drifts. A bucket starts full; time never goes back.
 
-use crate::control::MeterConfig;
+use crate::control::{ColourCounters, MeterConfig};
 use crate::error::ControlError;
 
 /// Tokens per unit.
@@ -113,6 +113,27 @@ impl Meter {
                 }
             }
         }
+    }
+}
+
+/// A meter cell that counts what it colours.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CountedMeter {
+    pub meter: Meter,
+    pub colours: ColourCounters,
+}
+
+impl CountedMeter {
+    /// As [`Meter::execute`], for a packet of `bytes`.
+    #[inline]
+    pub(crate) fn execute(&mut self, units: u64, bytes: u64, now_ns: u64) -> Colour {
+        let colour = self.meter.execute(units, now_ns);
+        match colour {
+            Colour::Green => self.colours.green.count(bytes),
+            Colour::Yellow => self.colours.yellow.count(bytes),
+            Colour::Red => self.colours.red.count(bytes),
+        }
+        colour
     }
 }
 

@@ -3,14 +3,14 @@
 
 use crate::control::{CounterValue, DigestMessage};
 use crate::info::{DigestId, MeterUnit, ProgramInfo};
-use crate::meter::Meter;
+use crate::meter::CountedMeter;
 use crate::stats::Stats;
 use crate::value_set::ValueSet;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct MeterArray {
-    pub cells: Vec<Meter>,
+    pub cells: Vec<CountedMeter>,
     pub bytes: bool,
 }
 
@@ -128,7 +128,7 @@ impl Externs {
                 .meters
                 .iter()
                 .map(|m| MeterArray {
-                    cells: vec![Meter::default(); cells(m.size)],
+                    cells: vec![CountedMeter::default(); cells(m.size)],
                     bytes: m.unit == MeterUnit::Bytes,
                 })
                 .collect(),

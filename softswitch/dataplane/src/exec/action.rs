@@ -135,7 +135,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
                         ))
                     });
                 if let Some((cell, units)) = cell {
-                    let colour = cell.execute(units, cx.now_ns);
+                    let colour = cell.execute(units, u64::from(packet.ingress_length), cx.now_ns);
                     assign(cx, packet, *target, Expr::Const(colour as u64), args);
                 } else {
                     cx.externs.stats.index_out_of_range += 1;
@@ -147,8 +147,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
                 if let Some(cell) = array
                     .and_then(|array| usize::try_from(index).ok().and_then(|i| array.get_mut(i)))
                 {
-                    cell.packets = cell.packets.wrapping_add(1);
-                    cell.bytes = cell.bytes.wrapping_add(u64::from(packet.ingress_length));
+                    cell.count(u64::from(packet.ingress_length));
                 } else {
                     cx.externs.stats.index_out_of_range += 1;
                 }

@@ -6,7 +6,9 @@
 
 mod pipeline;
 
-pub(crate) use pipeline::{Action, Call, Condition, ConstEntry, KeyPart, Node, Table};
+pub(crate) use pipeline::{
+    Action, Call, Condition, ConstEntry, KeyPart, Node, Profile, ProfileUse, Table,
+};
 
 /// Bytes after the last field, so that an 8-byte window may reach beyond it.
 pub(crate) const PHV_PADDING: usize = 16;
@@ -460,6 +462,7 @@ pub(crate) struct Ir {
     pub tables: Vec<Table>,
     pub conditions: Vec<Condition>,
     pub calls: Vec<Call>,
+    pub profiles: Vec<Profile>,
     pub ingress: Option<Node>,
     pub egress: Option<Node>,
     pub deparse: Vec<u16>,

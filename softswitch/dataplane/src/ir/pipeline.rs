@@ -54,6 +54,25 @@ pub(crate) struct Table {
     pub direct_counter: bool,
     pub direct_meter: Option<Target>,
     pub meter_bytes: bool,
+    /// Hits are timed.
+    pub support_timeout: bool,
+    /// Entries point to a profile's members and groups instead of holding an action.
+    pub profile: Option<ProfileUse>,
+}
+
+/// How a table uses an action profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProfileUse {
+    pub profile: u16,
+    /// The table's number among the profile's.
+    pub user: u16,
+}
+
+/// An action profile or selector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Profile {
+    /// The selector's hash.
+    pub calculation: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

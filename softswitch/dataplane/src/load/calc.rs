@@ -117,25 +117,33 @@ impl Loader<'_> {
     pub(super) fn calculations(&mut self) -> Result<()> {
         for (index, calculation) in (0_u16..).zip(&self.json.calculations) {
             let place = format!("calculations {:?}", calculation.name);
-            let algo = algorithm(&calculation.algo, &place)?;
-            let mut inputs = Vec::new();
-            let mut payload = false;
-            for input in &calculation.input {
-                match self.calc_input(input, &place)? {
-                    Some(input) => append(&mut inputs, input),
-                    None => payload = true,
-                }
-            }
-            self.ir.calculations.push(Calculation {
-                algo,
-                inputs,
-                payload,
-            });
+            self.calculation(&calculation.algo, &calculation.input, &place)?;
             self.names
                 .calculations
                 .insert(calculation.name.clone(), index);
         }
         Ok(())
+    }
+
+    /// Adds a calculation; returns its index.
+    pub(super) fn calculation(&mut self, algo: &str, input: &[Value], place: &str) -> Result<u16> {
+        let algo = algorithm(algo, place)?;
+        let mut inputs = Vec::new();
+        let mut payload = false;
+        for input in input {
+            match self.calc_input(input, place)? {
+                Some(input) => append(&mut inputs, input),
+                None => payload = true,
+            }
+        }
+        let index = u16::try_from(self.ir.calculations.len())
+            .map_err(|_| unsupported(place, "more than 65,535 calculations".into()))?;
+        self.ir.calculations.push(Calculation {
+            algo,
+            inputs,
+            payload,
+        });
+        Ok(index)
     }
 
     /// None: the payload.

@@ -219,11 +219,26 @@ pub(super) struct Pipeline {
     #[serde(default)]
     pub tables: Vec<Table>,
     #[serde(default)]
-    pub action_profiles: Vec<Named>,
+    pub action_profiles: Vec<ActionProfile>,
     #[serde(default)]
     pub conditionals: Vec<Conditional>,
     #[serde(default)]
     pub action_calls: Vec<ActionCall>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ActionProfile {
+    pub name: String,
+    #[serde(default)]
+    pub max_size: u64,
+    #[serde(default)]
+    pub selector: Option<Selector>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Selector {
+    pub algo: String,
+    pub input: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -232,6 +247,8 @@ pub(super) struct Table {
     pub key: Vec<Key>,
     #[serde(rename = "type", default)]
     pub kind: Option<String>,
+    #[serde(default)]
+    pub action_profile: Option<String>,
     #[serde(default)]
     pub max_size: Option<u64>,
     #[serde(default)]

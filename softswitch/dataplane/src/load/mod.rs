@@ -2,7 +2,8 @@
 //! From BMv2 JSON to the flat program, once, at load. Whatever cannot be executed is refused here, by name.
 //!
 //! `json` is the file as it stands; `layout` places fields; `expr` and `emit` flatten expressions; `action`, `parser`,
-//! `value_set`, `pipeline`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines end.
+//! `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines
+//! end.
 
 mod action;
 mod calc;
@@ -14,6 +15,7 @@ mod json;
 mod layout;
 mod parser;
 mod pipeline;
+mod profile;
 mod value_set;
 
 use crate::error::LoadError;
@@ -61,6 +63,7 @@ struct Names {
     meters: HashMap<String, u16>,
     counters: HashMap<String, u16>,
     registers: HashMap<String, u16>,
+    profiles: HashMap<String, u16>,
 }
 
 /// The program under construction.

@@ -32,12 +32,7 @@ impl Loader<'_> {
     pub(super) fn pipelines(&mut self) -> Result<()> {
         for pipeline in &self.json.pipelines {
             let place = format!("pipelines {:?}", pipeline.name);
-            if let Some(profile) = pipeline.action_profiles.first() {
-                return Err(unsupported(
-                    &place,
-                    format!("the action profile {:?}", profile.name),
-                ));
-            }
+            self.profiles(pipeline)?;
             let nodes = self.nodes(pipeline)?;
             for table in &pipeline.tables {
                 self.table(table, &nodes)?;
@@ -135,12 +130,7 @@ impl Loader<'_> {
     fn table(&mut self, json: &JsonTable, nodes: &Nodes) -> Result<()> {
         let place = format!("tables {:?}", json.name);
         let id = TableId(u32::try_from(self.ir.tables.len()).unwrap_or(u32::MAX));
-        if let Some(kind) = json.kind.as_deref().filter(|kind| *kind != "simple") {
-            return Err(unsupported(
-                &place,
-                format!("a table of type {kind:?} (action profile or selector)"),
-            ));
-        }
+        let profile = self.profile_of(json, id, &place)?;
         let (key, infos, key_words) = self.key(&json.key, &place)?;
         let needs_priority = infos.iter().any(|k| {
             matches!(
@@ -184,6 +174,8 @@ impl Loader<'_> {
             direct_counter: false,
             direct_meter: None,
             meter_bytes: false,
+            support_timeout: json.support_timeout,
+            profile: profile.map(|(_, used)| used),
         };
         let mut info = TableInfo {
             name: json.name.clone(),
@@ -200,6 +192,7 @@ impl Loader<'_> {
             direct_counter: None,
             direct_meter: None,
             support_timeout: json.support_timeout,
+            profile: profile.map(|(id, _)| id),
         };
         self.direct(json, id, &mut table, &mut info, &place)?;
         if let Some(entries) = &json.entries {

@@ -2,10 +2,10 @@
 //! Control of indirect meters, counters and registers.
 
 use super::Switch;
-use crate::control::{CounterValue, MeterConfig};
+use crate::control::{ColourCounters, CounterValue, MeterConfig};
 use crate::error::ControlError;
 use crate::info::{CounterId, MeterId, RegisterId};
-use crate::meter;
+use crate::meter::{self, CountedMeter};
 use crate::tables::key::{parse_value, value_bytes};
 
 fn unknown(kind: &'static str, id: u32, count: usize) -> ControlError {
@@ -45,7 +45,7 @@ impl Switch {
             .get_mut(meter.index())
             .map(|m| &mut m.cells);
         if let Some(cell) = cells.and_then(|cells| cells.get_mut(at(index))) {
-            cell.set(config);
+            cell.meter.set(config);
         }
         Ok(())
     }
@@ -55,19 +55,52 @@ impl Switch {
     /// # Errors
     /// `UnknownId`, `IndexOutOfRange`.
     pub fn meter(&self, meter: MeterId, index: u64) -> Result<Option<MeterConfig>, ControlError> {
+        Ok(self.meter_cell(meter, index)?.meter.config())
+    }
+
+    /// What one cell of an indirect meter has coloured.
+    ///
+    /// # Errors
+    /// `UnknownId`, `IndexOutOfRange`.
+    pub fn meter_counters(
+        &self,
+        meter: MeterId,
+        index: u64,
+    ) -> Result<ColourCounters, ControlError> {
+        Ok(self.meter_cell(meter, index)?.colours)
+    }
+
+    /// Sets what one cell of an indirect meter has coloured.
+    ///
+    /// # Errors
+    /// `UnknownId`, `IndexOutOfRange`.
+    pub fn set_meter_counters(
+        &mut self,
+        meter: MeterId,
+        index: u64,
+        counters: ColourCounters,
+    ) -> Result<(), ControlError> {
+        self.meter_cell(meter, index)?;
+        let array = self.externs.meters.get_mut(meter.index());
+        if let Some(cell) = array.and_then(|array| array.cells.get_mut(at(index))) {
+            cell.colours = counters;
+        }
+        Ok(())
+    }
+
+    fn meter_cell(&self, meter: MeterId, index: u64) -> Result<&CountedMeter, ControlError> {
         let arrays = &self.externs.meters;
         let array = arrays
             .get(meter.index())
             .ok_or_else(|| unknown("meter", meter.0, arrays.len()))?;
-        let cell = array.cells.get(at(index)).ok_or_else(|| {
+        array.cells.get(at(index)).ok_or_else(|| {
             let name = self
                 .info()
                 .meters
                 .get(meter.index())
                 .map_or("", |m| m.name.as_str());
             out_of_range(name, index, array.cells.len() as u64)
-        })?;
-        Ok(cell.config())
+        })
     }
 
     /// One cell of an indirect counter.

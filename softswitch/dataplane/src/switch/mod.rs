@@ -2,7 +2,10 @@
 //! The switch: a program, its state, its ports.
 
 mod arrays;
+mod direct_ops;
+mod idle_ops;
 mod path;
+mod profile_ops;
 mod replication;
 mod table_ops;
 mod value_sets;
@@ -17,6 +20,7 @@ use crate::program::Program;
 use crate::state::Externs;
 use crate::stats::{PortStats, Stats};
 use crate::tables::TableState;
+use crate::tables::profile::ProfileState;
 use crate::tm::TrafficManager;
 use path::Work;
 use std::collections::VecDeque;
@@ -70,6 +74,7 @@ pub struct Switch {
     program: Program,
     config: SwitchConfig,
     tables: Vec<TableState>,
+    profiles: Vec<ProfileState>,
     externs: Externs,
     replication: Replication,
     tm: TrafficManager,
@@ -77,6 +82,15 @@ pub struct Switch {
     work: VecDeque<Work>,
     spare_phv: Vec<u8>,
     now_ns: u64,
+}
+
+fn fresh_profiles(program: &Program) -> Vec<ProfileState> {
+    program
+        .ir
+        .profiles
+        .iter()
+        .map(|_| ProfileState::default())
+        .collect()
 }
 
 /// Ports above this cannot be written to `egress_spec` anyway.
@@ -93,6 +107,7 @@ impl Switch {
             Stats::default(),
         );
         Self {
+            profiles: fresh_profiles(&program),
             program,
             config,
             tables,
@@ -117,6 +132,7 @@ impl Switch {
         let mut stats = self.externs.stats;
         stats.dropped_reconfigured += self.tm.clear_queues(&mut self.pool);
         self.tables = program.fresh_tables(self.config.seed);
+        self.profiles = fresh_profiles(&program);
         self.externs = Externs::new(
             &program.info,
             self.config.seed,

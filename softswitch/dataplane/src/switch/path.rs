@@ -32,6 +32,7 @@ impl Switch {
         let cx = Cx {
             ir: &self.program.ir,
             externs: &mut self.externs,
+            profiles: &self.profiles,
             now_ns: self.now_ns,
             drop_port: self.config.drop_port,
         };

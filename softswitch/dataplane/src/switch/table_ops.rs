@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control of tables: entries, defaults, direct counters and meters.
+//! Control of tables: entries and defaults.
 
 use super::Switch;
-use crate::control::{ActionCall, CounterValue, EntryHandle, KeyMatch, MeterConfig, TableEntry};
+use super::profile_ops::without_action;
+use crate::control::{ActionCall, EntryHandle, KeyMatch, TableEntry};
 use crate::error::ControlError;
 use crate::info::{TableId, TableInfo};
 use crate::ir::Table;
-use crate::meter::{self, Meter};
+use crate::program::Program;
+use crate::tables::profile::Pointer;
 use crate::tables::{Entry, TableState, key};
 
 /// One table from all its sides.
-struct View<'a> {
-    info: &'a TableInfo,
-    spec: &'a Table,
-    state: &'a TableState,
+pub(super) struct View<'a> {
+    pub info: &'a TableInfo,
+    pub spec: &'a Table,
+    pub state: &'a TableState,
 }
+
+/// Index in the table's action list, and arguments.
+type Encoded = (u16, Box<[u64]>);
 
 fn no_entry(info: &TableInfo) -> ControlError {
     ControlError::NotFound {
@@ -23,7 +28,7 @@ fn no_entry(info: &TableInfo) -> ControlError {
 }
 
 impl Switch {
-    fn table_view(&self, table: TableId) -> Result<View<'_>, ControlError> {
+    pub(super) fn table_view(&self, table: TableId) -> Result<View<'_>, ControlError> {
         let at = table.index();
         match (
             self.program.info.tables.get(at),
@@ -39,7 +44,7 @@ impl Switch {
         }
     }
 
-    fn table_entry(
+    pub(super) fn table_entry(
         &self,
         table: TableId,
         handle: EntryHandle,
@@ -52,7 +57,7 @@ impl Switch {
         Ok((view, entry))
     }
 
-    fn state_mut(&mut self, table: TableId) -> Result<&mut TableState, ControlError> {
+    pub(super) fn state_mut(&mut self, table: TableId) -> Result<&mut TableState, ControlError> {
         let count = self.tables.len();
         let state = self.tables.get_mut(table.index());
         state.ok_or(ControlError::UnknownId {
@@ -71,6 +76,27 @@ impl Switch {
         Ok(())
     }
 
+    fn refuse_indirect(info: &TableInfo) -> Result<(), ControlError> {
+        if info.profile.is_some() {
+            return Err(ControlError::InvalidValue {
+                what: format!("table {}", info.name),
+                reason: "its entries point to members or groups of its action profile".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// What an entry of an indirect table points to.
+    pub(super) fn entry_pointer(
+        &self,
+        table: TableId,
+        handle: EntryHandle,
+    ) -> Result<Option<Pointer>, ControlError> {
+        let (view, entry) = self.table_entry(table, handle)?;
+        let word = view.spec.profile.and(entry.args.first());
+        Ok(word.map(|word| Pointer::from_word(*word)))
+    }
+
     /// Adds an entry.
     ///
     /// # Errors
@@ -80,12 +106,23 @@ impl Switch {
         table: TableId,
         entry: &TableEntry,
     ) -> Result<EntryHandle, ControlError> {
+        Self::refuse_indirect(self.table_view(table)?.info)?;
+        self.insert_encoded(table, &entry.key, entry.priority, |program, info, spec| {
+            program.encode_action(info, spec, &entry.action)
+        })
+    }
+
+    pub(super) fn insert_encoded(
+        &mut self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+        encode: impl FnOnce(&Program, &TableInfo, &Table) -> Result<Encoded, ControlError>,
+    ) -> Result<EntryHandle, ControlError> {
         let view = self.table_view(table)?;
         Self::refuse_const(view.info)?;
-        let (key, rank) = key::encode(view.info, view.spec, &entry.key, entry.priority)?;
-        let (action, args) = self
-            .program
-            .encode_action(view.info, view.spec, &entry.action)?;
+        let (key, rank) = key::encode(view.info, view.spec, key, priority)?;
+        let (action, args) = encode(&self.program, view.info, view.spec)?;
         if view.state.find(&key, rank).is_some() {
             return Err(ControlError::Duplicate {
                 table: view.info.name.clone(),
@@ -97,9 +134,12 @@ impl Switch {
                 size: view.info.size,
             });
         }
-        let slot = self
-            .state_mut(table)?
-            .insert(key, rank, entry.priority, action, args);
+        let now_ns = self.now_ns;
+        let state = self.state_mut(table)?;
+        let slot = state.insert(key, rank, priority, action, args);
+        if let Some(idle) = state.idle_mut() {
+            idle.start(slot, 0, now_ns);
+        }
         Ok(EntryHandle(slot))
     }
 
@@ -131,9 +171,21 @@ impl Switch {
         handle: EntryHandle,
         action: &ActionCall,
     ) -> Result<(), ControlError> {
+        Self::refuse_indirect(self.table_view(table)?.info)?;
+        self.replace_encoded(table, handle, |program, info, spec| {
+            program.encode_action(info, spec, action)
+        })
+    }
+
+    pub(super) fn replace_encoded(
+        &mut self,
+        table: TableId,
+        handle: EntryHandle,
+        encode: impl FnOnce(&Program, &TableInfo, &Table) -> Result<Encoded, ControlError>,
+    ) -> Result<(), ControlError> {
         let (view, _) = self.table_entry(table, handle)?;
         Self::refuse_const(view.info)?;
-        let (action, args) = self.program.encode_action(view.info, view.spec, action)?;
+        let (action, args) = encode(&self.program, view.info, view.spec)?;
         if let Some(entry) = self.state_mut(table)?.entry_mut(handle.0) {
             entry.action = action;
             entry.args = args;
@@ -152,8 +204,9 @@ impl Switch {
     ) -> Result<(), ControlError> {
         let (view, _) = self.table_entry(table, handle)?;
         Self::refuse_const(view.info)?;
+        let pointer = self.entry_pointer(table, handle)?;
         self.state_mut(table)?.remove(handle.0);
-        Ok(())
+        self.release_pointer(table, pointer)
     }
 
     /// Removes all entries of a table; the default entry stays.
@@ -162,6 +215,11 @@ impl Switch {
     /// `UnknownId`, `Const`.
     pub fn clear_table(&mut self, table: TableId) -> Result<(), ControlError> {
         Self::refuse_const(self.table_view(table)?.info)?;
+        if self.profile_of(table)?.is_some() {
+            for handle in self.entries(table)? {
+                self.delete_entry(table, handle)?;
+            }
+        }
         self.state_mut(table)?.clear();
         Ok(())
     }
@@ -172,8 +230,12 @@ impl Switch {
     /// `UnknownId`, `NotFound`.
     pub fn entry(&self, table: TableId, handle: EntryHandle) -> Result<TableEntry, ControlError> {
         let (view, entry) = self.table_entry(table, handle)?;
+        let key = key::decode(view.info, view.spec, &view.state.key(handle.0));
+        if view.spec.profile.is_some() {
+            return Ok(without_action(key, entry.priority));
+        }
         Ok(TableEntry {
-            key: key::decode(view.info, view.spec, &view.state.key(handle.0)),
+            key,
             priority: entry.priority,
             action: self
                 .program
@@ -230,83 +292,6 @@ impl Switch {
                 .map(|(local, args)| (*local, args.clone().into())),
         };
         self.state_mut(table)?.default = default;
-        Ok(())
-    }
-
-    /// Configures the direct meter of an entry; its buckets start full. None: unset.
-    ///
-    /// # Errors
-    /// `UnknownId`, `NotFound` (entry, or the table has no direct meter), `InvalidValue`.
-    pub fn set_direct_meter(
-        &mut self,
-        table: TableId,
-        handle: EntryHandle,
-        config: Option<MeterConfig>,
-    ) -> Result<(), ControlError> {
-        self.direct_meter(table, handle)?;
-        if let Some(config) = &config {
-            meter::check(config)?;
-        }
-        if let Some(entry) = self.state_mut(table)?.entry_mut(handle.0) {
-            entry.meter = config.map(|config| {
-                let mut meter = Meter::default();
-                meter.set(Some(config));
-                Box::new(meter)
-            });
-        }
-        Ok(())
-    }
-
-    /// Configuration of the direct meter of an entry.
-    ///
-    /// # Errors
-    /// `UnknownId`, `NotFound`.
-    pub fn direct_meter(
-        &self,
-        table: TableId,
-        handle: EntryHandle,
-    ) -> Result<Option<MeterConfig>, ControlError> {
-        let (view, entry) = self.table_entry(table, handle)?;
-        if view.spec.direct_meter.is_none() {
-            return Err(ControlError::NotFound {
-                what: format!("table {}: direct meter", view.info.name),
-            });
-        }
-        Ok(entry.meter.as_ref().and_then(|m| m.config()))
-    }
-
-    /// The direct counter of an entry.
-    ///
-    /// # Errors
-    /// `UnknownId`, `NotFound`.
-    pub fn direct_counter(
-        &self,
-        table: TableId,
-        handle: EntryHandle,
-    ) -> Result<CounterValue, ControlError> {
-        let (view, entry) = self.table_entry(table, handle)?;
-        if !view.spec.direct_counter {
-            return Err(ControlError::NotFound {
-                what: format!("table {}: direct counter", view.info.name),
-            });
-        }
-        Ok(entry.counter)
-    }
-
-    /// Writes the direct counter of an entry.
-    ///
-    /// # Errors
-    /// `UnknownId`, `NotFound`.
-    pub fn set_direct_counter(
-        &mut self,
-        table: TableId,
-        handle: EntryHandle,
-        value: CounterValue,
-    ) -> Result<(), ControlError> {
-        self.direct_counter(table, handle)?;
-        if let Some(entry) = self.state_mut(table)?.entry_mut(handle.0) {
-            entry.counter = value;
-        }
         Ok(())
     }
 }

@@ -4,14 +4,17 @@
 //! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key; this module keeps
 //! what belongs to a slot.
 
+pub(crate) mod idle;
 pub(crate) mod key;
+pub(crate) mod profile;
 mod tuple;
 
 use crate::control::CounterValue;
 use crate::exec::phv::{load_bits, load_wide_at, low_mask};
 use crate::exec::wide::Wide;
 use crate::ir::{AnyField, Table};
-use crate::meter::Meter;
+use crate::meter::CountedMeter;
+use idle::IdleTimers;
 use key::PackedKey;
 use tuple::TupleSpace;
 
@@ -22,10 +25,17 @@ pub(crate) struct Entry {
     pub action: u16,
     pub args: Box<[u64]>,
     pub priority: i32,
-    pub counter: CounterValue,
-    pub meter: Option<Box<Meter>>,
+    pub direct: Direct,
     /// Age, for listing oldest first.
     pub sequence: u64,
+}
+
+/// The direct counter and meter of an entry.
+#[derive(Debug, Default)]
+pub(crate) struct Direct {
+    pub counter: CounterValue,
+    /// Some where the table has a direct meter.
+    pub meter: Option<Box<CountedMeter>>,
 }
 
 /// The mutable part of a table.
@@ -37,6 +47,11 @@ pub(crate) struct TableState {
     sequence: u64,
     index: TupleSpace,
     pub default: Option<(u16, Box<[u64]>)>,
+    /// The default entry's.
+    pub default_direct: Direct,
+    /// Only for a table with idle timeouts.
+    idle: Option<Box<IdleTimers>>,
+    with_meter: bool,
     scratch: Vec<u64>,
 }
 
@@ -76,6 +91,15 @@ fn pack_wide(phv: &[u8], field: crate::ir::WideField, part: &crate::ir::KeyPart,
     }
 }
 
+impl Direct {
+    fn new(with_meter: bool) -> Self {
+        Self {
+            counter: CounterValue::default(),
+            meter: with_meter.then(Box::default),
+        }
+    }
+}
+
 impl TableState {
     pub(crate) fn new(spec: &Table, seed: u64) -> Self {
         Self {
@@ -88,6 +112,9 @@ impl TableState {
                 .default
                 .as_ref()
                 .map(|(action, args)| (*action, args.clone().into_boxed_slice())),
+            default_direct: Direct::new(spec.direct_meter.is_some()),
+            idle: spec.support_timeout.then(Box::default),
+            with_meter: spec.direct_meter.is_some(),
             scratch: vec![0; usize::from(spec.key_words)],
         }
     }
@@ -116,6 +143,31 @@ impl TableState {
                 .as_ref()
                 .map(|(action, args)| (*action, &**args)),
         }
+    }
+
+    /// The direct counter and meter of an entry, or of the default entry.
+    #[inline]
+    pub(crate) fn direct_mut(&mut self, slot: Option<u32>) -> Option<&mut Direct> {
+        match slot {
+            Some(slot) => self.entry_mut(slot).map(|e| &mut e.direct),
+            None => Some(&mut self.default_direct),
+        }
+    }
+
+    /// A packet hit an entry of a table with idle timeouts.
+    #[inline]
+    pub(crate) fn touch(&mut self, slot: u32, now_ns: u64) {
+        if let Some(idle) = &mut self.idle {
+            idle.hit(slot, now_ns);
+        }
+    }
+
+    pub(crate) fn idle(&self) -> Option<&IdleTimers> {
+        self.idle.as_deref()
+    }
+
+    pub(crate) fn idle_mut(&mut self) -> Option<&mut IdleTimers> {
+        self.idle.as_deref_mut()
     }
 
     #[inline]
@@ -147,8 +199,7 @@ impl TableState {
             action,
             args,
             priority,
-            counter: CounterValue::default(),
-            meter: None,
+            direct: Direct::new(self.with_meter),
             sequence: self.sequence,
         };
         let slot = if let Some(slot) = self.free.pop() {
@@ -174,6 +225,9 @@ impl TableState {
         {
             self.index.remove(slot);
             self.free.push(slot);
+            if let Some(idle) = &mut self.idle {
+                idle.stop(slot);
+            }
             self.live -= 1;
         }
     }
@@ -183,6 +237,9 @@ impl TableState {
         self.free.clear();
         self.live = 0;
         self.index.clear();
+        if let Some(idle) = &mut self.idle {
+            **idle = IdleTimers::default();
+        }
     }
 
     /// Slots, oldest first.

@@ -60,6 +60,7 @@ fn table(kinds: [MatchKind; 3]) -> (TableInfo, Table) {
         direct_counter: None,
         direct_meter: None,
         support_timeout: false,
+        profile: None,
     };
     let spec = Table {
         key: key.collect(),
@@ -74,6 +75,8 @@ fn table(kinds: [MatchKind; 3]) -> (TableInfo, Table) {
         direct_counter: false,
         direct_meter: None,
         meter_bytes: false,
+        support_timeout: false,
+        profile: None,
     };
     (info, spec)
 }

@@ -52,9 +52,10 @@ impl From<ControlError> for Failure {
             | ControlError::InvalidValue { .. } => Code::InvalidArgument,
             ControlError::Duplicate { .. } | ControlError::Exists { .. } => Code::AlreadyExists,
             ControlError::NotFound { .. } => Code::NotFound,
-            ControlError::TableFull { .. } | ControlError::ValueSetFull { .. } => {
-                Code::ResourceExhausted
-            }
+            ControlError::TableFull { .. }
+            | ControlError::ValueSetFull { .. }
+            | ControlError::ProfileFull { .. } => Code::ResourceExhausted,
+            ControlError::InUse { .. } => Code::FailedPrecondition,
             ControlError::Const { .. } => Code::PermissionDenied,
             // Ids come from the program itself, looked up when the pipeline was set.
             ControlError::UnknownId { .. } => Code::Internal,
