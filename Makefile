@@ -40,12 +40,24 @@ $(VENV)/.core: $(RUST_SOURCES) $(VENV)/.python analysis/core/pyproject.toml
 .PHONY: setup
 setup: $(VENV)/.python $(BIN)/weir-switch $(BIN)/weir-collector $(VENV)/.core ## build everything into .venv/bin
 
+# Its protobuf is too old for the rest of the project, so it lives by itself.
+P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
+
+$(P4RUNTIME_SHELL)/.python: | $(VENV)/.python
+	$(PYTHON) -m venv $(P4RUNTIME_SHELL)
+	env -u VIRTUAL_ENV $(P4RUNTIME_SHELL)/bin/pip install --quiet --disable-pip-version-check \
+	    -r softswitch/switch/tests/p4runtime-shell.txt
+	@touch $@
+
+.PHONY: p4runtime-shell
+p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, which the tests drive too
+
 .PHONY: demo
 demo: setup ## police real TCP, explain every lost packet (about 3 minutes)
 	weir run experiments/demo.yaml
 
 .PHONY: test
-test: setup ## every test, Rust and Python
+test: setup p4runtime-shell ## every test, Rust and Python
 	cargo test --workspace --locked --quiet
 	$(BIN)/python -m pytest -q
 
