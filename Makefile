@@ -73,6 +73,11 @@ lint: setup ## formats, linters and types
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH
 	$(BIN)/python p4src/build_p4.py
 
+.PHONY: conformance
+conformance: ## p4c's own tests of bmv2 on the switch: make conformance P4C_SRC=<checkout of p4c>
+	cargo run --release --locked --quiet -p weir-conformance -- \
+	    $(or $(P4C_SRC),$(error P4C_SRC=<checkout of https://github.com/p4lang/p4c> is missing))
+
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 	tools/picture runs/demo/latest/report.html docs/images/demo-report.png

@@ -315,10 +315,8 @@ impl Switch {
                 self.externs.stats.dropped_queue += 1;
                 self.pool.give(packet);
             }
-            Admission::NoPort(packet) => {
-                self.externs.stats.dropped_no_port += 1;
-                self.pool.give(packet);
-            }
+            // Egress may recirculate or clone it yet; it is dropped and counted when it is to be sent.
+            Admission::NoPort(packet) => self.work.push_back(Work::Egress(packet)),
         }
     }
 
