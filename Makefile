@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+PLATLIB := import sysconfig; print(sysconfig.get_path("platlib"))
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell git ls-files '*.rs' '*/Cargo.toml' 2>/dev/null)
 
 .PHONY: help
@@ -29,16 +30,17 @@ $(VENV)/.python: pyproject.toml constraints.txt | system
 softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descriptors.py
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
-$(BIN)/weir-switch $(BIN)/weir-collector &: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb
-	cargo build --release --locked -p weir-switch -p weir-collector
+# One call for the programs and the Python extensions, so that what they share is compiled once. The variable is pyo3's:
+# an extension takes Python's symbols from the interpreter that loads it.
+$(VENV)/.rust: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
+	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --release --locked \
+	    -p weir-switch -p weir-collector -p weir-core --features weir-core/python
 	install -t $(BIN) target/release/weir-switch target/release/weir-collector
-
-$(VENV)/.core: $(RUST_SOURCES) $(VENV)/.python analysis/core/pyproject.toml
-	cd analysis/core && maturin develop --release --locked --quiet
+	install target/release/libweir_core.so "$$($(BIN)/python -c '$(PLATLIB)')/weir_core.abi3.so"
 	@touch $@
 
 .PHONY: setup
-setup: $(VENV)/.python $(BIN)/weir-switch $(BIN)/weir-collector $(VENV)/.core ## build everything into .venv/bin
+setup: $(VENV)/.rust ## build everything into .venv/bin
 
 # Its protobuf is too old for the rest of the project, so it lives by itself.
 P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
