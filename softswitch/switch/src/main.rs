@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `weir-switch` command; `--help` explains it.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -16,6 +17,8 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time()
+        // It would say so with a panic; a log on a full disk is no reason to stop forwarding.
+        .log_internal_errors(false)
         .init();
     // Two threads for control; the packets have a thread of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -28,16 +31,16 @@ fn main() -> ExitCode {
             runtime.shutdown_background();
             result
         }
-        Err(error) => {
-            eprintln!("weir-switch: cannot start: {error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return fail(&format!("cannot start: {error}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("weir-switch: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(&error.to_string()),
     }
+}
+
+/// Says why, if standard error can be written at all.
+fn fail(reason: &str) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "weir-switch: {reason}");
+    ExitCode::FAILURE
 }

@@ -12,7 +12,7 @@ import pytest
 from switch_process import SwitchProcess
 
 REPOSITORY = Path(__file__).parents[3]
-# Its protobuf (< 3.21) does not go with the project's, so it lives by itself; `make p4runtime-shell` makes it.
+# Its protobuf (< 3.21) does not go with the project's, so it lives by itself (`make p4runtime-shell`).
 DEFAULT_PYTHON = REPOSITORY / ".venv" / "p4runtime-shell" / "bin" / "python"
 
 

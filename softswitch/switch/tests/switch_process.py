@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A `weir-switch` process that is ready when the block begins and gone when it ends."""
 
+import os
 import re
 import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 READY = re.compile(r"weir-switch: P4Runtime on (\S+), \d+ ports")
 
@@ -14,14 +15,25 @@ READY = re.compile(r"weir-switch: P4Runtime on (\S+), \d+ ports")
 class SwitchProcess:
     """Starts the switch on a free port of the loopback; `address` is where its P4Runtime service listens."""
 
-    def __init__(self, binary: Path, *arguments: str) -> None:
-        """Name the binary and what to give it besides the address."""
+    def __init__(
+        self,
+        binary: Path,
+        *arguments: str,
+        stderr: IO[str] | None = None,
+        max_open_files: int | None = None,
+    ) -> None:
+        """Name the binary and what to give it besides the address; where its log goes; what it may open."""
         self._command = [str(binary), "--p4runtime", "127.0.0.1:0", *arguments]
+        if max_open_files is not None:
+            self._command = ["prlimit", f"--nofile={max_open_files}", *self._command]
+        self._stderr = stderr
         self.address = ""
 
     def __enter__(self) -> Self:
         """Start, and wait for the line that says where it listens."""
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=self._stderr, text=True
+        )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         ready = READY.match(line)
@@ -37,6 +49,19 @@ class SwitchProcess:
         """Stop it; a switch that does not end well fails the test."""
         code = self.stop()
         assert kind is not None or code == 0, f"weir-switch ended with code {code}"
+
+    def resident_bytes(self) -> int:
+        """Memory that it has now. Fails when it has ended."""
+        assert self._process.poll() is None, f"weir-switch ended with code {self._process.returncode}"
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert match is not None, status
+        return int(match[1]) * 1024
+
+    def cpu_s(self) -> float:
+        """Processor time that it has used, all threads."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> int:
         """Terminate it if it still runs; return its exit code."""

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The P4Runtime gRPC service.
 //!
-//! It checks who asks (`arbitration`), runs what is asked on the dataplane thread (`pipeline_config`, `write`, `read`)
+//! It takes connections (`accept`), checks who asks (`arbitration`), runs what is asked on the dataplane thread (`pipeline_config`, `write`, `read`)
 //! and carries packets and digests to and from the primary controller (`stream`). What an update means is decided in
 //! [`crate::node`].
 
+mod accept;
 pub mod arbitration;
 mod pipeline_config;
 mod read;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{RwLock, mpsc};
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use weir_p4runtime::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
 use weir_p4runtime::p4::v1::{
@@ -32,6 +33,7 @@ use weir_p4runtime::p4::v1::{
 use crate::engine::{Handle, Stopped};
 use crate::node::Notification;
 use crate::node::failure::Failure;
+use accept::Connections;
 use arbitration::{Arbitration, ClientId};
 use pipeline_config::SavedConfig;
 use stream::ClientStream;
@@ -106,7 +108,7 @@ impl Service {
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .add_service(server)
-            .serve_with_incoming(TcpListenerStream::new(listener));
+            .serve_with_incoming(Connections::new(listener));
         tokio::select! {
             result = serving => result,
             () = stop => Ok(()),

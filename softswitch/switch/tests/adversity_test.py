@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that flood, stall, break off or die: the switch serves the others, and counts what it dropped."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+from finsy.proto import p4r
+from hostile_client import DEVICE_ID, HostileClient, destinations
+from switch_process import SwitchProcess
+
+CPU_PORT = 510
+PATIENCE_S = 60
+# What the switch may have in memory whatever its clients do: the tables of the tests take a small part of it.
+MAX_RESIDENT_BYTES = 512 << 20
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+Compiled = Callable[[str], tuple[Path, Path]]
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until a condition holds; fail when it takes absurdly long."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain until {what}"
+        time.sleep(0.01)
+
+
+def check_alive(address: str) -> None:
+    """A client that comes anew is served."""
+    with HostileClient(address) as client:
+        answer = client.stub.Capabilities(p4r.CapabilitiesRequest(), timeout=PATIENCE_S)
+        assert answer.p4runtime_api_version
+
+
+@pytest.fixture
+def primary(switch: SwitchProcess, compiled: Compiled) -> Iterator[HostileClient]:
+    """The primary controller of a switch that runs the `entities` program."""
+    with HostileClient(switch.address) as client:
+        assert client.open_stream().status.code == 0
+        client.push(*compiled("entities"))
+        yield client
+
+
+def packet_out(payload: bytes) -> p4r.StreamMessageRequest:
+    """A packet-out to the CPU port, so that it comes back as a packet-in."""
+    message = p4r.StreamMessageRequest()
+    message.packet.payload = bytes(2) + payload
+    message.packet.metadata.add(metadata_id=1, value=CPU_PORT.to_bytes(2, "big"))
+    message.packet.metadata.add(metadata_id=2, value=b"\0")
+    return message
+
+
+def stats_of(path: Path) -> dict[str, int]:
+    """The dataplane's counts in a statistics file; empty before the first was written."""
+    if not path.exists():
+        return {}
+    found: dict[str, int] = json.loads(path.read_text())["dataplane"]
+    return found
+
+
+def test_packet_ins_of_a_client_that_reads_none_are_dropped_and_counted(
+    switch: SwitchProcess, primary: HostileClient, tmp_path: Path
+) -> None:
+    packets = 20_000
+    message = packet_out(bytes(1400))
+    for _ in range(packets):
+        primary.send(message)
+    stats = tmp_path / "stats.json"
+    wait_until(lambda: stats_of(stats).get("received", 0) == packets, "all packet-outs were processed")
+    found = stats_of(stats)
+    print({key: found[key] for key in ("received", "transmitted", "notifications_lost")})
+    assert found["transmitted"] == packets
+    assert found["notifications_lost"] > 0
+    assert switch.resident_bytes() < MAX_RESIDENT_BYTES
+    received = sum(1 for _ in zip(range(packets - found["notifications_lost"]), primary.stream, strict=False))
+    assert received + found["notifications_lost"] == packets
+    check_alive(switch.address)
+
+
+def test_writes_whose_answers_nobody_reads_are_carried_out(
+    switch: SwitchProcess, primary: HostileClient, compiled: Compiled
+) -> None:
+    p4info, _ = compiled("entities")
+    # The table holds 128; every further insert is refused, and its error is left unread as well.
+    batches = [
+        destinations(p4info, "forward", "to_port", range(1 + n, 101 + n)) for n in range(0, 20_000, 100)
+    ]
+    calls = [primary.write(batch) for batch in batches]
+    refused = sum(call.exception() is not None for call in calls)
+    print(f"{refused} of {len(calls)} batches refused, {switch.resident_bytes() >> 20} MiB")
+    assert switch.resident_bytes() < MAX_RESIDENT_BYTES
+    asked = p4r.Entity(table_entry=p4r.TableEntry(table_id=batches[0][0].entity.table_entry.table_id))
+    assert len(list(primary.read(asked))) == 128
+    assert refused >= len(calls) - 2
+    check_alive(switch.address)
+
+
+def test_reads_whose_answers_nobody_takes_hold_up_no_writer(
+    switch: SwitchProcess, compiled: Compiled
+) -> None:
+    p4info, blob = compiled("l2_learning")
+    with ExitStack() as stack:
+        primary = stack.enter_context(HostileClient(switch.address))
+        primary.open_stream()
+        primary.push(p4info, blob)
+        entries = destinations(p4info, "destination", "forward", range(1, 50_001))
+        primary.write(entries).result()
+        asked = p4r.Entity(table_entry=p4r.TableEntry(table_id=entries[0].entity.table_entry.table_id))
+        readers = [stack.enter_context(HostileClient(switch.address)) for _ in range(4)]
+        unread = [reader.read(asked) for reader in readers for _ in range(4)]
+        for answer in unread:
+            next(answer)  # begun, and then left
+        removed = destinations(p4info, "destination", "forward", range(1, 2))
+        removed[0].type = p4r.Update.DELETE
+        primary.write(removed).result()
+        print(f"{switch.resident_bytes() >> 20} MiB with {len(unread)} unread answers")
+        assert switch.resident_bytes() < MAX_RESIDENT_BYTES
+        assert len(list(unread[0])) == 49_999  # as it was when it was read
+        assert len(list(primary.read(asked))) == 49_999
+
+
+def test_half_sent_requests_and_garbage_hold_up_nobody(switch: SwitchProcess) -> None:
+    host, port = switch.address.split(":")
+    headers_that_never_end = b"\x00\x40\x00\x01\x04\x00\x00\x00\x01" + b"\x82"
+    beginnings = [b"", HTTP2_PREFACE[:10], HTTP2_PREFACE, HTTP2_PREFACE + headers_that_never_end, bytes(4096)]
+    with ExitStack() as stack:
+        for beginning in beginnings * 20:
+            connection = stack.enter_context(socket.create_connection((host, int(port))))
+            connection.sendall(beginning)
+        check_alive(switch.address)
+    check_alive(switch.address)
+
+
+def test_more_connections_than_the_system_allows_are_refused_and_said(
+    weir_switch: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as stderr, SwitchProcess(weir_switch, stderr=stderr, max_open_files=64) as switch:
+        host, port = switch.address.split(":")
+        with ExitStack() as stack:
+            for _ in range(100):
+                stack.enter_context(socket.create_connection((host, int(port))))
+            wait_until(lambda: "cannot accept" in log.read_text(), "the switch said that it accepts no more")
+            # It must not spend the machine on asking again and again.
+            before_s, began_s = switch.cpu_s(), time.monotonic()
+            wait_until(lambda: time.monotonic() > began_s + 1, "a second passed")
+            used = (switch.cpu_s() - before_s) / (time.monotonic() - began_s)
+            print(f"{used:.0%} of a processor while out of descriptors")
+            assert used < 0.5
+        check_alive(switch.address)
+    assert log.read_text().count("cannot accept") < 5
+
+
+def test_a_write_is_whole_when_its_client_is_killed_in_the_middle(
+    switch: SwitchProcess, compiled: Compiled
+) -> None:
+    p4info, blob = compiled("l2_learning")
+    count = 60_000
+    victim = Path(__file__).with_name("hostile_client.py")
+    command = [sys.executable, str(victim), switch.address, str(p4info), str(blob), str(count)]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        HostileClient(switch.address, election_id=2) as heir,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        one = destinations(p4info, "destination", "forward", range(1, 2))[0].entity
+        one.table_entry.ClearField("action")
+        wait_until(lambda: has_one(heir, one), "the first entry was there")
+        process.kill()
+        process.wait()
+        # Becoming primary waits for the write, which is carried out to its end.
+        assert heir.open_stream().status.code == 0
+        everything = p4r.Entity(table_entry=p4r.TableEntry(table_id=one.table_entry.table_id))
+        assert len(list(heir.read(everything))) == count
+        removed = p4r.Update(type=p4r.Update.DELETE, entity=one)
+        heir.write([removed]).result()
+    check_alive(switch.address)
+
+
+def has_one(client: HostileClient, entity: p4r.Entity) -> bool:
+    """Whether a read finds the entity now."""
+    try:
+        return len(list(client.read(entity))) == 1
+    except grpc.RpcError as error:
+        # Before the pipeline is there, and where a switch answers so for an absent entry.
+        assert error.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND)  # noqa: PT017
+        return False
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(weir_switch: Path, tmp_path: Path) -> None:
+    # /dev/full answers every write as a full disk does; the missing folder is complained of.
+    nowhere = tmp_path / "missing" / "stats.json"
+    with Path("/dev/full").open("w") as full:
+        process = SwitchProcess(weir_switch, "--stats", str(nowhere), stderr=full)
+        with process, HostileClient(process.address) as client:
+            assert client.open_stream().status.code == 0
+            nowhere.parent.mkdir()
+            wait_until(nowhere.exists, "the statistics were written once they could be")
+            check_alive(process.address)
+            assert client.stub.Capabilities(p4r.CapabilitiesRequest(device_id=DEVICE_ID)) is not None
