@@ -48,7 +48,10 @@ PROGRAMS = (
     Program("p4src/v1model/weir.p4", "p4src/build"),
     Program("softswitch/programs/l2_learning.p4", "softswitch/programs"),
     Program("softswitch/programs/ipv4_router.p4", "softswitch/programs"),
-    Program("softswitch/dataplane/tests/programs/value_sets.p4", "softswitch/dataplane/tests/programs"),
+    *(
+        Program(f"softswitch/dataplane/tests/programs/{name}.p4", "softswitch/dataplane/tests/programs")
+        for name in ("unions", "value_sets", "varbits")
+    ),
     Program("softswitch/switch/tests/programs/entities.p4", "softswitch/switch/tests/programs"),
     # p4c gives each table with an action profile a default action, and then warns of it.
     Program(

@@ -3,12 +3,11 @@
 
 use super::calc;
 use super::expr::View;
-use super::headers::{
-    add_header, copy_header, copy_stack, copy_varbit, remove_header, shift_stack,
-};
+use super::headers::{add_header, copy_header, copy_union, copy_varbit, remove_header};
 use super::packet::Packet;
 use super::phv::{append_bytes, byte, copy_bits, store, store_opt, store_wide};
 use super::pipeline::Cx;
+use super::stack::{copy_stack, copy_union_stack, shift_stack, shift_unions};
 use super::wide::Wide;
 use crate::ir::{AnyField, DigestField, Expr, HeaderRef, Ir, Prim, Target};
 
@@ -53,15 +52,11 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
                 }
             }
             Prim::CopyStack { to, from } => copy_stack(cx.ir, packet, *to, *from),
-            Prim::CopyUnion { to, from } => {
-                if let (Some(to), Some(from)) = (
-                    cx.ir.unions.get(usize::from(*to)),
-                    cx.ir.unions.get(usize::from(*from)),
-                ) {
-                    for (to, from) in to.iter().zip(from) {
-                        copy_header(cx.ir, packet, *to, *from);
-                    }
-                }
+            Prim::CopyUnion { to, from } => copy_union(cx.ir, packet, *to, *from),
+            Prim::CopyUnionStack { to, from } => copy_union_stack(cx.ir, packet, *to, *from),
+            Prim::ShiftUnions { stack, count, push } => {
+                let count = view(cx, packet, args).eval(*count);
+                shift_unions(cx.ir, packet, *stack, count, *push);
             }
             Prim::CopyVarbit { to, from } => copy_varbit(cx.ir, packet, *to, *from),
             Prim::Push { stack, count } => {
@@ -232,7 +227,7 @@ fn resolve(cx: &Cx<'_>, packet: &Packet, header: HeaderRef, args: &[u64]) -> Opt
             let index = view(cx, packet, args).eval(index);
             let stack = cx.ir.stacks.get(usize::from(stack))?;
             let index = u16::try_from(index).ok().filter(|i| *i < stack.size)?;
-            Some(stack.first_header + index)
+            Some(stack.header(index))
         }
     }
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The deparser: valid headers, in the program's order, in front of the payload.
 
-use super::calc;
 use super::packet::Packet;
 use super::parser::wire_bytes;
 use super::phv::{byte, load_u32};
 use super::pipeline::Cx;
+use super::{action, calc};
 
 /// Updates checksums, writes the headers, applies `truncate`.
 pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
     let ir = cx.ir;
     for checksum in &ir.update {
         calc::update(ir, cx.externs, packet, checksum);
+    }
+    if !ir.deparse_prims.is_empty() {
+        action::run(cx, packet, &ir.deparse_prims, &[]);
     }
     let mut total = 0;
     for header in &ir.deparse {

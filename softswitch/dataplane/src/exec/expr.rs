@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Evaluation of flattened expressions.
 
+use super::headers::varbit_equal;
 use super::phv::{byte, load, load_wide, load_wide_at, low_mask, sign_extend};
 use super::wide::Wide;
 use crate::ir::{AnyField, Code, Expr, Ir, Op, WideField};
@@ -86,7 +87,7 @@ impl View<'_> {
         let Some(index) = u16::try_from(index).ok().filter(|i| *i < stack.size) else {
             return false;
         };
-        let header = self.ir.headers.get(usize::from(stack.first_header + index));
+        let header = self.ir.headers.get(usize::from(stack.header(index)));
         header.is_some_and(|h| byte(self.phv, h.valid) != 0)
     }
 
@@ -177,6 +178,7 @@ impl View<'_> {
                 Op::LoadLast { stack: s, field } => push!(self.load_any_low(self.last(s, field))),
                 Op::LastIndex(s) => push!(self.last_index(s).wrapping_sub(1)),
                 Op::ValidUnion(u) => push!(u64::from(self.valid_union(u))),
+                Op::EqVarbit(a, b) => push!(u64::from(varbit_equal(self.ir, self.phv, a, b))),
                 Op::Add => binary!(|a, b| a.wrapping_add(b)),
                 Op::Sub => binary!(|a, b| a.wrapping_sub(b)),
                 Op::Mul => binary!(|a, b| a.wrapping_mul(b)),
@@ -294,6 +296,11 @@ impl View<'_> {
                     push!(Wide::from_u64(self.last_index(s)).sub(&Wide::from_u64(1)))
                 }
                 Op::ValidUnion(u) => push!(Wide::from_u64(u64::from(self.valid_union(u)))),
+                Op::EqVarbit(a, b) => {
+                    push!(Wide::from_u64(u64::from(varbit_equal(
+                        self.ir, self.phv, a, b
+                    ))))
+                }
                 Op::Add => binary!(|a, b| a.add(&b)),
                 Op::Sub => binary!(|a, b| a.sub(&b)),
                 Op::Mul => binary!(|a, b| a.mul(&b)),

@@ -10,5 +10,6 @@ pub(crate) mod packet;
 pub(crate) mod parser;
 pub(crate) mod phv;
 pub(crate) mod pipeline;
+mod stack;
 mod value_set;
 pub(crate) mod wide;

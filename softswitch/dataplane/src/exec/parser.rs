@@ -191,12 +191,7 @@ fn extract_next(
     if u16::from(next) >= stack.size {
         return Err(errors.stack_out_of_bounds);
     }
-    extract(
-        cx,
-        packet,
-        stack.first_header + u16::from(next),
-        varbit_bits,
-    )?;
+    extract(cx, packet, stack.header(u16::from(next)), varbit_bits)?;
     set_byte(&mut packet.phv, stack.next_at, next + 1);
     Ok(())
 }

@@ -105,6 +105,8 @@ pub(crate) enum Op {
     },
     LastIndex(u16),
     ValidUnion(u16),
+    /// Whether the varbit fields of two headers have the same length and bits.
+    EqVarbit(u16, u16),
     Add,
     Sub,
     Mul,
@@ -160,15 +162,34 @@ pub(crate) struct Varbit {
     pub length_at: u32,
 }
 
-/// A header stack; elements are consecutive headers at equal distance.
+/// A header stack; elements are headers at equal distance. A stack of unions is one such stack for each member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stack {
     pub first_header: u16,
+    /// Headers from one element to the next: 1, or the members of the union.
+    pub step: u16,
     pub size: u16,
     /// Where the number of filled elements stands (one byte).
     pub next_at: u32,
     /// Distance between elements in bytes.
     pub stride: u32,
+}
+
+impl Stack {
+    /// Header of an element within the stack.
+    #[inline]
+    pub(crate) fn header(&self, index: u16) -> u16 {
+        self.first_header + index * self.step
+    }
+}
+
+/// A stack of header unions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnionStack {
+    /// A stack for each member of the union; they share the number of filled elements.
+    pub members: Vec<u16>,
+    /// Union of each element.
+    pub unions: Vec<u16>,
 }
 
 /// A header: named, or an element of a stack by a computed index, or the last of a stack.
@@ -231,6 +252,15 @@ pub(crate) enum Prim {
     CopyUnion {
         to: u16,
         from: u16,
+    },
+    CopyUnionStack {
+        to: u16,
+        from: u16,
+    },
+    ShiftUnions {
+        stack: u16,
+        count: Expr,
+        push: bool,
     },
     CopyVarbit {
         to: u16,
@@ -452,6 +482,7 @@ pub(crate) struct Ir {
     pub headers: Vec<Header>,
     pub stacks: Vec<Stack>,
     pub unions: Vec<Vec<u16>>,
+    pub union_stacks: Vec<UnionStack>,
     pub states: Vec<ParseState>,
     pub start: Option<u16>,
     pub errors: ParserErrors,
@@ -465,6 +496,8 @@ pub(crate) struct Ir {
     pub profiles: Vec<Profile>,
     pub ingress: Option<Node>,
     pub egress: Option<Node>,
+    /// What the deparser does before it emits.
+    pub deparse_prims: Vec<Prim>,
     pub deparse: Vec<u16>,
     pub field_lists: Vec<Vec<AnyField>>,
     pub digests: Vec<Vec<DigestField>>,

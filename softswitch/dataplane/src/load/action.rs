@@ -2,7 +2,7 @@
 //! Actions: primitives by name to flat steps.
 
 use super::emit::{Demand, compile, lookahead_bits};
-use super::expr::{Ast, HeaderAst, Scope, pair, text};
+use super::expr::{Ast, HeaderAst, Scope, text};
 use super::json::Primitive;
 use super::layout::wide_field;
 use super::{Loader, Result, dangling, invalid, unsupported};
@@ -62,7 +62,7 @@ impl Loader<'_> {
     }
 
     /// Compiles a list of primitives; jumps are renumbered and may only go forward, so every action ends.
-    fn body(
+    pub(super) fn body(
         &mut self,
         primitives: &[Primitive],
         params: &Params,
@@ -245,11 +245,10 @@ impl Loader<'_> {
         }
         let exact = Demand::Exact;
         Ok(Some(match json.op.as_str() {
-            "assign" | "modify_field" => self.assignment(&given[0], &given[1], params, place)?,
-            "assign_VL" => Prim::CopyVarbit {
-                to: self.varbit(&given[0], place)?,
-                from: self.varbit(&given[1], place)?,
-            },
+            "assign" | "modify_field" | "set" => {
+                self.assignment(&given[0], &given[1], params, place)?
+            }
+            "assign_VL" => self.varbit_assignment(&given[0], &given[1], place)?,
             "assign_header" | "copy_header" => Prim::CopyHeader {
                 to: self.header_ref(&given[0], params, place)?,
                 from: self.header_ref(&given[1], params, place)?,
@@ -264,14 +263,11 @@ impl Loader<'_> {
             },
             "add_header" => Prim::AddHeader(self.header_ref(&given[0], params, place)?),
             "remove_header" => Prim::RemoveHeader(self.header_ref(&given[0], params, place)?),
-            "push" => Prim::Push {
-                stack: self.stack(&given[0], place)?,
-                count: self.value(&given[1], params, exact, place)?,
+            "assign_union_stack" => Prim::CopyUnionStack {
+                to: self.union_stack(&given[0], place)?,
+                from: self.union_stack(&given[1], place)?,
             },
-            "pop" => Prim::Pop {
-                stack: self.stack(&given[0], place)?,
-                count: self.value(&given[1], params, exact, place)?,
-            },
+            "push" | "pop" => self.shift(given, json.op == "push", params, place)?,
             "drop" | "mark_to_drop" => Prim::MarkToDrop,
             "generate_digest" => {
                 let id = constant(&given[1], place)?;
@@ -350,17 +346,56 @@ impl Loader<'_> {
         )
     }
 
-    /// The header whose varbit field this is.
-    fn varbit(&self, json: &Value, place: &str) -> Result<u16> {
-        let (header, field) = pair(json.get("value").unwrap_or(&Value::Null), place)?;
-        let header = self.layout.header(text(header, place)?, place)?;
-        if self.layout.is_varbit(header, field) {
-            return Ok(header);
-        }
-        Err(invalid(
+    fn union_stack(&self, json: &Value, place: &str) -> Result<u16> {
+        self.layout.union_stack(
+            text(json.get("value").unwrap_or(&Value::Null), place)?,
             place,
-            format!("{field:?} is not a variable-length field"),
-        ))
+        )
+    }
+
+    /// `push_front` or `pop_front`, of headers or of unions.
+    fn shift(&mut self, given: &[Value], push: bool, params: &Params, place: &str) -> Result<Prim> {
+        let count = self.value(&given[1], params, Demand::Exact, place)?;
+        if given[0].get("type").and_then(Value::as_str) == Some("header_union_stack") {
+            let stack = self.union_stack(&given[0], place)?;
+            return Ok(Prim::ShiftUnions { stack, count, push });
+        }
+        let stack = self.stack(&given[0], place)?;
+        Ok(if push {
+            Prim::Push { stack, count }
+        } else {
+            Prim::Pop { stack, count }
+        })
+    }
+
+    /// Assignment of a varbit field to another.
+    pub(super) fn varbit_assignment(&self, to: &Value, from: &Value, place: &str) -> Result<Prim> {
+        let scope = Scope {
+            ir: &self.ir,
+            layout: &self.layout,
+            params: &[],
+            place,
+        };
+        let varbit = |json: &Value| {
+            scope
+                .varbit(json)
+                .ok_or_else(|| invalid(place, format!("{json} is not a variable-length field")))
+        };
+        Ok(Prim::CopyVarbit {
+            to: varbit(to)?,
+            from: varbit(from)?,
+        })
+    }
+
+    /// Whether this is a varbit field.
+    pub(super) fn is_varbit(&self, json: &Value, place: &str) -> bool {
+        let scope = Scope {
+            ir: &self.ir,
+            layout: &self.layout,
+            params: &[],
+            place,
+        };
+        scope.varbit(json).is_some()
     }
 }
 

@@ -56,7 +56,7 @@ fn bound(ast: &Ast) -> Bound {
             field_bound(*f)
         }
         Ast::Arg { width, .. } | Ast::Lookahead { width, .. } => unsigned(*width),
-        Ast::ElementValid { .. } | Ast::ValidUnion(_) => unsigned(1),
+        Ast::ElementValid { .. } | Ast::ValidUnion(_) | Ast::VarbitEqual(..) => unsigned(1),
         // -1 for an empty stack.
         Ast::LastIndex(_) => Bound {
             signed: true,
@@ -267,6 +267,7 @@ impl Emitter {
             }),
             Ast::LastIndex(stack) => self.push(Op::LastIndex(*stack)),
             Ast::ValidUnion(union) => self.push(Op::ValidUnion(*union)),
+            Ast::VarbitEqual(a, b) => self.push(Op::EqVarbit(*a, *b)),
             Ast::Unary(op, a) => {
                 let (op, inner_exact) = match op {
                     Op::TwoCompMod(width) if *width <= 64 => (*op, false),
@@ -385,6 +386,7 @@ impl Emitter {
             }),
             Ast::LastIndex(stack) => self.push(Op::LastIndex(*stack)),
             Ast::ValidUnion(union) => self.push(Op::ValidUnion(*union)),
+            Ast::VarbitEqual(a, b) => self.push(Op::EqVarbit(*a, *b)),
             Ast::Unary(op, a) => {
                 self.wide(a, first_const);
                 self.reduce(*op, 1);

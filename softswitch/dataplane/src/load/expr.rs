@@ -40,6 +40,8 @@ pub(super) enum Ast {
     },
     LastIndex(u16),
     ValidUnion(u16),
+    /// Two headers whose varbit fields are compared.
+    VarbitEqual(u16, u16),
     Unary(Op, Box<Ast>),
     Binary(Op, Box<Ast>, Box<Ast>),
     Select(Box<Ast>, Box<Ast>, Box<Ast>),
@@ -140,6 +142,11 @@ impl Scope<'_> {
             "field" => {
                 let (header, field) = pair(value, place)?;
                 match header {
+                    // p4c writes `stack.last.member.field` of a stack of unions like this.
+                    Value::String(stack) if self.layout.union_stacks.contains_key(stack) => {
+                        let (member, field) = field.split_once('.').unwrap_or((field, ""));
+                        self.union_last(stack, member, field)
+                    }
                     Value::String(header) => Ok(Ast::Field(
                         self.layout.field(self.ir, header, field, place)?,
                     )),
@@ -169,6 +176,19 @@ impl Scope<'_> {
                 }
                 Ok(Ast::Lookahead { bit_offset, width })
             }
+            "union_stack_field" => {
+                let [stack, member, field] = value.as_array().map_or(&[][..], Vec::as_slice) else {
+                    return Err(invalid(
+                        place,
+                        format!("{value} is not [stack, member, field]"),
+                    ));
+                };
+                self.union_last(
+                    text(stack, place)?,
+                    text(member, place)?,
+                    text(field, place)?,
+                )
+            }
             "stack_field" => {
                 let (stack, field) = pair(value, place)?;
                 let stack = self.layout.stack(text(stack, place)?, place)?;
@@ -186,6 +206,32 @@ impl Scope<'_> {
                 place,
                 format!("a value of type {other:?} in an expression"),
             )),
+        }
+    }
+
+    /// A field of a member of the last extracted union of a stack.
+    fn union_last(&self, stack: &str, member: &str, field: &str) -> Result<Ast> {
+        let stack = self.layout.union_member(stack, member, self.place)?;
+        let first = self
+            .ir
+            .stacks
+            .get(usize::from(stack))
+            .map_or(0, |s| s.first_header);
+        let field = self.layout.field_of(self.ir, first, field, self.place)?;
+        Ok(Ast::Last { stack, field })
+    }
+
+    /// The header whose varbit field an object stands for, if it does.
+    pub(super) fn varbit(&self, json: &Value) -> Option<u16> {
+        let value = json.get("value")?;
+        match json.get("type").and_then(Value::as_str) {
+            Some("expression") => self.varbit(value),
+            Some("field") => {
+                let (header, field) = pair(value, self.place).ok()?;
+                let header = self.layout.header(header.as_str()?, self.place).ok()?;
+                self.layout.is_varbit(header, field).then_some(header)
+            }
+            _ => None,
         }
     }
 
@@ -274,6 +320,18 @@ impl Scope<'_> {
             "%" => binary(Op::Rem),
             "<<" => binary(Op::Shl),
             ">>" => binary(Op::Shr),
+            "==" | "!=" if self.varbit(part("left")).is_some() => {
+                let (left, right) = (self.varbit(part("left")), self.varbit(part("right")));
+                let (Some(left), Some(right)) = (left, right) else {
+                    let what = "a variable-length field compared with something else";
+                    return Err(unsupported(place, what.into()));
+                };
+                let equal = Ast::VarbitEqual(left, right);
+                Ok(match op {
+                    "==" => equal,
+                    _ => Ast::Unary(Op::BoolNot, Box::new(equal)),
+                })
+            }
             "==" => binary(Op::Eq),
             "!=" => binary(Op::Ne),
             "<" => binary(Op::Lt),

@@ -19,7 +19,7 @@ pub(super) struct Json {
     #[serde(default)]
     pub header_unions: Vec<HeaderUnion>,
     #[serde(default)]
-    pub header_union_stacks: Vec<Named>,
+    pub header_union_stacks: Vec<HeaderUnionStack>,
     #[serde(default)]
     pub field_lists: Vec<FieldList>,
     #[serde(default)]
@@ -86,8 +86,15 @@ pub(super) struct HeaderStack {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct HeaderUnionStack {
+    pub name: String,
+    pub header_union_ids: Vec<i64>,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct HeaderUnion {
     pub name: String,
+    pub id: i64,
     pub header_ids: Vec<i64>,
 }
 
@@ -146,7 +153,7 @@ pub(super) struct Transition {
 pub(super) struct Deparser {
     pub order: Vec<String>,
     #[serde(default)]
-    pub primitives: Vec<Value>,
+    pub primitives: Vec<Primitive>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -4,9 +4,11 @@
 //! Metadata first (each field right-aligned in 8-byte slots of its own), then validity bytes, stack counters and varbit
 //! lengths, then headers as on the wire.
 
+mod stacks;
+
 use super::json::Json;
 use super::{Result, dangling, invalid, unsupported};
-use crate::ir::{AnyField, Field, Header, Ir, PHV_PADDING, Stack, Varbit, WideField};
+use crate::ir::{AnyField, Field, Header, Ir, PHV_PADDING, Varbit, WideField};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -30,6 +32,9 @@ pub(super) struct Layout {
     pub headers: HashMap<String, u16>,
     pub stacks: HashMap<String, u16>,
     pub unions: HashMap<String, u16>,
+    pub union_stacks: HashMap<String, u16>,
+    /// Names of the members of a stack of unions, with the stack that each is.
+    pub union_members: Vec<Vec<(String, u16)>>,
     by_id: HashMap<i64, u16>,
     /// Per header: field names in order with their places (None: varbit).
     fields: Vec<Vec<(String, Option<AnyField>)>>,
@@ -48,6 +53,25 @@ impl Layout {
             .get(name)
             .copied()
             .ok_or_else(|| dangling(place, "header stack", name))
+    }
+
+    pub(super) fn union_stack(&self, name: &str, place: &str) -> Result<u16> {
+        self.union_stacks
+            .get(name)
+            .copied()
+            .ok_or_else(|| dangling(place, "stack of header unions", name))
+    }
+
+    /// The stack that one member of a stack of unions is.
+    pub(super) fn union_member(&self, stack: &str, member: &str, place: &str) -> Result<u16> {
+        let stack = self.union_stack(stack, place)?;
+        let members = self.union_members.get(usize::from(stack));
+        members
+            .into_iter()
+            .flatten()
+            .find(|(name, _)| name == member)
+            .map(|(_, stack)| *stack)
+            .ok_or_else(|| dangling(place, "member of a header union", member))
     }
 
     pub(super) fn union(&self, name: &str, place: &str) -> Result<u16> {
@@ -235,11 +259,6 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
     };
     let count = u16::try_from(json.headers.len())
         .map_err(|_| unsupported("headers", "more than 65,535 header instances".into()))?;
-    let stack_names: HashMap<i64, &str> = json
-        .header_stacks
-        .iter()
-        .flat_map(|s| s.header_ids.iter().map(|id| (*id, s.name.as_str())))
-        .collect();
 
     // Metadata.
     let mut cursor = 0_u32;
@@ -262,7 +281,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
     let valid_base = cursor;
     cursor += u32::from(count);
     let next_base = cursor;
-    cursor += u32::try_from(json.header_stacks.len()).unwrap_or(0);
+    cursor += u32::try_from(json.header_stacks.len() + json.header_union_stacks.len()).unwrap_or(0);
     let varbit_base = cursor;
     cursor += 4 * u32::from(count);
     cursor = cursor.next_multiple_of(8);
@@ -312,12 +331,6 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
                             "a varbit field that does not start at a byte".into(),
                         ));
                     }
-                    if stack_names.contains_key(&header.id) {
-                        return Err(unsupported(
-                            &place,
-                            "a varbit field in a header stack".into(),
-                        ));
-                    }
                     let max_bytes = u32::try_from(*max_length)
                         .unwrap_or(0)
                         .saturating_sub(fixed_bytes);
@@ -365,71 +378,6 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
     }
     ir.phv_bytes = cursor as usize + PHV_PADDING;
 
-    for (index, stack) in (0_u16..).zip(&json.header_stacks) {
-        let place = format!("header_stacks {:?}", stack.name);
-        let ids: Option<Vec<u16>> = stack
-            .header_ids
-            .iter()
-            .map(|id| layout.by_id.get(id).copied())
-            .collect();
-        let ids = ids.ok_or_else(|| invalid(&place, "a header id that no header has".into()))?;
-        let (Some(first), Ok(size)) = (ids.first().copied(), u8::try_from(ids.len())) else {
-            return Err(unsupported(
-                &place,
-                format!("a stack of {} headers (1 to 255 are)", ids.len()),
-            ));
-        };
-        let stride = match ids.get(1) {
-            None => 8,
-            Some(second) => ir.headers[usize::from(*second)]
-                .offset
-                .wrapping_sub(ir.headers[usize::from(first)].offset),
-        };
-        let regular = (0_u16..).zip(&ids).all(|(i, id)| {
-            let (base, header) = (
-                &ir.headers[usize::from(first)],
-                &ir.headers[usize::from(*id)],
-            );
-            *id == first + i
-                && u64::from(header.offset)
-                    == u64::from(base.offset) + u64::from(i) * u64::from(stride)
-                && header.fixed_bytes == base.fixed_bytes
-                && !header.metadata
-        });
-        if !regular {
-            return Err(unsupported(
-                &place,
-                "a stack whose headers are not consecutive and of one type".into(),
-            ));
-        }
-        let next_at = next_base + u32::from(index);
-        ir.stacks.push(Stack {
-            first_header: first,
-            size: u16::from(size),
-            next_at,
-            stride,
-        });
-        layout.stacks.insert(stack.name.clone(), index);
-    }
-    for (index, union) in (0_u16..).zip(&json.header_unions) {
-        let place = format!("header_unions {:?}", union.name);
-        let ids: Option<Vec<u16>> = union
-            .header_ids
-            .iter()
-            .map(|id| layout.by_id.get(id).copied())
-            .collect();
-        let ids = ids.ok_or_else(|| invalid(&place, "a header id that no header has".into()))?;
-        for id in &ids {
-            ir.headers[usize::from(*id)].union = Some(index);
-        }
-        ir.unions.push(ids);
-        layout.unions.insert(union.name.clone(), index);
-    }
-    if let Some(stack) = json.header_union_stacks.first() {
-        return Err(unsupported(
-            &format!("header_union_stacks {:?}", stack.name),
-            "a stack of header unions".into(),
-        ));
-    }
+    stacks::build(json, ir, &mut layout, next_base)?;
     Ok(layout)
 }

@@ -272,12 +272,7 @@ impl Loader<'_> {
                 format!("{} deparsers; v1model has one", self.json.deparsers.len()),
             ));
         };
-        if !deparser.primitives.is_empty() {
-            return Err(unsupported(
-                "deparsers",
-                "a deparser with primitives".into(),
-            ));
-        }
+        self.ir.deparse_prims = self.body(&deparser.primitives, &[], "deparsers")?;
         for name in &deparser.order {
             let header = self.layout.header(name, "deparsers order")?;
             self.ir.deparse.push(header);

@@ -132,6 +132,9 @@ impl Loader<'_> {
                     length_bits,
                 }
             }
+            "set" if self.is_varbit(given(0)?, place) => {
+                ParserOp::Prim(self.varbit_assignment(given(0)?, given(1)?, place)?)
+            }
             "set" => {
                 let target: Target = self.target(given(0)?, &[], place)?;
                 let (value, lookahead_bits) =
@@ -203,6 +206,12 @@ impl Loader<'_> {
                     ));
                 }
                 Ok(HeaderOrNext::Header(header))
+            }
+            Some("union_stack") => {
+                let (stack, member) = super::expr::pair(value, place)?;
+                let stack = text(stack, place)?;
+                let stack = self.layout.union_member(stack, member, place)?;
+                Ok(HeaderOrNext::Next(stack))
             }
             Some("stack") => Ok(HeaderOrNext::Next(
                 self.layout.stack(text(value, place)?, place)?,
