@@ -16,7 +16,7 @@ fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
         ir: cx.ir,
         phv: &packet.phv,
         args,
-        data: packet.payload(),
+        packet,
     }
 }
 
@@ -112,28 +112,8 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
                 target,
             } => {
                 let index = view(cx, packet, args).eval(*index);
-                let cell = cx
-                    .externs
-                    .meters
-                    .get_mut(usize::from(*meter))
-                    .and_then(|array| {
-                        let units = if array.bytes {
-                            u64::from(packet.ingress_length)
-                        } else {
-                            1
-                        };
-                        Some((
-                            usize::try_from(index)
-                                .ok()
-                                .and_then(|i| array.cells.get_mut(i))?,
-                            units,
-                        ))
-                    });
-                if let Some((cell, units)) = cell {
-                    let colour = cell.execute(units, u64::from(packet.ingress_length), cx.now_ns);
-                    assign(cx, packet, *target, Expr::Const(colour as u64), args);
-                } else {
-                    cx.externs.stats.index_out_of_range += 1;
+                if let Some(colour) = execute_meter(cx, packet, *meter, index) {
+                    assign(cx, packet, *target, Expr::Const(colour), args);
                 }
             }
             Prim::Count { counter, index } => {
@@ -179,8 +159,44 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
     }
 }
 
+/// The colour that a cell of an indirect meter gives the packet; None (and counted) where there is no such cell.
+#[inline(always)]
+pub(super) fn execute_meter(
+    cx: &mut Cx<'_>,
+    packet: &Packet,
+    meter: u16,
+    index: u64,
+) -> Option<u64> {
+    let array = cx.externs.meters.get_mut(usize::from(meter));
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    let colour = array.and_then(|array| {
+        let units = if array.bytes {
+            u64::from(packet.ingress_length)
+        } else {
+            1
+        };
+        let cell = array.cells.get_mut(index)?;
+        Some(cell.execute(units, u64::from(packet.ingress_length), cx.now_ns) as u64)
+    });
+    if colour.is_none() {
+        cx.externs.stats.index_out_of_range += 1;
+    }
+    colour
+}
+
 /// Evaluates `value` and writes it to any kind of target.
+#[inline(always)]
 pub(crate) fn assign(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Expr, args: &[u64]) {
+    if let Target::Field(AnyField::Narrow(field)) = target {
+        let value = view(cx, packet, args).eval_low(value);
+        store(&mut packet.phv, field, value);
+    } else {
+        assign_any(cx, packet, target, value, args);
+    }
+}
+
+#[inline(never)]
+fn assign_any(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Expr, args: &[u64]) {
     let view = view(cx, packet, args);
     let field = match target {
         Target::Field(field) => Some(field),
@@ -278,7 +294,7 @@ fn register_write(
         ir: cx.ir,
         phv: &packet.phv,
         args,
-        data: packet.payload(),
+        packet,
     };
     let index = view.eval(index);
     let Some(array) = cx.externs.registers.get_mut(usize::from(register)) else {

@@ -6,7 +6,9 @@ use super::packet::Packet;
 use super::phv::{byte, load_bits, load_u32, load_wide_at, store, store_wide};
 use super::wide::Wide;
 use crate::hash;
-use crate::ir::{AnyField, CalcInput, Calculation, Checksum, Ir};
+use crate::ir::{
+    Algo, AnyField, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation, Checksum, Ir,
+};
 use crate::state::Externs;
 
 /// The calculation's value over the packet as it stands.
@@ -14,12 +16,35 @@ pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculati
     let Some(calculation) = ir.calculations.get(usize::from(calculation)) else {
         return 0;
     };
+    if let Some(pieces) = &calculation.pieces {
+        return compute_pieces(&packet.phv, calculation.algo, pieces);
+    }
     let mut buffer = std::mem::take(&mut externs.scratch);
     buffer.clear();
     gather(ir, packet, calculation, &mut buffer);
     let value = hash::compute(calculation.algo, &buffer);
     externs.scratch = buffer;
     value
+}
+
+/// The calculation's value when all that it takes are whole bytes at fixed places.
+fn compute_pieces(phv: &[u8], algo: Algo, pieces: &[CalcPiece]) -> u64 {
+    // Eight more than the longest, because each piece is written as eight bytes.
+    let mut buffer = [0_u8; CALC_PIECES_BYTES + 8];
+    let mut length = 0;
+    for piece in pieces {
+        if piece.valid.is_some_and(|valid| byte(phv, valid) == 0) {
+            continue;
+        }
+        let from = piece.offset as usize;
+        if let (Some(to), Some(from)) =
+            (buffer.get_mut(length..length + 8), phv.get(from..from + 8))
+        {
+            to.copy_from_slice(from);
+        }
+        length += usize::from(piece.bytes);
+    }
+    hash::compute(algo, buffer.get(..length).unwrap_or_default())
 }
 
 /// Concatenates the inputs bit by bit, pads the last byte with zeros on the right.
@@ -110,7 +135,7 @@ fn applies(ir: &Ir, packet: &Packet, checksum: &Checksum) -> bool {
                 ir,
                 phv: &packet.phv,
                 args: &[],
-                data: packet.payload(),
+                packet,
             }
             .is_true(condition)
         })

@@ -2,6 +2,7 @@
 //! Evaluation of flattened expressions.
 
 use super::headers::varbit_equal;
+use super::packet::Packet;
 use super::phv::{byte, load, load_wide, load_wide_at, low_mask, sign_extend};
 use super::wide::Wide;
 use crate::ir::{AnyField, Code, Expr, Ir, Op, WideField};
@@ -19,8 +20,8 @@ pub(crate) struct View<'a> {
     pub phv: &'a [u8],
     /// Arguments of the running action, in words.
     pub args: &'a [u64],
-    /// Packet from the parser's cursor on.
-    pub data: &'a [u8],
+    /// Where look-ahead reads, from the parser's cursor on.
+    pub packet: &'a Packet,
 }
 
 impl View<'_> {
@@ -37,29 +38,49 @@ impl View<'_> {
     }
 
     /// The value modulo 2^64 (exact for what the loader proved to fit), or the nearest u64 for a wide one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn eval(&self, expr: Expr) -> u64 {
         match expr {
             Expr::Const(value) => value,
             Expr::Field(field) => load(self.phv, field),
             Expr::Arg(word) => self.arg(word),
             Expr::Narrow(code) => self.run_narrow::<SHALLOW>(code),
+            other => self.eval_wide_or_deep(other),
+        }
+    }
+
+    #[inline(never)]
+    fn eval_wide_or_deep(&self, expr: Expr) -> u64 {
+        match expr {
             Expr::NarrowDeep(code) => self.run_narrow::<STACK_DEPTH>(code),
             Expr::Wide3(code) => self.run_wide::<3>(code).to_u64_saturating(),
             Expr::Wide33(code) => self.run_wide::<33>(code).to_u64_saturating(),
+            other => self.eval(other),
         }
     }
 
     /// Low 64 bits of the value.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn eval_low(&self, expr: Expr) -> u64 {
         match expr {
-            Expr::Wide3(code) => self.run_wide::<3>(code).low(),
-            Expr::Wide33(code) => self.run_wide::<33>(code).low(),
-            _ => self.eval(expr),
+            Expr::Const(value) => value,
+            Expr::Field(field) => load(self.phv, field),
+            Expr::Arg(word) => self.arg(word),
+            Expr::Narrow(code) => self.run_narrow::<SHALLOW>(code),
+            other => self.eval_low_wide(other),
         }
     }
 
+    #[inline(never)]
+    fn eval_low_wide(&self, expr: Expr) -> u64 {
+        match expr {
+            Expr::Wide3(code) => self.run_wide::<3>(code).low(),
+            Expr::Wide33(code) => self.run_wide::<33>(code).low(),
+            other => self.eval(other),
+        }
+    }
+
+    #[inline(always)]
     pub(crate) fn is_true(&self, expr: Expr) -> bool {
         self.eval_low(expr) != 0
     }
@@ -125,27 +146,32 @@ impl View<'_> {
         }
     }
 
+    #[inline(never)]
     fn run_narrow<const DEPTH: usize>(&self, code: Code) -> u64 {
+        // The top of the stack stays in a register; the array holds what is below it.
+        let mut top = 0_u64;
         let mut stack = [0_u64; DEPTH];
         let mut sp = 0_usize;
         macro_rules! push {
             ($value:expr) => {{
-                let value = $value;
-                stack[sp % DEPTH] = value;
+                stack[sp % DEPTH] = top;
                 sp += 1;
+                top = $value;
             }};
         }
         macro_rules! pop {
             () => {{
+                let value = top;
                 sp = sp.wrapping_sub(1);
-                stack[sp % DEPTH]
+                top = stack[sp % DEPTH];
+                value
             }};
         }
         macro_rules! binary {
             (|$a:ident, $b:ident| $value:expr) => {{
                 let $b = pop!();
-                let $a = pop!();
-                push!($value);
+                let $a = top;
+                top = $value;
             }};
         }
         for op in self.code(code) {
@@ -168,12 +194,10 @@ impl View<'_> {
                     push!(self.lookahead::<3>(bit_offset, width).low())
                 }
                 Op::LoadElement { stack: s, field } => {
-                    let index = pop!();
-                    push!(self.load_any_low(self.element(s, index, field)));
+                    top = self.load_any_low(self.element(s, top, field));
                 }
                 Op::ElementValid(s) => {
-                    let index = pop!();
-                    push!(u64::from(self.element_valid(s, index)));
+                    top = u64::from(self.element_valid(s, top));
                 }
                 Op::LoadLast { stack: s, field } => push!(self.load_any_low(self.last(s, field))),
                 Op::LastIndex(s) => push!(self.last_index(s).wrapping_sub(1)),
@@ -187,7 +211,7 @@ impl View<'_> {
                 Op::And => binary!(|a, b| a & b),
                 Op::Or => binary!(|a, b| a | b),
                 Op::Xor => binary!(|a, b| a ^ b),
-                Op::BitNot => push!(!pop!()),
+                Op::BitNot => top = !top,
                 Op::Shl => binary!(|a, b| if b < 64 { a << b } else { 0 }),
                 Op::Shr => binary!(|a, b| if b < 64 { a >> b } else { 0 }),
                 Op::Eq => binary!(|a, b| u64::from(a == b)),
@@ -198,21 +222,23 @@ impl View<'_> {
                 Op::Ge => binary!(|a, b| u64::from(a >= b)),
                 Op::BoolAnd => binary!(|a, b| u64::from(a != 0 && b != 0)),
                 Op::BoolOr => binary!(|a, b| u64::from(a != 0 || b != 0)),
-                Op::BoolNot => push!(u64::from(pop!() == 0)),
+                Op::BoolNot => top = u64::from(top == 0),
                 Op::Select => {
                     let right = pop!();
                     let left = pop!();
-                    let condition = pop!();
-                    push!(if condition != 0 { left } else { right });
+                    top = if top != 0 { left } else { right };
                 }
-                Op::TwoCompMod(width) => push!(sign_extend(pop!(), width)),
-                Op::USatCast(width) => push!(pop!().min(low_mask(width))),
-                Op::SatCast(width) => push!(pop!().min(low_mask(width) >> 1)),
-                Op::AndConst(mask) => push!(pop!() & mask),
-                Op::EqConst(value) => push!(u64::from(pop!() == value)),
+                Op::TwoCompMod(width) => top = sign_extend(top, width),
+                Op::USatCast(width) => top = top.min(low_mask(width)),
+                Op::SatCast(width) => top = top.min(low_mask(width) >> 1),
+                Op::AndConst(mask) => top &= mask,
+                Op::AddConst(value) => top = top.wrapping_add(value),
+                Op::ShlConst(by) => top = if by < 64 { top << by } else { 0 },
+                Op::ShrConst(by) => top = if by < 64 { top >> by } else { 0 },
+                Op::EqConst(value) => top = u64::from(top == value),
             }
         }
-        pop!()
+        top
     }
 
     fn lookahead<const N: usize>(&self, bit_offset: u32, width: u32) -> Wide<N> {
@@ -222,7 +248,7 @@ impl View<'_> {
         let count = (width as usize).div_ceil(8) + 1;
         for (to, from) in bytes
             .iter_mut()
-            .zip(self.data.iter().skip(first).take(count))
+            .zip(self.packet.payload().iter().skip(first).take(count))
         {
             *to = *from;
         }
@@ -335,6 +361,9 @@ impl View<'_> {
                 Op::USatCast(width) => push!(pop!().usat_cast(width)),
                 Op::SatCast(width) => push!(pop!().sat_cast(width)),
                 Op::AndConst(mask) => push!(Wide::from_u64(pop!().low() & mask)),
+                Op::AddConst(value) => push!(pop!().add(&Wide::from_u64(value))),
+                Op::ShlConst(by) => push!(pop!().shl(u64::from(by))),
+                Op::ShrConst(by) => push!(pop!().shr(u64::from(by))),
                 Op::EqConst(value) => {
                     push!(Wide::from_u64(u64::from(pop!() == Wide::from_u64(value))))
                 }

@@ -35,8 +35,12 @@ pub(crate) struct Packet {
 impl Packet {
     /// Takes a frame in.
     pub(crate) fn fill(&mut self, frame: &[u8]) {
-        self.buf.clear();
-        self.buf.resize(HEADROOM, 0);
+        // What stands in the headroom is overwritten before it is read.
+        if self.buf.len() < HEADROOM {
+            self.buf.resize(HEADROOM, 0);
+        } else {
+            self.buf.truncate(HEADROOM);
+        }
         self.buf.extend_from_slice(frame);
         self.start = HEADROOM;
         self.cursor = HEADROOM;
@@ -92,6 +96,23 @@ impl Packet {
         }
     }
 
+    /// Moves the next `bytes` bytes to a place in the PHV; false (and nothing done) beyond the end.
+    #[inline(always)]
+    pub(crate) fn extract(&mut self, at: usize, bytes: usize) -> bool {
+        let end = self.cursor + bytes;
+        if end > self.end {
+            return false;
+        }
+        if let (Some(from), Some(to)) = (
+            self.buf.get(self.cursor..end),
+            self.phv.get_mut(at..at + bytes),
+        ) {
+            to.copy_from_slice(from);
+        }
+        self.cursor = end;
+        true
+    }
+
     /// Bytes just taken by the parser, beside the PHV that they go to.
     pub(crate) fn extracted(&mut self, at: usize, bytes: usize) -> (&[u8], &mut [u8]) {
         (
@@ -100,30 +121,38 @@ impl Packet {
         )
     }
 
-    /// Makes room for `bytes` bytes of headers right before the payload and gives them out; they become the new start.
-    pub(crate) fn prepend(&mut self, bytes: usize) -> (&mut [u8], &[u8]) {
+    /// Puts `bytes` bytes of the PHV right before the payload, and makes them part of it.
+    #[inline]
+    pub(crate) fn prepend(&mut self, at: usize, bytes: usize) {
         if self.cursor < bytes {
-            let shift = bytes - self.cursor + HEADROOM;
-            self.buf.resize(self.end + shift, 0);
-            self.buf
-                .copy_within(self.cursor..self.end, self.cursor + shift);
-            self.cursor += shift;
-            self.end += shift;
+            self.make_room(bytes);
         }
-        self.start = self.cursor - bytes;
-        let (start, cursor) = (self.start, self.cursor);
-        (
-            self.buf.get_mut(start..cursor).unwrap_or_default(),
-            &self.phv,
-        )
+        let start = self.cursor - bytes;
+        if let (Some(to), Some(from)) = (
+            self.buf.get_mut(start..self.cursor),
+            self.phv.get(at..at + bytes),
+        ) {
+            to.copy_from_slice(from);
+        }
+        self.cursor = start;
+    }
+
+    #[cold]
+    fn make_room(&mut self, bytes: usize) {
+        let shift = bytes - self.cursor + HEADROOM;
+        self.buf.resize(self.end + shift, 0);
+        self.buf
+            .copy_within(self.cursor..self.end, self.cursor + shift);
+        self.cursor += shift;
+        self.end += shift;
     }
 
     /// After deparsing: the whole frame becomes payload again, cut to `limit`.
     pub(crate) fn seal(&mut self, limit: Option<usize>) {
+        self.start = self.cursor;
         if let Some(limit) = limit {
             self.end = self.end.min(self.start.saturating_add(limit));
         }
-        self.cursor = self.start;
         self.length = u32::try_from(self.end - self.start).unwrap_or(u32::MAX);
     }
 

@@ -56,7 +56,7 @@ fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet) -> View<'a> {
         ir: cx.ir,
         phv: &packet.phv,
         args: &[],
-        data: packet.payload(),
+        packet,
     }
 }
 
@@ -71,7 +71,11 @@ fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result
     };
     for op in &state.ops {
         match op {
-            ParserOp::Extract(header) => extract(cx, packet, *header, None)?,
+            ParserOp::Extract(header) => {
+                if !extract_plain(cx.ir, packet, *header) {
+                    extract(cx, packet, *header, None)?;
+                }
+            }
             ParserOp::ExtractNext(stack) => extract_next(cx, packet, *stack, None)?,
             ParserOp::ExtractVarbit {
                 header,
@@ -118,7 +122,9 @@ fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result
             ParserOp::Prim(prim) => action::run(cx, packet, std::slice::from_ref(prim), &[]),
         }
     }
-    has(packet, state.lookahead_bits)?;
+    if state.lookahead_bits > 0 {
+        has(packet, state.lookahead_bits)?;
+    }
     select(cx, packet, state)
 }
 
@@ -139,9 +145,9 @@ fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16
                     (key << padded) | (value & !(u64::MAX << padded))
                 };
             }
-            for case in &state.cases {
-                if (key ^ case.value[0]) & case.mask[0] == 0 {
-                    return Ok(case.next);
+            for (value, mask, next) in &state.narrow_cases {
+                if (key ^ value) & mask == 0 {
+                    return Ok(*next);
                 }
             }
         } else {
@@ -196,6 +202,22 @@ fn extract_next(
     Ok(())
 }
 
+/// The common case: a whole header of fixed length outside any union. False: nothing was done.
+#[inline(always)]
+fn extract_plain(ir: &crate::ir::Ir, packet: &mut Packet, header: u16) -> bool {
+    match ir.headers.get(usize::from(header)) {
+        Some(info) if info.varbit.is_none() && info.union.is_none() => {
+            let taken = packet.extract(info.offset as usize, info.fixed_bytes as usize);
+            if taken {
+                set_byte(&mut packet.phv, info.valid, 1);
+            }
+            taken
+        }
+        _ => false,
+    }
+}
+
+#[inline(never)]
 fn extract(
     cx: &Cx<'_>,
     packet: &mut Packet,

@@ -4,7 +4,7 @@
 //! Offsets come from the loader, which sized the region; a wrong one reads zero and writes nothing rather than panic.
 
 use super::wide::Wide;
-use crate::ir::{AnyField, Field, WideField};
+use crate::ir::{AnyField, Field, Slot, WideField};
 
 #[inline]
 fn window(phv: &[u8], offset: u32) -> u64 {
@@ -25,6 +25,12 @@ pub(crate) fn low_mask(width: u32) -> u64 {
     u64::MAX >> (64 - width.clamp(1, 64))
 }
 
+/// All ones in the width of a field. The loader gives 1 to 64, so nothing is clamped on the way of every packet.
+#[inline]
+fn field_mask(field: Field) -> u64 {
+    u64::MAX >> (64_u8.wrapping_sub(field.width) & 63)
+}
+
 /// Extends the sign of a `width`-bit value to 64 bits.
 #[inline]
 pub(crate) fn sign_extend(value: u64, width: u32) -> u64 {
@@ -35,7 +41,41 @@ pub(crate) fn sign_extend(value: u64, width: u32) -> u64 {
 /// The field's bits, without sign extension.
 #[inline]
 pub(crate) fn load_bits(phv: &[u8], field: Field) -> u64 {
-    (window(phv, field.offset) >> field.shift) & low_mask(u32::from(field.width))
+    (window(phv, field.offset) >> (field.shift & 63)) & field_mask(field)
+}
+
+/// The slot's value.
+#[inline(always)]
+pub(crate) fn get(phv: &[u8], slot: Slot) -> u64 {
+    (window(phv, slot.offset) << (slot.left & 63)) >> (slot.right & 63)
+}
+
+/// Writes the low bits of `value`.
+#[inline(always)]
+pub(crate) fn put(phv: &mut [u8], slot: Slot, value: u64) {
+    let at = slot.offset as usize;
+    let (left, right) = (slot.left & 63, slot.right & 63);
+    if let Some(window) = phv.get_mut(at..at + 8) {
+        let mut bits = (value << right) >> left;
+        if !slot.whole {
+            let mut old = [0; 8];
+            old.copy_from_slice(window);
+            bits |= u64::from_be_bytes(old) & !((u64::MAX << right) >> left);
+        }
+        window.copy_from_slice(&bits.to_be_bytes());
+    }
+}
+
+/// Writes bits to a window; mask and bits are in memory order.
+#[inline(always)]
+pub(crate) fn put_const(phv: &mut [u8], offset: u32, keep: u64, bits: u64) {
+    let at = offset as usize;
+    if let Some(window) = phv.get_mut(at..at + 8) {
+        let mut old = [0; 8];
+        old.copy_from_slice(window);
+        let new = u64::from_ne_bytes(old) & keep | bits;
+        window.copy_from_slice(&new.to_ne_bytes());
+    }
 }
 
 /// The field's value modulo 2^64: a signed field is sign-extended.
@@ -53,12 +93,13 @@ pub(crate) fn load(phv: &[u8], field: Field) -> u64 {
 #[inline]
 pub(crate) fn store(phv: &mut [u8], field: Field, value: u64) {
     let at = field.offset as usize;
-    let mask = low_mask(u32::from(field.width)) << field.shift;
+    let shift = field.shift & 63;
+    let mask = field_mask(field) << shift;
     if let Some(bytes) = phv.get_mut(at..at + 8) {
         let mut word = [0; 8];
         word.copy_from_slice(bytes);
         let old = u64::from_be_bytes(word);
-        let new = (old & !mask) | ((value << field.shift) & mask);
+        let new = (old & !mask) | ((value << shift) & mask);
         bytes.copy_from_slice(&new.to_be_bytes());
     }
 }

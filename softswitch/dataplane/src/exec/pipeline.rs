@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control flow: tables, conditions and calls until the end of a pipeline.
+//! Control flow: steps and tables until the end of a pipeline.
 
 use super::action;
 use super::calc;
 use super::expr::View;
 use super::packet::Packet;
-use crate::ir::{Expr, Ir, Node, ProfileUse, Table};
+use super::phv::{get, low_mask, put, put_const};
+use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
 use crate::ports::Port;
 use crate::state::Externs;
 use crate::tables::profile::{Call, Pointer, ProfileState};
@@ -20,58 +21,164 @@ pub(crate) struct Cx<'a> {
     pub drop_port: Port,
 }
 
-/// Runs a pipeline from `node` to its end or to `exit`.
-pub(crate) fn run(
-    cx: &mut Cx<'_>,
-    tables: &mut [TableState],
-    packet: &mut Packet,
-    node: Option<Node>,
-) {
-    let ir = cx.ir;
-    let mut node = node.unwrap_or(Node::End);
-    while !packet.exit {
-        node = match node {
-            Node::End => break,
-            Node::Condition(index) => {
-                let Some(condition) = ir.conditions.get(usize::from(index)) else {
-                    break;
-                };
-                let view = View {
-                    ir,
-                    phv: &packet.phv,
-                    args: &[],
-                    data: packet.payload(),
-                };
-                if view.is_true(condition.value) {
-                    condition.if_true
-                } else {
-                    condition.if_false
-                }
-            }
-            Node::Call(index) => {
-                let Some(call) = ir.calls.get(usize::from(index)) else {
-                    break;
-                };
-                if let Some(action) = ir.actions.get(usize::from(call.action)) {
-                    action::run(cx, packet, &action.prims, &[]);
-                }
-                call.next
-            }
-            Node::Table(index) => {
-                let Some(table) = tables.get_mut(usize::from(index)) else {
-                    break;
-                };
-                apply(cx, table, packet, usize::from(index))
-            }
+/// Runs a pipeline from step `start` to its end or to `exit`.
+pub(crate) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, start: u32) {
+    let mut at = start;
+    while let Some(index) = run_steps(cx, packet, at, &[]) {
+        let Some(table) = tables.get_mut(usize::from(index)) else {
+            break;
         };
+        match apply(cx, table, packet, usize::from(index)) {
+            Some(next) if !packet.exit => at = next,
+            _ => break,
+        }
     }
 }
 
-fn apply(cx: &mut Cx<'_>, table: &mut TableState, packet: &mut Packet, index: usize) -> Node {
+/// Runs steps until a table's turn has come (its index), or an end (None).
+fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> Option<u16> {
     let ir = cx.ir;
-    let Some(spec) = ir.tables.get(index) else {
-        return Node::End;
+    let steps = ir.flat.steps.as_slice();
+    let mut at = start as usize;
+    while let Some(step) = steps.get(at) {
+        at += 1;
+        match step {
+            Step::SetConst { offset, keep, bits } => {
+                put_const(&mut packet.phv, *offset, *keep, *bits);
+            }
+            Step::Copy { to, from } => {
+                let value = get(&packet.phv, *from);
+                put(&mut packet.phv, *to, value);
+            }
+            Step::AddConst { to, from, value } => {
+                let value = get(&packet.phv, *from).wrapping_add(*value);
+                put(&mut packet.phv, *to, value);
+            }
+            Step::SetArg { to, word } => {
+                let value = args.get(usize::from(*word)).copied().unwrap_or(0);
+                put(&mut packet.phv, *to, value);
+            }
+            Step::Set { to, value } => {
+                let value = view(ir, packet, args).eval_low(*value);
+                put(&mut packet.phv, *to, value);
+            }
+            Step::Count { counter, index } => count(cx, packet, *counter, get(&packet.phv, *index)),
+            Step::Meter { meter, index, to } => {
+                let index = get(&packet.phv, *index);
+                if let Some(colour) = action::execute_meter(cx, packet, *meter, index) {
+                    put(&mut packet.phv, *to, colour);
+                }
+            }
+            Step::ReadRegister {
+                register,
+                index,
+                to,
+            } => {
+                let array = cx.externs.registers.get(usize::from(*register));
+                match array.and_then(|r| r.cell(get(&packet.phv, *index))) {
+                    Some([word, ..]) => put(&mut packet.phv, *to, *word),
+                    _ => cx.externs.stats.index_out_of_range += 1,
+                }
+            }
+            Step::WriteRegister {
+                register,
+                index,
+                value,
+            } => write_register(
+                cx,
+                *register,
+                get(&packet.phv, *index),
+                get(&packet.phv, *value),
+            ),
+            Step::Hash {
+                calculation,
+                to,
+                mask,
+            } => {
+                let value = calc::compute(ir, cx.externs, packet, *calculation);
+                put(&mut packet.phv, *to, value & mask);
+            }
+            Step::IfZero { field, to } => {
+                if get(&packet.phv, *field) == 0 {
+                    at = *to as usize;
+                }
+            }
+            Step::IfNotEqual { field, value, to } => {
+                if get(&packet.phv, *field) != *value {
+                    at = *to as usize;
+                }
+            }
+            Step::IfFalse { value, to } => {
+                if !view(ir, packet, args).is_true(*value) {
+                    at = *to as usize;
+                }
+            }
+            Step::Jump(to) => at = *to as usize,
+            Step::Table(index) => return Some(*index),
+            Step::Return | Step::End => return None,
+            Step::StopIfExit => {
+                if packet.exit {
+                    return None;
+                }
+            }
+            Step::Slow(index) => {
+                if let Some(prim) = ir.flat.slow.get(*index as usize) {
+                    action::run(cx, packet, std::slice::from_ref(prim), args);
+                }
+            }
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn view<'a>(ir: &'a Ir, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
+    View {
+        ir,
+        phv: &packet.phv,
+        args,
+        packet,
+    }
+}
+
+#[inline(always)]
+fn count(cx: &mut Cx<'_>, packet: &Packet, counter: u16, index: u64) {
+    let array = cx.externs.counters.get_mut(usize::from(counter));
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    if let Some(cell) = array.and_then(|array| array.get_mut(index)) {
+        cell.count(u64::from(packet.ingress_length));
+    } else {
+        cx.externs.stats.index_out_of_range += 1;
+    }
+}
+
+#[inline(always)]
+fn write_register(cx: &mut Cx<'_>, register: u16, index: u64, value: u64) {
+    let Some(array) = cx.externs.registers.get_mut(usize::from(register)) else {
+        return;
     };
+    let width = array.width;
+    match array.cell_mut(index) {
+        None => cx.externs.stats.index_out_of_range += 1,
+        Some([]) => {}
+        Some([word]) => *word = value & low_mask(width),
+        Some([word, rest @ ..]) => {
+            *word = value;
+            rest.fill(0);
+        }
+    }
+}
+
+/// Looks up, counts, runs the action; gives the step behind the table.
+fn apply(
+    cx: &mut Cx<'_>,
+    table: &mut TableState,
+    packet: &mut Packet,
+    index: usize,
+) -> Option<u32> {
+    let ir = cx.ir;
+    let spec = ir.tables.get(index)?;
+    let next = ir.flat.tables.get(index)?;
     let found = table.lookup(spec, &packet.phv);
     let hit = found.is_some();
     if (spec.direct_counter || spec.direct_meter.is_some())
@@ -84,23 +191,31 @@ fn apply(cx: &mut Cx<'_>, table: &mut TableState, packet: &mut Packet, index: us
     }
     if let (Some(used), Some(slot)) = (spec.profile, found) {
         let word = table.entry(slot).and_then(|e| e.args.first()).copied();
-        return apply_indirect(cx, spec, used, word.unwrap_or(u64::MAX), packet);
+        return Some(apply_indirect(
+            cx,
+            (spec, next),
+            used,
+            word.unwrap_or(u64::MAX),
+            packet,
+        ));
     }
+    let by_hit = if hit { next.hit } else { next.miss };
     let Some((local, args)) = table.action_of(found) else {
-        return if hit { spec.hit } else { spec.miss }.unwrap_or(spec.base_next);
+        return Some(by_hit.unwrap_or(next.base));
     };
     let local = usize::from(local);
     if let Some(action) = spec
         .actions
         .get(local)
-        .and_then(|a| ir.actions.get(usize::from(*a)))
+        .and_then(|a| ir.flat.actions.get(usize::from(*a)))
     {
-        action::run(cx, packet, &action.prims, args);
+        run_steps(cx, packet, *action, args);
     }
-    let by_hit = if hit { spec.hit } else { spec.miss };
-    by_hit
-        .or_else(|| spec.next.get(local).copied())
-        .unwrap_or(spec.base_next)
+    Some(
+        by_hit
+            .or_else(|| next.next.get(local).copied())
+            .unwrap_or(next.base),
+    )
 }
 
 /// The direct counter and meter of the entry that was found, or of the default entry.
@@ -122,11 +237,11 @@ fn run_direct(cx: &mut Cx<'_>, spec: &Table, direct: &mut Direct, hit: bool, pac
 /// Runs what an entry of an indirect table points to.
 fn apply_indirect(
     cx: &mut Cx<'_>,
-    spec: &Table,
+    (spec, next): (&Table, &TableNext),
     used: ProfileUse,
     word: u64,
     packet: &mut Packet,
-) -> Node {
+) -> u32 {
     let ir = cx.ir;
     let profiles = cx.profiles;
     let calculation = ir
@@ -144,13 +259,13 @@ fn apply_indirect(
     let mut run = |call: &Call| {
         let local = call.actions.get(usize::from(used.user)).copied()?;
         let action = spec.actions.get(usize::from(local))?;
-        let action = ir.actions.get(usize::from(*action))?;
+        let action = ir.flat.actions.get(usize::from(*action))?;
         if !packet.exit {
-            action::run(cx, packet, &action.prims, &call.args);
+            run_steps(cx, packet, *action, &call.args);
         }
-        spec.next.get(usize::from(local)).copied()
+        next.next.get(usize::from(local)).copied()
     };
     first.and_then(&mut run);
-    let next = member.and_then(&mut run);
-    spec.hit.or(next).unwrap_or(spec.base_next)
+    let by_action = member.and_then(&mut run);
+    next.hit.or(by_action).unwrap_or(next.base)
 }

@@ -4,8 +4,10 @@
 //! All of a packet's fields, validity bits and stack counters live in one byte region, the PHV. A header's bytes stand
 //! there as on the wire, so extracting and emitting are copies and a field is a big-endian window of 8 bytes.
 
+mod flat;
 mod pipeline;
 
+pub(crate) use flat::{Flat, Slot, Step, TableNext};
 pub(crate) use pipeline::{
     Action, Call, Condition, ConstEntry, KeyPart, Node, Profile, ProfileUse, Table,
 };
@@ -136,6 +138,9 @@ pub(crate) enum Op {
     /// Fused forms of the commonest pairs.
     AndConst(u64),
     EqConst(u64),
+    AddConst(u64),
+    ShlConst(u32),
+    ShrConst(u32),
 }
 
 /// A header instance.
@@ -388,6 +393,8 @@ pub(crate) struct ParseState {
     pub key_bits: u32,
     pub lookahead_bits: u32,
     pub cases: Vec<SelectCase>,
+    /// The same for a key of at most 64 bits: value, mask, next state.
+    pub narrow_cases: Vec<(u64, u64, Option<u16>)>,
     /// In the program's order; with any, the state takes the slow form of select.
     pub set_cases: Vec<SetCase>,
     /// None: no default, so nothing matching is `NoMatch`.
@@ -433,11 +440,72 @@ pub(crate) enum CalcInput {
     Varbit(u16),
 }
 
+/// Bytes that a calculation over pieces takes at most.
+pub(crate) const CALC_PIECES_BYTES: usize = 128;
+
+/// Whole bytes at a fixed place in the PHV.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CalcPiece {
+    pub offset: u32,
+    /// 1 to 8.
+    pub bytes: u8,
+    /// Skipped when the header (by its validity byte) is not valid.
+    pub valid: Option<u32>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Calculation {
     pub algo: Algo,
     pub inputs: Vec<CalcInput>,
     pub payload: bool,
+    /// The inputs again, where all are whole bytes at fixed places and not too many.
+    pub pieces: Option<Vec<CalcPiece>>,
+}
+
+impl Calculation {
+    pub(crate) fn new(algo: Algo, inputs: Vec<CalcInput>, payload: bool) -> Self {
+        let pieces = if payload { None } else { pieces(&inputs) };
+        Self {
+            algo,
+            inputs,
+            payload,
+            pieces,
+        }
+    }
+}
+
+/// Neighbouring fields that together are whole bytes become one run, and a run is cut into pieces.
+fn pieces(inputs: &[CalcInput]) -> Option<Vec<CalcPiece>> {
+    let mut runs: Vec<(u32, u32, Option<u32>)> = Vec::new();
+    for input in inputs {
+        let CalcInput::Field { field, valid } = input else {
+            return None;
+        };
+        match runs.last_mut() {
+            Some((start, width, same)) if *start + *width == field.bit_offset && same == valid => {
+                *width += field.width;
+            }
+            _ => runs.push((field.bit_offset, field.width, *valid)),
+        }
+    }
+    let mut out = Vec::new();
+    for (start, width, valid) in runs {
+        if !start.is_multiple_of(8) || !width.is_multiple_of(8) {
+            return None;
+        }
+        let (mut offset, end) = (start / 8, (start + width) / 8);
+        while offset < end {
+            let bytes = u8::try_from((end - offset).min(8)).unwrap_or(8);
+            out.push(CalcPiece {
+                offset,
+                bytes,
+                valid,
+            });
+            offset += u32::from(bytes);
+        }
+    }
+    let total: usize = out.iter().map(|p| usize::from(p.bytes)).sum();
+    (total <= CALC_PIECES_BYTES).then_some(out)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -494,6 +562,8 @@ pub(crate) struct Ir {
     pub conditions: Vec<Condition>,
     pub calls: Vec<Call>,
     pub profiles: Vec<Profile>,
+    /// Pipelines and actions as the packet path runs them.
+    pub flat: Flat,
     pub ingress: Option<Node>,
     pub egress: Option<Node>,
     /// What the deparser does before it emits.

@@ -4,7 +4,7 @@
 use super::{AnyField, Expr, Prim, Target};
 
 /// Where control goes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     Table(u16),
     Condition(u16),

@@ -138,11 +138,9 @@ impl Loader<'_> {
         }
         let index = u16::try_from(self.ir.calculations.len())
             .map_err(|_| unsupported(place, "more than 65,535 calculations".into()))?;
-        self.ir.calculations.push(Calculation {
-            algo,
-            inputs,
-            payload,
-        });
+        self.ir
+            .calculations
+            .push(Calculation::new(algo, inputs, payload));
         Ok(index)
     }
 

@@ -154,6 +154,20 @@ fn const_mask(ast: &Ast) -> Option<u32> {
     }
 }
 
+/// Whether masking a value within `bound` changes nothing.
+fn keeps_all(mask: &Wide<33>, bound: Bound) -> bool {
+    !bound.signed
+        && (bound.bits == 0
+            || bound.bits <= 64 && mask.low() & low_mask(bound.bits) == low_mask(bound.bits))
+}
+
+fn const_shift(ast: &Ast) -> Option<u32> {
+    match ast {
+        Ast::Const(by) if !by.is_negative() => u32::try_from(by.to_u64_saturating()).ok(),
+        _ => None,
+    }
+}
+
 /// Two's complement bits that the arithmetic must have. `demand`: only so many low bits of the value matter.
 fn need(ast: &Ast, demand: Option<u32>) -> u32 {
     let own = bound(ast).bits.saturating_add(1);
@@ -292,8 +306,18 @@ impl Emitter {
             Ast::Binary(op, a, b) => match op {
                 Op::Add | Op::Sub | Op::Mul | Op::Or | Op::Xor => {
                     self.narrow(a, false)?;
-                    self.narrow(b, false)?;
-                    self.reduce(*op, 2);
+                    match (op, &**b) {
+                        (Op::Add, Ast::Const(value)) => {
+                            self.reduce(Op::AddConst(value.low()), 1);
+                        }
+                        (Op::Sub, Ast::Const(value)) => {
+                            self.reduce(Op::AddConst(value.low().wrapping_neg()), 1);
+                        }
+                        _ => {
+                            self.narrow(b, false)?;
+                            self.reduce(*op, 2);
+                        }
+                    }
                 }
                 Op::And => {
                     let (a, b) = if matches!(**a, Ast::Const(_)) {
@@ -303,7 +327,9 @@ impl Emitter {
                     };
                     self.narrow(a, false)?;
                     if let Ast::Const(mask) = &**b {
-                        self.reduce(Op::AndConst(mask.low()), 1);
+                        if !keeps_all(mask, bound(a)) {
+                            self.reduce(Op::AndConst(mask.low()), 1);
+                        }
                     } else {
                         self.narrow(b, false)?;
                         self.reduce(Op::And, 2);
@@ -311,8 +337,21 @@ impl Emitter {
                 }
                 Op::Shl => {
                     self.narrow(a, false)?;
-                    self.narrow(b, true)?;
-                    self.reduce(Op::Shl, 2);
+                    if let Some(by) = const_shift(b) {
+                        self.reduce(Op::ShlConst(by), 1);
+                    } else {
+                        self.narrow(b, true)?;
+                        self.reduce(Op::Shl, 2);
+                    }
+                }
+                Op::Shr => {
+                    self.narrow(a, true)?;
+                    if let Some(by) = const_shift(b) {
+                        self.reduce(Op::ShrConst(by), 1);
+                    } else {
+                        self.narrow(b, true)?;
+                        self.reduce(Op::Shr, 2);
+                    }
                 }
                 Op::Eq => {
                     self.narrow(a, true)?;
@@ -417,6 +456,13 @@ pub(super) enum Demand {
 /// Compiles an expression.
 pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, place: &str) -> Result<Expr> {
     let low64 = matches!(demand, Demand::Low(width) if width <= 64);
+    // Writing to a field of that width masks anyway.
+    if let (Demand::Low(width @ 1..=64), Ast::Binary(Op::And, a, b)) = (demand, ast)
+        && let Ast::Const(mask) = &**b
+        && keeps_all(mask, unsigned(width))
+    {
+        return compile(ir, a, demand, place);
+    }
     match ast {
         Ast::Const(value) if low64 || (!value.is_negative() && const_bits(value) <= 64) => {
             return Ok(Expr::Const(value.low()));

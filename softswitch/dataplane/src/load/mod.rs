@@ -11,6 +11,7 @@ mod cycles;
 mod emit;
 mod entries;
 mod expr;
+mod flatten;
 mod json;
 mod layout;
 mod parser;

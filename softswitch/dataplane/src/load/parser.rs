@@ -73,6 +73,11 @@ impl Loader<'_> {
                     add_transition(&mut compiled, transition, next, &place)?;
                 }
             }
+            compiled.narrow_cases = compiled
+                .cases
+                .iter()
+                .map(|case| (case.value[0], case.mask[0], case.next))
+                .collect();
             self.ir.states.push(compiled);
         }
         self.unasked_value_sets();

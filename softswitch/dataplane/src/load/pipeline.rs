@@ -4,6 +4,7 @@
 use super::emit::Demand;
 use super::entries::const_match;
 use super::expr::{hexstr, pair, text};
+use super::flatten::flatten;
 use super::json::{ActionEntry, Key, Pipeline, Table as JsonTable};
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::control::KeyMatch;
@@ -83,7 +84,59 @@ impl Loader<'_> {
                 "v1model has \"ingress\" and \"egress\"; one is missing".into(),
             ));
         }
-        self.check_acyclic()
+        self.check_acyclic()?;
+        self.call_keyless_tables();
+        self.ir.flat = flatten(&self.ir);
+        Ok(())
+    }
+
+    /// A table without key (p4c makes one of each block of statements) can only run its default action; where nobody
+    /// may change that, an edge to it becomes a call.
+    fn call_keyless_tables(&mut self) {
+        let mut calls = std::mem::take(&mut self.ir.calls);
+        let mut instead = Vec::new();
+        for (table, info) in self.ir.tables.iter().zip(&self.info.tables) {
+            let default = table.default.as_ref().filter(|(_, args)| {
+                table.key.is_empty()
+                    && info.const_default
+                    && args.is_empty()
+                    && !table.direct_counter
+                    && table.direct_meter.is_none()
+                    && table.profile.is_none()
+            });
+            let call = default.and_then(|(local, _)| {
+                let action = *table.actions.get(usize::from(*local))?;
+                let next = table
+                    .miss
+                    .or_else(|| table.next.get(usize::from(*local)).copied());
+                let next = next.unwrap_or(table.base_next);
+                let index = u16::try_from(calls.len()).ok()?;
+                calls.push(Call { action, next });
+                Some(Node::Call(index))
+            });
+            instead.push(call);
+        }
+        let redirect = |node: &mut Node| {
+            if let Node::Table(index) = *node
+                && let Some(Some(call)) = instead.get(usize::from(index))
+            {
+                *node = *call;
+            }
+        };
+        calls.iter_mut().for_each(|call| redirect(&mut call.next));
+        self.ir.calls = calls;
+        for condition in &mut self.ir.conditions {
+            redirect(&mut condition.if_true);
+            redirect(&mut condition.if_false);
+        }
+        for table in &mut self.ir.tables {
+            table.next.iter_mut().for_each(redirect);
+            table.hit.iter_mut().for_each(redirect);
+            table.miss.iter_mut().for_each(redirect);
+            redirect(&mut table.base_next);
+        }
+        self.ir.ingress.iter_mut().for_each(redirect);
+        self.ir.egress.iter_mut().for_each(redirect);
     }
 
     fn action_of(&self, id: i64, place: &str) -> Result<u16> {

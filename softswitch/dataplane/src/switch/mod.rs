@@ -80,6 +80,8 @@ pub struct Switch {
     tm: TrafficManager,
     pool: Pool,
     work: VecDeque<Work>,
+    /// What runs before `work`, when there is something.
+    next_work: Option<Work>,
     spare_phv: Vec<u8>,
     now_ns: u64,
 }
@@ -116,6 +118,7 @@ impl Switch {
             tm: TrafficManager::default(),
             pool: Pool::default(),
             work: VecDeque::new(),
+            next_work: None,
             spare_phv: Vec::new(),
             now_ns: config.start_ns,
         }

@@ -57,7 +57,7 @@ impl Switch {
         packet.ingress_port = port;
         packet.passes = 0;
         self.reset_phv(&mut packet.phv);
-        let intrinsics = self.program.ir.intrinsics;
+        let intrinsics = &self.program.ir.intrinsics;
         store_opt(&mut packet.phv, intrinsics.ingress_port, u64::from(port));
         store_opt(
             &mut packet.phv,
@@ -69,14 +69,23 @@ impl Switch {
             intrinsics.ingress_timestamp,
             self.timestamp_us(),
         );
-        self.work.push_back(Work::Ingress(packet));
+        self.push_work(Work::Ingress(packet));
         self.drain();
+    }
+
+    /// Work is first in, first out; the next piece does not go through the queue.
+    fn push_work(&mut self, work: Work) {
+        if self.next_work.is_none() && self.work.is_empty() {
+            self.next_work = Some(work);
+        } else {
+            self.work.push_back(work);
+        }
     }
 
     /// Runs what waits for a pipeline.
     fn drain(&mut self) {
         let mut done = 0;
-        while let Some(work) = self.work.pop_front() {
+        while let Some(work) = self.next_work.take().or_else(|| self.work.pop_front()) {
             done += 1;
             match work {
                 Work::Ingress(packet) | Work::Egress(packet) if done > MAX_WORK => {
@@ -93,7 +102,7 @@ impl Switch {
     pub(super) fn run_queues(&mut self, until_ns: u64) {
         while let Some((at, packet)) = self.tm.dequeue(until_ns) {
             self.now_ns = self.now_ns.max(at);
-            self.work.push_back(Work::Egress(packet));
+            self.push_work(Work::Egress(packet));
             self.drain();
         }
     }
@@ -101,7 +110,7 @@ impl Switch {
     fn ingress(&mut self, mut packet: Box<Packet>) {
         packet.clear_requests();
         let length = packet.length;
-        let start = self.program.ir.ingress;
+        let start = self.program.ir.flat.ingress;
         let (mut cx, tables) = self.cx();
         let parsed = parser::parse(&mut cx, &mut packet);
         pipeline::run(&mut cx, tables, &mut packet, start);
@@ -120,7 +129,7 @@ impl Switch {
             self.resubmit(packet, length, list);
             return;
         }
-        let intrinsics = self.program.ir.intrinsics;
+        let intrinsics = &self.program.ir.intrinsics;
         let group = load_opt(&packet.phv, intrinsics.mcast_grp);
         if group != 0 {
             store_opt(&mut packet.phv, intrinsics.instance_type, REPLICATED);
@@ -148,7 +157,7 @@ impl Switch {
         copy.copy_from(packet);
         self.reset_phv(&mut copy.phv);
         copy.length = length;
-        let intrinsics = self.program.ir.intrinsics;
+        let intrinsics = &self.program.ir.intrinsics;
         store_opt(
             &mut copy.phv,
             intrinsics.ingress_port,
@@ -241,7 +250,7 @@ impl Switch {
             self.externs.stats.dropped_loop += 1;
             self.pool.give(packet);
         } else {
-            self.work.push_back(Work::Ingress(packet));
+            self.push_work(Work::Ingress(packet));
         }
     }
 
@@ -296,7 +305,7 @@ impl Switch {
 
     /// Hands a packet to the traffic manager.
     fn enqueue(&mut self, mut packet: Box<Packet>) {
-        let intrinsics = self.program.ir.intrinsics;
+        let intrinsics = &self.program.ir.intrinsics;
         packet.enqueued_ns = self.now_ns;
         store_opt(
             &mut packet.phv,
@@ -309,19 +318,19 @@ impl Switch {
             self.tm.depth(packet.egress_port) as u64,
         );
         match self.tm.enqueue(packet, self.now_ns) {
-            Admission::Now(packet) => self.work.push_back(Work::Egress(packet)),
+            Admission::Now(packet) => self.push_work(Work::Egress(packet)),
             Admission::Waiting => {}
             Admission::TailDrop(packet) => {
                 self.externs.stats.dropped_queue += 1;
                 self.pool.give(packet);
             }
             // Egress may recirculate or clone it yet; it is dropped and counted when it is to be sent.
-            Admission::NoPort(packet) => self.work.push_back(Work::Egress(packet)),
+            Admission::NoPort(packet) => self.push_work(Work::Egress(packet)),
         }
     }
 
     fn egress(&mut self, mut packet: Box<Packet>) {
-        let intrinsics = self.program.ir.intrinsics;
+        let intrinsics = &self.program.ir.intrinsics;
         let now_us = self.timestamp_us();
         let enqueued_us = packet.enqueued_ns.saturating_sub(self.config.start_ns) / 1_000;
         let phv = &mut packet.phv;
@@ -344,7 +353,7 @@ impl Switch {
             u64::from(self.config.drop_port) + 1,
         );
         store_opt(phv, intrinsics.packet_length, u64::from(packet.length));
-        let start = self.program.ir.egress;
+        let start = self.program.ir.flat.egress;
         let (mut cx, tables) = self.cx();
         pipeline::run(&mut cx, tables, &mut packet, start);
         packet.exit = false;
@@ -355,7 +364,9 @@ impl Switch {
             let (mut cx, _) = self.cx();
             action::emit_digest(&mut cx, &packet, list);
         }
-        if load_opt(&packet.phv, intrinsics.egress_spec) == u64::from(self.config.drop_port) {
+        if load_opt(&packet.phv, self.program.ir.intrinsics.egress_spec)
+            == u64::from(self.config.drop_port)
+        {
             self.externs.stats.dropped_egress += 1;
             self.pool.give(packet);
             return;

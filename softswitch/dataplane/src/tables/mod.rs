@@ -4,6 +4,7 @@
 //! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key; this module keeps
 //! what belongs to a slot.
 
+mod buckets;
 pub(crate) mod idle;
 pub(crate) mod key;
 pub(crate) mod profile;
@@ -12,7 +13,7 @@ mod tuple;
 use crate::control::CounterValue;
 use crate::exec::phv::{load_bits, load_wide_at, low_mask};
 use crate::exec::wide::Wide;
-use crate::ir::{AnyField, Table};
+use crate::ir::{AnyField, Field, KeyPart, Table};
 use crate::meter::CountedMeter;
 use idle::IdleTimers;
 use key::PackedKey;
@@ -53,6 +54,42 @@ pub(crate) struct TableState {
     idle: Option<Box<IdleTimers>>,
     with_meter: bool,
     scratch: Vec<u64>,
+    /// The key's parts where each is narrow and unmasked.
+    parts: Box<[PackStep]>,
+}
+
+/// A narrow part of a key: field, word of the key, shift in it.
+#[derive(Debug, Clone, Copy)]
+struct PackStep {
+    field: Field,
+    word: u8,
+    shift: u8,
+}
+
+/// None: some part is wide or masked, or the key is long.
+fn pack_steps(spec: &Table) -> Option<Box<[PackStep]>> {
+    let step = |part: &KeyPart| match part.field {
+        AnyField::Narrow(field) if part.mask.is_none() => Some(PackStep {
+            field,
+            word: u8::try_from(part.word).ok().filter(|w| *w < 3)?,
+            shift: part.shift,
+        }),
+        _ => None,
+    };
+    spec.key.iter().map(step).collect()
+}
+
+/// Packs a key of `N` words.
+#[inline(always)]
+fn pack_narrow<const N: usize>(steps: &[PackStep], phv: &[u8]) -> [u64; N] {
+    let mut out = [0; N];
+    for step in steps {
+        let value = load_bits(phv, step.field) << (step.shift & 63);
+        if let Some(word) = out.get_mut(usize::from(step.word)) {
+            *word |= value;
+        }
+    }
+    out
 }
 
 /// Packs the key fields of a packet; `out` has the table's number of words.
@@ -116,6 +153,7 @@ impl TableState {
             idle: spec.support_timeout.then(Box::default),
             with_meter: spec.direct_meter.is_some(),
             scratch: vec![0; usize::from(spec.key_words)],
+            parts: pack_steps(spec).unwrap_or_default(),
         }
     }
 
@@ -128,6 +166,13 @@ impl TableState {
     pub(crate) fn lookup(&mut self, spec: &Table, phv: &[u8]) -> Option<u32> {
         if self.live == 0 {
             return None;
+        }
+        match (&*self.parts, self.scratch.len()) {
+            ([], _) => {}
+            (parts, 1) => return self.index.lookup(&pack_narrow::<1>(parts, phv)),
+            (parts, 2) => return self.index.lookup(&pack_narrow::<2>(parts, phv)),
+            (parts, 3) => return self.index.lookup(&pack_narrow::<3>(parts, phv)),
+            _ => {}
         }
         pack(spec, phv, &mut self.scratch);
         self.index.lookup(&self.scratch)

@@ -5,9 +5,8 @@
 //! one per prefix length in use, and a ternary table one per combination of masks. Tuples are tried in the order of
 //! their best rank, so the search ends as soon as no later tuple can win.
 
+use super::buckets::{Buckets, Head};
 use super::key::{PackedKey, RangeCheck};
-use crate::hash::key_hash;
-use hashbrown::HashTable;
 use std::collections::{BTreeMap, HashMap};
 
 const NONE: u32 = u32::MAX;
@@ -17,8 +16,10 @@ struct Tuple {
     mask: Box<[u64]>,
     /// Every bit of every field counts.
     exact: bool,
-    /// Slots at the head of the chain of a masked key.
-    heads: HashTable<u32>,
+    /// Masked keys to the heads of their chains.
+    heads: Buckets,
+    /// Entries with ranges: where there are none, the head of a chain is what is looked for.
+    ranged: u32,
     ranks: BTreeMap<i32, u32>,
     best: i32,
 }
@@ -70,64 +71,62 @@ impl TupleSpace {
         *self = Self::new(self.words, self.seed);
     }
 
+    /// The slot of the best entry; `key` has the table's number of words.
     #[inline]
     pub(super) fn lookup(&self, key: &[u64]) -> Option<u32> {
-        let mut best: Option<(i32, u32)> = None;
+        // Known lengths, so that loops over words are unrolled.
+        match key {
+            [a] => self.search(&[*a]),
+            [a, b] => self.search(&[*a, *b]),
+            [a, b, c] => self.search(&[*a, *b, *c]),
+            longer => self.search(longer),
+        }
+    }
+
+    #[inline(always)]
+    fn search(&self, key: &[u64]) -> Option<u32> {
+        let mut best: Option<Head> = None;
         for index in &self.order {
             let Some(tuple) = self.tuples.get(*index as usize) else {
                 continue;
             };
-            if best.is_some_and(|(rank, _)| rank >= tuple.best) {
+            if best.is_some_and(|best| best.rank >= tuple.best) {
                 break;
             }
-            if let Some(slot) = self.lookup_in(tuple, key)
-                && let Some(node) = self.nodes.get(slot as usize)
-                && best.is_none_or(|(rank, _)| node.rank > rank)
+            if let Some(head) = tuple.heads.get_masked(key, &tuple.mask)
+                && best.is_none_or(|best| head.rank > best.rank)
             {
-                best = Some((node.rank, slot));
+                if tuple.ranged == 0 {
+                    best = Some(head);
+                } else if let Some(head) = self.in_ranges(head, key)
+                    && best.is_none_or(|best| head.rank > best.rank)
+                {
+                    best = Some(head);
+                }
             }
         }
-        best.map(|(_, slot)| slot)
+        best.map(|head| head.slot)
     }
 
-    #[inline]
-    fn lookup_in(&self, tuple: &Tuple, key: &[u64]) -> Option<u32> {
-        let mut slot = if tuple.exact {
-            let hash = key_hash(self.seed, key.iter().copied());
-            *tuple
-                .heads
-                .find(hash, |slot| key_at(&self.keys, self.words, *slot) == key)?
-        } else {
-            let masked = || key.iter().zip(&tuple.mask).map(|(k, m)| k & m);
-            let hash = key_hash(self.seed, masked());
-            *tuple.heads.find(hash, |slot| {
-                let stored = key_at(&self.keys, self.words, *slot);
-                stored
-                    .iter()
-                    .zip(key)
-                    .zip(&tuple.mask)
-                    .all(|((s, k), m)| *s == k & m)
-            })?
-        };
-        loop {
+    /// The first of a chain whose ranges hold the key.
+    fn in_ranges(&self, head: Head, key: &[u64]) -> Option<Head> {
+        let mut slot = head.slot;
+        while slot != NONE {
             let node = self.nodes.get(slot as usize)?;
             if node.ranges.iter().all(|range| range.contains(key)) {
-                return Some(slot);
+                return Some(Head {
+                    slot,
+                    rank: node.rank,
+                });
             }
             slot = node.next;
-            if slot == NONE {
-                return None;
-            }
         }
+        None
     }
 
     pub(super) fn find(&self, key: &PackedKey, rank: i32) -> Option<u32> {
         let tuple = self.tuples.get(*self.by_mask.get(&key.mask)? as usize)?;
-        let mut slot = *tuple
-            .heads
-            .find(key_hash(self.seed, key.value.iter().copied()), |slot| {
-                key_at(&self.keys, self.words, *slot) == &*key.value
-            })?;
+        let mut slot = tuple.heads.get(&key.value)?.slot;
         while slot != NONE {
             let node = self.nodes.get(slot as usize)?;
             if node.rank == rank && node.ranges == key.ranges {
@@ -183,7 +182,8 @@ impl TupleSpace {
         let tuple = Tuple {
             mask: mask.clone(),
             exact,
-            heads: HashTable::new(),
+            heads: Buckets::new(self.words, self.seed),
+            ranged: 0,
             ranks: BTreeMap::new(),
             best: i32::MIN,
         };
@@ -200,8 +200,8 @@ impl TupleSpace {
 
     /// Puts a slot into the chain of its key, behind those of equal rank.
     fn link(&mut self, slot: u32, tuple: u32, rank: i32) {
-        let (words, seed) = (self.words, self.seed);
         let Self {
+            words,
             tuples,
             keys,
             nodes,
@@ -210,23 +210,16 @@ impl TupleSpace {
         let Some(tuple) = tuples.get_mut(tuple as usize) else {
             return;
         };
-        let key = key_at(keys, words, slot);
-        let hash = key_hash(seed, key.iter().copied());
-        let Some(head) = tuple
-            .heads
-            .find_mut(hash, |s| key_at(keys, words, *s) == key)
-        else {
-            tuple.heads.insert_unique(hash, slot, |s| {
-                key_hash(seed, key_at(keys, words, *s).iter().copied())
-            });
+        tuple.ranged += u32::from(!nodes[slot as usize].ranges.is_empty());
+        let key = key_at(keys, *words, slot);
+        let old = tuple.heads.get(key);
+        let first = old.filter(|head| head.rank >= rank);
+        let Some(first) = first else {
+            nodes[slot as usize].next = old.map_or(NONE, |head| head.slot);
+            tuple.heads.set(key, Head { slot, rank });
             return;
         };
-        if nodes[*head as usize].rank < rank {
-            nodes[slot as usize].next = *head;
-            *head = slot;
-            return;
-        }
-        let mut before = *head;
+        let mut before = first.slot;
         loop {
             let next = nodes[before as usize].next;
             if next == NONE || nodes[next as usize].rank < rank {
@@ -242,8 +235,8 @@ impl TupleSpace {
         let Some(node) = self.nodes.get(slot as usize).cloned() else {
             return;
         };
-        let (words, seed) = (self.words, self.seed);
         let Self {
+            words,
             tuples,
             keys,
             nodes,
@@ -252,26 +245,25 @@ impl TupleSpace {
         let Some(tuple) = tuples.get_mut(node.tuple as usize) else {
             return;
         };
-        let key = key_at(keys, words, slot);
-        let hash = key_hash(seed, key.iter().copied());
-        if let Ok(mut head) = tuple
-            .heads
-            .find_entry(hash, |s| key_at(keys, words, *s) == key)
-        {
-            if *head.get() == slot {
-                if node.next == NONE {
-                    head.remove();
-                } else {
-                    *head.get_mut() = node.next;
-                }
-            } else {
-                let mut before = *head.get();
+        tuple.ranged -= u32::from(!node.ranges.is_empty());
+        let key = key_at(keys, *words, slot);
+        if let Some(head) = tuple.heads.get(key) {
+            if head.slot != slot {
+                let mut before = head.slot;
                 while before != NONE && nodes[before as usize].next != slot {
                     before = nodes[before as usize].next;
                 }
                 if before != NONE {
                     nodes[before as usize].next = node.next;
                 }
+            } else if let Some(next) = nodes.get(node.next as usize) {
+                let head = Head {
+                    slot: node.next,
+                    rank: next.rank,
+                };
+                tuple.heads.set(key, head);
+            } else {
+                tuple.heads.remove(key);
             }
         }
         if let Some(count) = tuple.ranks.get_mut(&node.rank) {

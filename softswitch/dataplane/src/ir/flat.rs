@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Control flow and actions as one list of steps: what the pipelines run.
+//!
+//! The commonest primitives have steps of their own, with their operands in the cheapest form; every other primitive
+//! is a `Slow` step that refers to it. Steps only lead forward, because the program's control flow has no cycle.
+
+use super::{Expr, Field};
+
+/// An unsigned field of at most 64 bits as two shifts of its 8-byte window: `(window << left) >> right`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub offset: u32,
+    pub left: u8,
+    pub right: u8,
+    /// Nothing else is in the window, so that it is written without being read.
+    pub whole: bool,
+}
+
+impl Slot {
+    /// None for a signed field. Metadata fields have 8 bytes of their own each.
+    pub(crate) fn new(field: Field, metadata_bytes: usize) -> Option<Self> {
+        if field.signed {
+            return None;
+        }
+        let right = 64_u8.checked_sub(field.width)?;
+        if (field.offset as usize) < metadata_bytes {
+            return Some(Self {
+                offset: field.offset / 8 * 8,
+                left: right,
+                right,
+                whole: true,
+            });
+        }
+        Some(Self {
+            offset: field.offset,
+            left: right.checked_sub(field.shift)?,
+            right,
+            whole: false,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Mask and bits of the window as they stand in memory.
+    SetConst {
+        offset: u32,
+        keep: u64,
+        bits: u64,
+    },
+    Copy {
+        to: Slot,
+        from: Slot,
+    },
+    AddConst {
+        to: Slot,
+        from: Slot,
+        value: u64,
+    },
+    SetArg {
+        to: Slot,
+        word: u16,
+    },
+    Set {
+        to: Slot,
+        value: Expr,
+    },
+    Count {
+        counter: u16,
+        index: Slot,
+    },
+    Meter {
+        meter: u16,
+        index: Slot,
+        to: Slot,
+    },
+    ReadRegister {
+        register: u16,
+        index: Slot,
+        to: Slot,
+    },
+    WriteRegister {
+        register: u16,
+        index: Slot,
+        value: Slot,
+    },
+    /// `to = calculation & mask`.
+    Hash {
+        calculation: u16,
+        to: Slot,
+        mask: u64,
+    },
+    IfZero {
+        field: Slot,
+        to: u32,
+    },
+    IfNotEqual {
+        field: Slot,
+        value: u64,
+        to: u32,
+    },
+    IfFalse {
+        value: Expr,
+        to: u32,
+    },
+    Jump(u32),
+    Table(u16),
+    /// End of a table's action.
+    Return,
+    /// After an action that may exit.
+    StopIfExit,
+    End,
+    /// Index into `Flat::slow`.
+    Slow(u32),
+}
+
+/// Where control goes after a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TableNext {
+    /// Per action of the table.
+    pub next: Vec<u32>,
+    pub hit: Option<u32>,
+    pub miss: Option<u32>,
+    pub base: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Flat {
+    pub steps: Vec<Step>,
+    pub slow: Vec<super::Prim>,
+    /// First step of each action as a table runs it.
+    pub actions: Vec<u32>,
+    pub tables: Vec<TableNext>,
+    pub ingress: u32,
+    pub egress: u32,
+}

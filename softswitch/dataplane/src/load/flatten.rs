@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From nodes and primitives to the steps that the pipelines run.
+
+use crate::exec::phv::put;
+use crate::ir::{AnyField, Expr, Field, Flat, Ir, Node, Op, Prim, Slot, Step, TableNext, Target};
+use std::collections::HashMap;
+
+/// Lowers pipelines and actions.
+pub(super) fn flatten(ir: &Ir) -> Flat {
+    let mut flattener = Flattener {
+        ir,
+        flat: Flat::default(),
+        places: HashMap::new(),
+        waiting: Vec::new(),
+        branches: Vec::new(),
+    };
+    for action in &ir.actions {
+        let start = flattener.here();
+        flattener.flat.actions.push(start);
+        flattener.prims(&action.prims);
+        flattener.flat.steps.push(Step::Return);
+    }
+    let ingress = ir.ingress.unwrap_or(Node::End);
+    let egress = ir.egress.unwrap_or(Node::End);
+    flattener.waiting.extend([egress, ingress]);
+    while let Some(node) = flattener.waiting.pop() {
+        if !flattener.places.contains_key(&node) {
+            flattener.chain(node);
+        }
+    }
+    flattener.finish(ingress, egress)
+}
+
+struct Flattener<'a> {
+    ir: &'a Ir,
+    flat: Flat,
+    places: HashMap<Node, u32>,
+    waiting: Vec<Node>,
+    /// Branches whose target is not known yet.
+    branches: Vec<(usize, Node)>,
+}
+
+impl Flattener<'_> {
+    fn here(&self) -> u32 {
+        u32::try_from(self.flat.steps.len()).unwrap_or(u32::MAX)
+    }
+
+    fn place(&self, node: Node) -> u32 {
+        self.places.get(&node).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Nodes one behind the other, until control leaves the chain.
+    fn chain(&mut self, mut node: Node) {
+        loop {
+            if let Some(place) = self.places.get(&node) {
+                self.flat.steps.push(Step::Jump(*place));
+                return;
+            }
+            self.places.insert(node, self.here());
+            match node {
+                Node::End => {
+                    self.flat.steps.push(Step::End);
+                    return;
+                }
+                Node::Call(index) => {
+                    let ir = self.ir;
+                    let Some(call) = ir.calls.get(usize::from(index)) else {
+                        self.flat.steps.push(Step::End);
+                        return;
+                    };
+                    if let Some(action) = ir.actions.get(usize::from(call.action)) {
+                        self.prims(&action.prims);
+                        if action.prims.iter().any(|p| matches!(p, Prim::Exit)) {
+                            self.flat.steps.push(Step::StopIfExit);
+                        }
+                    }
+                    node = call.next;
+                }
+                Node::Condition(index) => {
+                    let Some(condition) = self.ir.conditions.get(usize::from(index)) else {
+                        self.flat.steps.push(Step::End);
+                        return;
+                    };
+                    self.branches
+                        .push((self.flat.steps.len(), condition.if_false));
+                    self.waiting.push(condition.if_false);
+                    let step = self.branch(condition.value, u32::MAX);
+                    self.flat.steps.push(step);
+                    node = condition.if_true;
+                }
+                Node::Table(index) => {
+                    self.flat.steps.push(Step::Table(index));
+                    if let Some(table) = self.ir.tables.get(usize::from(index)) {
+                        self.waiting.extend(&table.next);
+                        self.waiting.extend(table.hit);
+                        self.waiting.extend(table.miss);
+                        self.waiting.push(table.base_next);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One step per primitive, so that jumps only need the distance to the first.
+    fn prims(&mut self, prims: &[Prim]) {
+        let base = self.here();
+        for prim in prims {
+            let step = match prim {
+                Prim::Jump(to) => Step::Jump(base.saturating_add(*to)),
+                Prim::JumpIfZero { condition, to } => {
+                    self.branch(*condition, base.saturating_add(*to))
+                }
+                other => self.prim(other),
+            };
+            self.flat.steps.push(step);
+        }
+    }
+
+    fn branch(&self, condition: Expr, to: u32) -> Step {
+        match condition {
+            Expr::Field(field) => {
+                if let Some(field) = self.slot(field) {
+                    return Step::IfZero { field, to };
+                }
+            }
+            Expr::Narrow(code) => {
+                let start = code.start as usize;
+                let ops = self.ir.ops.get(start..start + code.len as usize);
+                if let Some([Op::Load(field), Op::EqConst(value)]) = ops
+                    && let Some(field) = self.slot(*field)
+                {
+                    return Step::IfNotEqual {
+                        field,
+                        value: *value,
+                        to,
+                    };
+                }
+            }
+            _ => {}
+        }
+        Step::IfFalse {
+            value: condition,
+            to,
+        }
+    }
+
+    fn slot(&self, field: Field) -> Option<Slot> {
+        Slot::new(field, self.ir.metadata_bytes)
+    }
+
+    fn expr_slot(&self, expr: Expr) -> Option<Slot> {
+        match expr {
+            Expr::Field(field) => self.slot(field),
+            _ => None,
+        }
+    }
+
+    fn target_slot(&self, target: Target) -> Option<Slot> {
+        match target {
+            Target::Field(AnyField::Narrow(field)) => self.slot(Field {
+                signed: false,
+                ..field
+            }),
+            _ => None,
+        }
+    }
+
+    fn prim(&mut self, prim: &Prim) -> Step {
+        self.fast(prim).unwrap_or_else(|| {
+            self.flat.slow.push(prim.clone());
+            Step::Slow(u32::try_from(self.flat.slow.len() - 1).unwrap_or(u32::MAX))
+        })
+    }
+
+    fn fast(&self, prim: &Prim) -> Option<Step> {
+        match prim {
+            Prim::Assign { target, value } => {
+                let to = self.target_slot(Target::Field(AnyField::Narrow(*target)))?;
+                Some(self.assignment(to, *value))
+            }
+            Prim::Count { counter, index } => Some(Step::Count {
+                counter: *counter,
+                index: self.expr_slot(*index)?,
+            }),
+            Prim::Meter {
+                meter,
+                index,
+                target,
+            } => Some(Step::Meter {
+                meter: *meter,
+                index: self.expr_slot(*index)?,
+                to: self.target_slot(*target)?,
+            }),
+            Prim::RegisterRead {
+                target,
+                register,
+                index,
+            } => Some(Step::ReadRegister {
+                register: *register,
+                index: self.expr_slot(*index)?,
+                to: self.target_slot(*target)?,
+            }),
+            Prim::RegisterWrite {
+                register,
+                index,
+                value,
+            } => Some(Step::WriteRegister {
+                register: *register,
+                index: self.expr_slot(*index)?,
+                value: self.expr_slot(*value)?,
+            }),
+            Prim::Hash {
+                target,
+                base: Expr::Const(0),
+                calculation,
+                size: Expr::Const(size),
+            } if size.is_power_of_two() => Some(Step::Hash {
+                calculation: *calculation,
+                to: self.target_slot(*target)?,
+                mask: size - 1,
+            }),
+            _ => None,
+        }
+    }
+
+    fn assignment(&self, to: Slot, value: Expr) -> Step {
+        match value {
+            Expr::Const(value) => {
+                // The step's mask and bits are what a write does to windows of ones and of zeros.
+                let (mut ones, mut zeros) = ([0xff; 8], [0; 8]);
+                let at = Slot { offset: 0, ..to };
+                put(&mut ones, at, 0);
+                put(&mut zeros, at, value);
+                Step::SetConst {
+                    offset: to.offset,
+                    keep: u64::from_ne_bytes(ones),
+                    bits: u64::from_ne_bytes(zeros),
+                }
+            }
+            Expr::Arg(word) => Step::SetArg { to, word },
+            Expr::Field(field) => match self.slot(field) {
+                Some(from) => Step::Copy { to, from },
+                None => Step::Set { to, value },
+            },
+            Expr::Narrow(code) => {
+                let start = code.start as usize;
+                let ops = self.ir.ops.get(start..start + code.len as usize);
+                if let Some([Op::Load(field), Op::AddConst(add)]) = ops
+                    && let Some(from) = self.slot(*field)
+                {
+                    return Step::AddConst {
+                        to,
+                        from,
+                        value: *add,
+                    };
+                }
+                Step::Set { to, value }
+            }
+            value => Step::Set { to, value },
+        }
+    }
+
+    /// Fills in where branches and tables lead.
+    fn finish(mut self, ingress: Node, egress: Node) -> Flat {
+        for (at, node) in std::mem::take(&mut self.branches) {
+            let place = self.place(node);
+            if let Some(
+                Step::IfZero { to, .. } | Step::IfNotEqual { to, .. } | Step::IfFalse { to, .. },
+            ) = self.flat.steps.get_mut(at)
+            {
+                *to = place;
+            }
+        }
+        let tables = self.ir.tables.iter().map(|table| TableNext {
+            next: table.next.iter().map(|node| self.place(*node)).collect(),
+            hit: table.hit.map(|node| self.place(node)),
+            miss: table.miss.map(|node| self.place(node)),
+            base: self.place(table.base_next),
+        });
+        let tables = tables.collect();
+        let (ingress, egress) = (self.place(ingress), self.place(egress));
+        Flat {
+            tables,
+            ingress,
+            egress,
+            ..self.flat
+        }
+    }
+}

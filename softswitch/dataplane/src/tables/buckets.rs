@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A hash table of packed keys with linear probing. Key, slot and rank stand together, so that a lookup that hits
+//! touches one or two cache lines whatever the number of entries.
+
+use crate::hash::key_hash;
+
+/// What a key leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub slot: u32,
+    pub rank: i32,
+}
+
+/// No slot has this number, so no head packs to it.
+const EMPTY: u64 = u64::MAX;
+const SMALLEST: usize = 8;
+
+impl Head {
+    fn pack(self) -> u64 {
+        u64::from(self.rank.cast_unsigned()) << 32 | u64::from(self.slot)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    fn unpack(word: u64) -> Self {
+        Self {
+            slot: word as u32,
+            rank: ((word >> 32) as u32).cast_signed(),
+        }
+    }
+}
+
+/// Keys of `words` words, at most half of the cells in use.
+#[derive(Debug, Default)]
+pub(super) struct Buckets {
+    words: usize,
+    seed: u64,
+    /// Per cell the words of the key, then the head.
+    cells: Vec<u64>,
+    /// Cells minus one; cells are a power of two.
+    last: usize,
+    len: usize,
+}
+
+impl Buckets {
+    pub(super) fn new(words: usize, seed: u64) -> Self {
+        Self {
+            words,
+            seed,
+            ..Self::default()
+        }
+    }
+
+    /// The head of the key that `key` is under `mask`. All three have the same number of words.
+    #[inline(always)]
+    pub(super) fn get_masked(&self, key: &[u64], mask: &[u64]) -> Option<Head> {
+        let mask = mask.get(..key.len())?;
+        let masked = || key.iter().zip(mask).map(|(k, m)| k & m);
+        let mut at = self.home(key_hash(self.seed, masked()));
+        let stride = key.len() + 1;
+        loop {
+            let cell = self.cells.get(at * stride..at * stride + stride)?;
+            let (head, stored) = cell.split_last()?;
+            if *head == EMPTY {
+                return None;
+            }
+            let differs = stored.iter().zip(masked());
+            if differs.fold(0, |differs, (s, k)| differs | (s ^ k)) == 0 {
+                return Some(Head::unpack(*head));
+            }
+            at = (at + 1) & self.last;
+        }
+    }
+
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
+        let at = hash as usize & self.last;
+        at
+    }
+
+    fn cell(&self, at: usize) -> &[u64] {
+        let stride = self.words + 1;
+        self.cells
+            .get(at * stride..(at + 1) * stride)
+            .unwrap_or_default()
+    }
+
+    fn head(&self, at: usize) -> u64 {
+        self.cell(at).last().copied().unwrap_or(EMPTY)
+    }
+
+    fn write(&mut self, at: usize, key: &[u64], head: u64) {
+        let stride = self.words + 1;
+        if let Some(cell) = self.cells.get_mut(at * stride..(at + 1) * stride) {
+            cell[..self.words].copy_from_slice(key);
+            cell[self.words] = head;
+        }
+    }
+
+    /// Where the key stands, or the empty cell where it would.
+    fn place(&self, key: &[u64]) -> usize {
+        let mut at = self.home(key_hash(self.seed, key.iter().copied()));
+        while self.head(at) != EMPTY && self.cell(at).get(..self.words) != Some(key) {
+            at = (at + 1) & self.last;
+        }
+        at
+    }
+
+    pub(super) fn get(&self, key: &[u64]) -> Option<Head> {
+        if self.len == 0 {
+            return None;
+        }
+        let head = self.head(self.place(key));
+        (head != EMPTY).then(|| Head::unpack(head))
+    }
+
+    /// Adds a key or replaces its head.
+    pub(super) fn set(&mut self, key: &[u64], head: Head) {
+        if self.cells.is_empty() || (self.len + 1) * 2 > self.last + 1 {
+            self.grow();
+        }
+        let at = self.place(key);
+        if self.head(at) == EMPTY {
+            self.len += 1;
+        }
+        self.write(at, key, head.pack());
+    }
+
+    fn grow(&mut self) {
+        let cells = if self.cells.is_empty() {
+            SMALLEST
+        } else {
+            (self.last + 1) * 2
+        };
+        let stride = self.words + 1;
+        let old = std::mem::replace(&mut self.cells, vec![EMPTY; cells * stride]);
+        self.last = cells - 1;
+        for cell in old.chunks_exact(stride) {
+            if let Some((head, key)) = cell.split_last()
+                && *head != EMPTY
+            {
+                let at = self.place(key);
+                self.write(at, key, *head);
+            }
+        }
+    }
+
+    /// Removes a key; those behind it move up, so that no probe ends too early (Knuth, volume 3, algorithm 6.4 R).
+    pub(super) fn remove(&mut self, key: &[u64]) {
+        if self.len == 0 {
+            return;
+        }
+        let mut hole = self.place(key);
+        if self.head(hole) == EMPTY {
+            return;
+        }
+        self.len -= 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & self.last;
+            if self.head(at) == EMPTY {
+                break;
+            }
+            let stored = self.cell(at);
+            let home = self.home(key_hash(self.seed, stored[..self.words].iter().copied()));
+            // It may move to the hole unless its home lies behind the hole.
+            if (at.wrapping_sub(home) & self.last) >= (at.wrapping_sub(hole) & self.last) {
+                let stride = self.words + 1;
+                self.cells
+                    .copy_within(at * stride..(at + 1) * stride, hole * stride);
+                hole = at;
+            }
+        }
+        let stride = self.words + 1;
+        if let Some(head) = self.cells.get_mut(hole * stride + self.words) {
+            *head = EMPTY;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map(
+            steps in prop::collection::vec((any::<bool>(), 0_u64..40, 0_u64..3), 1..400),
+            words in 1_usize..5,
+        ) {
+            let mut buckets = Buckets::new(words, 3);
+            let mut model = HashMap::new();
+            let key = |a: u64, b: u64| {
+                let mut key = vec![b; words];
+                key[0] = a;
+                key
+            };
+            for (slot, (add, a, b)) in (0_u32..).zip(steps) {
+                let key = key(a, b);
+                if add {
+                    let head = Head { slot, rank: -1 };
+                    buckets.set(&key, head);
+                    model.insert(key, head);
+                } else {
+                    buckets.remove(&key);
+                    model.remove(&key);
+                }
+            }
+            prop_assert_eq!(buckets.len(), model.len());
+            for a in 0..40 {
+                for b in 0..3 {
+                    let key = key(a, b);
+                    prop_assert_eq!(buckets.get(&key), model.get(&key).copied());
+                    let ones = vec![u64::MAX; words];
+                    prop_assert_eq!(buckets.get_masked(&key, &ones), model.get(&key).copied());
+                }
+            }
+        }
+    }
+}
