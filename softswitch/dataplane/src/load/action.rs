@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Actions: primitives by name to flat steps.
 
-use super::emit::{Demand, compile, lookahead_bits};
+use super::bound::lookahead_bits;
+use super::emit::{Demand, compile};
 use super::expr::{Ast, HeaderAst, Scope, text};
 use super::json::Primitive;
 use super::layout::wide_field;

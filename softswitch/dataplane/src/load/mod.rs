@@ -6,6 +6,7 @@
 //! end.
 
 mod action;
+mod bound;
 mod calc;
 mod cycles;
 mod emit;

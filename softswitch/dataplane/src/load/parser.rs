@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parser states.
 
-use super::emit::{Demand, compile, lookahead_bits};
+use super::bound::lookahead_bits;
+use super::emit::{Demand, compile};
 use super::expr::{Ast, Scope, hexstr, text};
 use super::json::{self, Primitive, Transition};
 use super::{Loader, Result, dangling, invalid, unsupported};
