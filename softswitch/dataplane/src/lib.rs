@@ -15,6 +15,7 @@ mod hash;
 mod info;
 mod ir;
 mod load;
+mod log;
 mod meter;
 mod ports;
 mod pre;
@@ -36,6 +37,7 @@ pub use info::{
     MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo, ProfileId, ProfileInfo, ProgramInfo,
     RegisterId, RegisterInfo, TableId, TableInfo, ValueSetId, ValueSetInfo,
 };
+pub use log::{LogEvent, LogKind};
 pub use ports::{Port, PortConfig, Shaper};
 pub use program::Program;
 pub use stats::{PortStats, Stats};

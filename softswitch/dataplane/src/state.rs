@@ -3,6 +3,7 @@
 
 use crate::control::{CounterValue, DigestMessage};
 use crate::info::{DigestId, MeterUnit, ProgramInfo};
+use crate::log::LogQueue;
 use crate::meter::CountedMeter;
 use crate::stats::Stats;
 use crate::value_set::ValueSet;
@@ -111,6 +112,7 @@ pub(crate) struct Externs {
     pub value_sets: Vec<ValueSet>,
     pub random: Random,
     pub digests: DigestQueue,
+    pub log: LogQueue,
     pub stats: Stats,
     /// Bytes of a calculation; kept so that its capacity is reused.
     pub scratch: Vec<u8>,
@@ -159,6 +161,7 @@ impl Externs {
                 limit: max_digests,
                 ..DigestQueue::default()
             },
+            log: LogQueue::default(),
             stats,
             scratch: Vec::new(),
         }

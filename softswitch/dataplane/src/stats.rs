@@ -44,8 +44,10 @@ pub struct Stats {
     pub transmitted: u64,
     /// Accesses to a meter, counter or register beyond its size (the access has no effect).
     pub index_out_of_range: u64,
-    /// `assert` and `assume` that were false (the packet goes on).
+    /// `assert` and `assume` that were false; the packet is dropped, which is counted again where it happens.
     pub assertions_failed: u64,
+    /// `log_msg`, `assert` and `assume` whose text was lost because the owner did not drain them.
+    pub log_lost: u64,
 }
 
 /// Totals of one port.

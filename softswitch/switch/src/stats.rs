@@ -63,6 +63,8 @@ struct DataplaneSnapshot {
     digests_unwanted: u64,
     transmitted: u64,
     index_out_of_range: u64,
+    assertions_failed: u64,
+    log_lost: u64,
     bad_packet_ins: u64,
     notifications_lost: u64,
 }
@@ -121,6 +123,8 @@ impl Snapshot {
             digests_unwanted: outside.digests_unwanted,
             transmitted: switch.transmitted,
             index_out_of_range: switch.index_out_of_range,
+            assertions_failed: switch.assertions_failed,
+            log_lost: switch.log_lost,
             bad_packet_ins: outside.bad_packet_ins,
             notifications_lost: notifications_lost.load(Ordering::Relaxed),
         };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Actions: the primitives of v1model over the PHV and the externs.
 
-use super::calc;
 use super::expr::View;
 use super::headers::{add_header, copy_header, copy_union, copy_varbit, remove_header};
 use super::packet::Packet;
@@ -9,7 +8,9 @@ use super::phv::{append_bytes, byte, copy_bits, store, store_opt, store_wide};
 use super::pipeline::Cx;
 use super::stack::{copy_stack, copy_union_stack, shift_stack, shift_unions};
 use super::wide::Wide;
+use super::{calc, log};
 use crate::ir::{AnyField, DigestField, Expr, HeaderRef, Ir, Prim, Target};
+use crate::log::LogKind;
 
 fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
     View {
@@ -150,9 +151,15 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
                 }
             }
             Prim::Exit => packet.exit = true,
-            Prim::Assert(condition) => {
+            Prim::Log(message) => log::log(cx, packet, LogKind::Message, *message, args),
+            Prim::Assert {
+                condition,
+                kind,
+                message,
+            } => {
                 if !view(cx, packet, args).is_true(*condition) {
-                    cx.externs.stats.assertions_failed += 1;
+                    log::fail(cx, packet, *kind, *message, args);
+                    return;
                 }
             }
         }

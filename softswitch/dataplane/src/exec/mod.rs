@@ -6,6 +6,7 @@ pub(crate) mod calc;
 pub(crate) mod deparser;
 pub(crate) mod expr;
 mod headers;
+mod log;
 pub(crate) mod packet;
 pub(crate) mod parser;
 pub(crate) mod phv;

@@ -326,8 +326,14 @@ pub(crate) enum Prim {
         to: u32,
     },
     Exit,
-    /// `assert` and `assume`: a false one is counted.
-    Assert(Expr),
+    /// `log_msg`: index into `Ir::log_messages`.
+    Log(u16),
+    /// `assert` and `assume`: a false one ends the packet.
+    Assert {
+        condition: Expr,
+        kind: crate::log::LogKind,
+        message: u16,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -479,7 +485,15 @@ pub(crate) struct Ir {
     pub field_lists: Vec<Vec<AnyField>>,
     pub digests: Vec<Vec<DigestField>>,
     pub digest_widths: Vec<Vec<u32>>,
+    pub log_messages: Vec<LogMessage>,
     pub intrinsics: Intrinsics,
+}
+
+/// A text with values between its pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogMessage {
+    pub pieces: Vec<String>,
+    pub values: Vec<Expr>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -234,7 +234,7 @@ impl Loader<'_> {
             | "assert" | "assume" | "mark_to_drop" => 1,
             "modify_field_rng_uniform" | "execute_meter" | "register_read" | "register_write" => 3,
             "modify_field_with_hash_based_offset" => 4,
-            "log_msg" => json.parameters.len(),
+            "log_msg" => 1,
             _ => 2,
         };
         let given = json.parameters.as_slice();
@@ -326,9 +326,9 @@ impl Loader<'_> {
                 to: jump_target(&given[1], place)?,
             },
             "exit" => Prim::Exit,
-            "assert" | "assume" => Prim::Assert(self.value(&given[0], params, exact, place)?),
-            // The library has nowhere to log to; the message changes no packet.
-            "no_op" | "log_msg" => return Ok(None),
+            "assert" | "assume" => self.assertion(json, params, place)?,
+            "log_msg" => self.log_message(given, params, place)?,
+            "no_op" => return Ok(None),
             other => return Err(unsupported(place, format!("the primitive {other:?}"))),
         }))
     }

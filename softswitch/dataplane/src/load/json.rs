@@ -217,6 +217,8 @@ pub(super) struct Primitive {
     pub op: String,
     #[serde(default)]
     pub parameters: Vec<Value>,
+    #[serde(default)]
+    pub source_info: Value,
 }
 
 #[derive(Debug, Deserialize)]

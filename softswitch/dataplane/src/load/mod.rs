@@ -15,6 +15,7 @@ mod expr;
 mod flatten;
 mod json;
 mod layout;
+mod log;
 mod parser;
 mod pipeline;
 mod profile;

@@ -176,6 +176,7 @@ impl Loader<'_> {
                         .and_then(Value::as_array)
                         .cloned()
                         .unwrap_or_default(),
+                    source_info: given.get("source_info").cloned().unwrap_or_default(),
                 };
                 if primitive.op.starts_with("_jump") {
                     return Err(unsupported(

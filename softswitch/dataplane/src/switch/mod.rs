@@ -14,6 +14,7 @@ use crate::control::DigestMessage;
 use crate::error::ControlError;
 use crate::exec::packet::Pool;
 use crate::info::ProgramInfo;
+use crate::log::LogEvent;
 use crate::ports::{Port, PortConfig};
 use crate::pre::Replication;
 use crate::program::Program;
@@ -286,5 +287,10 @@ impl Switch {
         self.externs
             .digests
             .drain(&self.program.ir.digest_widths, receive);
+    }
+
+    /// Hands over what the program said since the last call (`log_msg`, false `assert` and `assume`), oldest first.
+    pub fn drain_log(&mut self, receive: impl FnMut(LogEvent<'_>)) {
+        self.externs.log.drain(receive);
     }
 }

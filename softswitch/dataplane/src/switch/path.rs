@@ -374,6 +374,12 @@ impl Switch {
         let recirculate = packet.recirculate.take();
         let (mut cx, _) = self.cx();
         deparser::deparse(&mut cx, &mut packet);
+        if packet.exit {
+            // A statement of the deparser was false.
+            self.externs.stats.dropped_egress += 1;
+            self.pool.give(packet);
+            return;
+        }
         if let Some(list) = recirculate {
             self.recirculate(packet, list);
         } else if let Err(packet) = self.tm.transmit(packet, self.now_ns) {

@@ -26,7 +26,7 @@ mod write;
 use std::collections::{BTreeMap, HashMap};
 
 use weir_dataplane::{
-    EntryHandle, Port, PortConfig, Program, Stats, Switch, SwitchConfig, TableId,
+    EntryHandle, LogKind, Port, PortConfig, Program, Stats, Switch, SwitchConfig, TableId,
 };
 use weir_p4runtime::p4::v1;
 use weir_p4runtime::p4::v1::stream_message_response::Update;
@@ -218,6 +218,7 @@ impl Node {
                 stats.bad_packet_ins += 1;
             }
         });
+        switch.drain_log(log_program);
         let Some(pipeline) = pipeline else {
             switch.drain_digests(|_| stats.digests_unwanted += 1);
             return;
@@ -267,6 +268,17 @@ impl Node {
     /// The port is one of the switch's, or the CPU port.
     fn has_port(&self, port: Port) -> bool {
         port == self.config.cpu_port || self.config.ports.contains_key(&port)
+    }
+}
+
+/// What the program says goes where the switch's own log goes.
+fn log_program(event: weir_dataplane::LogEvent<'_>) {
+    let time_ns = event.time_ns;
+    match event.kind {
+        LogKind::Message => tracing::info!(target: "program", time_ns, "{}", event.text),
+        LogKind::Assert | LogKind::Assume => {
+            tracing::error!(target: "program", time_ns, "{}: packet dropped", event.text);
+        }
     }
 }
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a program says while a packet passes: messages with their values, and statements that were false.
+
+use super::expr::View;
+use super::packet::Packet;
+use super::phv::store_opt;
+use super::pipeline::Cx;
+use super::wide::Wide;
+use crate::ir::{Expr, LogMessage};
+use crate::log::LogKind;
+use std::fmt::Write;
+
+/// Queues a message of the program, or counts it as lost.
+pub(super) fn log(cx: &mut Cx<'_>, packet: &Packet, kind: LogKind, message: u16, args: &[u64]) {
+    let Some(message) = cx.ir.log_messages.get(usize::from(message)) else {
+        return;
+    };
+    let view = View {
+        ir: cx.ir,
+        phv: &packet.phv,
+        args,
+        data: packet.payload(),
+    };
+    let queued = cx
+        .externs
+        .log
+        .push(kind, cx.now_ns, |text| fill(message, &view, text));
+    if !queued {
+        cx.externs.stats.log_lost += 1;
+    }
+}
+
+/// Ends a packet whose `assert` or `assume` was false: nothing of it leaves the switch, not even copies asked for.
+pub(super) fn fail(
+    cx: &mut Cx<'_>,
+    packet: &mut Packet,
+    kind: LogKind,
+    message: u16,
+    args: &[u64],
+) {
+    cx.externs.stats.assertions_failed += 1;
+    log(cx, packet, kind, message, args);
+    packet.clear_requests();
+    packet.exit = true;
+    let intrinsics = cx.ir.intrinsics;
+    let drop_port = u64::from(cx.drop_port);
+    store_opt(&mut packet.phv, intrinsics.egress_spec, drop_port);
+    store_opt(&mut packet.phv, intrinsics.mcast_grp, 0);
+}
+
+fn fill(message: &LogMessage, view: &View<'_>, out: &mut String) {
+    let mut values = message.values.iter();
+    for (number, piece) in message.pieces.iter().enumerate() {
+        if number > 0 {
+            match values.next() {
+                Some(value) => write_value(view, *value, out),
+                None => out.push_str("{}"),
+            }
+        }
+        out.push_str(piece);
+    }
+}
+
+/// In decimal, or in hexadecimal where the value does not fit 64 bits.
+fn write_value(view: &View<'_>, value: Expr, out: &mut String) {
+    let mut value = view.eval_wide::<33>(value);
+    if value.is_negative() {
+        out.push('-');
+        value = Wide::ZERO.sub(&value);
+    }
+    let highest = value.0.iter().rposition(|word| *word != 0).unwrap_or(0);
+    // Writing to a string does not fail.
+    let _ = if highest == 0 {
+        write!(out, "{}", value.low())
+    } else {
+        write!(out, "{:#x}", value.0[highest])
+    };
+    for word in value.0[..highest].iter().rev() {
+        let _ = write!(out, "{word:016x}");
+    }
+}

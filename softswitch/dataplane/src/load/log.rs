@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `log_msg`, `assert` and `assume`.
+
+use super::action::Params;
+use super::emit::Demand;
+use super::expr::text;
+use super::json::Primitive;
+use super::{Loader, Result, unsupported};
+use crate::ir::{Expr, LogMessage, Prim};
+use crate::log::LogKind;
+use serde_json::Value;
+
+impl Loader<'_> {
+    pub(super) fn log_message(
+        &mut self,
+        given: &[Value],
+        params: &Params,
+        place: &str,
+    ) -> Result<Prim> {
+        let format = text(given[0].get("value").unwrap_or(&Value::Null), place)?;
+        let values: Result<Vec<Expr>> = given
+            .get(1)
+            .and_then(|values| values.get("value")?.as_array())
+            .into_iter()
+            .flatten()
+            .map(|value| self.value(value, params, Demand::Exact, place))
+            .collect();
+        let pieces = format.split("{}").map(str::to_owned).collect();
+        let values = values?;
+        Ok(Prim::Log(
+            self.message(LogMessage { pieces, values }, place)?,
+        ))
+    }
+
+    pub(super) fn assertion(
+        &mut self,
+        json: &Primitive,
+        params: &Params,
+        place: &str,
+    ) -> Result<Prim> {
+        let condition = self.value(&json.parameters[0], params, Demand::Exact, place)?;
+        let kind = if json.op == "assert" {
+            LogKind::Assert
+        } else {
+            LogKind::Assume
+        };
+        let source = |name: &str| json.source_info.get(name);
+        let file = source("filename").and_then(Value::as_str);
+        let line = source("line").and_then(Value::as_u64);
+        let at = match (file, line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => place.to_owned(),
+        };
+        let pieces = vec![format!("{at}: {} is false", json.op)];
+        let message = self.message(
+            LogMessage {
+                pieces,
+                values: Vec::new(),
+            },
+            place,
+        )?;
+        Ok(Prim::Assert {
+            condition,
+            kind,
+            message,
+        })
+    }
+
+    fn message(&mut self, message: LogMessage, place: &str) -> Result<u16> {
+        let index = u16::try_from(self.ir.log_messages.len());
+        self.ir.log_messages.push(message);
+        index.map_err(|_| unsupported(place, "that many messages (65,536 are)".into()))
+    }
+}
