@@ -19,7 +19,7 @@ pub(super) fn log(cx: &mut Cx<'_>, packet: &Packet, kind: LogKind, message: u16,
         ir: cx.ir,
         phv: &packet.phv,
         args,
-        data: packet.payload(),
+        packet,
     };
     let queued = cx
         .externs
