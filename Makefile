@@ -63,6 +63,12 @@ test: setup p4runtime-shell ## every test, Rust and Python
 	cargo test --workspace --locked --quiet
 	$(BIN)/python -m pytest -q
 
+ARGS ?=
+
+.PHONY: differential
+differential: setup ## random entries and packets on weir-switch and bmv2 (needs simple_switch_grpc on PATH)
+	$(BIN)/python softswitch/differential $(ARGS)
+
 .PHONY: lint
 lint: setup ## formats, linters and types
 	cargo fmt --all --check

@@ -48,6 +48,7 @@ PROGRAMS = (
     Program("p4src/v1model/weir.p4", "p4src/build"),
     Program("softswitch/programs/l2_learning.p4", "softswitch/programs"),
     Program("softswitch/programs/ipv4_router.p4", "softswitch/programs"),
+    Program("softswitch/programs/mixture.p4", "softswitch/programs"),
     *(
         Program(f"softswitch/dataplane/tests/programs/{name}.p4", "softswitch/dataplane/tests/programs")
         for name in ("logs", "unions", "value_sets", "varbits")
