@@ -51,17 +51,23 @@ static CRC16_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 /// CRC-32 of IEEE 802.3.
 static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
-/// Hash of a packed table key: folded multiplication, seeded.
-#[inline]
-pub(crate) fn key_hash(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
-    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
-    for word in words {
-        let product = u128::from(state ^ word) * 0xd6e8_feb8_6659_fd93_u128;
+/// Hash of a packed table key: folded multiplication of two words at a time, seeded.
+#[inline(always)]
+pub(crate) fn key_hash(seed: u64, mut words: impl Iterator<Item = u64>) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
         #[expect(clippy::cast_possible_truncation, reason = "both halves are folded")]
         let folded = (product as u64) ^ ((product >> 64) as u64);
-        state = folded.wrapping_add(0xa076_1d64_78bd_642f);
+        folded
+    };
+    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    while let Some(a) = words.next() {
+        let b = words
+            .next()
+            .map_or(0xd6e8_feb8_6659_fd93, |b| b ^ 0xa076_1d64_78bd_642f);
+        state = fold(a ^ state, b);
     }
-    state ^ (state >> 29)
+    state
 }
 
 #[cfg(test)]

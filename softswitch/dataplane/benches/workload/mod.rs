@@ -227,6 +227,17 @@ pub fn udp_frame(dst_mac: [u8; 6], dst: [u8; 4], src_port: u16) -> Vec<u8> {
     frame
 }
 
+/// Fisher-Yates with a fixed linear congruential generator (Knuth, MMIX).
+pub fn scatter<T>(items: &mut [T]) {
+    let mut state = 1_u64;
+    for i in (1..items.len()).rev() {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        items.swap(i, usize::try_from(state >> 33).unwrap_or(0) % (i + 1));
+    }
+}
+
 /// One frame per flow, in scattered order; each classify entry has equally many flows (within one).
 pub fn flows(count: u32) -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = (0..count)
@@ -237,14 +248,7 @@ pub fn flows(count: u32) -> Vec<Vec<u8>> {
             udp_frame(mac(entry), address(entry, 1), src_port)
         })
         .collect();
-    // Fisher-Yates with a fixed linear congruential generator (Knuth, MMIX).
-    let mut state = 1_u64;
-    for i in (1..frames.len()).rev() {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        frames.swap(i, usize::try_from(state >> 33).unwrap_or(0) % (i + 1));
-    }
+    scatter(&mut frames);
     frames
 }
 
@@ -264,4 +268,36 @@ pub fn pass(switch: &mut Switch, frames: &[Vec<u8>], mut now_ns: u64) -> (u64, u
         });
     }
     (now_ns, packets, bytes)
+}
+
+/// The router program with `routes` routes of 24 bits, and one frame per route in scattered order.
+pub fn router(routes: u32) -> Fallible<(Switch, Vec<Vec<u8>>)> {
+    let mut switch = switch("ipv4_router")?;
+    insert(
+        &mut switch,
+        "IngressImpl.next_hop",
+        vec![exact(&[1])],
+        0,
+        "IngressImpl.rewrite",
+        vec![vec![2], mac(1).to_vec(), mac(2).to_vec()],
+    )?;
+    for route in 0..routes {
+        let value = (route << 8).to_be_bytes().to_vec();
+        let key = KeyMatch::Lpm {
+            value,
+            prefix_len: 24,
+        };
+        insert(
+            &mut switch,
+            "IngressImpl.route",
+            vec![key],
+            0,
+            "IngressImpl.set_next_hop",
+            vec![vec![1]],
+        )?;
+    }
+    let frame = |route: u32| udp_frame(mac(1), (route << 8 | 7).to_be_bytes(), 1_024);
+    let mut frames: Vec<Vec<u8>> = (0..routes).map(frame).collect();
+    scatter(&mut frames);
+    Ok((switch, frames))
 }

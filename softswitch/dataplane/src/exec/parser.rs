@@ -4,10 +4,10 @@
 use super::action;
 use super::expr::View;
 use super::packet::Packet;
-use super::phv::{byte, load_u32, set_byte, store_opt, store_u32};
+use super::phv::{byte, get, load_u32, set_byte, store_opt, store_u32};
 use super::pipeline::Cx;
 use super::wide::Wide;
-use crate::ir::{Header, HeaderOrNext, ParseState, ParserOp, SELECT_WORDS, Varbit};
+use crate::ir::{FastState, Header, HeaderOrNext, Ir, ParseState, ParserOp, SELECT_WORDS, Varbit};
 
 /// A parser may loop over a header stack, but one that takes nothing must end.
 const MAX_STATES: u32 = 1024;
@@ -26,7 +26,11 @@ pub(crate) fn parse(cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
             error = ir.errors.timeout;
             break;
         }
-        match run_state(cx, packet, state) {
+        let outcome = match &state.fast {
+            Some(fast) => run_fast(ir, packet, fast, state.default),
+            None => run_state(cx, packet, state),
+        };
+        match outcome {
             Ok(state) => next = state,
             Err(code) => {
                 error = code;
@@ -60,6 +64,31 @@ fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet) -> View<'a> {
     }
 }
 
+#[inline(always)]
+fn run_fast(
+    ir: &Ir,
+    packet: &mut Packet,
+    state: &FastState,
+    default: Option<Option<u16>>,
+) -> Result<Option<u16>, u32> {
+    for header in &state.extracts {
+        if !packet.extract(header.offset as usize, header.bytes as usize) {
+            return Err(ir.errors.packet_too_short);
+        }
+        set_byte(&mut packet.phv, header.valid, 1);
+    }
+    let mut key = 0;
+    for (slot, padded) in &state.key {
+        key = key << (padded & 63) | get(&packet.phv, *slot);
+    }
+    for (value, mask, next) in &state.cases {
+        if (key ^ value) & mask == 0 {
+            return Ok(*next);
+        }
+    }
+    default.ok_or(ir.errors.no_match)
+}
+
 fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result<Option<u16>, u32> {
     let errors = cx.ir.errors;
     let has = |packet: &Packet, bits: u32| {
@@ -71,11 +100,7 @@ fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result
     };
     for op in &state.ops {
         match op {
-            ParserOp::Extract(header) => {
-                if !extract_plain(cx.ir, packet, *header) {
-                    extract(cx, packet, *header, None)?;
-                }
-            }
+            ParserOp::Extract(header) => extract(cx, packet, *header, None)?,
             ParserOp::ExtractNext(stack) => extract_next(cx, packet, *stack, None)?,
             ParserOp::ExtractVarbit {
                 header,
@@ -145,9 +170,9 @@ fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16
                     (key << padded) | (value & !(u64::MAX << padded))
                 };
             }
-            for (value, mask, next) in &state.narrow_cases {
-                if (key ^ value) & mask == 0 {
-                    return Ok(*next);
+            for case in &state.cases {
+                if (key ^ case.value[0]) & case.mask[0] == 0 {
+                    return Ok(case.next);
                 }
             }
         } else {
@@ -202,22 +227,6 @@ fn extract_next(
     Ok(())
 }
 
-/// The common case: a whole header of fixed length outside any union. False: nothing was done.
-#[inline(always)]
-fn extract_plain(ir: &crate::ir::Ir, packet: &mut Packet, header: u16) -> bool {
-    match ir.headers.get(usize::from(header)) {
-        Some(info) if info.varbit.is_none() && info.union.is_none() => {
-            let taken = packet.extract(info.offset as usize, info.fixed_bytes as usize);
-            if taken {
-                set_byte(&mut packet.phv, info.valid, 1);
-            }
-            taken
-        }
-        _ => false,
-    }
-}
-
-#[inline(never)]
 fn extract(
     cx: &Cx<'_>,
     packet: &mut Packet,

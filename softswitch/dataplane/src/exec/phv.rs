@@ -47,23 +47,24 @@ pub(crate) fn load_bits(phv: &[u8], field: Field) -> u64 {
 /// The slot's value.
 #[inline(always)]
 pub(crate) fn get(phv: &[u8], slot: Slot) -> u64 {
-    (window(phv, slot.offset) << (slot.left & 63)) >> (slot.right & 63)
+    (window(phv, slot.offset) >> (slot.shift & 63)) & slot.mask
 }
 
 /// Writes the low bits of `value`.
 #[inline(always)]
 pub(crate) fn put(phv: &mut [u8], slot: Slot, value: u64) {
     let at = slot.offset as usize;
-    let (left, right) = (slot.left & 63, slot.right & 63);
-    if let Some(window) = phv.get_mut(at..at + 8) {
-        let mut bits = (value << right) >> left;
-        if !slot.whole {
-            let mut old = [0; 8];
-            old.copy_from_slice(window);
-            bits |= u64::from_be_bytes(old) & !((u64::MAX << right) >> left);
-        }
-        window.copy_from_slice(&bits.to_be_bytes());
+    let Some(window) = phv.get_mut(at..at + 8) else {
+        return;
+    };
+    let mut bits = value & slot.mask;
+    if !slot.whole {
+        let mut old = [0; 8];
+        old.copy_from_slice(window);
+        let shift = slot.shift & 63;
+        bits = u64::from_be_bytes(old) & !(slot.mask << shift) | bits << shift;
     }
+    window.copy_from_slice(&bits.to_be_bytes());
 }
 
 /// Writes bits to a window; mask and bits are in memory order.
@@ -104,16 +105,16 @@ pub(crate) fn store(phv: &mut [u8], field: Field, value: u64) {
     }
 }
 
-#[inline]
-pub(crate) fn store_opt(phv: &mut [u8], field: Option<Field>, value: u64) {
-    if let Some(field) = field {
-        store(phv, field, value);
+#[inline(always)]
+pub(crate) fn store_opt(phv: &mut [u8], slot: Option<Slot>, value: u64) {
+    if let Some(slot) = slot {
+        put(phv, slot, value);
     }
 }
 
-#[inline]
-pub(crate) fn load_opt(phv: &[u8], field: Option<Field>) -> u64 {
-    field.map_or(0, |f| load_bits(phv, f))
+#[inline(always)]
+pub(crate) fn load_opt(phv: &[u8], slot: Option<Slot>) -> u64 {
+    slot.map_or(0, |slot| get(phv, slot))
 }
 
 /// The narrow field that covers `width` bits (at most 56) at a bit position.

@@ -54,6 +54,11 @@ fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> 
                 let value = get(&packet.phv, *from).wrapping_add(*value);
                 put(&mut packet.phv, *to, value);
             }
+            Step::Concat { to, high, by, low } => {
+                let high = get(&packet.phv, *high) << (by & 63);
+                let value = high | get(&packet.phv, *low);
+                put(&mut packet.phv, *to, value);
+            }
             Step::SetArg { to, word } => {
                 let value = args.get(usize::from(*word)).copied().unwrap_or(0);
                 put(&mut packet.phv, *to, value);

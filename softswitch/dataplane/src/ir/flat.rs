@@ -6,12 +6,12 @@
 
 use super::{Expr, Field};
 
-/// An unsigned field of at most 64 bits as two shifts of its 8-byte window: `(window << left) >> right`.
+/// An unsigned field of at most 64 bits: `(window >> shift) & mask` of the 8 bytes from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
+    pub mask: u64,
     pub offset: u32,
-    pub left: u8,
-    pub right: u8,
+    pub shift: u8,
     /// Nothing else is in the window, so that it is written without being read.
     pub whole: bool,
 }
@@ -22,20 +22,17 @@ impl Slot {
         if field.signed {
             return None;
         }
-        let right = 64_u8.checked_sub(field.width)?;
-        if (field.offset as usize) < metadata_bytes {
-            return Some(Self {
-                offset: field.offset / 8 * 8,
-                left: right,
-                right,
-                whole: true,
-            });
-        }
+        let whole = (field.offset as usize) < metadata_bytes;
+        let (offset, shift) = if whole {
+            (field.offset / 8 * 8, 0)
+        } else {
+            (field.offset, field.shift)
+        };
         Some(Self {
-            offset: field.offset,
-            left: right.checked_sub(field.shift)?,
-            right,
-            whole: false,
+            mask: u64::MAX >> 64_u8.checked_sub(field.width)?,
+            offset,
+            shift,
+            whole,
         })
     }
 }
@@ -56,6 +53,13 @@ pub(crate) enum Step {
         to: Slot,
         from: Slot,
         value: u64,
+    },
+    /// `to = high << by | low`.
+    Concat {
+        to: Slot,
+        high: Slot,
+        by: u32,
+        low: Slot,
     },
     SetArg {
         to: Slot,

@@ -5,10 +5,12 @@
 //! there as on the wire, so extracting and emitting are copies and a field is a big-endian window of 8 bytes.
 
 mod calculation;
+mod fast_state;
 mod flat;
 mod pipeline;
 
 pub(crate) use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
+pub(crate) use fast_state::FastState;
 pub(crate) use flat::{Flat, Slot, Step, TableNext};
 pub(crate) use pipeline::{
     Action, Call, Condition, ConstEntry, KeyPart, Node, Profile, ProfileUse, Table,
@@ -141,6 +143,8 @@ pub(crate) enum Op {
     AndConst(u64),
     EqConst(u64),
     AddConst(u64),
+    AddArg(u16),
+    AndArg(u16),
     ShlConst(u32),
     ShrConst(u32),
 }
@@ -401,8 +405,8 @@ pub(crate) struct ParseState {
     pub key_bits: u32,
     pub lookahead_bits: u32,
     pub cases: Vec<SelectCase>,
-    /// The same for a key of at most 64 bits: value, mask, next state.
-    pub narrow_cases: Vec<(u64, u64, Option<u16>)>,
+    /// The state again, where its form is the common one.
+    pub fast: Option<FastState>,
     /// In the program's order; with any, the state takes the slow form of select.
     pub set_cases: Vec<SetCase>,
     /// None: no default, so nothing matching is `NoMatch`.
@@ -432,23 +436,23 @@ pub(crate) struct Checksum {
 /// Fields that the switch itself reads and writes, where the program has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Intrinsics {
-    pub ingress_port: Option<Field>,
-    pub egress_spec: Option<Field>,
-    pub egress_port: Option<Field>,
-    pub instance_type: Option<Field>,
-    pub packet_length: Option<Field>,
-    pub enq_timestamp: Option<Field>,
-    pub enq_qdepth: Option<Field>,
-    pub deq_timedelta: Option<Field>,
-    pub deq_qdepth: Option<Field>,
-    pub ingress_timestamp: Option<Field>,
-    pub egress_timestamp: Option<Field>,
-    pub mcast_grp: Option<Field>,
-    pub egress_rid: Option<Field>,
-    pub checksum_error: Option<Field>,
-    pub parser_error: Option<Field>,
-    pub priority: Option<Field>,
-    pub qid: Option<Field>,
+    pub ingress_port: Option<Slot>,
+    pub egress_spec: Option<Slot>,
+    pub egress_port: Option<Slot>,
+    pub instance_type: Option<Slot>,
+    pub packet_length: Option<Slot>,
+    pub enq_timestamp: Option<Slot>,
+    pub enq_qdepth: Option<Slot>,
+    pub deq_timedelta: Option<Slot>,
+    pub deq_qdepth: Option<Slot>,
+    pub ingress_timestamp: Option<Slot>,
+    pub egress_timestamp: Option<Slot>,
+    pub mcast_grp: Option<Slot>,
+    pub egress_rid: Option<Slot>,
+    pub checksum_error: Option<Slot>,
+    pub parser_error: Option<Slot>,
+    pub priority: Option<Slot>,
+    pub qid: Option<Slot>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

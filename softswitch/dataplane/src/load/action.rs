@@ -95,7 +95,7 @@ impl Loader<'_> {
         Ok(prims)
     }
 
-    fn read(&self, json: &Value, params: &Params, place: &str) -> Result<Ast> {
+    pub(super) fn read(&self, json: &Value, params: &Params, place: &str) -> Result<Ast> {
         Scope {
             ir: &self.ir,
             layout: &self.layout,

@@ -99,8 +99,15 @@ impl Emitter {
             }
             Ast::Binary(op, a, b) => match op {
                 Op::Add | Op::Sub | Op::Mul | Op::Or | Op::Xor => {
+                    let leaf = matches!(**a, Ast::Const(_) | Ast::Arg { .. });
+                    let (a, b) = if *op == Op::Add && leaf {
+                        (b, a)
+                    } else {
+                        (a, b)
+                    };
                     self.narrow(a, false)?;
                     match (op, &**b) {
+                        (Op::Add, Ast::Arg { word, .. }) => self.reduce(Op::AddArg(*word), 1),
                         (Op::Add, Ast::Const(value)) => {
                             self.reduce(Op::AddConst(value.low()), 1);
                         }
@@ -114,13 +121,15 @@ impl Emitter {
                     }
                 }
                 Op::And => {
-                    let (a, b) = if matches!(**a, Ast::Const(_)) {
+                    let (a, b) = if matches!(**a, Ast::Const(_) | Ast::Arg { .. }) {
                         (b, a)
                     } else {
                         (a, b)
                     };
                     self.narrow(a, false)?;
-                    if let Ast::Const(mask) = &**b {
+                    if let Ast::Arg { word, .. } = &**b {
+                        self.reduce(Op::AndArg(*word), 1);
+                    } else if let Ast::Const(mask) = &**b {
                         if !keeps_all(mask, bound(a)) {
                             self.reduce(Op::AndConst(mask.low()), 1);
                         }

@@ -255,6 +255,23 @@ impl Flattener<'_> {
                         value: *add,
                     };
                 }
+                if let Some(
+                    [
+                        Op::Load(high),
+                        Op::ShlConst(by @ 0..64),
+                        Op::Load(low),
+                        Op::Or,
+                    ],
+                ) = ops
+                    && let (Some(high), Some(low)) = (self.slot(*high), self.slot(*low))
+                {
+                    return Step::Concat {
+                        to,
+                        high,
+                        by: *by,
+                        low,
+                    };
+                }
                 Step::Set { to, value }
             }
             value => Step::Set { to, value },

@@ -23,7 +23,7 @@ mod value_set;
 
 use crate::error::LoadError;
 use crate::info::{CounterInfo, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
-use crate::ir::{AnyField, Field, Intrinsics, Ir};
+use crate::ir::{AnyField, Field, Intrinsics, Ir, Slot};
 use json::Json;
 use layout::Layout;
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
 impl Loader<'_> {
     /// Finds standard metadata, under its own name or through the aliases that v1model.p4 declares.
     fn intrinsics(&mut self) {
-        let find = |names: &[&str]| -> Option<Field> {
+        let find = |names: &[&str]| -> Option<Slot> {
             names.iter().find_map(|name| {
                 let alias = self
                     .json
@@ -138,7 +138,13 @@ impl Loader<'_> {
                     None => name.split_once('.')?,
                 };
                 match self.layout.field(&self.ir, header, field, "").ok()? {
-                    AnyField::Narrow(field) => Some(field),
+                    AnyField::Narrow(field) => {
+                        let field = Field {
+                            signed: false,
+                            ..field
+                        };
+                        Slot::new(field, self.ir.metadata_bytes)
+                    }
                     AnyField::Wide(_) => None,
                 }
             })

@@ -8,8 +8,8 @@ use super::json::{self, Primitive, Transition};
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::exec::wide::Wide;
 use crate::ir::{
-    AnyField, HeaderOrNext, ParseState, ParserErrors, ParserOp, SELECT_WORDS, SelectCase,
-    SelectPart, Target,
+    AnyField, FastState, HeaderOrNext, ParseState, ParserErrors, ParserOp, SELECT_WORDS,
+    SelectCase, SelectPart, Target,
 };
 use serde_json::Value;
 use std::collections::HashMap;
@@ -74,11 +74,7 @@ impl Loader<'_> {
                     add_transition(&mut compiled, transition, next, &place)?;
                 }
             }
-            compiled.narrow_cases = compiled
-                .cases
-                .iter()
-                .map(|case| (case.value[0], case.mask[0], case.next))
-                .collect();
+            compiled.fast = FastState::new(&compiled, &self.ir.headers, self.ir.metadata_bytes);
             self.ir.states.push(compiled);
         }
         self.unasked_value_sets();

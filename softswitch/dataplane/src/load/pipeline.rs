@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pipelines: tables, conditions and the edges between them.
 
-use super::emit::Demand;
+use super::emit::{Demand, compile};
 use super::entries::const_match;
-use super::expr::{hexstr, pair, text};
+use super::expr::{Ast, hexstr, pair, text};
 use super::flatten::flatten;
 use super::json::{ActionEntry, Key, Pipeline, Table as JsonTable};
 use super::{Loader, Result, dangling, invalid, unsupported};
@@ -11,7 +11,9 @@ use crate::control::KeyMatch;
 use crate::info::{
     ActionId, CounterId, KeyFieldInfo, MatchKind, MeterId, MeterUnit, TableId, TableInfo,
 };
-use crate::ir::{AnyField, Call, Condition, ConstEntry, Field, KeyPart, Node, Table, WideField};
+use crate::ir::{
+    AnyField, Call, Condition, ConstEntry, Field, KeyPart, Node, Op, Table, WideField,
+};
 use crate::tables::key::value_bytes;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -38,17 +40,18 @@ impl Loader<'_> {
             for table in &pipeline.tables {
                 self.table(table, &nodes)?;
             }
+            let spare = self.ir.conditions.len() + pipeline.conditionals.len();
+            let mut halves = Vec::new();
             for condition in &pipeline.conditionals {
                 let place = format!("conditionals {:?}", condition.name);
-                let value = self.value(&condition.expression, &[], Demand::Exact, &place)?;
+                let value = self.read(&condition.expression, &[], &place)?;
                 let if_true = next_node(&nodes, condition.true_next.as_deref(), &place)?;
                 let if_false = next_node(&nodes, condition.false_next.as_deref(), &place)?;
-                self.ir.conditions.push(Condition {
-                    value,
-                    if_true,
-                    if_false,
-                });
+                let condition =
+                    self.conjunction(&value, (if_true, if_false), spare, &mut halves, &place)?;
+                self.ir.conditions.push(condition);
             }
+            self.ir.conditions.append(&mut halves);
             for call in &pipeline.action_calls {
                 let place = format!("action_calls {:?}", call.name);
                 let action = self.action_of(call.action_id, &place)?;
@@ -88,6 +91,38 @@ impl Loader<'_> {
         self.call_keyless_tables();
         self.ir.flat = flatten(&self.ir);
         Ok(())
+    }
+
+    /// `a && b` becomes two conditions, so that `b` is only evaluated where it matters. The second halves go behind the
+    /// conditions that have names.
+    fn conjunction(
+        &mut self,
+        value: &Ast,
+        (if_true, if_false): (Node, Node),
+        spare: usize,
+        halves: &mut Vec<Condition>,
+        place: &str,
+    ) -> Result<Condition> {
+        let mut then = if_true;
+        let mut first = value;
+        while let Ast::Binary(Op::BoolAnd, left, right) = first {
+            let Ok(index) = u16::try_from(spare + halves.len()) else {
+                break;
+            };
+            let half = Condition {
+                value: compile(&mut self.ir, right, Demand::Exact, place)?,
+                if_true: then,
+                if_false,
+            };
+            halves.push(half);
+            then = Node::Condition(index);
+            first = left;
+        }
+        Ok(Condition {
+            value: compile(&mut self.ir, first, Demand::Exact, place)?,
+            if_true: then,
+            if_false,
+        })
     }
 
     /// A table without key (p4c makes one of each block of statements) can only run its default action; where nobody

@@ -40,14 +40,53 @@ pub(super) struct Buckets {
     /// Cells minus one; cells are a power of two.
     last: usize,
     len: usize,
+    /// Eight bits per cell, one set per key: most keys that are not here are turned away without a look at the cells.
+    /// Empty where nearly every key that is asked for is here.
+    filter: Vec<u64>,
+    filtered: bool,
+    /// Keys removed since the filter was made.
+    stale: usize,
 }
 
 impl Buckets {
-    pub(super) fn new(words: usize, seed: u64) -> Self {
+    pub(super) fn new(words: usize, seed: u64, filtered: bool) -> Self {
         Self {
             words,
             seed,
+            filtered,
             ..Self::default()
+        }
+    }
+
+    /// Word and bit of the filter, from the half of the hash that `home` does not use.
+    #[inline(always)]
+    fn filter_bit(&self, hash: u64) -> (usize, u64) {
+        let word = (hash >> 38) as usize & self.filter.len().wrapping_sub(1);
+        (word, 1 << (hash >> 32 & 63))
+    }
+
+    fn mark(&mut self, hash: u64) {
+        if self.filtered {
+            let (word, bit) = self.filter_bit(hash);
+            if let Some(word) = self.filter.get_mut(word) {
+                *word |= bit;
+            }
+        }
+    }
+
+    fn remake_filter(&mut self) {
+        self.stale = 0;
+        if !self.filtered {
+            return;
+        }
+        self.filter.clear();
+        self.filter.resize((self.last + 1) / 8, 0);
+        for at in 0..=self.last {
+            if self.head(at) != EMPTY {
+                let key = self.cell(at).get(..self.words).unwrap_or_default();
+                let hash = key_hash(self.seed, key.iter().copied());
+                self.mark(hash);
+            }
         }
     }
 
@@ -56,7 +95,14 @@ impl Buckets {
     pub(super) fn get_masked(&self, key: &[u64], mask: &[u64]) -> Option<Head> {
         let mask = mask.get(..key.len())?;
         let masked = || key.iter().zip(mask).map(|(k, m)| k & m);
-        let mut at = self.home(key_hash(self.seed, masked()));
+        let hash = key_hash(self.seed, masked());
+        if self.filtered {
+            let (word, bit) = self.filter_bit(hash);
+            if self.filter.get(word)? & bit == 0 {
+                return None;
+            }
+        }
+        let mut at = self.home(hash);
         let stride = key.len() + 1;
         loop {
             let cell = self.cells.get(at * stride..at * stride + stride)?;
@@ -123,6 +169,7 @@ impl Buckets {
         let at = self.place(key);
         if self.head(at) == EMPTY {
             self.len += 1;
+            self.mark(key_hash(self.seed, key.iter().copied()));
         }
         self.write(at, key, head.pack());
     }
@@ -144,6 +191,7 @@ impl Buckets {
                 self.write(at, key, *head);
             }
         }
+        self.remake_filter();
     }
 
     /// Removes a key; those behind it move up, so that no probe ends too early (Knuth, volume 3, algorithm 6.4 R).
@@ -176,6 +224,10 @@ impl Buckets {
         if let Some(head) = self.cells.get_mut(hole * stride + self.words) {
             *head = EMPTY;
         }
+        self.stale += 1;
+        if self.stale > self.last / 2 {
+            self.remake_filter();
+        }
     }
 
     #[cfg(test)]
@@ -195,8 +247,9 @@ mod tests {
         fn behaves_like_a_map(
             steps in prop::collection::vec((any::<bool>(), 0_u64..40, 0_u64..3), 1..400),
             words in 1_usize..5,
+            filtered in any::<bool>(),
         ) {
-            let mut buckets = Buckets::new(words, 3);
+            let mut buckets = Buckets::new(words, 3, filtered);
             let mut model = HashMap::new();
             let key = |a: u64, b: u64| {
                 let mut key = vec![b; words];

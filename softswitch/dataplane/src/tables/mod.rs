@@ -11,9 +11,9 @@ pub(crate) mod profile;
 mod tuple;
 
 use crate::control::CounterValue;
-use crate::exec::phv::{load_bits, load_wide_at, low_mask};
+use crate::exec::phv::{get, load_bits, load_wide_at, low_mask};
 use crate::exec::wide::Wide;
-use crate::ir::{AnyField, Field, KeyPart, Table};
+use crate::ir::{AnyField, KeyPart, Slot, Table};
 use crate::meter::CountedMeter;
 use idle::IdleTimers;
 use key::PackedKey;
@@ -61,7 +61,7 @@ pub(crate) struct TableState {
 /// A narrow part of a key: field, word of the key, shift in it.
 #[derive(Debug, Clone, Copy)]
 struct PackStep {
-    field: Field,
+    slot: Slot,
     word: u8,
     shift: u8,
 }
@@ -70,7 +70,7 @@ struct PackStep {
 fn pack_steps(spec: &Table) -> Option<Box<[PackStep]>> {
     let step = |part: &KeyPart| match part.field {
         AnyField::Narrow(field) if part.mask.is_none() => Some(PackStep {
-            field,
+            slot: Slot::new(field, 0)?,
             word: u8::try_from(part.word).ok().filter(|w| *w < 3)?,
             shift: part.shift,
         }),
@@ -84,7 +84,7 @@ fn pack_steps(spec: &Table) -> Option<Box<[PackStep]>> {
 fn pack_narrow<const N: usize>(steps: &[PackStep], phv: &[u8]) -> [u64; N] {
     let mut out = [0; N];
     for step in steps {
-        let value = load_bits(phv, step.field) << (step.shift & 63);
+        let value = get(phv, step.slot) << (step.shift & 63);
         if let Some(word) = out.get_mut(usize::from(step.word)) {
             *word |= value;
         }

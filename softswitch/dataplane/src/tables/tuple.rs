@@ -182,7 +182,7 @@ impl TupleSpace {
         let tuple = Tuple {
             mask: mask.clone(),
             exact,
-            heads: Buckets::new(self.words, self.seed),
+            heads: Buckets::new(self.words, self.seed, !exact),
             ranged: 0,
             ranks: BTreeMap::new(),
             best: i32::MIN,
