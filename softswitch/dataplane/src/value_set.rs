@@ -7,15 +7,25 @@ use crate::exec::phv::low_mask;
 use crate::exec::wide::Wide;
 use crate::info::{KeyFieldInfo, MatchKind};
 use crate::ir::SELECT_WORDS;
-use crate::tables::key::field_key;
+use crate::tables::key::{field_key, in_range};
 
 /// An inclusive range on one field of a transition key.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct FieldRange {
     bit: u32,
     width: u32,
-    low: u64,
-    high: u64,
+    /// Of each word of the field, upwards.
+    bounds: Vec<(u64, u64)>,
+}
+
+impl FieldRange {
+    fn contains(&self, key: &Wide<SELECT_WORDS>) -> bool {
+        let words = (0..self.width.div_ceil(64)).rev().map(|i| {
+            let bits = (self.width - i * 64).min(64);
+            key.word_at(self.bit + i * 64) & low_mask(bits)
+        });
+        in_range(words, self.bounds.iter().rev().copied())
+    }
 }
 
 /// A member in the form of a transition key: fields padded to whole bytes.
@@ -61,10 +71,7 @@ impl ValueSet {
     pub(crate) fn contains(&self, key: &Wide<SELECT_WORDS>) -> bool {
         self.packed.iter().any(|member| {
             masked_equal(key, &member.value, &member.mask)
-                && member.ranges.iter().all(|range| {
-                    let value = key.word_at(range.bit) & low_mask(range.width);
-                    range.low <= value && value <= range.high
-                })
+                && member.ranges.iter().all(|range| range.contains(key))
         })
     }
 }
@@ -97,12 +104,10 @@ fn pack(widths: &[u32], member: &[KeyMatch]) -> Result<Packed, String> {
             mask.or_shifted(*m, bit + i * 64);
         }
         if let Some((low, high)) = key.range {
-            let width = *width;
             ranges.push(FieldRange {
                 bit,
-                width,
-                low,
-                high,
+                width: *width,
+                bounds: low.into_iter().zip(high).collect(),
             });
         }
         bit += width.div_ceil(8) * 8;

@@ -205,19 +205,7 @@ pub(crate) fn assign(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Ex
 #[inline(never)]
 fn assign_any(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Expr, args: &[u64]) {
     let view = view(cx, packet, args);
-    let field = match target {
-        Target::Field(field) => Some(field),
-        Target::Element {
-            stack,
-            field,
-            index,
-        } => element(cx.ir, stack, view.eval(index), field),
-        Target::Last { stack, field } => cx.ir.stacks.get(usize::from(stack)).and_then(|s| {
-            let index = u64::from(byte(&packet.phv, s.next_at)).checked_sub(1)?;
-            element(cx.ir, stack, index, field)
-        }),
-    };
-    match field {
+    match place(cx, packet, target, args) {
         None => {}
         Some(AnyField::Narrow(field)) => {
             let value = view.eval_low(value);
@@ -232,6 +220,25 @@ fn assign_any(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Expr, arg
                 store_wide(&mut packet.phv, field, &value);
             }
         }
+    }
+}
+
+/// The field that a target stands for now; None outside a stack.
+fn place(cx: &Cx<'_>, packet: &Packet, target: Target, args: &[u64]) -> Option<AnyField> {
+    match target {
+        Target::Field(field) => Some(field),
+        Target::Element {
+            stack,
+            field,
+            index,
+        } => {
+            let index = view(cx, packet, args).eval(index);
+            element(cx.ir, stack, index, field)
+        }
+        Target::Last { stack, field } => cx.ir.stacks.get(usize::from(stack)).and_then(|s| {
+            let index = u64::from(byte(&packet.phv, s.next_at)).checked_sub(1)?;
+            element(cx.ir, stack, index, field)
+        }),
     }
 }
 
@@ -280,10 +287,10 @@ fn register_read(
         }
         words => {
             let value = Wide::<33>::from_words(words, false);
-            if let Target::Field(AnyField::Wide(field)) = target {
-                store_wide(&mut packet.phv, field, &value);
-            } else {
-                assign(cx, packet, target, Expr::Const(value.low()), args);
+            match place(cx, packet, target, args) {
+                Some(AnyField::Wide(field)) => store_wide(&mut packet.phv, field, &value),
+                Some(AnyField::Narrow(field)) => store(&mut packet.phv, field, value.low()),
+                None => {}
             }
         }
     }

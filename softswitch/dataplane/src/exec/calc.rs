@@ -16,6 +16,9 @@ pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculati
     let Some(calculation) = ir.calculations.get(usize::from(calculation)) else {
         return 0;
     };
+    if calculation.algo == Algo::Random {
+        return externs.random.next();
+    }
     if let Some(pieces) = &calculation.pieces {
         return compute_pieces(&packet.phv, calculation.algo, pieces);
     }

@@ -121,6 +121,14 @@ fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> 
             Step::Jump(to) => at = *to as usize,
             Step::Table(index) => return Some(*index),
             Step::Return | Step::End => return None,
+            Step::Assert(index) => {
+                if let Some(prim) = ir.flat.slow.get(*index as usize) {
+                    action::run(cx, packet, std::slice::from_ref(prim), args);
+                }
+                if packet.exit {
+                    return None;
+                }
+            }
             Step::StopIfExit => {
                 if packet.exit {
                     return None;

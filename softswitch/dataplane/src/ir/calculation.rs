@@ -10,6 +10,8 @@ pub(crate) enum Algo {
     Crc16Ccitt,
     Crc32,
     Identity,
+    /// Another number for each packet, from the switch's generator.
+    Random,
     Xor16,
 }
 

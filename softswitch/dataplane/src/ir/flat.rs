@@ -111,6 +111,8 @@ pub(crate) enum Step {
     Table(u16),
     /// End of a table's action.
     Return,
+    /// A primitive, by its index in `Flat::slow`, after which nothing more may be done to the packet.
+    Assert(u32),
     /// After an action that may exit.
     StopIfExit,
     End,

@@ -117,6 +117,17 @@ impl Loader<'_> {
         compile(&mut self.ir, &ast, demand, place)
     }
 
+    /// Compiles a value that the switch computes with in 64 bits.
+    fn word(&mut self, json: &Value, params: &Params, place: &str) -> Result<Expr> {
+        match self.value(json, params, Demand::Exact, place)? {
+            Expr::Wide3(_) | Expr::Wide33(_) => Err(unsupported(
+                place,
+                "a bound of more than 64 bits (64 are the most)".into(),
+            )),
+            value => Ok(value),
+        }
+    }
+
     /// Compiles a value of a parser, with the look-ahead that it needs.
     pub(super) fn parser_value(
         &mut self,
@@ -283,14 +294,14 @@ impl Loader<'_> {
             "recirculate" => Prim::Recirculate(self.field_list(&given[0], place)?),
             "modify_field_with_hash_based_offset" => Prim::Hash {
                 target: self.target(&given[0], params, place)?,
-                base: self.value(&given[1], params, exact, place)?,
+                base: self.word(&given[1], params, place)?,
                 calculation: self.array(&given[2], "calculation", place)?,
-                size: self.value(&given[3], params, exact, place)?,
+                size: self.word(&given[3], params, place)?,
             },
             "modify_field_rng_uniform" => Prim::Random {
                 target: self.target(&given[0], params, place)?,
-                low: self.value(&given[1], params, exact, place)?,
-                high: self.value(&given[2], params, exact, place)?,
+                low: self.word(&given[1], params, place)?,
+                high: self.word(&given[2], params, place)?,
             },
             "execute_meter" => Prim::Meter {
                 meter: self.array(&given[0], "meter", place)?,

@@ -19,6 +19,7 @@ fn algorithm(name: &str, place: &str) -> Result<Algo> {
         "crc32" | "crc32_custom" => Algo::Crc32,
         "crcCCITT" => Algo::Crc16Ccitt,
         "identity" => Algo::Identity,
+        "random" => Algo::Random,
         "xor16" => Algo::Xor16,
         other => return Err(unsupported(place, format!("hash algorithm {other:?}"))),
     })

@@ -169,7 +169,11 @@ impl Flattener<'_> {
     fn prim(&mut self, prim: &Prim) -> Step {
         self.fast(prim).unwrap_or_else(|| {
             self.flat.slow.push(prim.clone());
-            Step::Slow(u32::try_from(self.flat.slow.len() - 1).unwrap_or(u32::MAX))
+            let index = u32::try_from(self.flat.slow.len() - 1).unwrap_or(u32::MAX);
+            match prim {
+                Prim::Assert { .. } => Step::Assert(index),
+                _ => Step::Slow(index),
+            }
         })
     }
 

@@ -407,12 +407,6 @@ impl Loader<'_> {
                 used += width_bits;
                 (words - 1, u8::try_from(used - width_bits).unwrap_or(0))
             } else {
-                if kind == MatchKind::Range {
-                    return Err(unsupported(
-                        place,
-                        format!("a range match on {width_bits} bits (64 are the most)"),
-                    ));
-                }
                 let first = words;
                 words = words
                     .saturating_add(u16::try_from(width_bits.div_ceil(64)).unwrap_or(u16::MAX));

@@ -9,24 +9,80 @@ use crate::exec::wide::Wide;
 use crate::info::{KeyFieldInfo, MatchKind, TableInfo};
 use crate::ir::{AnyField, KeyPart, Table};
 
-/// An inclusive range on one packed field of at most 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An inclusive range on one packed field.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RangeCheck {
-    pub part: u16,
+    part: u16,
+    /// The field's most significant word, and where its bits stand in it.
     word: u16,
     shift: u8,
     width: u8,
-    pub low: u64,
-    pub high: u64,
+    low: u64,
+    high: u64,
+    /// Bounds in the words below, downwards; none where the field has at most 64 bits.
+    below: Box<[(u64, u64)]>,
 }
 
 impl RangeCheck {
+    /// `low` and `high` with the least significant word first.
+    fn new(number: u16, part: &KeyPart, width: u32, low: &[u64], high: &[u64]) -> Self {
+        let top = width.div_ceil(64).saturating_sub(1);
+        let word = |words: &[u64], i: u32| words.get(i as usize).copied().unwrap_or(0);
+        Self {
+            part: number,
+            word: part.word + u16::try_from(top).unwrap_or(0),
+            shift: part.shift,
+            width: u8::try_from(width - top * 64).unwrap_or(64),
+            low: word(low, top),
+            high: word(high, top),
+            below: (0..top)
+                .rev()
+                .map(|i| (word(low, i), word(high, i)))
+                .collect(),
+        }
+    }
+
     #[inline]
     pub(super) fn contains(&self, key: &[u64]) -> bool {
         let value = key.get(usize::from(self.word)).copied().unwrap_or(0) >> self.shift;
         let value = value & low_mask(u32::from(self.width));
-        self.low <= value && value <= self.high
+        if self.below.is_empty() {
+            return self.low <= value && value <= self.high;
+        }
+        let words = key.get(..usize::from(self.word)).unwrap_or_default();
+        let below = words.iter().rev().take(self.below.len()).copied();
+        in_range(std::iter::once(value).chain(below), self.bounds())
     }
+
+    /// Bounds of each word, downwards.
+    fn bounds(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        std::iter::once((self.low, self.high)).chain(self.below.iter().copied())
+    }
+
+    /// Both bounds with the least significant word first.
+    fn words(&self) -> (Vec<u64>, Vec<u64>) {
+        let (mut low, mut high): (Vec<u64>, Vec<u64>) = self.bounds().unzip();
+        low.reverse();
+        high.reverse();
+        (low, high)
+    }
+}
+
+/// Whether a value lies between two bounds, all with the most significant word first.
+pub(crate) fn in_range(
+    value: impl Iterator<Item = u64>,
+    bounds: impl Iterator<Item = (u64, u64)>,
+) -> bool {
+    // Until a word differs from a bound's, the words below decide on that side.
+    let (mut at_low, mut at_high) = (true, true);
+    for (value, (low, high)) in value.zip(bounds) {
+        if (at_low && value < low) || (at_high && value > high) {
+            return false;
+        }
+        at_low &= value == low;
+        at_high &= value == high;
+    }
+    true
 }
 
 /// An entry's key. `value` has no bit outside `mask`.
@@ -92,7 +148,8 @@ fn prefix_mask(width: u32, length: u32) -> Vec<u64> {
 pub(crate) struct FieldKey {
     pub value: Vec<u64>,
     pub mask: Vec<u64>,
-    pub range: Option<(u64, u64)>,
+    /// Least significant word first.
+    pub range: Option<(Vec<u64>, Vec<u64>)>,
     prefix_len: u32,
 }
 
@@ -122,9 +179,8 @@ pub(crate) fn field_key(info: &KeyFieldInfo, field: &KeyMatch) -> Result<FieldKe
         ) => exact(value),
         (MatchKind::Range, KeyMatch::Exact(value)) => {
             let value = parse_value(value, width)?;
-            let value = value.first().copied().unwrap_or(0);
             Ok(FieldKey {
-                range: Some((value, value)),
+                range: Some((value.clone(), value)),
                 ..any()
             })
         }
@@ -163,14 +219,18 @@ pub(crate) fn field_key(info: &KeyFieldInfo, field: &KeyMatch) -> Result<FieldKe
         }
         (MatchKind::Range, KeyMatch::Range { low, high }) => {
             let (low, high) = (parse_value(low, width)?, parse_value(high, width)?);
-            let (low, high) = (
-                low.first().copied().unwrap_or(0),
-                high.first().copied().unwrap_or(0),
-            );
-            if low > high {
-                return Err(format!("the range is empty: {low} is above {high}"));
+            if low.iter().rev().gt(high.iter().rev()) {
+                let text = |words: &[u64]| -> String {
+                    let bytes = value_bytes(words, width);
+                    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+                };
+                return Err(format!(
+                    "the range is empty: 0x{} is above 0x{}",
+                    text(&low),
+                    text(&high)
+                ));
             }
-            let full = low == 0 && high == low_mask(width);
+            let full = low.iter().all(|word| *word == 0) && high == ones(width);
             Ok(FieldKey {
                 range: (!full).then_some((low, high)),
                 ..any()
@@ -238,15 +298,7 @@ pub(crate) fn encode(
             rank = i32::try_from(packed.prefix_len).unwrap_or(i32::MAX);
         }
         if let Some((low, high)) = packed.range {
-            let width = u8::try_from(field.width_bits).unwrap_or(64);
-            ranges.push(RangeCheck {
-                part: i,
-                word: part.word,
-                shift: part.shift,
-                width,
-                low,
-                high,
-            });
+            ranges.push(RangeCheck::new(i, part, field.width_bits, &low, &high));
         }
     }
     let key = PackedKey {
@@ -284,9 +336,12 @@ pub(crate) fn decode(info: &TableInfo, spec: &Table, key: &PackedKey) -> Vec<Key
                     key.ranges
                         .iter()
                         .find(|r| r.part == i)
-                        .map_or(KeyMatch::Any, |r| KeyMatch::Range {
-                            low: bytes(&[r.low]),
-                            high: bytes(&[r.high]),
+                        .map_or(KeyMatch::Any, |r| {
+                            let (low, high) = r.words();
+                            KeyMatch::Range {
+                                low: bytes(&low),
+                                high: bytes(&high),
+                            }
                         })
                 }
                 _ if mask.iter().all(|m| *m == 0) => KeyMatch::Any,
