@@ -159,6 +159,8 @@ pub struct CloneSession {
     /// Cut the copy (as cloned, before the egress pipeline adds headers) to this many bytes. Headers that the parser
     /// extracts are not cut.
     pub truncate_bytes: Option<usize>,
+    /// `priority` of the copies, which chooses their queue; 0 leaves what the program preserved.
+    pub class_of_service: u8,
 }
 
 /// Packets and bytes by the colour that a meter gave them.

@@ -3,7 +3,7 @@
 
 use crate::control::ActionCall;
 use crate::error::{ControlError, LoadError};
-use crate::info::{ActionId, ProgramInfo, TableInfo};
+use crate::info::{ActionId, ProgramInfo, TableId, TableInfo};
 use crate::ir::{Ir, Table};
 use crate::load;
 use crate::tables::TableState;
@@ -39,6 +39,15 @@ impl Program {
     /// What the program declares, by name.
     pub fn info(&self) -> &ProgramInfo {
         &self.info
+    }
+
+    /// Lets the entries of a table that the program starts with be changed and others be added, up to `size` in all: BMv2
+    /// JSON does not tell `entries` from `const entries`, the p4info does.
+    pub fn let_entries_change(&mut self, table: TableId, size: usize) {
+        if let Some(info) = self.info.tables.get_mut(table.index()) {
+            info.const_entries = false;
+            info.size = info.size.max(size);
+        }
     }
 
     /// Tables with their const and default entries.

@@ -25,6 +25,7 @@ fn exercised(program: Program) -> Switch {
     let session = CloneSession {
         replicas,
         truncate_bytes: Some(60),
+        class_of_service: 0,
     };
     switch
         .insert_clone_session(0, &session)

@@ -75,6 +75,7 @@ fn policing_switch(config: MeterConfig) -> Switch {
             instance: 0,
         }],
         truncate_bytes: None,
+        class_of_service: 0,
     };
     switch
         .insert_clone_session(5, &session)

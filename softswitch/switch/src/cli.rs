@@ -12,6 +12,7 @@ use std::str::FromStr;
 use clap::Parser;
 use weir_dataplane::{Port, PortConfig, Shaper};
 
+use crate::service::tls::TlsFiles;
 use crate::units::{UnitError, rate_bps, size_bytes, time_ns};
 
 /// Highest number of a v1model port: `egress_spec` has 9 bits.
@@ -51,6 +52,18 @@ pub struct Cli {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
     pub p4runtime: SocketAddr,
 
+    /// PEM file with the switch's certificate: the service then only speaks TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// PEM file with the certificate's private key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// PEM file with the CA whose signature the certificates of controllers must bear (mutual TLS).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
+
     /// Id under which controllers know this switch.
     #[arg(long, value_name = "ID", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub device_id: u64,
@@ -77,6 +90,13 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// The files of TLS, if it is asked for.
+    pub fn tls(&self) -> Option<TlsFiles> {
+        let (cert, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        let ca = self.tls_ca.clone();
+        Some(TlsFiles { cert, key, ca })
+    }
+
     /// The ports by number.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use crate::engine::{Engine, Handle};
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeConfig};
 use crate::ports::{Interface, OpenError};
+use crate::service::tls::TlsError;
 use crate::service::{Service, listen};
 use crate::stats::Snapshot;
 
@@ -58,6 +59,9 @@ pub enum RunError {
         /// The system's reason.
         error: io::Error,
     },
+    /// The service's certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The service's transport.
     #[error("the P4Runtime service failed: {0}")]
     Service(#[from] tonic::transport::Error),
@@ -85,6 +89,7 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
     let ports = cli
         .port_configs()
         .map_err(|error| RunError::Ports(Box::new(error)))?;
+    let tls = cli.tls().map(|files| files.load()).transpose()?;
     let mut node = Node::new(NodeConfig {
         switch: SwitchConfig {
             drop_port: cli.drop_port,
@@ -111,7 +116,10 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
 
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
     let engine = Engine::start(node, interfaces, notify).map_err(RunError::System)?;
-    let service = Service::new(cli.device_id, engine.handle(), notifications);
+    let mut service = Service::new(cli.device_id, engine.handle(), notifications);
+    if let Some(tls) = tls {
+        service = service.with_tls(tls);
+    }
     let (end_watch, ended) = oneshot::channel();
     let mut watch = tokio::spawn(watch(engine.handle(), cli.stats.clone(), ended));
     // Whoever started the switch may have closed its end already; that is no reason not to run.

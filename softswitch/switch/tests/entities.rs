@@ -14,8 +14,8 @@ use weir_p4runtime::p4::v1::stream_message_request::Update as StreamRequest;
 use weir_p4runtime::p4::v1::stream_message_response::Update as StreamResponse;
 use weir_p4runtime::p4::v1::update::Type;
 use weir_p4runtime::p4::v1::{
-    self, CounterData, CounterEntry, DirectMeterEntry, FieldMatch, Index, MeterConfig, MeterEntry,
-    P4Data, PacketMetadata, RegisterEntry, TableEntry, p4_data,
+    self, CounterData, CounterEntry, DirectMeterEntry, FieldMatch, Index, MeterConfig,
+    MeterCounterData, MeterEntry, P4Data, PacketMetadata, RegisterEntry, TableEntry, p4_data,
 };
 
 const EXPERIMENT: u16 = 0x88B5;
@@ -255,7 +255,13 @@ async fn meters_are_configured_read_back_and_unset() {
     };
     let counters = MeterEntry {
         meter_id,
-        counter_data: Some(Default::default()),
+        counter_data: Some(MeterCounterData {
+            green: Some(CounterData {
+                packet_count: 1,
+                byte_count: 0,
+            }),
+            ..MeterCounterData::default()
+        }),
         ..Default::default()
     };
     for (operation, entity, code, text) in [
@@ -292,8 +298,8 @@ async fn meters_are_configured_read_back_and_unset() {
         (
             Type::Modify,
             Entity::MeterEntry(counters),
-            Code::Unimplemented,
-            "counter_data",
+            Code::InvalidArgument,
+            "can only be reset",
         ),
         (
             Type::Modify,
@@ -543,7 +549,7 @@ async fn an_action_for_the_default_entry_only_is_refused_in_an_entry() {
     let (code, message) = controller
         .refusal(Type::Insert, Entity::TableEntry(entry))
         .await;
-    assert_eq!(code, Code::InvalidArgument);
+    assert_eq!(code, Code::PermissionDenied);
     assert!(
         message.contains("action IngressImpl.drop cannot be used here"),
         "{message}"

@@ -18,7 +18,6 @@ use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Pi
 use weir_p4runtime::p4::v1::stream_message_request::Update as StreamRequest;
 use weir_p4runtime::p4::v1::stream_message_response::Update as StreamResponse;
 use weir_p4runtime::p4::v1::update::Type;
-use weir_p4runtime::p4::v1::write_request::Atomicity;
 use weir_p4runtime::p4::v1::{
     self, CounterData, DirectCounterEntry, ForwardingPipelineConfig, PacketReplicationEngineEntry,
     Replica, TableEntry,
@@ -227,19 +226,27 @@ async fn a_saved_pipeline_is_committed_later_and_only_once() {
         .set_pipeline(PipelineAction::VerifyAndSave, Some(config("l2_learning")))
         .await
         .unwrap();
-    let status = controller
+    controller
         .write(vec![update(Type::Insert, group(1, &[1]))])
         .await
-        .unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
+        .unwrap();
+    let refused = controller.refusal(Type::Insert, group(1, &[1])).await;
+    assert_eq!(refused.0, Code::AlreadyExists);
+    assert_eq!(controller.read(group(0, &[])).await.unwrap().len(), 1);
+    let no_frame_sees_it = switch
+        .engine
+        .call(|core| core.node.pipeline().is_none())
+        .await;
+    assert!(no_frame_sees_it.unwrap());
     controller
         .set_pipeline(PipelineAction::Commit, None)
         .await
         .unwrap();
-    controller
-        .write(vec![update(Type::Insert, group(1, &[1]))])
-        .await
-        .unwrap();
+    assert_eq!(
+        controller.read(group(0, &[])).await.unwrap().len(),
+        1,
+        "what was written since the config was saved is replayed"
+    );
     let status = controller
         .set_pipeline(PipelineAction::Commit, None)
         .await
@@ -247,11 +254,47 @@ async fn a_saved_pipeline_is_committed_later_and_only_once() {
     assert_eq!(status.code(), Code::NotFound);
 }
 
+fn learned(p4info: &P4Info) -> Entity {
+    Entity::TableEntry(table_entry(
+        p4info,
+        "destination",
+        &[exact(b"\x07")],
+        "forward",
+        &[b"\x01"],
+    ))
+}
+
 #[tokio::test]
-async fn reconciling_keeps_the_state_of_the_same_program_and_refuses_another() {
-    let (_switch, mut controller, _) = running("l2_learning").await;
+async fn reconciling_to_another_version_of_a_program_keeps_its_state() {
+    let (_switch, mut controller, p4info) = running("l2_learning").await;
     controller
-        .write(vec![update(Type::Insert, group(1, &[1]))])
+        .write(vec![
+            update(Type::Insert, group(1, &[1, 2])),
+            update(Type::Insert, learned(&p4info)),
+        ])
+        .await
+        .unwrap();
+    // Another program that has the objects to which there is state.
+    let mut next = config("l2_learning");
+    next.p4_device_config.push(b'\n');
+    next.cookie = None;
+    controller
+        .set_pipeline(PipelineAction::ReconcileAndCommit, Some(next))
+        .await
+        .unwrap();
+    assert_eq!(controller.read(group(0, &[])).await.unwrap().len(), 1);
+    let entries = controller.read(Entity::TableEntry(TableEntry::default()));
+    assert_eq!(entries.await.unwrap(), [learned(&p4info)]);
+}
+
+#[tokio::test]
+async fn reconciling_keeps_the_state_of_the_same_program_and_refuses_one_that_cannot_take_it() {
+    let (_switch, mut controller, p4info) = running("l2_learning").await;
+    controller
+        .write(vec![
+            update(Type::Insert, group(1, &[1])),
+            update(Type::Insert, learned(&p4info)),
+        ])
         .await
         .unwrap();
     let same = config("l2_learning");
@@ -881,18 +924,7 @@ async fn direct_counters_are_written_with_the_entry_and_read_on_request() {
 #[tokio::test]
 async fn what_is_not_there_is_unimplemented_by_name() {
     let (_switch, mut controller, _) = running("l2_learning").await;
-    for (entity, name) in [
-        (Entity::ExternEntry(Default::default()), "ExternEntry"),
-        (
-            Entity::ActionProfileMember(Default::default()),
-            "ActionProfileMember",
-        ),
-        (
-            Entity::ActionProfileGroup(Default::default()),
-            "ActionProfileGroup",
-        ),
-        (Entity::ValueSetEntry(Default::default()), "ValueSetEntry"),
-    ] {
+    for (entity, name) in [(Entity::ExternEntry(Default::default()), "ExternEntry")] {
         let (code, message) = controller.refusal(Type::Insert, entity.clone()).await;
         assert_eq!(code, Code::Unimplemented);
         assert!(message.starts_with(name), "{message}");
@@ -905,22 +937,11 @@ async fn what_is_not_there_is_unimplemented_by_name() {
     let request = v1::WriteRequest {
         device_id: DEVICE,
         election_id: Some(uint128(1)),
-        atomicity: Atomicity::DataplaneAtomic as i32,
+        role: "router".into(),
         ..Default::default()
     };
-    let status = controller.client.write(request.clone()).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(
-        status.message().contains("DATAPLANE_ATOMIC"),
-        "{}",
-        status.message()
-    );
-    let request = v1::WriteRequest {
-        role: "router".into(),
-        atomicity: 0,
-        ..request
-    };
     let status = controller.client.write(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
     assert!(
         status.message().contains("role router"),
         "{}",

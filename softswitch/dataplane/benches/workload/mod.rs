@@ -182,6 +182,7 @@ fn report(switch: &mut Switch) -> Fallible<()> {
     let session = CloneSession {
         replicas,
         truncate_bytes: None,
+        class_of_service: 0,
     };
     switch.insert_clone_session(5, &session)?;
     let collector = vec![

@@ -43,6 +43,15 @@ impl Switch {
         Ok(idle.timeout_ns(handle.0))
     }
 
+    /// Time since the last hit of an entry (since its insertion, before one), ns.
+    ///
+    /// # Errors
+    /// As `set_idle_timeout`.
+    pub fn idle_ns(&self, table: TableId, handle: EntryHandle) -> Result<u64, ControlError> {
+        let last_hit_ns = self.last_hit_ns(table, handle)?;
+        Ok(self.now_ns.saturating_sub(last_hit_ns))
+    }
+
     /// Time of the last hit of an entry (of its insertion, before one), ns.
     ///
     /// # Errors

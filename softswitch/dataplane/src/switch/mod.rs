@@ -147,8 +147,9 @@ impl Switch {
         self.program = program;
     }
 
-    /// Lets queues advance to `now_ns`, or to the latest time seen.
-    fn catch_up(&mut self, now_ns: u64) {
+    /// Lets queues advance to `now_ns`, or to the latest time seen. Control operations that depend on the time take this
+    /// one; nothing leaves the switch before the next [`Switch::advance`].
+    pub fn catch_up(&mut self, now_ns: u64) {
         let now_ns = now_ns.max(self.now_ns);
         if self.tm.next_dequeue_ns().is_some_and(|at| at <= now_ns) {
             self.run_queues(now_ns);

@@ -192,6 +192,16 @@ impl Switch {
         {
             copy.cut(limit);
         }
+        let class_of_service = self
+            .replication
+            .sessions
+            .get(&session)
+            .map_or(0, |s| s.class_of_service);
+        // 0 leaves what the program preserved for its clones.
+        if class_of_service > 0 {
+            let priority = self.program.ir.intrinsics.priority;
+            store_opt(&mut copy.phv, priority, u64::from(class_of_service));
+        }
         let mut index = 0;
         while let Some(replica) = self
             .replication

@@ -171,9 +171,11 @@ impl Output for PortOutput<'_> {
     }
 
     fn notify(&mut self, mut notification: Notification, _time_ns: u64) {
-        if let Notification::DigestList(list) = &mut notification {
-            // P4Runtime wants the time since the epoch.
-            list.timestamp = realtime_ns();
+        // P4Runtime wants the time since the epoch.
+        match &mut notification {
+            Notification::DigestList(list) => list.timestamp = realtime_ns(),
+            Notification::IdleTimeout(idle) => idle.timestamp = realtime_ns(),
+            Notification::PacketIn(_) => {}
         }
         if self.notifications.try_send(notification).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);

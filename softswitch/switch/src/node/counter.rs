@@ -73,12 +73,7 @@ impl Node {
                 "{place}: it has no direct counter"
             )));
         }
-        if key.is_default_action {
-            return Err(Failure::unimplemented(format!(
-                "{place}: a direct counter of the default entry"
-            )));
-        }
-        let handle = table::find(table, switch, key)?;
+        let handle = table::find_or_default(table, switch, key)?;
         match &entry.data {
             Some(data) => {
                 Ok(switch.set_direct_counter(table.id, handle, to_dataplane(data, &place)?)?)

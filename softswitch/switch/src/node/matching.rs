@@ -7,42 +7,53 @@ use weir_p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, 
 
 use super::bytestring::{all_ones, canonical, check, padded, prefix_mask};
 use super::failure::{Failure, listed};
-use super::pipeline::{MatchFieldView, TableView};
+use super::pipeline::MatchFieldView;
+
+/// Whose match fields they are, for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a>(pub &'static str, pub &'a str);
+
+impl std::fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
+}
 
 /// The key of an entry, one match per field in the dataplane's order; absent fields match anything.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for an unknown, repeated, missing or malformed field; `OUT_OF_RANGE` for a value that does
 /// not fit. The text names table and field.
-pub fn to_dataplane(table: &TableView, fields: &[FieldMatch]) -> Result<Vec<KeyMatch>, Failure> {
+pub fn to_dataplane(
+    owner: Owner<'_>,
+    declared: &[MatchFieldView],
+    fields: &[FieldMatch],
+) -> Result<Vec<KeyMatch>, Failure> {
     for field in fields {
-        if !table.fields.iter().any(|f| f.id == field.field_id) {
-            let valid = table
-                .fields
+        if !declared.iter().any(|f| f.id == field.field_id) {
+            let valid = declared
                 .iter()
                 .map(|f| format!("{} ({})", f.id, f.name))
                 .collect::<Vec<_>>();
             return Err(Failure::invalid(format!(
-                "table {}: no match field has id {}; its fields are {}",
-                table.name,
+                "{owner}: no match field has id {}; its fields are {}",
                 field.field_id,
                 listed(valid.iter().map(String::as_str))
             )));
         }
     }
-    table
-        .fields
+    declared
         .iter()
-        .map(|field| key_match(table, field, fields))
+        .map(|field| key_match(owner, field, fields))
         .collect()
 }
 
 fn key_match(
-    table: &TableView,
+    owner: Owner<'_>,
     field: &MatchFieldView,
     given: &[FieldMatch],
 ) -> Result<KeyMatch, Failure> {
-    let place = || format!("table {}: match field {}", table.name, field.name);
+    let place = || format!("{owner}: match field {}", field.name);
     let mut matches = given.iter().filter(|m| m.field_id == field.id);
     let Some(found) = matches.next() else {
         return match field.kind {
@@ -140,9 +151,8 @@ fn key_match(
 }
 
 /// The `FieldMatch`es of an entry in canonical form; what matches anything is left out.
-pub fn to_p4runtime(table: &TableView, key: &[KeyMatch]) -> Vec<FieldMatch> {
-    let mut fields: Vec<FieldMatch> = table
-        .fields
+pub fn to_p4runtime(declared: &[MatchFieldView], key: &[KeyMatch]) -> Vec<FieldMatch> {
+    let mut fields: Vec<FieldMatch> = declared
         .iter()
         .zip(key)
         .filter_map(|(field, key)| {

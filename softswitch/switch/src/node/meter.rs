@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `MeterEntry` and `DirectMeterEntry`.
 
-use weir_dataplane::MeterConfig;
+use weir_dataplane::{ColourCounters, MeterConfig};
 use weir_p4runtime::p4::config::v1::meter_spec::Type as MeterType;
 use weir_p4runtime::p4::v1;
 
 use super::failure::Failure;
 use super::write::{Operation, cells};
-use super::{Node, parts, table};
+use super::{Node, counter, parts, table};
 
 /// The dataplane's form of a configuration for a meter of type `kind`.
 ///
@@ -63,6 +63,30 @@ pub fn to_p4runtime(config: MeterConfig) -> v1::MeterConfig {
     }
 }
 
+/// The P4Runtime form of counters by colour.
+pub fn colours_to_p4runtime(colours: ColourCounters) -> v1::MeterCounterData {
+    v1::MeterCounterData {
+        green: Some(counter::to_p4runtime(colours.green)),
+        yellow: Some(counter::to_p4runtime(colours.yellow)),
+        red: Some(counter::to_p4runtime(colours.red)),
+    }
+}
+
+/// Counters by colour can only be set to 0.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for any other value.
+pub fn check_reset(data: &v1::MeterCounterData, place: &str) -> Result<(), Failure> {
+    let zero = v1::CounterData::default();
+    let counters = [data.green, data.yellow, data.red];
+    if counters.into_iter().flatten().all(|data| data == zero) {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!(
+        "{place}: counters by colour can only be reset, so all values must be 0"
+    )))
+}
+
 impl Node {
     pub(super) fn write_meter(
         &mut self,
@@ -73,10 +97,8 @@ impl Node {
         operation.only_modify("MeterEntry")?;
         let meter = pipeline.meter(entry.meter_id)?;
         let place = format!("meter {}", meter.name);
-        if entry.counter_data.is_some() {
-            return Err(Failure::unimplemented(format!(
-                "{place}: counter_data (counters per colour)"
-            )));
+        if let Some(data) = &entry.counter_data {
+            check_reset(data, &place)?;
         }
         let cells = cells(entry.index.as_ref(), meter.size, &place)?;
         let config = entry
@@ -86,6 +108,9 @@ impl Node {
             .transpose()?;
         for cell in cells {
             switch.set_meter(meter.id, cell, config)?;
+            if entry.counter_data.is_some() {
+                switch.set_meter_counters(meter.id, cell, ColourCounters::default())?;
+            }
         }
         Ok(())
     }
@@ -105,22 +130,19 @@ impl Node {
         let Some(kind) = table.direct_meter else {
             return Err(Failure::invalid(format!("{place}: it has no direct meter")));
         };
-        if entry.counter_data.is_some() {
-            return Err(Failure::unimplemented(format!(
-                "{place}: counter_data (counters per colour)"
-            )));
-        }
-        if key.is_default_action {
-            return Err(Failure::unimplemented(format!(
-                "{place}: a direct meter of the default entry"
-            )));
+        if let Some(data) = &entry.counter_data {
+            check_reset(data, &place)?;
         }
         let config = entry
             .config
             .as_ref()
             .map(|c| to_dataplane(c, kind, &place))
             .transpose()?;
-        let handle = table::find(table, switch, key)?;
-        Ok(switch.set_direct_meter(table.id, handle, config)?)
+        let handle = table::find_or_default(table, switch, key)?;
+        switch.set_direct_meter(table.id, handle, config)?;
+        if entry.counter_data.is_some() {
+            switch.set_direct_meter_counters(table.id, handle, ColourCounters::default())?;
+        }
+        Ok(())
     }
 }

@@ -11,16 +11,22 @@
 pub mod bytestring;
 mod counter;
 pub mod digest;
+mod direct;
 pub mod failure;
+mod idle;
 mod matching;
 mod meter;
 mod packet_io;
 pub mod pipeline;
+mod profile;
 mod read;
 mod read_plan;
 mod register;
 mod replication;
+pub mod state;
 mod table;
+pub mod undo;
+mod value_set;
 mod write;
 
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +40,7 @@ use weir_p4runtime::p4::v1::stream_message_response::Update;
 use digest::DigestQueue;
 use failure::Failure;
 use pipeline::Pipeline;
+use profile::Profiles;
 pub use read::ReadPlan;
 use table::EntryMetadata;
 
@@ -52,6 +59,8 @@ pub enum Notification {
     PacketIn(v1::PacketIn),
     /// A digest list; its time stamp counts on the switch's clock.
     DigestList(v1::DigestList),
+    /// Entries of one table that were idle for their timeout; the time stamp counts on the switch's clock.
+    IdleTimeout(v1::IdleTimeoutNotification),
 }
 
 impl From<Notification> for v1::StreamMessageResponse {
@@ -59,6 +68,7 @@ impl From<Notification> for v1::StreamMessageResponse {
         let update = match notification {
             Notification::PacketIn(packet) => Update::Packet(packet),
             Notification::DigestList(list) => Update::Digest(list),
+            Notification::IdleTimeout(idle) => Update::IdleTimeoutNotification(idle),
         };
         Self {
             update: Some(update),
@@ -93,6 +103,7 @@ pub struct Node {
     config: NodeConfig,
     switch: Option<Switch>,
     pipeline: Option<Pipeline>,
+    profiles: Profiles,
     entries: HashMap<(TableId, EntryHandle), EntryMetadata>,
     defaults: HashMap<TableId, EntryMetadata>,
     groups: BTreeMap<u32, v1::MulticastGroupEntry>,
@@ -109,6 +120,7 @@ impl Node {
             config,
             switch: None,
             pipeline: None,
+            profiles: Profiles::default(),
             entries: HashMap::new(),
             defaults: HashMap::new(),
             groups: BTreeMap::new(),
@@ -139,12 +151,18 @@ impl Node {
             self.switch = Some(switch);
         }
         self.pipeline = pipeline;
+        self.profiles.forget();
         self.entries.clear();
         self.defaults.clear();
         self.groups.clear();
         self.sessions.clear();
         self.digests.clear();
         Ok(())
+    }
+
+    /// What the node was made with.
+    pub fn config(&self) -> &NodeConfig {
+        &self.config
     }
 
     /// Gives the running program's configuration a new cookie.
@@ -195,7 +213,9 @@ impl Node {
     pub fn next_event_ns(&self) -> Option<u64> {
         let switch = self.switch.as_ref().and_then(Switch::next_event_ns);
         let digests = self.digests.values().filter_map(DigestQueue::due_ns);
-        switch.into_iter().chain(digests).min()
+        let idle = self.pipeline.as_ref().zip(self.switch.as_ref());
+        let idle = idle.and_then(|(_, switch)| switch.next_idle_ns());
+        switch.into_iter().chain(digests).chain(idle).min()
     }
 
     /// Lets time pass until `now_ns`.
@@ -245,6 +265,31 @@ impl Node {
                 output.notify(Notification::DigestList(message), now_ns);
             }
         }
+        self.notify_idle(now_ns, output);
+    }
+
+    /// Brings the dataplane's clock up to date, before something that depends on the time.
+    pub fn catch_up(&mut self, now_ns: u64) {
+        if let Some(switch) = &mut self.switch {
+            switch.catch_up(now_ns);
+        }
+    }
+
+    /// A port's interface came up or went down: what has other ports to use then does so.
+    ///
+    /// # Errors
+    /// Never in a consistent switch; what could not be changed stays as it was.
+    pub fn set_port_up(&mut self, port: Port, up: bool) -> Result<(), Failure> {
+        let changed = if up {
+            self.profiles.ports_down.remove(&port)
+        } else {
+            self.profiles.ports_down.insert(port)
+        };
+        if changed && self.pipeline.is_some() {
+            self.refresh_watching(port)?;
+            self.refresh_backups(port)?;
+        }
+        Ok(())
     }
 
     /// What ended in the node itself.
@@ -265,9 +310,17 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// The port is one of the switch's, or the CPU port.
-    fn has_port(&self, port: Port) -> bool {
-        port == self.config.cpu_port || self.config.ports.contains_key(&port)
+    /// The port must be one of the switch's, or the CPU port.
+    fn require_port(&self, port: Port, place: &str) -> Result<(), Failure> {
+        if port == self.config.cpu_port || self.config.ports.contains_key(&port) {
+            return Ok(());
+        }
+        let ports: Vec<String> = self.config.ports.keys().map(ToString::to_string).collect();
+        Err(Failure::invalid(format!(
+            "{place}: this switch has no port {port}; its ports are {} and the CPU port {}",
+            ports.join(", "),
+            self.config.cpu_port
+        )))
     }
 }
 

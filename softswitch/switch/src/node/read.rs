@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use weir_dataplane::EntryHandle;
+use weir_dataplane::{EntryHandle, ProfileTarget, Switch};
 use weir_p4runtime::p4::v1::entity::Entity as Kind;
+use weir_p4runtime::p4::v1::table_action::Type as Action;
 use weir_p4runtime::p4::v1::{self, Entity};
 
 use super::failure::Failure;
@@ -31,10 +32,13 @@ pub(super) enum Step {
     Default {
         table: u32,
         query: Box<v1::TableEntry>,
+        what: EntryPart,
     },
     Meter {
         id: u32,
         cells: Range<u64>,
+        /// With counters by colour.
+        colours: bool,
     },
     Counter {
         id: u32,
@@ -51,7 +55,10 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryPart {
     Whole,
-    Meter,
+    Meter {
+        /// With counters by colour.
+        colours: bool,
+    },
     Counter,
 }
 
@@ -98,16 +105,22 @@ impl Node {
         };
         match step {
             Step::Ready(entity) => Ok((Some(entity.as_ref().clone()), true)),
-            Step::Meter { id, cells } => {
+            Step::Meter { id, cells, colours } => {
                 let Some(cell) = cells.next() else {
                     return Ok((None, true));
                 };
-                let config = switch.meter(pipeline.meter(*id)?.id, cell)?;
+                let meter = pipeline.meter(*id)?.id;
+                let config = switch.meter(meter, cell)?;
+                let colours = if *colours {
+                    Some(switch.meter_counters(meter, cell)?)
+                } else {
+                    None
+                };
                 let entry = v1::MeterEntry {
                     meter_id: *id,
                     index: index(cell),
                     config: config.map(meter::to_p4runtime),
-                    counter_data: None,
+                    counter_data: colours.map(meter::colours_to_p4runtime),
                 };
                 Ok((Some(Kind::MeterEntry(entry)), cells.is_empty()))
             }
@@ -137,8 +150,9 @@ impl Node {
                 };
                 Ok((Some(Kind::RegisterEntry(entry)), cells.is_empty()))
             }
-            Step::Default { table, query } => {
-                Ok((self.default_entry(pipeline.table(*table)?, query)?, true))
+            Step::Default { table, query, what } => {
+                let entity = self.default_entry(pipeline.table(*table)?, query, *what)?;
+                Ok((entity, true))
             }
             Step::Entries {
                 table,
@@ -166,84 +180,143 @@ impl Node {
             return Ok(None);
         };
         let entry = switch.entry(table.id, handle)?;
-        let metadata = self
-            .entries
-            .get(&(table.id, handle))
-            .cloned()
-            .unwrap_or_default();
-        let action = action_to_p4runtime(pipeline, table, &entry.action);
         let found = v1::TableEntry {
             table_id: table.p4info_id,
-            r#match: matching::to_p4runtime(table, &entry.key),
+            r#match: matching::to_p4runtime(&table.fields, &entry.key),
             priority: entry.priority,
             ..v1::TableEntry::default()
         };
-        match what {
-            EntryPart::Meter => {
-                let config = switch
-                    .direct_meter(table.id, handle)?
-                    .map(meter::to_p4runtime);
-                let entry = v1::DirectMeterEntry {
-                    table_entry: Some(found),
-                    config,
-                    counter_data: None,
-                };
-                return Ok(Some(Kind::DirectMeterEntry(entry)));
-            }
-            EntryPart::Counter => {
-                let data = Some(counter::to_p4runtime(
-                    switch.direct_counter(table.id, handle)?,
-                ));
-                let entry = v1::DirectCounterEntry {
-                    table_entry: Some(found),
-                    data,
-                };
-                return Ok(Some(Kind::DirectCounterEntry(entry)));
-            }
-            EntryPart::Whole => {}
+        if what != EntryPart::Whole {
+            return direct_entry(switch, table, Some(handle), found, what);
         }
-        let found = v1::TableEntry {
+        let action = match switch.entry_target(table.id, handle)? {
+            Some(target) => Some(self.target_to_p4runtime(table, handle, target)),
+            None => action_to_p4runtime(pipeline, table, &entry.action),
+        };
+        let metadata = self.entries.get(&(table.id, handle));
+        let metadata = metadata.cloned().unwrap_or_default();
+        let mut found = v1::TableEntry {
             action,
             controller_metadata: metadata.number,
             metadata: metadata.bytes,
-            meter_config: match (&query.meter_config, table.direct_meter) {
-                (Some(_), Some(_)) => switch
-                    .direct_meter(table.id, handle)?
-                    .map(meter::to_p4runtime),
-                _ => None,
-            },
-            counter_data: match &query.counter_data {
-                Some(_) if table.direct_counter => Some(counter::to_p4runtime(
-                    switch.direct_counter(table.id, handle)?,
-                )),
-                _ => None,
-            },
             is_const: table.is_const,
             ..found
         };
+        if table.idle_timeout {
+            let timeout_ns = switch.idle_timeout(table.id, handle)?;
+            found.idle_timeout_ns = i64::try_from(timeout_ns).unwrap_or(i64::MAX);
+            if query.time_since_last_hit.is_some() {
+                let idle_ns = switch.idle_ns(table.id, handle)?;
+                found.time_since_last_hit = Some(v1::table_entry::IdleTimeout {
+                    elapsed_ns: i64::try_from(idle_ns).unwrap_or(i64::MAX),
+                });
+            }
+        }
+        add_direct(switch, table, Some(handle), query, &mut found)?;
         Ok(passes(&found, query).then_some(Kind::TableEntry(found)))
+    }
+
+    fn target_to_p4runtime(
+        &self,
+        table: &TableView,
+        handle: EntryHandle,
+        target: ProfileTarget,
+    ) -> v1::TableAction {
+        // A controller's own ids are u32; the others belong to a set.
+        let id = |id| u32::try_from(id).unwrap_or(u32::MAX);
+        let action = match (self.profiles.one_shot(table.id, handle), target) {
+            (Some(one_shot), _) => Action::ActionProfileActionSet(one_shot.set.clone()),
+            (None, ProfileTarget::Member(member)) => Action::ActionProfileMemberId(id(member)),
+            (None, ProfileTarget::Group(group)) => Action::ActionProfileGroupId(id(group)),
+        };
+        v1::TableAction {
+            r#type: Some(action),
+        }
     }
 
     fn default_entry(
         &self,
         table: &TableView,
         query: &v1::TableEntry,
+        what: EntryPart,
     ) -> Result<Option<Kind>, Failure> {
         let (pipeline, Some(switch)) = (self.pipeline_ref()?, &self.switch) else {
             return Ok(None);
         };
-        let metadata = self.defaults.get(&table.id).cloned().unwrap_or_default();
-        let action = switch.default_entry(table.id)?;
         let found = v1::TableEntry {
             table_id: table.p4info_id,
-            action: action.and_then(|call| action_to_p4runtime(pipeline, table, &call)),
-            controller_metadata: metadata.number,
-            metadata: metadata.bytes,
             is_default_action: true,
             ..v1::TableEntry::default()
         };
+        if what != EntryPart::Whole {
+            return direct_entry(switch, table, None, found, what);
+        }
+        let metadata = self.defaults.get(&table.id).cloned().unwrap_or_default();
+        let action = switch.default_entry(table.id)?;
+        let mut found = v1::TableEntry {
+            action: action.and_then(|call| action_to_p4runtime(pipeline, table, &call)),
+            controller_metadata: metadata.number,
+            metadata: metadata.bytes,
+            ..found
+        };
+        add_direct(switch, table, None, query, &mut found)?;
         Ok(passes(&found, query).then_some(Kind::TableEntry(found)))
     }
+}
+
+/// A direct counter or meter by itself.
+fn direct_entry(
+    switch: &Switch,
+    table: &TableView,
+    handle: Option<EntryHandle>,
+    key: v1::TableEntry,
+    what: EntryPart,
+) -> Result<Option<Kind>, Failure> {
+    let table_entry = Some(key);
+    Ok(Some(match what {
+        EntryPart::Meter { colours } => {
+            let config = switch.direct_meter(table.id, handle)?;
+            let counters = switch.direct_meter_counters(table.id, handle)?;
+            Kind::DirectMeterEntry(v1::DirectMeterEntry {
+                table_entry,
+                config: config.map(meter::to_p4runtime),
+                counter_data: colours.then(|| meter::colours_to_p4runtime(counters)),
+            })
+        }
+        EntryPart::Counter => {
+            let value = switch.direct_counter(table.id, handle)?;
+            Kind::DirectCounterEntry(v1::DirectCounterEntry {
+                table_entry,
+                data: Some(counter::to_p4runtime(value)),
+            })
+        }
+        EntryPart::Whole => return Ok(None),
+    }))
+}
+
+/// The direct resources that a query asks for.
+fn add_direct(
+    switch: &Switch,
+    table: &TableView,
+    handle: Option<EntryHandle>,
+    query: &v1::TableEntry,
+    found: &mut v1::TableEntry,
+) -> Result<(), Failure> {
+    if table.direct_meter.is_some() {
+        if query.meter_config.is_some() {
+            let config = switch.direct_meter(table.id, handle)?;
+            found.meter_config = config.map(meter::to_p4runtime);
+        }
+        if query.meter_counter_data.is_some() {
+            let counters = switch.direct_meter_counters(table.id, handle)?;
+            found.meter_counter_data = Some(meter::colours_to_p4runtime(counters));
+        }
+    }
+    if table.direct_counter && query.counter_data.is_some() {
+        let value = switch.direct_counter(table.id, handle)?;
+        found.counter_data = Some(counter::to_p4runtime(value));
+    }
+    Ok(())
 }
 
 /// The filters of "Wildcard Reads"; a default value filters nothing.

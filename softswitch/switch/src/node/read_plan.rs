@@ -10,7 +10,7 @@ use weir_p4runtime::p4::v1::{self, Entity, PacketReplicationEngineEntry};
 use super::failure::Failure;
 use super::pipeline::TableView;
 use super::read::{EntryPart, ReadPlan, Step};
-use super::write::{cells, unsupported};
+use super::write::cells;
 use super::{Node, parts, table};
 
 impl Node {
@@ -32,22 +32,15 @@ impl Node {
             Kind::RegisterEntry(query) => self.plan_register(query)?,
             Kind::DirectMeterEntry(query) => {
                 let pipeline = self.pipeline.as_ref();
-                if query.counter_data.is_some() {
-                    return Err(Failure::unimplemented(
-                        "DirectMeterEntry: counter_data (counters per colour)",
-                    ));
-                }
+                let what = EntryPart::Meter {
+                    colours: query.counter_data.is_some(),
+                };
                 let has = |id| {
                     pipeline
                         .and_then(|p| p.tables.get(&id))
                         .is_some_and(|t| t.direct_meter.is_some())
                 };
-                self.plan_direct(
-                    query.table_entry.as_ref(),
-                    EntryPart::Meter,
-                    "direct meter",
-                    has,
-                )?
+                self.plan_direct(query.table_entry.as_ref(), what, "direct meter", has)?
             }
             Kind::DirectCounterEntry(query) => {
                 let pipeline = self.pipeline.as_ref();
@@ -65,39 +58,60 @@ impl Node {
             }
             Kind::DigestEntry(query) => self.plan_digest(query.digest_id)?,
             Kind::PacketReplicationEngineEntry(query) => self.plan_replication(query)?,
+            Kind::ActionProfileMember(query) => {
+                let (profile, id) = (query.action_profile_id, query.member_id);
+                self.check_profile_query(profile, id)?;
+                let found = self.profiles.members(profile, id).cloned();
+                found.map(Kind::ActionProfileMember).map(ready).collect()
+            }
+            Kind::ActionProfileGroup(query) => {
+                let (profile, id) = (query.action_profile_id, query.group_id);
+                self.check_profile_query(profile, id)?;
+                let found = self.profiles.groups(profile, id).cloned();
+                found.map(Kind::ActionProfileGroup).map(ready).collect()
+            }
+            Kind::ValueSetEntry(query) => {
+                let found = self.value_sets(query.value_set_id)?.into_iter();
+                found.map(Kind::ValueSetEntry).map(ready).collect()
+            }
             // A pipeline with such objects is refused when it is set, so a query for all of them finds none.
             Kind::ExternEntry(query) if query.extern_type_id == 0 && query.extern_id == 0 => vec![],
-            Kind::ActionProfileMember(query) if query.action_profile_id == 0 => vec![],
-            Kind::ActionProfileGroup(query) if query.action_profile_id == 0 => vec![],
-            Kind::ValueSetEntry(query) if query.value_set_id == 0 => vec![],
-            Kind::ExternEntry(_)
-            | Kind::ActionProfileMember(_)
-            | Kind::ActionProfileGroup(_)
-            | Kind::ValueSetEntry(_) => return Err(unsupported(kind)),
+            Kind::ExternEntry(_) => return Err(Failure::unimplemented("ExternEntry")),
         };
         Ok(ReadPlan {
             steps: steps.into(),
         })
     }
 
+    /// A profile must exist, and an id without its profile says nothing.
+    fn check_profile_query(&self, profile: u32, id: u32) -> Result<(), Failure> {
+        match (profile, id) {
+            (0, 0) => Ok(()),
+            (0, id) => Err(Failure::invalid(format!(
+                "action_profile_id is missing for the member or group {id}"
+            ))),
+            (profile, _) => self.pipeline_ref()?.profile(profile).map(|_| ()),
+        }
+    }
+
     fn plan_table(&self, query: &v1::TableEntry) -> Result<Vec<Step>, Failure> {
         let pipeline = self.pipeline_ref()?;
-        if query.meter_counter_data.is_some() {
-            return Err(Failure::unimplemented(
-                "TableEntry: meter_counter_data (counters per colour)",
-            ));
-        }
-        if query.time_since_last_hit.is_some() {
-            return Err(Failure::unimplemented("TableEntry: time_since_last_hit"));
-        }
         if query.table_id != 0 {
             let table = pipeline.table(query.table_id)?;
+            if query.time_since_last_hit.is_some() && !table.idle_timeout {
+                return Err(Failure::invalid(format!(
+                    "table {}: the program declares no idle timeout for it",
+                    table.name
+                )));
+            }
             return Ok(vec![self.plan_entries(table, query, EntryPart::Whole)?]);
         }
         // Without a table no other filter can be used; which direct resources to include is not a filter.
         let query = v1::TableEntry {
             meter_config: query.meter_config,
             counter_data: query.counter_data,
+            meter_counter_data: query.meter_counter_data,
+            time_since_last_hit: query.time_since_last_hit,
             is_default_action: query.is_default_action,
             ..v1::TableEntry::default()
         };
@@ -118,6 +132,7 @@ impl Node {
             return Ok(Step::Default {
                 table: table.p4info_id,
                 query: Box::new(query.clone()),
+                what,
             });
         }
         let Some(switch) = &self.switch else {
@@ -154,18 +169,19 @@ impl Node {
     ) -> Result<Vec<Step>, Failure> {
         let pipeline = self.pipeline_ref()?;
         let key = key.cloned().unwrap_or_default();
-        if key.is_default_action {
-            return Err(Failure::unimplemented(format!(
-                "a {resource} of a default entry"
-            )));
-        }
         if key.table_id == 0 {
             let tables = pipeline
                 .tables
                 .values()
                 .filter(|table| has(table.p4info_id));
             return tables
-                .map(|table| self.plan_entries(table, &v1::TableEntry::default(), what))
+                .map(|table| {
+                    let query = v1::TableEntry {
+                        is_default_action: key.is_default_action,
+                        ..v1::TableEntry::default()
+                    };
+                    self.plan_entries(table, &query, what)
+                })
                 .collect();
         }
         let table = pipeline.table(key.table_id)?;
@@ -180,6 +196,7 @@ impl Node {
             table_id: key.table_id,
             r#match: key.r#match,
             priority: key.priority,
+            is_default_action: key.is_default_action,
             ..v1::TableEntry::default()
         };
         Ok(vec![self.plan_entries(table, &key, what)?])
@@ -187,17 +204,14 @@ impl Node {
 
     fn plan_meter(&self, query: &v1::MeterEntry) -> Result<Vec<Step>, Failure> {
         let pipeline = self.pipeline_ref()?;
-        if query.counter_data.is_some() {
-            return Err(Failure::unimplemented(
-                "MeterEntry: counter_data (counters per colour)",
-            ));
-        }
+        let colours = query.counter_data.is_some();
         if query.meter_id == 0 {
             let all = pipeline.meters.iter();
             return Ok(all
                 .map(|(id, meter)| Step::Meter {
                     id: *id,
                     cells: 0..meter.size,
+                    colours,
                 })
                 .collect());
         }
@@ -210,6 +224,7 @@ impl Node {
         Ok(vec![Step::Meter {
             id: query.meter_id,
             cells,
+            colours,
         }])
     }
 
@@ -277,17 +292,18 @@ impl Node {
                 digest_id: *id,
                 config: Some(queue.config()),
             };
-            Step::Ready(Box::new(Kind::DigestEntry(entry)))
+            ready(Kind::DigestEntry(entry))
         };
         Ok(found.map(entry).collect())
     }
 
     fn plan_replication(&self, query: &PacketReplicationEngineEntry) -> Result<Vec<Step>, Failure> {
         let ready = |entry| {
-            let entry = PacketReplicationEngineEntry {
-                r#type: Some(entry),
-            };
-            Step::Ready(Box::new(Kind::PacketReplicationEngineEntry(entry)))
+            ready(Kind::PacketReplicationEngineEntry(
+                PacketReplicationEngineEntry {
+                    r#type: Some(entry),
+                },
+            ))
         };
         match &query.r#type {
             Some(ReplicationEntry::MulticastGroupEntry(query)) => {
@@ -315,4 +331,8 @@ impl Node {
             )),
         }
     }
+}
+
+fn ready(entity: Kind) -> Step {
+    Step::Ready(Box::new(entity))
 }

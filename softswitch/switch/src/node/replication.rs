@@ -12,6 +12,9 @@ use super::failure::Failure;
 use super::write::Operation;
 use super::{Node, parts};
 
+/// simple_switch has 8 priorities, of which 7 is the highest.
+const MAX_CLASS_OF_SERVICE: u8 = 7;
+
 impl Node {
     pub(super) fn write_group(
         &mut self,
@@ -32,7 +35,8 @@ impl Node {
             self.groups.remove(&id);
             return Ok(());
         }
-        let replicas = self.replicas(&entry.replicas, &place)?;
+        self.check_replicas(&entry.replicas, &place)?;
+        let replicas = self.live_replicas(&entry.replicas);
         let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
         if operation == Operation::Insert {
             switch.insert_multicast_group(id, &replicas)?;
@@ -64,12 +68,15 @@ impl Node {
             self.sessions.remove(&id);
             return Ok(());
         }
-        if entry.class_of_service != 0 {
-            return Err(Failure::unimplemented(format!(
-                "{place}: class_of_service {}",
-                entry.class_of_service
-            )));
-        }
+        let class_of_service = u8::try_from(entry.class_of_service)
+            .ok()
+            .filter(|class| *class <= MAX_CLASS_OF_SERVICE)
+            .ok_or_else(|| {
+                Failure::invalid(format!(
+                    "{place}: class_of_service {} is above {MAX_CLASS_OF_SERVICE}, the highest priority",
+                    entry.class_of_service
+                ))
+            })?;
         let truncate_bytes = match usize::try_from(entry.packet_length_bytes) {
             Ok(0) => None,
             Ok(bytes) => Some(bytes),
@@ -80,9 +87,11 @@ impl Node {
                 )));
             }
         };
+        self.check_replicas(&entry.replicas, &place)?;
         let session = CloneSession {
-            replicas: self.replicas(&entry.replicas, &place)?,
+            replicas: self.live_replicas(&entry.replicas),
             truncate_bytes,
+            class_of_service,
         };
         let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
         if operation == Operation::Insert {
@@ -96,12 +105,25 @@ impl Node {
         Ok(())
     }
 
-    fn replicas(&self, given: &[v1::Replica], place: &str) -> Result<Vec<Replica>, Failure> {
+    /// Every pair of port and instance stands once, backups included; a backup has another port than its replica.
+    fn check_replicas(&self, given: &[v1::Replica], place: &str) -> Result<(), Failure> {
         let mut seen = BTreeSet::new();
-        let mut convert = |replica: &v1::Replica| {
-            if !replica.backup_replicas.is_empty() {
-                return Err(Failure::unimplemented(format!("{place}: backup_replicas")));
+        let mut check = |port: u32, instance: u32| {
+            self.require_port(port, place)?;
+            if u16::try_from(instance).is_err() {
+                return Err(Failure::invalid(format!(
+                    "{place}: instance {instance} is above {}",
+                    u16::MAX
+                )));
             }
+            if !seen.insert((port, instance)) {
+                let message =
+                    format!("{place}: port {port} with instance {instance} is given twice");
+                return Err(Failure::invalid(message));
+            }
+            Ok(())
+        };
+        for replica in given {
             let port = match &replica.port_kind {
                 Some(PortKind::Port(bytes)) => {
                     to_u32(bytes, || format!("{place}: the port of a replica"))?
@@ -109,31 +131,109 @@ impl Node {
                 Some(PortKind::EgressPort(port)) => *port,
                 None => return Err(Failure::invalid(format!("{place}: a replica has no port"))),
             };
-            if !self.has_port(port) {
-                let ports: Vec<String> =
-                    self.config.ports.keys().map(ToString::to_string).collect();
-                return Err(Failure::invalid(format!(
-                    "{place}: this switch has no port {port}; its ports are {} and the CPU port {}",
-                    ports.join(", "),
-                    self.config.cpu_port
-                )));
+            check(port, replica.instance)?;
+            for backup in &replica.backup_replicas {
+                let place = || format!("{place}: the port of a backup replica");
+                let backup_port = to_u32(&backup.port, place)?;
+                if backup_port == port {
+                    return Err(Failure::invalid(format!(
+                        "{} is {port}, its replica's own",
+                        place()
+                    )));
+                }
+                check(backup_port, backup.instance)?;
             }
-            let instance = u16::try_from(replica.instance).map_err(|_| {
-                Failure::invalid(format!(
-                    "{place}: instance {} is above {}",
-                    replica.instance,
-                    u16::MAX
-                ))
-            })?;
-            if !seen.insert((port, instance)) {
-                let message =
-                    format!("{place}: port {port} with instance {instance} is given twice");
-                return Err(Failure::invalid(message));
-            }
-            Ok(Replica { port, instance })
-        };
-        given.iter().map(&mut convert).collect()
+        }
+        Ok(())
     }
+
+    /// Each replica, or the first backup whose port is up; none of a replica whose ports are all down. Without backups
+    /// a replica goes to its port in any case. The replicas have been checked.
+    fn live_replicas(&self, given: &[v1::Replica]) -> Vec<Replica> {
+        let mut replicas = Vec::with_capacity(given.len());
+        for replica in given {
+            let port = match &replica.port_kind {
+                Some(PortKind::Port(bytes)) => number(bytes),
+                Some(PortKind::EgressPort(port)) => *port,
+                None => continue,
+            };
+            let backups = replica.backup_replicas.iter();
+            let backups = backups.map(|backup| (number(&backup.port), backup.instance));
+            let mut choices = std::iter::once((port, replica.instance)).chain(backups);
+            let chosen = if replica.backup_replicas.is_empty() {
+                choices.next()
+            } else {
+                choices.find(|(port, _)| !self.profiles.ports_down.contains(port))
+            };
+            if let Some((port, instance)) = chosen {
+                // At most 16 bits, as checked.
+                let instance = u16::try_from(instance).unwrap_or(u16::MAX);
+                replicas.push(Replica { port, instance });
+            }
+        }
+        replicas
+    }
+
+    /// The ports to which a multicast group copies now.
+    pub fn multicast_ports(&self, id: u32) -> Vec<u32> {
+        let mut groups = self
+            .switch
+            .iter()
+            .flat_map(|switch| switch.multicast_groups());
+        let found = groups.find(|(known, _)| *known == id);
+        found.map_or_else(Vec::new, |(_, replicas)| {
+            replicas.iter().map(|replica| replica.port).collect()
+        })
+    }
+
+    /// Groups and sessions with backups use the ports that are up now.
+    pub(super) fn refresh_backups(&mut self, port: u32) -> Result<(), Failure> {
+        let concerned = |replicas: &[v1::Replica]| {
+            replicas.iter().any(|replica| {
+                !replica.backup_replicas.is_empty()
+                    && (matches!(&replica.port_kind, Some(PortKind::Port(p)) if number(p) == port)
+                        || matches!(&replica.port_kind, Some(PortKind::EgressPort(p)) if *p == port)
+                        || replica
+                            .backup_replicas
+                            .iter()
+                            .any(|backup| number(&backup.port) == port))
+            })
+        };
+        let mut groups = Vec::new();
+        for (id, group) in &self.groups {
+            if concerned(&group.replicas) {
+                groups.push((*id, self.live_replicas(&group.replicas)));
+            }
+        }
+        let mut sessions = Vec::new();
+        for (id, session) in &self.sessions {
+            if concerned(&session.replicas) {
+                sessions.push((*id, self.live_replicas(&session.replicas)));
+            }
+        }
+        let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
+        for (id, replicas) in groups {
+            switch.modify_multicast_group(id, &replicas)?;
+        }
+        for (id, replicas) in sessions {
+            let found = switch.clone_sessions().find(|(known, _)| *known == id);
+            if let Some((_, session)) = found {
+                let session = CloneSession {
+                    replicas,
+                    ..session.clone()
+                };
+                switch.modify_clone_session(id, &session)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A checked byte string of at most 32 bits.
+fn number(bytes: &[u8]) -> u32 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 /// Ports are read back as they were written, in their shortest form.
@@ -141,6 +241,9 @@ fn canonical_ports(replicas: &mut [v1::Replica]) {
     for replica in replicas {
         if let Some(PortKind::Port(bytes)) = &mut replica.port_kind {
             *bytes = canonical(bytes);
+        }
+        for backup in &mut replica.backup_replicas {
+            backup.port = canonical(&backup.port);
         }
     }
 }

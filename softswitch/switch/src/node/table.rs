@@ -2,15 +2,18 @@
 //! `TableEntry` (specification section of that name): entries, default entries and their direct resources.
 
 use tonic::Code;
-use weir_dataplane::{ActionCall, EntryHandle, KeyMatch, MeterConfig, Switch, TableEntry};
+use weir_dataplane::{ActionCall, EntryHandle, KeyMatch, ProfileTarget, Switch, TableEntry};
 use weir_p4runtime::p4::v1::table_action::Type as ActionType;
 use weir_p4runtime::p4::v1::{self, TableAction, action};
 
 use super::bytestring::{canonical, check, padded};
+use super::direct::DirectResources;
 use super::failure::{Failure, listed};
+use super::matching::{self, Owner};
 use super::pipeline::{ActionRefView, ActionView, Pipeline, TableView};
+use super::profile::OneShot;
 use super::write::Operation;
-use super::{Node, counter, matching, meter, parts};
+use super::{Node, parts};
 
 /// What a controller keeps with an entry and the dataplane does not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,6 +58,18 @@ pub fn find(
         })
 }
 
+/// As [`find`], and None for the default entry.
+pub fn find_or_default(
+    table: &TableView,
+    switch: &Switch,
+    entry: &v1::TableEntry,
+) -> Result<Option<EntryHandle>, Failure> {
+    if entry.is_default_action {
+        return Ok(None);
+    }
+    find(table, switch, entry).map(Some)
+}
+
 fn key_of(table: &TableView, entry: &v1::TableEntry) -> Result<Vec<KeyMatch>, Failure> {
     if table.needs_priority && entry.priority <= 0 {
         let message = format!(
@@ -70,7 +85,13 @@ fn key_of(table: &TableView, entry: &v1::TableEntry) -> Result<Vec<KeyMatch>, Fa
         );
         return Err(Failure::invalid(message));
     }
-    matching::to_dataplane(table, &entry.r#match)
+    matching::to_dataplane(Owner("table", &table.name), &table.fields, &entry.r#match)
+}
+
+/// What an entry does, as the dataplane has it.
+enum Target {
+    Call(ActionCall),
+    Profile(ProfileTarget, Option<OneShot>),
 }
 
 impl Node {
@@ -86,25 +107,159 @@ impl Node {
             replace(&mut self.defaults, table.id, metadata);
             return Ok(());
         }
+        let id = table.id;
         if operation == Operation::Delete {
             let handle = find(table, switch, entry)?;
-            switch.delete_entry(table.id, handle)?;
-            self.entries.remove(&(table.id, handle));
+            let indirect = table.profile.is_some();
+            switch.delete_entry(id, handle)?;
+            self.entries.remove(&(id, handle));
+            if indirect && let Some(one_shot) = self.keep_one_shot(id, handle, None) {
+                self.remove_one_shot(&one_shot)?;
+            }
             return Ok(());
         }
         check_common(table, entry)?;
-        let direct = DirectResources::of(table, entry)?;
+        let direct = DirectResources::of(table, entry, operation)?;
         let handle = if operation == Operation::Insert {
-            insert(pipeline, switch, table, entry, &direct)?
+            self.insert_entry(entry, &direct)?
         } else {
-            modify(pipeline, switch, table, entry, &direct)?
+            self.modify_entry(entry, &direct)?
         };
-        replace(
-            &mut self.entries,
-            (table.id, handle),
-            EntryMetadata::of(entry),
-        );
+        replace(&mut self.entries, (id, handle), EntryMetadata::of(entry));
         Ok(())
+    }
+
+    fn insert_entry(
+        &mut self,
+        entry: &v1::TableEntry,
+        direct: &DirectResources,
+    ) -> Result<EntryHandle, Failure> {
+        let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
+        let table = pipeline.table(entry.table_id)?;
+        let key = key_of(table, entry)?;
+        let Some(action) = &entry.action else {
+            return Err(Failure::invalid(format!(
+                "table {}: the entry has no action",
+                table.name
+            )));
+        };
+        let id = table.id;
+        if table.profile.is_none() {
+            let action = required_action(pipeline, table, action)?;
+            let entry = TableEntry {
+                key,
+                priority: entry.priority,
+                action,
+            };
+            let handle = switch.insert_entry(id, &entry)?;
+            return self.with_direct((id, handle), direct);
+        }
+        let (target, one_shot) = self.profile_target(entry.table_id, action)?;
+        let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
+        match switch.insert_indirect_entry(id, &key, entry.priority, target) {
+            Ok(handle) => {
+                self.keep_one_shot(id, handle, one_shot);
+                self.with_direct((id, handle), direct)
+            }
+            Err(error) => {
+                if let Some(one_shot) = one_shot {
+                    self.remove_one_shot(&one_shot)?;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Sets an inserted entry's direct resources; an update that fails changes nothing.
+    fn with_direct(
+        &mut self,
+        (table, handle): (weir_dataplane::TableId, EntryHandle),
+        direct: &DirectResources,
+    ) -> Result<EntryHandle, Failure> {
+        let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
+        if let Err(failure) = direct.set(switch, table, Some(handle)) {
+            switch.delete_entry(table, handle)?;
+            if let Some(one_shot) = self.keep_one_shot(table, handle, None) {
+                self.remove_one_shot(&one_shot)?;
+            }
+            return Err(failure);
+        }
+        Ok(handle)
+    }
+
+    fn modify_entry(
+        &mut self,
+        entry: &v1::TableEntry,
+        direct: &DirectResources,
+    ) -> Result<EntryHandle, Failure> {
+        let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
+        let table = pipeline.table(entry.table_id)?;
+        let id = table.id;
+        let handle = find(table, switch, entry)?;
+        let target = match &entry.action {
+            // Without an action the entry does what it did.
+            None => None,
+            Some(_) if table.is_const => {
+                let message = format!(
+                    "table {}: its entries are const; only direct resources can change",
+                    table.name
+                );
+                return Err(Failure::new(Code::PermissionDenied, message));
+            }
+            Some(action) if table.profile.is_none() => {
+                Some(Target::Call(required_action(pipeline, table, action)?))
+            }
+            Some(action) => {
+                let (target, one_shot) = self.profile_target(entry.table_id, action)?;
+                Some(Target::Profile(target, one_shot))
+            }
+        };
+        let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
+        // The direct resources first: a meter is what the dataplane may still refuse, and then nothing has changed.
+        if let Err(failure) = direct.set(switch, id, Some(handle)) {
+            if let Some(Target::Profile(_, Some(one_shot))) = target {
+                self.remove_one_shot(&one_shot)?;
+            }
+            return Err(failure);
+        }
+        match target {
+            None => {}
+            Some(Target::Call(action)) => switch.modify_entry(id, handle, &action)?,
+            Some(Target::Profile(target, one_shot)) => {
+                switch.modify_indirect_entry(id, handle, target)?;
+                if let Some(before) = self.keep_one_shot(id, handle, one_shot) {
+                    self.remove_one_shot(&before)?;
+                }
+            }
+        }
+        Ok(handle)
+    }
+
+    /// What the entry of an indirect table points to; creates the set of a one-shot action.
+    fn profile_target(
+        &mut self,
+        table_id: u32,
+        action: &TableAction,
+    ) -> Result<(ProfileTarget, Option<OneShot>), Failure> {
+        let table = self.pipeline_ref()?.table(table_id)?;
+        let place = format!("table {}", table.name);
+        let profile = table.profile.unwrap_or_default();
+        match &action.r#type {
+            Some(ActionType::ActionProfileMemberId(id)) => {
+                Ok((ProfileTarget::Member(u64::from(*id)), None))
+            }
+            Some(ActionType::ActionProfileGroupId(id)) => {
+                Ok((ProfileTarget::Group(u64::from(*id)), None))
+            }
+            Some(ActionType::ActionProfileActionSet(set)) => {
+                let (one_shot, target) = self.create_one_shot(profile, set, &place)?;
+                Ok((target, Some(one_shot)))
+            }
+            Some(ActionType::Action(_)) => Err(Failure::invalid(format!(
+                "{place}: an action profile implements it; give it a member, a group or an action set"
+            ))),
+            None => Err(Failure::invalid(format!("{place}: the action is empty"))),
+        }
     }
 }
 
@@ -133,9 +288,14 @@ fn check_common(table: &TableView, entry: &v1::TableEntry) -> Result<(), Failure
             "table {name}: the program declares no idle timeout for it"
         )));
     }
-    if idle {
-        return Err(Failure::unimplemented(format!(
-            "table {name}: idle_timeout_ns"
+    if entry.time_since_last_hit.is_some() {
+        return Err(Failure::invalid(format!(
+            "table {name}: time_since_last_hit is for the switch to say"
+        )));
+    }
+    if idle && table.is_const {
+        return Err(Failure::invalid(format!(
+            "table {name}: const entries have no idle timeout"
         )));
     }
     if table.fields.is_empty() {
@@ -144,110 +304,6 @@ fn check_common(table: &TableView, entry: &v1::TableEntry) -> Result<(), Failure
         return Err(Failure::invalid(message));
     }
     Ok(())
-}
-
-struct DirectResources {
-    meter: Option<MeterConfig>,
-    counter: Option<weir_dataplane::CounterValue>,
-}
-
-impl DirectResources {
-    fn of(table: &TableView, entry: &v1::TableEntry) -> Result<Self, Failure> {
-        let place = format!("table {}", table.name);
-        if entry.meter_counter_data.is_some() {
-            return Err(Failure::unimplemented(format!(
-                "{place}: meter_counter_data"
-            )));
-        }
-        let meter = match (&entry.meter_config, table.direct_meter) {
-            (None, _) => None,
-            (Some(_), None) => {
-                return Err(Failure::invalid(format!("{place}: it has no direct meter")));
-            }
-            (Some(config), Some(kind)) => Some(meter::to_dataplane(config, kind, &place)?),
-        };
-        let counter = match &entry.counter_data {
-            Some(_) if !table.direct_counter => {
-                return Err(Failure::invalid(format!(
-                    "{place}: it has no direct counter"
-                )));
-            }
-            data => data
-                .as_ref()
-                .map(|d| counter::to_dataplane(d, &place))
-                .transpose()?,
-        };
-        Ok(Self { meter, counter })
-    }
-
-    fn set(
-        &self,
-        switch: &mut Switch,
-        table: &TableView,
-        handle: EntryHandle,
-    ) -> Result<(), Failure> {
-        if table.direct_meter.is_some() {
-            // Unset in the update means: back to the default, which colours everything green.
-            switch.set_direct_meter(table.id, handle, self.meter)?;
-        }
-        if let Some(counter) = self.counter {
-            switch.set_direct_counter(table.id, handle, counter)?;
-        }
-        Ok(())
-    }
-}
-
-fn insert(
-    pipeline: &Pipeline,
-    switch: &mut Switch,
-    table: &TableView,
-    entry: &v1::TableEntry,
-    direct: &DirectResources,
-) -> Result<EntryHandle, Failure> {
-    let key = key_of(table, entry)?;
-    let action = required_action(pipeline, table, entry.action.as_ref(), |reference| {
-        reference.in_entries
-    })?;
-    let entry = TableEntry {
-        key,
-        priority: entry.priority,
-        action,
-    };
-    let handle = switch.insert_entry(table.id, &entry)?;
-    if let Err(failure) = direct.set(switch, table, handle) {
-        // An update that fails changes nothing.
-        switch.delete_entry(table.id, handle)?;
-        return Err(failure);
-    }
-    Ok(handle)
-}
-
-fn modify(
-    pipeline: &Pipeline,
-    switch: &mut Switch,
-    table: &TableView,
-    entry: &v1::TableEntry,
-    direct: &DirectResources,
-) -> Result<EntryHandle, Failure> {
-    let handle = find(table, switch, entry)?;
-    if table.is_const {
-        if entry.action.is_some() {
-            let message = format!(
-                "table {}: its entries are const; only direct resources can change",
-                table.name
-            );
-            return Err(Failure::new(Code::PermissionDenied, message));
-        }
-        direct.set(switch, table, handle)?;
-        return Ok(handle);
-    }
-    let action = required_action(pipeline, table, entry.action.as_ref(), |reference| {
-        reference.in_entries
-    })?;
-    // The meter first: it is what the dataplane may still refuse, and then nothing has changed.
-    direct.set(switch, table, handle)?;
-    switch.modify_entry(table.id, handle, &action)?;
-    Ok(handle)
 }
 
 fn write_default(
@@ -268,74 +324,99 @@ fn write_default(
             "table {name}: the default entry has no idle timeout"
         )));
     }
-    if entry.meter_config.is_some()
-        || entry.counter_data.is_some()
-        || entry.meter_counter_data.is_some()
-    {
-        let feature = format!("table {name}: a direct counter or meter of the default entry");
-        return Err(Failure::unimplemented(feature));
-    }
+    let direct = DirectResources::of(table, entry, operation)?;
     let Some(action) = &entry.action else {
+        // Back to what the program says, with direct resources and metadata.
         switch.set_default_entry(table.id, None)?;
+        DirectResources::initial(table).set(switch, table.id, None)?;
         return Ok(None);
     };
-    let action = required_action(pipeline, table, Some(action), |reference| {
-        reference.in_default
-    })?;
-    switch.set_default_entry(table.id, Some(&action))?;
-    Ok(EntryMetadata::of(entry))
-}
-
-/// The dataplane's call for an action that must be given.
-fn required_action(
-    pipeline: &Pipeline,
-    table: &TableView,
-    action: Option<&TableAction>,
-    allowed: impl Fn(&ActionRefView) -> bool,
-) -> Result<ActionCall, Failure> {
-    let action = match action.and_then(|a| a.r#type.as_ref()) {
-        Some(ActionType::Action(action)) => action,
-        Some(
-            ActionType::ActionProfileMemberId(_)
-            | ActionType::ActionProfileGroupId(_)
-            | ActionType::ActionProfileActionSet(_),
-        ) => {
-            let message = format!(
-                "table {}: it has no action profile; give it an action",
-                table.name
-            );
-            return Err(Failure::invalid(message));
+    if table.profile.is_some() {
+        return Err(Failure::new(
+            Code::PermissionDenied,
+            format!(
+                "table {name}: the default entry of a table with an action profile is const NoAction"
+            ),
+        ));
+    }
+    let call = match &action.r#type {
+        Some(ActionType::Action(action)) => {
+            direct_action(pipeline, table, action, |reference| reference.in_default)?
         }
-        None => {
+        _ => {
             return Err(Failure::invalid(format!(
-                "table {}: the entry has no action",
-                table.name
+                "table {name}: the default entry takes an action"
             )));
         }
     };
+    let before = switch.default_entry(table.id)?;
+    switch.set_default_entry(table.id, Some(&call))?;
+    if let Err(failure) = direct.set(switch, table.id, None) {
+        // An update that fails changes nothing.
+        switch.set_default_entry(table.id, before.as_ref())?;
+        return Err(failure);
+    }
+    Ok(EntryMetadata::of(entry))
+}
+
+/// The dataplane's call for the action of an entry.
+fn required_action(
+    pipeline: &Pipeline,
+    table: &TableView,
+    action: &TableAction,
+) -> Result<ActionCall, Failure> {
+    match &action.r#type {
+        Some(ActionType::Action(action)) => {
+            direct_action(pipeline, table, action, |reference| reference.in_entries)
+        }
+        Some(_) => Err(Failure::invalid(format!(
+            "table {}: it has no action profile; give it an action",
+            table.name
+        ))),
+        None => Err(Failure::invalid(format!(
+            "table {}: the action is empty",
+            table.name
+        ))),
+    }
+}
+
+/// The dataplane's call of one of a table's actions, in a place where `allowed` says that it may stand.
+pub(super) fn direct_action(
+    pipeline: &Pipeline,
+    table: &TableView,
+    action: &v1::Action,
+    allowed: impl Fn(&ActionRefView) -> bool,
+) -> Result<ActionCall, Failure> {
     let view = pipeline.actions.get(&action.action_id);
     let reference = table
         .actions
         .iter()
-        .find(|r| r.p4info_id == action.action_id && allowed(r));
-    let (Some(view), Some(reference)) = (view, reference) else {
-        let valid = table
-            .actions
-            .iter()
-            .filter(|r| allowed(r))
-            .filter_map(|r| pipeline.actions.get(&r.p4info_id));
-        let valid = listed(valid.map(|a| a.name.as_str()));
-        let given = view.map_or_else(|| action.action_id.to_string(), |v| v.name.clone());
-        let message = format!(
-            "table {}: action {given} cannot be used here; valid are {valid}",
-            table.name
-        );
-        return Err(Failure::invalid(message));
-    };
-    Ok(ActionCall {
-        action: reference.id,
-        args: arguments(table, view, &action.params)?,
-    })
+        .find(|r| r.p4info_id == action.action_id);
+    match (view, reference) {
+        (Some(view), Some(reference)) if allowed(reference) => Ok(ActionCall {
+            action: reference.id,
+            args: arguments(table, view, &action.params)?,
+        }),
+        (view, reference) => {
+            let valid = table
+                .actions
+                .iter()
+                .filter(|r| allowed(r))
+                .filter_map(|r| pipeline.actions.get(&r.p4info_id));
+            let valid = listed(valid.map(|a| a.name.as_str()));
+            let given = view.map_or_else(|| action.action_id.to_string(), |v| v.name.clone());
+            // An action of the table in a place that its scope excludes.
+            let code = match reference {
+                Some(_) => Code::PermissionDenied,
+                None => Code::InvalidArgument,
+            };
+            let message = format!(
+                "table {}: action {given} cannot be used here; valid are {valid}",
+                table.name
+            );
+            Err(Failure::new(code, message))
+        }
+    }
 }
 
 fn arguments(

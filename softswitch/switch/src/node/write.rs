@@ -74,23 +74,12 @@ impl Node {
                     )),
                 }
             }
-            Entity::ExternEntry(_)
-            | Entity::ActionProfileMember(_)
-            | Entity::ActionProfileGroup(_)
-            | Entity::ValueSetEntry(_) => Err(unsupported(entity)),
+            Entity::ActionProfileMember(member) => self.write_member(operation, member),
+            Entity::ActionProfileGroup(group) => self.write_member_group(operation, group),
+            Entity::ValueSetEntry(set) => self.write_value_set(operation, set),
+            Entity::ExternEntry(_) => Err(Failure::unimplemented("ExternEntry")),
         }
     }
-}
-
-/// Names an entity that this switch does not have.
-pub fn unsupported(entity: &Entity) -> Failure {
-    Failure::unimplemented(match entity {
-        Entity::ExternEntry(_) => "ExternEntry",
-        Entity::ActionProfileMember(_) => "ActionProfileMember",
-        Entity::ActionProfileGroup(_) => "ActionProfileGroup",
-        Entity::ValueSetEntry(_) => "ValueSetEntry",
-        _ => "this entity",
-    })
 }
 
 /// An index into an array of `size` cells; None stands for all cells.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which controller is the primary (specification chapter "Client Arbitration and Controller Replication").
+//! Which controller is the primary of each role (specification chapter "Client Arbitration and Controller
+//! Replication").
 //!
 //! Streams and messages stay outside: updates and disconnections come in, notifications go out.
 
@@ -8,9 +9,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use prost_types::Any;
 use tonic::{Code, Status};
 use weir_p4runtime::google::rpc;
-use weir_p4runtime::p4::v1::{MasterArbitrationUpdate, Uint128};
+use weir_p4runtime::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+
+use super::role::{self, Access};
 
 /// One open stream.
 pub type ClientId = u64;
@@ -18,14 +22,30 @@ pub type ClientId = u64;
 /// A notification and the stream that it is for.
 pub type Notification = (ClientId, MasterArbitrationUpdate);
 
-/// The state of arbitration of the one device, for the default role.
+/// Roles that may exist at once; a client that makes up names must not exhaust the memory.
+const MAX_ROLES: usize = 256;
+
+/// The state of arbitration of the one device.
 #[derive(Debug)]
 pub struct Arbitration {
     device_id: u64,
+    /// The default role is always there.
+    roles: BTreeMap<String, RoleState>,
+    /// The role of each live controller.
+    clients: BTreeMap<ClientId, String>,
+}
+
+/// The controllers of one role.
+#[derive(Debug, Default)]
+struct RoleState {
+    /// As it was written, for notifications.
+    role: Option<Role>,
     /// Live controllers with their election id; None never becomes primary.
     live: BTreeMap<ClientId, Option<u128>>,
     highest: Option<u128>,
     primary: Option<ClientId>,
+    config: Option<Any>,
+    access: Access,
 }
 
 /// An election id as a number.
@@ -41,32 +61,74 @@ fn message(number: u128) -> Uint128 {
     }
 }
 
+/// The role that an update is for.
+fn role_of(update: &MasterArbitrationUpdate) -> String {
+    let role = update.role.as_ref();
+    role.map_or_else(String::new, |role| role::name(&role.name, role.id))
+}
+
 impl Arbitration {
     /// No controller yet.
     pub fn new(device_id: u64) -> Self {
         Self {
             device_id,
-            live: BTreeMap::new(),
-            highest: None,
-            primary: None,
+            roles: BTreeMap::from([(String::new(), RoleState::default())]),
+            clients: BTreeMap::new(),
         }
-    }
-
-    /// The primary, if there is one.
-    pub fn primary(&self) -> Option<ClientId> {
-        self.primary
     }
 
     /// The client is live, i.e. has had a successful update.
     pub fn is_live(&self, client: ClientId) -> bool {
-        self.live.contains_key(&client)
+        self.clients.contains_key(&client)
     }
 
-    /// `election_id` is the primary's.
-    pub fn is_primary(&self, election_id: Option<u128>) -> bool {
-        self.primary
-            .and_then(|primary| self.live.get(&primary))
-            .is_some_and(|of_primary| of_primary.is_some() && *of_primary == election_id)
+    /// What the client may do as the primary of its role; None when it is not.
+    pub fn access_as_primary(&self, client: ClientId) -> Option<&Access> {
+        let role = self.roles.get(self.clients.get(&client)?)?;
+        (role.primary == Some(client)).then_some(&role.access)
+    }
+
+    /// What a role may do.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a role of which no controller has told.
+    pub fn access(&self, role: &str) -> Result<&Access, Status> {
+        self.role(role).map(|role| &role.access)
+    }
+
+    /// What the primary of a role with this election id may do.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown role, `PERMISSION_DENIED` for another election id than the primary's.
+    pub fn access_of(&self, role: &str, election_id: Option<u128>) -> Result<&Access, Status> {
+        let state = self.role(role)?;
+        let primary = state.primary.and_then(|primary| state.live.get(&primary));
+        if primary.is_some_and(|id| id.is_some() && *id == election_id) {
+            return Ok(&state.access);
+        }
+        let who = match election_id {
+            Some(id) => format!("the client with election id {id}"),
+            None => "a client without an election id".to_owned(),
+        };
+        let of_role = match role {
+            "" => String::new(),
+            role => format!(" of role {role}"),
+        };
+        Err(Status::permission_denied(format!(
+            "{who} is not the primary{of_role}"
+        )))
+    }
+
+    /// The primaries with what they may do.
+    pub fn primaries(&self) -> impl Iterator<Item = (ClientId, &Access)> {
+        let roles = self.roles.values();
+        roles.filter_map(|role| Some((role.primary?, &role.access)))
+    }
+
+    fn role(&self, role: &str) -> Result<&RoleState, Status> {
+        self.roles
+            .get(role)
+            .ok_or_else(|| Status::not_found(format!("no controller has role {role}")))
     }
 
     /// Handles a `MasterArbitrationUpdate`; the notification for a new primary comes last.
@@ -78,23 +140,35 @@ impl Arbitration {
         client: ClientId,
         update: &MasterArbitrationUpdate,
     ) -> Result<Vec<Notification>, Status> {
-        self.check(client, update)?;
+        let name = role_of(update);
+        let access = self.check(client, update, &name)?;
+        let device_id = self.device_id;
+        self.clients.insert(client, name.clone());
+        let role = self.roles.entry(name).or_default();
+        role.role = update.role.clone();
         let election_id = update.election_id.map(number);
-        self.live.insert(client, election_id);
-        let was_primary = self.primary == Some(client);
-        if election_id.is_some() && election_id >= self.highest {
-            self.highest = election_id;
-            self.primary = Some(client);
-            return Ok(self.notify_all());
+        role.live.insert(client, election_id);
+        let was_primary = role.primary == Some(client);
+        if election_id.is_some() && election_id >= role.highest {
+            role.highest = election_id;
+            role.primary = Some(client);
+            role.config = update.role.as_ref().and_then(|role| role.config.clone());
+            role.access = access;
+            return Ok(role.notify_all(device_id));
         }
         if was_primary {
-            self.primary = None;
-            return Ok(self.notify_all());
+            role.primary = None;
+            return Ok(role.notify_all(device_id));
         }
-        Ok(vec![(client, self.notification(client))])
+        Ok(vec![(client, role.notification(device_id, client))])
     }
 
-    fn check(&self, client: ClientId, update: &MasterArbitrationUpdate) -> Result<(), Status> {
+    fn check(
+        &self,
+        client: ClientId,
+        update: &MasterArbitrationUpdate,
+        name: &str,
+    ) -> Result<Access, Status> {
         if update.device_id != self.device_id {
             let text = format!(
                 "no device has id {}; this switch is device {}",
@@ -107,57 +181,77 @@ impl Arbitration {
             };
             return Err(Status::new(code, text));
         }
-        if let Some(role) = &update.role {
-            super::check_role(&role.name, role.id)?;
-            if role.config.is_some() {
-                return Err(Status::invalid_argument(
-                    "role.config must be unset for the default role",
-                ));
-            }
+        if let Some(role) = self.clients.get(&client)
+            && role != name
+        {
+            return Err(Status::failed_precondition(format!(
+                "the stream is of role {role:?}; open another one for role {name:?}"
+            )));
+        }
+        let config = update.role.as_ref().and_then(|role| role.config.as_ref());
+        if name.is_empty() && config.is_some() {
+            return Err(Status::invalid_argument(
+                "role.config must be unset for the default role",
+            ));
+        }
+        let access = Access::of(config)?;
+        if !self.roles.contains_key(name) && self.roles.len() >= MAX_ROLES {
+            return Err(Status::resource_exhausted(format!(
+                "there are {MAX_ROLES} roles already"
+            )));
         }
         let election_id = update.election_id.map(number);
         let taken =
             |(other, id): (&ClientId, &Option<u128>)| *other != client && *id == election_id;
-        if let Some(id) = election_id
-            && self.live.iter().any(taken)
+        if let (Some(id), Some(role)) = (election_id, self.roles.get(name))
+            && role.live.iter().any(taken)
         {
             return Err(Status::invalid_argument(format!(
                 "election id {id} is another live controller's"
             )));
         }
-        Ok(())
+        Ok(access)
     }
 
     /// A stream was closed.
     pub fn disconnect(&mut self, client: ClientId) -> Vec<Notification> {
-        self.live.remove(&client);
-        if self.primary != Some(client) {
+        let name = self.clients.remove(&client);
+        let Some(role) = name.and_then(|name| self.roles.get_mut(&name)) else {
+            return Vec::new();
+        };
+        role.live.remove(&client);
+        if role.primary != Some(client) {
             return Vec::new();
         }
-        self.primary = None;
-        self.notify_all()
+        role.primary = None;
+        role.notify_all(self.device_id)
     }
+}
 
-    fn notify_all(&self) -> Vec<Notification> {
+impl RoleState {
+    fn notify_all(&self, device_id: u64) -> Vec<Notification> {
         let others = self
             .live
             .keys()
             .filter(|client| Some(**client) != self.primary);
         let clients = others.copied().chain(self.primary);
         clients
-            .map(|client| (client, self.notification(client)))
+            .map(|client| (client, self.notification(device_id, client)))
             .collect()
     }
 
-    fn notification(&self, client: ClientId) -> MasterArbitrationUpdate {
+    fn notification(&self, device_id: u64, client: ClientId) -> MasterArbitrationUpdate {
         let (code, text) = match self.primary {
             Some(primary) if primary == client => (Code::Ok, "you are the primary"),
             Some(_) => (Code::AlreadyExists, "another controller is the primary"),
             None => (Code::NotFound, "there is no primary"),
         };
         MasterArbitrationUpdate {
-            device_id: self.device_id,
-            role: None,
+            device_id,
+            role: self.role.as_ref().map(|role| Role {
+                config: self.config.clone(),
+                ..role.clone()
+            }),
             election_id: self.highest.map(message),
             status: Some(rpc::Status {
                 code: code as i32,

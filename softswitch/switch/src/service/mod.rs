@@ -9,8 +9,11 @@ mod accept;
 pub mod arbitration;
 mod pipeline_config;
 mod read;
+mod role;
 pub mod rpc_status;
 mod stream;
+mod target;
+pub mod tls;
 mod write;
 
 use std::collections::HashMap;
@@ -21,6 +24,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{RwLock, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::ServerTlsConfig;
 use tonic::{Request, Response, Status, Streaming};
 use weir_p4runtime::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
 use weir_p4runtime::p4::v1::{
@@ -36,7 +40,9 @@ use crate::node::failure::Failure;
 use accept::Connections;
 use arbitration::{Arbitration, ClientId};
 use pipeline_config::SavedConfig;
+use role::Access;
 use stream::ClientStream;
+use target::Target;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
@@ -47,6 +53,7 @@ const MAX_REQUEST_BYTES: usize = 256 << 20;
 #[derive(Clone)]
 pub struct Service {
     shared: Arc<Shared>,
+    tls: Option<ServerTlsConfig>,
 }
 
 struct Shared {
@@ -69,6 +76,16 @@ struct Control {
     saved: Option<SavedConfig>,
 }
 
+impl Control {
+    /// What reads and writes refer to.
+    fn target<'a>(&'a self, engine: &'a Handle) -> Target<'a> {
+        match &self.saved {
+            Some(saved) => Target::Saved(&saved.shadow),
+            None => Target::Live(engine),
+        }
+    }
+}
+
 impl Service {
     /// A service for the switch behind `engine`, which has one device. `notifications` is what the dataplane has for
     /// the primary controller.
@@ -88,7 +105,16 @@ impl Service {
             control: RwLock::new(Control::default()),
         });
         tokio::spawn(stream::deliver(Arc::clone(&shared), notifications));
-        Self { shared }
+        Self { shared, tls: None }
+    }
+
+    /// The same service, which only speaks TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: ServerTlsConfig) -> Self {
+        Self {
+            tls: Some(tls),
+            ..self
+        }
     }
 
     /// Serves on `listener` until `stop` completes; open streams are then cut, as the dataplane has gone.
@@ -100,10 +126,14 @@ impl Service {
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), tonic::transport::Error> {
+        let mut transport = tonic::transport::Server::builder();
+        if let Some(tls) = self.tls.clone() {
+            transport = transport.tls_config(tls)?;
+        }
         let server = P4RuntimeServer::new(self)
             .max_decoding_message_size(MAX_REQUEST_BYTES)
             .max_encoding_message_size(usize::MAX);
-        let serving = tonic::transport::Server::builder()
+        let serving = transport
             // A controller whose machine has gone must not stay primary for ever.
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
@@ -140,37 +170,12 @@ impl Shared {
         )))
     }
 
-    fn check_primary(&self, election_id: Option<Uint128>) -> Result<(), Status> {
-        if self
-            .clients()
-            .arbitration
-            .is_primary(election_id.map(arbitration::number))
-        {
-            return Ok(());
-        }
-        Err(Status::permission_denied(match election_id {
-            Some(id) => format!(
-                "the client with election id {} is not the primary",
-                arbitration::number(id)
-            ),
-            None => "a client without an election id is not the primary".to_owned(),
-        }))
+    /// What a client that calls itself the primary of a role may do.
+    fn check_primary(&self, role: &str, election_id: Option<Uint128>) -> Result<Access, Status> {
+        let election_id = election_id.map(arbitration::number);
+        let clients = self.clients();
+        clients.arbitration.access_of(role, election_id).cloned()
     }
-}
-
-/// Only the default role is there: full access to the pipeline.
-fn check_role(name: &str, id: u64) -> Result<(), Status> {
-    if name.is_empty() && id == 0 {
-        return Ok(());
-    }
-    let name = if name.is_empty() {
-        id.to_string()
-    } else {
-        name.to_owned()
-    };
-    Err(Status::unimplemented(format!(
-        "role {name}: roles other than the default one are not supported by this switch"
-    )))
 }
 
 impl From<Stopped> for Status {

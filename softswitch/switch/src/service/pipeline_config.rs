@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `SetForwardingPipelineConfig` and `GetForwardingPipelineConfig` RPCs.
 
+use std::collections::HashSet;
+
+use prost::Message;
 use tonic::Status;
 use weir_dataplane::Program;
 use weir_p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use weir_p4runtime::p4::v1::write_request::Atomicity;
 use weir_p4runtime::p4::v1::{
     ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
     GetForwardingPipelineConfigResponse, SetForwardingPipelineConfigRequest,
 };
 
-use super::{Control, Shared, check_role};
+use super::read::read_one;
+use super::role::{self, Access};
+use super::target::{Shadow, Target};
+use super::{Shared, rpc_status};
+use crate::node::failure::Failure;
 use crate::node::pipeline::Pipeline;
+use crate::node::{Node, state};
 
-/// A configuration that was verified and saved.
+/// A configuration that was verified, and what was written to it since.
 pub struct SavedConfig {
     program: Program,
     pipeline: Pipeline,
-}
-
-impl Control {
-    /// Between `VERIFY_AND_SAVE` and `COMMIT` the specification wants requests to refer to the saved configuration and
-    /// to be replayed at the commit; this switch does not.
-    pub fn refuse_while_saved(&self, rpc: &str) -> Result<(), Status> {
-        if self.saved.is_none() {
-            return Ok(());
-        }
-        Err(Status::unimplemented(format!(
-            "{rpc} between VERIFY_AND_SAVE and COMMIT is not supported by this switch; COMMIT the saved pipeline first"
-        )))
-    }
+    /// What reads and writes refer to until the commit.
+    pub shadow: Shadow,
 }
 
 /// Carries out a `SetForwardingPipelineConfig`.
@@ -38,8 +36,13 @@ pub async fn set(
     request: SetForwardingPipelineConfigRequest,
 ) -> Result<(), Status> {
     shared.check_device(request.device_id)?;
-    check_role(&request.role, request.role_id)?;
-    shared.check_primary(request.election_id)?;
+    let role = role::name(&request.role, request.role_id);
+    let access = shared.check_primary(&role, request.election_id)?;
+    if access != Access::Full {
+        return Err(Status::permission_denied(format!(
+            "role {role} does not have full access, so it cannot set the pipeline"
+        )));
+    }
     let action = Action::try_from(request.action).unwrap_or(Action::Unspecified);
     if action == Action::Unspecified {
         return Err(Status::invalid_argument(format!(
@@ -48,7 +51,7 @@ pub async fn set(
         )));
     }
     let mut control = shared.control.write().await;
-    shared.check_primary(request.election_id)?;
+    shared.check_primary(&role, request.election_id)?;
     if action == Action::Commit {
         if request.config.is_some() {
             return Err(Status::invalid_argument(
@@ -63,14 +66,19 @@ pub async fn set(
     let Some(config) = request.config else {
         return Err(Status::invalid_argument("config is missing"));
     };
-    if action == Action::ReconcileAndCommit && keep_state(shared, &config).await? {
+    if action == Action::ReconcileAndCommit && same_program(shared, &config).await? {
         control.saved = None;
         return Ok(());
     }
-    let checked = check(config).await?;
+    let checked = check(shared, config).await?;
     match action {
         Action::VerifyAndSave => control.saved = Some(checked),
-        Action::VerifyAndCommit | Action::ReconcileAndCommit => {
+        Action::VerifyAndCommit => {
+            control.saved = None;
+            commit(shared, checked).await?;
+        }
+        Action::ReconcileAndCommit => {
+            take_over(shared, &checked).await?;
             control.saved = None;
             commit(shared, checked).await?;
         }
@@ -80,41 +88,93 @@ pub async fn set(
 }
 
 /// Compiling takes its time, so not on a thread that serves others.
-async fn check(config: ForwardingPipelineConfig) -> Result<SavedConfig, Status> {
-    let checked = tokio::task::spawn_blocking(move || Pipeline::check(config)).await;
-    let (program, pipeline) = checked
-        .map_err(|error| Status::internal(format!("the config could not be checked: {error}")))??;
-    Ok(SavedConfig { program, pipeline })
+async fn check(shared: &Shared, config: ForwardingPipelineConfig) -> Result<SavedConfig, Status> {
+    let node = shared
+        .engine
+        .call(|core| core.node.config().clone())
+        .await?;
+    let checked = tokio::task::spawn_blocking(move || -> Result<SavedConfig, Failure> {
+        let (program, pipeline) = Pipeline::check(config)?;
+        let mut node = Node::new(node);
+        node.run(program.clone(), Some(pipeline.clone()), 0)?;
+        Ok(SavedConfig {
+            program,
+            pipeline,
+            shadow: Shadow::new(node),
+        })
+    });
+    let checked = checked
+        .await
+        .map_err(|error| Status::internal(format!("the config could not be checked: {error}")))?;
+    Ok(checked?)
 }
 
+/// Runs the program, and writes to it what was written since it was saved.
 async fn commit(shared: &Shared, config: SavedConfig) -> Result<(), Status> {
-    let SavedConfig { program, pipeline } = config;
+    let SavedConfig {
+        program,
+        pipeline,
+        shadow,
+    } = config;
     let run =
         move |core: &mut crate::engine::Core| core.node.run(program, Some(pipeline), core.now_ns);
-    Ok(shared.engine.call(run).await??)
+    shared.engine.call(run).await??;
+    let updates = shadow.into_updates().into_iter().map(Ok).collect();
+    let live = Target::Live(&shared.engine);
+    let outcomes = live.write(updates, Atomicity::ContinueOnError).await?;
+    rpc_status::of_batch(&outcomes, "updates that were replayed")
 }
 
-/// `RECONCILE_AND_COMMIT`: true when the program that runs is the one that is wanted, whose state then stays; false
-/// when none runs, so that there is no state to keep.
-async fn keep_state(shared: &Shared, config: &ForwardingPipelineConfig) -> Result<bool, Status> {
+/// True when the program that runs is the one that is wanted: all state stays as it is.
+async fn same_program(shared: &Shared, config: &ForwardingPipelineConfig) -> Result<bool, Status> {
     let wanted = config.clone();
-    let kept = move |core: &mut crate::engine::Core| {
-        let running = core.node.pipeline()?;
-        let same = running.config.p4_device_config == wanted.p4_device_config
-            && running.config.p4info == wanted.p4info;
+    let same = move |core: &mut crate::engine::Core| {
+        let same = core.node.pipeline().is_some_and(|running| {
+            running.config.p4_device_config == wanted.p4_device_config
+                && running.config.p4info == wanted.p4info
+        });
         if same {
             core.node.set_cookie(wanted.cookie);
         }
-        Some(same)
+        same
     };
-    match shared.engine.call(kept).await? {
-        Some(true) => Ok(true),
-        None => Ok(false),
-        Some(false) => Err(Status::invalid_argument(
-            "RECONCILE_AND_COMMIT: the forwarding state cannot be preserved for another program; VERIFY_AND_COMMIT \
-             replaces program and state",
-        )),
+    Ok(shared.engine.call(same).await?)
+}
+
+/// Writes the state of the running program to another one, which must take all of it.
+async fn take_over(shared: &Shared, config: &SavedConfig) -> Result<(), Status> {
+    let live = Target::Live(&shared.engine);
+    if !live.call(|node| node.pipeline().is_some()).await? {
+        return Ok(());
     }
+    let saved = Target::Saved(&config.shadow);
+    let running = live
+        .call(|node| node.pipeline().map(|p| p.config.clone()))
+        .await?;
+    let fresh = check(shared, running.unwrap_or_default()).await?;
+    let fresh = Target::Saved(&fresh.shadow);
+    for query in state::queries() {
+        let (mut here, mut given) = (Vec::new(), Vec::new());
+        read_one(&live, query.clone(), &mut here).await??;
+        // What either program starts with is nobody's state.
+        read_one(&fresh, query.clone(), &mut given).await??;
+        read_one(&saved, query, &mut given).await??;
+        let given: HashSet<Vec<u8>> = given.iter().map(Message::encode_to_vec).collect();
+        here.retain(|entity| !given.contains(&entity.encode_to_vec()));
+        let updates: Vec<_> = here
+            .into_iter()
+            .filter_map(state::update_of)
+            .map(Ok)
+            .collect();
+        let outcomes = saved.write(updates, Atomicity::ContinueOnError).await?;
+        if let Some(failure) = outcomes.into_iter().find_map(Result::err) {
+            return Err(Status::invalid_argument(format!(
+                "RECONCILE_AND_COMMIT: the new pipeline cannot take over the forwarding state: {failure}; \
+                 VERIFY_AND_COMMIT replaces pipeline and state"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Carries out a `GetForwardingPipelineConfig`.

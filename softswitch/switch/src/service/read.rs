@@ -4,8 +4,9 @@
 use tonic::Status;
 use weir_p4runtime::p4::v1::{Entity, ReadRequest, ReadResponse};
 
-use super::{Shared, check_role, rpc_status};
-use crate::engine::Core;
+use super::role::{self, Access};
+use super::target::Target;
+use super::{Shared, rpc_status};
 use crate::node::failure::Failure;
 
 /// Entities that the dataplane thread reads between two batches of frames.
@@ -20,14 +21,11 @@ pub async fn read(
     request: ReadRequest,
 ) -> Result<Vec<Result<ReadResponse, Status>>, Status> {
     shared.check_device(request.device_id)?;
-    check_role(&request.role, 0)?;
+    let role = role::name(&request.role, 0);
+    let access = shared.clients().arbitration.access(&role)?.clone();
     let control = shared.control.read().await;
-    control.refuse_while_saved("Read")?;
-    if !shared
-        .engine
-        .call(|core| core.node.pipeline().is_some())
-        .await?
-    {
+    let target = control.target(&shared.engine);
+    if !target.call(|node| node.pipeline().is_some()).await? {
         return Err(Status::failed_precondition(
             "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
         ));
@@ -35,9 +33,13 @@ pub async fn read(
     let mut entities = Vec::new();
     let mut outcomes = Vec::with_capacity(request.entities.len());
     for query in request.entities {
-        outcomes.push(read_one(shared, query, &mut entities).await?);
+        outcomes.push(read_one(&target, query, &mut entities).await?);
     }
     drop(control);
+    if access != Access::Full {
+        // A client that names its role sees what is its role's.
+        entities.retain(|entity| access.covers(entity));
+    }
     let mut responses = Vec::new();
     let mut entities = entities.into_iter();
     loop {
@@ -54,25 +56,23 @@ pub async fn read(
     Ok(responses)
 }
 
-async fn read_one(
-    shared: &Shared,
+/// Reads what a query asks for.
+pub async fn read_one(
+    target: &Target<'_>,
     query: Entity,
     entities: &mut Vec<Entity>,
 ) -> Result<Result<(), Failure>, Status> {
-    let mut plan = match shared
-        .engine
-        .call(move |core: &mut Core| core.node.plan_read(&query))
-        .await?
-    {
+    let mut plan = match target.call(move |node| node.plan_read(&query)).await? {
         Ok(plan) => plan,
         Err(failure) => return Ok(Err(failure)),
     };
     while !plan.is_done() {
-        let step = move |core: &mut Core| {
-            let read = core.node.read_some(&mut plan, ENTITIES_PER_TURN);
-            (plan, read)
-        };
-        let (rest, read) = shared.engine.call(step).await?;
+        let (rest, read) = target
+            .call(move |node| {
+                let read = node.read_some(&mut plan, ENTITIES_PER_TURN);
+                (plan, read)
+            })
+            .await?;
         plan = rest;
         match read {
             Ok(read) => entities.extend(read),

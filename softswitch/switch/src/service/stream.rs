@@ -16,6 +16,7 @@ use weir_p4runtime::p4::v1::{
 };
 
 use super::arbitration::{self, ClientId};
+use super::role::Access;
 use super::{Clients, Shared};
 use crate::node::Notification;
 use crate::node::failure::Failure;
@@ -107,12 +108,13 @@ async fn arbitrate(
     client: ClientId,
     update: &MasterArbitrationUpdate,
 ) -> Result<(), Status> {
-    let (notifications, primary) = {
+    let (notifications, is_primary) = {
         let mut clients = shared.clients();
         let notifications = clients.arbitration.update(client, update)?;
-        (notifications, clients.arbitration.primary())
+        let is_primary = clients.arbitration.access_as_primary(client).is_some();
+        (notifications, is_primary)
     };
-    let to_primary = |notification: &arbitration::Notification| Some(notification.0) == primary;
+    let to_primary = |n: &arbitration::Notification| is_primary && n.0 == client;
     let (for_primary, for_others): (Vec<_>, Vec<_>) =
         notifications.into_iter().partition(to_primary);
     shared.clients().send_all(for_others);
@@ -125,9 +127,10 @@ async fn arbitrate(
 }
 
 async fn packet_out(shared: &Shared, client: ClientId, packet: PacketOut) -> Result<(), Status> {
-    let mut outcome = shared
-        .clients()
-        .refuse_unless_primary(client, "packet-outs");
+    let mut outcome =
+        shared
+            .clients()
+            .refuse_unless_primary(client, "packet-outs", Access::sends_packets);
     if outcome.is_ok() {
         let sent = packet.clone();
         outcome = shared
@@ -145,9 +148,12 @@ async fn packet_out(shared: &Shared, client: ClientId, packet: PacketOut) -> Res
 }
 
 async fn digest_ack(shared: &Shared, client: ClientId, ack: DigestListAck) -> Result<(), Status> {
-    let mut outcome = shared
-        .clients()
-        .refuse_unless_primary(client, "digest acknowledgements");
+    let mut outcome =
+        shared
+            .clients()
+            .refuse_unless_primary(client, "digest acknowledgements", |access| {
+                access.acknowledges(ack.digest_id)
+            });
     if outcome.is_ok() {
         let given = ack;
         outcome = shared
@@ -167,29 +173,43 @@ async fn digest_ack(shared: &Shared, client: ClientId, ack: DigestListAck) -> Re
 /// Carries what the dataplane has for the primary controller to its stream; ends with the dataplane.
 pub async fn deliver(shared: Arc<Shared>, mut notifications: mpsc::Receiver<Notification>) {
     while let Some(notification) = notifications.recv().await {
-        if !shared.clients().offer_to_primary(notification.into()) {
+        if !shared.clients().offer_to_primaries(notification) {
             shared.engine.count_lost_notification();
         }
     }
 }
 
 impl Clients {
-    /// False when there is no primary, or when it has stalled.
-    fn offer_to_primary(&self, message: StreamMessageResponse) -> bool {
-        let primary = self.arbitration.primary();
-        let stream = primary.and_then(|primary| self.streams.get(&primary));
-        let stream = stream.filter(|stream| stream.messages.capacity() > RESERVED_MESSAGES);
-        stream.is_some_and(|stream| stream.messages.try_send(Ok(message)).is_ok())
+    /// False when no primary's role hears of it, or when one has stalled.
+    fn offer_to_primaries(&self, notification: Notification) -> bool {
+        let primaries = self.arbitration.primaries();
+        let hearing: Vec<ClientId> = primaries
+            .filter(|(_, access)| access.hears(&notification))
+            .map(|(client, _)| client)
+            .collect();
+        let message = StreamMessageResponse::from(notification);
+        let mut delivered = !hearing.is_empty();
+        for client in hearing {
+            let stream = self.streams.get(&client);
+            let stream = stream.filter(|stream| stream.messages.capacity() > RESERVED_MESSAGES);
+            delivered &=
+                stream.is_some_and(|stream| stream.messages.try_send(Ok(message.clone())).is_ok());
+        }
+        delivered
     }
 
-    fn refuse_unless_primary(&self, client: ClientId, what: &str) -> Result<(), Failure> {
-        if self.arbitration.primary() == Some(client) {
-            return Ok(());
-        }
-        Err(Failure::new(
-            Code::PermissionDenied,
-            format!("only the primary controller sends {what}"),
-        ))
+    fn refuse_unless_primary(
+        &self,
+        client: ClientId,
+        what: &str,
+        may: impl Fn(&Access) -> bool,
+    ) -> Result<(), Failure> {
+        let message = match self.arbitration.access_as_primary(client) {
+            Some(access) if may(access) => return Ok(()),
+            Some(_) => format!("the role.config of this controller's role excludes {what}"),
+            None => format!("only the primary controller sends {what}"),
+        };
+        Err(Failure::new(Code::PermissionDenied, message))
     }
 
     fn send_all(&mut self, notifications: Vec<arbitration::Notification>) {

@@ -13,7 +13,7 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, ServerTlsConfig};
 use tonic::{Code, Status, Streaming};
 use weir_dataplane::{PortConfig, SwitchConfig};
 use weir_p4runtime::google::rpc;
@@ -27,6 +27,7 @@ use weir_p4runtime::p4::v1::stream_message_request::Update as StreamRequest;
 use weir_p4runtime::p4::v1::stream_message_response::Update as StreamResponse;
 use weir_p4runtime::p4::v1::table_action::Type as ActionType;
 use weir_p4runtime::p4::v1::update::Type;
+use weir_p4runtime::p4::v1::write_request::Atomicity;
 use weir_p4runtime::p4::v1::{
     self, Action, Entity, Error, FieldMatch, ForwardingPipelineConfig, MasterArbitrationUpdate,
     MulticastGroupEntry, PacketReplicationEngineEntry, ReadRequest, Replica,
@@ -52,6 +53,11 @@ pub struct TestSwitch {
 
 impl TestSwitch {
     pub async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// With TLS or without.
+    pub async fn start_with(tls: Option<ServerTlsConfig>) -> Self {
         let ports: BTreeMap<u32, PortConfig> =
             (1..=3).map(|port| (port, PortConfig::default())).collect();
         let node = Node::new(NodeConfig {
@@ -63,7 +69,10 @@ impl TestSwitch {
         let running = Engine::start(node, Vec::new(), notify).unwrap();
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let service = Service::new(DEVICE, running.handle(), notifications);
+        let mut service = Service::new(DEVICE, running.handle(), notifications);
+        if let Some(tls) = tls {
+            service = service.with_tls(tls);
+        }
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(service.serve(listener, async {
             let _ = stopped.await;
@@ -113,6 +122,7 @@ impl Drop for TestSwitch {
 pub struct Controller {
     pub client: P4RuntimeClient<Channel>,
     pub election_id: u128,
+    role: Option<v1::Role>,
     requests: mpsc::Sender<StreamMessageRequest>,
     responses: Streaming<StreamMessageResponse>,
 }
@@ -120,6 +130,15 @@ pub struct Controller {
 impl Controller {
     /// Opens a stream and sends an arbitration update.
     pub async fn connect(switch: &TestSwitch, election_id: u128) -> Self {
+        Self::connect_as(switch, election_id, None).await
+    }
+
+    /// As `connect`, for a role.
+    pub async fn connect_as(
+        switch: &TestSwitch,
+        election_id: u128,
+        role: Option<v1::Role>,
+    ) -> Self {
         let mut client = switch.client().await;
         let (requests, receiver) = mpsc::channel(16);
         let opened = client.stream_channel(ReceiverStream::new(receiver));
@@ -132,6 +151,7 @@ impl Controller {
                 .into_inner(),
             client,
             election_id,
+            role,
         };
         controller.arbitrate(election_id).await;
         controller
@@ -158,6 +178,7 @@ impl Controller {
         let update = MasterArbitrationUpdate {
             device_id: DEVICE,
             election_id: Some(uint128(election_id)),
+            role: self.role.clone(),
             ..MasterArbitrationUpdate::default()
         };
         self.send(StreamRequest::Arbitration(update)).await;
@@ -191,6 +212,7 @@ impl Controller {
             election_id: Some(uint128(self.election_id)),
             action: action as i32,
             config,
+            role: self.role_name(),
             ..SetForwardingPipelineConfigRequest::default()
         };
         self.client
@@ -199,11 +221,25 @@ impl Controller {
             .map(|_| ())
     }
 
+    fn role_name(&self) -> String {
+        self.role.clone().unwrap_or_default().name
+    }
+
     pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), Status> {
+        self.write_batch(updates, Atomicity::ContinueOnError).await
+    }
+
+    pub async fn write_batch(
+        &mut self,
+        updates: Vec<Update>,
+        atomicity: Atomicity,
+    ) -> Result<(), Status> {
         let request = WriteRequest {
             device_id: DEVICE,
             election_id: Some(uint128(self.election_id)),
             updates,
+            role: self.role_name(),
+            atomicity: atomicity as i32,
             ..WriteRequest::default()
         };
         self.client.write(request).await.map(|_| ())
@@ -229,7 +265,7 @@ impl Controller {
         let request = ReadRequest {
             device_id: DEVICE,
             entities,
-            ..ReadRequest::default()
+            role: self.role_name(),
         };
         let mut responses = self.client.read(request).await?.into_inner();
         let mut found = Vec::new();
@@ -307,7 +343,9 @@ pub fn id(p4info: &P4Info, name: &str) -> u32 {
         .chain(p4info.digests.iter().map(|o| &o.preamble))
         .chain(p4info.meters.iter().map(|o| &o.preamble))
         .chain(p4info.counters.iter().map(|o| &o.preamble))
-        .chain(p4info.registers.iter().map(|o| &o.preamble));
+        .chain(p4info.registers.iter().map(|o| &o.preamble))
+        .chain(p4info.action_profiles.iter().map(|o| &o.preamble))
+        .chain(p4info.value_sets.iter().map(|o| &o.preamble));
     let matches = |p: &&Preamble| p.name == name || p.name.ends_with(&format!(".{name}"));
     preambles
         .flatten()

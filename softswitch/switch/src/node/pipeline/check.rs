@@ -46,12 +46,6 @@ pub fn refuse_unsupported(p4info: &P4Info) -> Result<(), Failure> {
         let name = preamble.map_or("", |p| &p.name);
         Err(Failure::unimplemented(format!("P4Info: {kind} {name}")))
     };
-    if let Some(profile) = p4info.action_profiles.first() {
-        return refuse("action profile", profile.preamble.as_ref());
-    }
-    if let Some(set) = p4info.value_sets.first() {
-        return refuse("value set", set.preamble.as_ref());
-    }
     if let Some(instance) = p4info.externs.iter().flat_map(|e| &e.instances).next() {
         return refuse("extern", instance.preamble.as_ref());
     }
@@ -70,7 +64,9 @@ pub fn refuse_repeated_ids(p4info: &P4Info) -> Result<(), Failure> {
         .chain(p4info.counters.iter().map(|o| &o.preamble))
         .chain(p4info.direct_counters.iter().map(|o| &o.preamble))
         .chain(p4info.registers.iter().map(|o| &o.preamble))
-        .chain(p4info.digests.iter().map(|o| &o.preamble));
+        .chain(p4info.digests.iter().map(|o| &o.preamble))
+        .chain(p4info.action_profiles.iter().map(|o| &o.preamble))
+        .chain(p4info.value_sets.iter().map(|o| &o.preamble));
     for preamble in preambles {
         let (id, name) = named(preamble.as_ref())?;
         if !seen.insert(id) {

@@ -6,7 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::{MatchKind, ProgramInfo, TableId, TableInfo};
 use weir_p4runtime::p4::config::v1::action_ref::Scope;
 use weir_p4runtime::p4::config::v1::match_field::{Match, MatchType};
-use weir_p4runtime::p4::config::v1::{Action, ActionRef, MatchField, P4Info, Preamble, Table};
+use weir_p4runtime::p4::config::v1::p4_new_type_spec::Representation;
+use weir_p4runtime::p4::config::v1::p4_new_type_translation::SdnType;
+use weir_p4runtime::p4::config::v1::{
+    Action, ActionRef, MatchField, P4Info, P4NamedType, Preamble, Table,
+};
 
 use super::check::{absent, meter_type, mismatch, named};
 use super::{ActionRefView, ActionView, MatchFieldView, ParamView, TableView};
@@ -61,14 +65,30 @@ fn table_view(table: &Table, p4info: &P4Info, program: &ProgramInfo) -> Result<T
             info.direct_counter.is_some(),
         ));
     }
+    if (table.implementation_id != 0) != info.profile.is_some() {
+        return Err(mismatch(
+            &place,
+            "having an action profile",
+            table.implementation_id != 0,
+            info.profile.is_some(),
+        ));
+    }
+    let initial_entries_change =
+        info.const_entries && table.has_initial_entries && !table.is_const_table;
+    if table.is_const_table && !info.const_entries {
+        return Err(mismatch(&place, "is_const_table", true, false));
+    }
     Ok(TableView {
         p4info_id,
         id,
         name: name.to_owned(),
-        fields: match_fields(table, info, &place)?,
+        fields: match_fields(table, info, p4info, &place)?,
         actions: action_refs(table, id, p4info, program)?,
         needs_priority: info.needs_priority,
-        is_const: info.const_entries,
+        is_const: info.const_entries && !initial_entries_change,
+        initial_entries_change,
+        size: usize::try_from(table.size).unwrap_or(0),
+        profile: (table.implementation_id != 0).then_some(table.implementation_id),
         idle_timeout: table.idle_timeout_behavior != 0,
         direct_counter,
         direct_meter: direct_meter.map(|m| meter_type(m.spec.as_ref())),
@@ -79,6 +99,7 @@ fn table_view(table: &Table, p4info: &P4Info, program: &ProgramInfo) -> Result<T
 fn match_fields(
     table: &Table,
     info: &TableInfo,
+    p4info: &P4Info,
     place: &str,
 ) -> Result<Vec<MatchFieldView>, Failure> {
     let described = info.key.iter().map(|key| {
@@ -99,13 +120,21 @@ fn match_fields(
             &place,
             field.bitwidth,
             key.width_bits,
-            field.type_name.is_some(),
+            field.type_name.as_ref(),
+            p4info,
         )?;
         let Some(kind) = match_kind(field) else {
             return Err(Failure::unimplemented(format!(
                 "P4Info: {place}: its kind of match"
             )));
         };
+        let translated = u32::try_from(field.bitwidth) != Ok(key.width_bits);
+        if translated && !matches!(kind, MatchKind::Exact | MatchKind::Optional) {
+            let how = kind_name(kind);
+            return Err(Failure::unimplemented(format!(
+                "P4Info: {place}: a {how} match on a type translated to another width"
+            )));
+        }
         let optional_as_ternary = kind == MatchKind::Optional && key.kind == MatchKind::Ternary;
         if kind != key.kind && !optional_as_ternary {
             return Err(mismatch(
@@ -133,7 +162,7 @@ fn match_fields(
     Ok(fields)
 }
 
-fn match_kind(field: &MatchField) -> Option<MatchKind> {
+pub(super) fn match_kind(field: &MatchField) -> Option<MatchKind> {
     match &field.r#match {
         Some(Match::MatchType(kind)) => match MatchType::try_from(*kind).ok()? {
             MatchType::Exact => Some(MatchKind::Exact),
@@ -147,27 +176,34 @@ fn match_kind(field: &MatchField) -> Option<MatchKind> {
     }
 }
 
-fn check_width(
+/// The width in the P4Info must be the program's, but for a type that `@p4runtime_translation` gives another width
+/// towards controllers. A number is then the same on both sides, so that what the program cannot hold is out of range.
+pub(super) fn check_width(
     place: &str,
     p4info_bits: i32,
     program_bits: u32,
-    has_type: bool,
+    type_name: Option<&P4NamedType>,
+    p4info: &P4Info,
 ) -> Result<(), Failure> {
-    if u32::try_from(p4info_bits) == Ok(program_bits) {
-        return Ok(());
+    let new_types = p4info.type_info.as_ref().map(|types| &types.new_types);
+    let new_type = type_name.and_then(|named| new_types?.get(&named.name));
+    let translation = new_type.and_then(|t| match t.representation.as_ref()? {
+        Representation::TranslatedType(translation) => translation.sdn_type.as_ref(),
+        Representation::OriginalType(_) => None,
+    });
+    match translation {
+        Some(SdnType::SdnBitwidth(bits)) if *bits > 0 => Ok(()),
+        Some(SdnType::SdnBitwidth(_) | SdnType::SdnString(_)) => Err(Failure::unimplemented(
+            format!("P4Info: {place}: @p4runtime_translation to a string"),
+        )),
+        None if u32::try_from(p4info_bits) == Ok(program_bits) => Ok(()),
+        None => Err(mismatch(
+            place,
+            "the width in bits",
+            p4info_bits,
+            program_bits,
+        )),
     }
-    if has_type {
-        // With @p4runtime_translation the p4info gives the controller's width, or none for a string.
-        return Err(Failure::unimplemented(format!(
-            "P4Info: {place}: @p4runtime_translation to another width"
-        )));
-    }
-    Err(mismatch(
-        place,
-        "the width in bits",
-        p4info_bits,
-        program_bits,
-    ))
 }
 
 fn action_refs(
@@ -223,7 +259,8 @@ fn action_refs(
                     &place,
                     param.bitwidth,
                     known.width_bits,
-                    param.type_name.is_some(),
+                    param.type_name.as_ref(),
+                    p4info,
                 )?;
             }
         }
@@ -248,11 +285,19 @@ fn names_of(program: &ProgramInfo, table: TableId) -> impl Iterator<Item = &str>
         .map(|a| a.name.as_str())
 }
 
-pub fn actions(p4info: &P4Info) -> Result<BTreeMap<u32, ActionView>, Failure> {
+pub fn actions(
+    p4info: &P4Info,
+    program: &ProgramInfo,
+) -> Result<BTreeMap<u32, ActionView>, Failure> {
     let view = |action: &Action| {
         let (id, name) = named(action.preamble.as_ref())?;
-        let params = action.params.iter().map(|param| {
-            let width_bits = u32::try_from(param.bitwidth).unwrap_or_default();
+        // Of a translated type the program's width counts: values are the same numbers on both sides.
+        let known = program.actions.iter().find(|a| a.name == name);
+        let params = action.params.iter().enumerate().map(|(at, param)| {
+            let width_bits = known.and_then(|a| a.params.get(at)).map_or_else(
+                || u32::try_from(param.bitwidth).unwrap_or_default(),
+                |p| p.width_bits,
+            );
             ParamView {
                 id: param.id,
                 name: param.name.clone(),

@@ -5,6 +5,7 @@
 //! once, and refuses a P4Info that does not describe the program.
 
 mod check;
+mod check_profiles;
 mod check_tables;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use weir_p4runtime::p4::config::v1::meter_spec::Type as MeterType;
 use weir_p4runtime::p4::v1::ForwardingPipelineConfig;
 
 use super::failure::{Failure, listed};
+pub use check_profiles::{ProfileView, ValueSetView};
 pub use types::{DataShape, Member, MemberKind};
 
 /// One match field of a table.
@@ -67,6 +69,12 @@ pub struct TableView {
     pub needs_priority: bool,
     /// Entries are const.
     pub is_const: bool,
+    /// Entries that the program starts with may be changed, although its JSON cannot say so.
+    pub initial_entries_change: bool,
+    /// Capacity in entries.
+    pub size: usize,
+    /// P4Info id of its action profile, if it has one.
+    pub profile: Option<u32>,
     /// It supports idle timeouts.
     pub idle_timeout: bool,
     /// It has a direct counter.
@@ -149,6 +157,10 @@ pub struct Pipeline {
     pub counters: BTreeMap<u32, ArrayView<CounterId, ()>>,
     /// Registers by p4info id.
     pub registers: BTreeMap<u32, ArrayView<RegisterId, DataShape>>,
+    /// Action profiles by p4info id.
+    pub profiles: BTreeMap<u32, ProfileView>,
+    /// Parser value sets by p4info id.
+    pub value_sets: BTreeMap<u32, ValueSetView>,
     /// Digests by p4info id.
     pub digests: BTreeMap<u32, DigestView>,
     /// Header of packet-ins; None when the program declares none.
@@ -172,8 +184,13 @@ impl Pipeline {
                 "config.p4_device_config is empty; it must be the JSON that `p4c-bm2-ss -o FILE.json` writes",
             ));
         }
-        let program = Program::from_json(&config.p4_device_config)?;
+        let mut program = Program::from_json(&config.p4_device_config)?;
         let pipeline = Self::describe(p4info.clone(), program.info(), config)?;
+        for table in pipeline.tables.values() {
+            if table.initial_entries_change {
+                program.let_entries_change(table.id, table.size);
+            }
+        }
         Ok((program, pipeline))
     }
 
@@ -184,10 +201,13 @@ impl Pipeline {
     ) -> Result<Self, Failure> {
         check::refuse_unsupported(&p4info)?;
         check::refuse_repeated_ids(&p4info)?;
+        let tables = check_tables::tables(&p4info, program)?;
         Ok(Self {
             config,
-            tables: check_tables::tables(&p4info, program)?,
-            actions: check_tables::actions(&p4info)?,
+            profiles: check_profiles::profiles(&p4info, program, &tables)?,
+            value_sets: check_profiles::value_sets(&p4info, program)?,
+            tables,
+            actions: check_tables::actions(&p4info, program)?,
             meters: check::meters(&p4info, program)?,
             counters: check::counters(&p4info, program)?,
             registers: check::registers(&p4info, program)?,
@@ -227,6 +247,24 @@ impl Pipeline {
     /// `INVALID_ARGUMENT`, with the valid ids.
     pub fn register(&self, id: u32) -> Result<&ArrayView<RegisterId, DataShape>, Failure> {
         find(&self.registers, id, "register", |register| &register.name)
+    }
+
+    /// The action profile with this p4info id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the valid ids.
+    pub fn profile(&self, id: u32) -> Result<&ProfileView, Failure> {
+        find(&self.profiles, id, "action profile", |profile| {
+            &profile.name
+        })
+    }
+
+    /// The value set with this p4info id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the valid ids.
+    pub fn value_set(&self, id: u32) -> Result<&ValueSetView, Failure> {
+        find(&self.value_sets, id, "value set", |set| &set.name)
     }
 
     /// The digest with this p4info id.

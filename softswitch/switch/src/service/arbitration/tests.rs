@@ -39,8 +39,8 @@ fn the_highest_election_id_is_primary_and_all_are_told_of_a_change() {
             (3, Code::Ok)
         ]
     );
-    assert!(arbitration.is_primary(Some(11)));
-    assert!(!arbitration.is_primary(Some(10)));
+    assert!(arbitration.access_of("", Some(11)).is_ok());
+    assert!(arbitration.access_of("", Some(10)).is_err());
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn election_ids_are_compared_as_128_bits() {
     arbitration
         .update(2, &update(Some(u128::from(u64::MAX))))
         .unwrap();
-    assert_eq!(arbitration.primary(), Some(1));
+    assert!(arbitration.access_as_primary(1).is_some());
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn when_the_primary_goes_all_backups_are_told_and_none_takes_over_unasked() {
         "the highest id that was ever seen"
     );
     assert_eq!(codes(told), [(2, Code::NotFound)]);
-    assert_eq!(arbitration.primary(), None);
+    assert_eq!(arbitration.primaries().count(), 0);
     // 5 is below the highest id ever seen: still a backup.
     assert_eq!(
         codes(arbitration.update(2, &update(Some(5))).unwrap()),
@@ -84,7 +84,7 @@ fn a_backup_that_goes_disturbs_nobody() {
     arbitration.update(1, &update(Some(10))).unwrap();
     arbitration.update(2, &update(Some(5))).unwrap();
     assert!(arbitration.disconnect(2).is_empty());
-    assert!(arbitration.is_primary(Some(10)));
+    assert!(arbitration.access_of("", Some(10)).is_ok());
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_primary_that_lowers_its_id_becomes_a_backup_and_all_are_told() {
         codes(arbitration.update(1, &update(Some(4))).unwrap()),
         [(1, Code::NotFound), (2, Code::NotFound)]
     );
-    assert!(!arbitration.is_primary(Some(4)));
+    assert!(arbitration.access_of("", Some(4)).is_err());
 }
 
 #[test]
@@ -106,12 +106,12 @@ fn without_an_election_id_nobody_is_primary_but_zero_is_an_id() {
         codes(arbitration.update(1, &update(None)).unwrap()),
         [(1, Code::NotFound)]
     );
-    assert!(!arbitration.is_primary(None));
+    assert!(arbitration.access_of("", None).is_err());
     assert_eq!(
         codes(arbitration.update(2, &update(Some(0))).unwrap()),
         [(1, Code::AlreadyExists), (2, Code::Ok)]
     );
-    assert!(arbitration.is_primary(Some(0)));
+    assert!(arbitration.access_of("", Some(0)).is_ok());
 }
 
 #[test]
@@ -147,22 +147,52 @@ fn a_foreign_device_is_not_found_at_first_and_a_failed_precondition_later() {
     );
 }
 
+fn of_role(name: &str, config: Option<Any>, election_id: u128) -> MasterArbitrationUpdate {
+    MasterArbitrationUpdate {
+        role: Some(Role {
+            name: name.to_owned(),
+            config,
+            ..Role::default()
+        }),
+        ..update(Some(election_id))
+    }
+}
+
 #[test]
-fn a_role_is_refused_by_name() {
+fn each_role_has_a_primary_of_its_own() {
     let mut arbitration = Arbitration::new(DEVICE);
-    let role = weir_p4runtime::p4::v1::Role {
-        name: "router".to_owned(),
-        ..Default::default()
+    arbitration.update(1, &update(Some(10))).unwrap();
+    let told = arbitration.update(2, &of_role("router", None, 5)).unwrap();
+    assert_eq!(told[0].1.role.as_ref().unwrap().name, "router");
+    assert_eq!(codes(told), [(2, Code::Ok)]);
+    assert!(arbitration.access_of("", Some(10)).is_ok());
+    assert!(arbitration.access_of("router", Some(5)).is_ok());
+    let refused = arbitration.access_of("router", Some(10)).unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    let unknown = arbitration.access_of("absent", Some(10)).unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound);
+    assert_eq!(codes(arbitration.disconnect(2)), []);
+    assert!(arbitration.access_of("", Some(10)).is_ok());
+}
+
+#[test]
+fn a_stream_keeps_its_role() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    arbitration.update(1, &of_role("router", None, 5)).unwrap();
+    let status = arbitration.update(1, &of_role("bridge", None, 5));
+    assert_eq!(status.unwrap_err().code(), Code::FailedPrecondition);
+}
+
+#[test]
+fn a_config_of_another_scheme_is_an_invalid_argument() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    let foreign = Any {
+        type_url: "type.googleapis.com/stratum.P4RoleConfig".to_owned(),
+        value: Vec::new(),
     };
     let status = arbitration
-        .update(
-            1,
-            &MasterArbitrationUpdate {
-                role: Some(role),
-                ..update(Some(1))
-            },
-        )
+        .update(1, &of_role("router", Some(foreign), 5))
         .unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(status.message().contains("router"), "{}", status.message());
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("P4Info"), "{}", status.message());
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `IdleTimeoutNotification`: entries that no packet hit for their timeout.
+
+use std::collections::BTreeMap;
+
+use weir_p4runtime::p4::v1;
+
+use super::pipeline::Pipeline;
+use super::{Node, Notification, Output, matching};
+
+/// Timers looked at before packets get their turn.
+const TIMERS_PER_TURN: usize = 256;
+
+impl Node {
+    /// Tells of the entries that have become idle by `now_ns`: one notification for each table.
+    pub(super) fn notify_idle(&mut self, now_ns: u64, output: &mut impl Output) {
+        let (Some(pipeline), Some(switch)) = (&self.pipeline, &mut self.switch) else {
+            return;
+        };
+        if switch.next_idle_ns().is_none_or(|at_ns| at_ns > now_ns) {
+            return;
+        }
+        let mut expired = Vec::new();
+        switch.drain_idle(now_ns, TIMERS_PER_TURN, |table, entry| {
+            expired.push((table, entry));
+        });
+        let mut notifications: BTreeMap<u32, Vec<v1::TableEntry>> = BTreeMap::new();
+        for (table, handle) in expired {
+            let view = pipeline.tables.values().find(|view| view.id == table);
+            if let Some(view) = view
+                && let Some(entry) = self.idle_entry(pipeline, view.p4info_id, handle)
+            {
+                notifications.entry(view.p4info_id).or_default().push(entry);
+            }
+        }
+        for table_entry in notifications.into_values() {
+            let notification = v1::IdleTimeoutNotification {
+                table_entry,
+                timestamp: i64::try_from(now_ns).unwrap_or(i64::MAX),
+            };
+            output.notify(Notification::IdleTimeout(notification), now_ns);
+        }
+    }
+
+    /// Key, metadata and timeout of an entry.
+    fn idle_entry(
+        &self,
+        pipeline: &Pipeline,
+        table: u32,
+        handle: weir_dataplane::EntryHandle,
+    ) -> Option<v1::TableEntry> {
+        let (view, switch) = (pipeline.tables.get(&table)?, self.switch.as_ref()?);
+        let entry = switch.entry(view.id, handle).ok()?;
+        let metadata = self.entries.get(&(view.id, handle));
+        let metadata = metadata.cloned().unwrap_or_default();
+        let timeout_ns = switch.idle_timeout(view.id, handle).ok()?;
+        Some(v1::TableEntry {
+            table_id: table,
+            r#match: matching::to_p4runtime(&view.fields, &entry.key),
+            priority: entry.priority,
+            controller_metadata: metadata.number,
+            metadata: metadata.bytes,
+            idle_timeout_ns: i64::try_from(timeout_ns).unwrap_or(i64::MAX),
+            ..v1::TableEntry::default()
+        })
+    }
+}

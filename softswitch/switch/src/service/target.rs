@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where reads and writes go: to the running program, or between `VERIFY_AND_SAVE` and `COMMIT` to the saved one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tonic::{Code, Status};
+use weir_p4runtime::p4::v1::Update;
+use weir_p4runtime::p4::v1::write_request::Atomicity;
+
+use crate::engine::{Core, Handle};
+use crate::node::Node;
+use crate::node::failure::Failure;
+use crate::node::undo::Undo;
+
+/// How long the dataplane thread carries out updates before frames get their turn.
+const TURN: Duration = Duration::from_micros(200);
+
+/// A program without ports, in which a controller prepares state, and the updates that made it.
+pub struct Shadow {
+    node: Mutex<(Node, Vec<Update>)>,
+}
+
+impl Shadow {
+    /// A shadow of a node that has the saved program.
+    pub fn new(node: Node) -> Self {
+        Self {
+            node: Mutex::new((node, Vec::new())),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Node, Vec<Update>)> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The updates that made its state.
+    pub fn into_updates(self) -> Vec<Update> {
+        let inner = self.node.into_inner();
+        inner.unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+/// One of the two.
+pub enum Target<'a> {
+    /// The running program.
+    Live(&'a Handle),
+    /// The saved one.
+    Saved(&'a Shadow),
+}
+
+impl Target<'_> {
+    /// Runs an operation on the node, between two batches of frames if it is the live one.
+    pub async fn call<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Node) -> R + Send + 'static,
+    ) -> Result<R, Status> {
+        match self {
+            Self::Saved(shadow) => Ok(operation(&mut shadow.lock().0)),
+            Self::Live(engine) => {
+                let run = |core: &mut Core| {
+                    core.node.catch_up(core.now_ns);
+                    operation(&mut core.node)
+                };
+                Ok(engine.call(run).await?)
+            }
+        }
+    }
+
+    /// Carries out a batch; the outcomes of the updates.
+    pub async fn write(
+        &self,
+        updates: Vec<Planned>,
+        atomicity: Atomicity,
+    ) -> Result<Vec<Result<(), Failure>>, Status> {
+        let mut batch = Batch {
+            outcomes: Vec::with_capacity(updates.len()),
+            updates,
+            undo: (atomicity != Atomicity::ContinueOnError).then(Undo::default),
+            whole: atomicity == Atomicity::DataplaneAtomic,
+        };
+        while batch.outcomes.len() < batch.updates.len() {
+            batch = self.call(move |node| batch.turn(node)).await?;
+        }
+        if let Self::Saved(shadow) = self {
+            let carried_out = batch.outcomes.iter().zip(batch.updates);
+            let carried_out = carried_out.filter(|(outcome, _)| outcome.is_ok());
+            let updates = carried_out.filter_map(|(_, update)| update.ok());
+            shadow.lock().1.extend(updates);
+        }
+        Ok(batch.outcomes)
+    }
+}
+
+/// An update, or why it is not even tried.
+pub type Planned = Result<Update, Failure>;
+
+/// Updates and the outcomes of the first of them; travels to the dataplane thread and back.
+struct Batch {
+    updates: Vec<Planned>,
+    outcomes: Vec<Result<(), Failure>>,
+    /// How to take back what was carried out; None when an error does not concern the rest.
+    undo: Option<Undo>,
+    /// All in one turn, so that no packet sees a part.
+    whole: bool,
+}
+
+impl Batch {
+    /// Carries out as many updates as fit into a turn, at least one.
+    fn turn(mut self, node: &mut Node) -> Self {
+        let start = Instant::now();
+        while let Some(update) = self.updates.get(self.outcomes.len()) {
+            let outcome = match (update, &mut self.undo) {
+                (Err(failure), _) => Err(failure.clone()),
+                (Ok(update), None) => node.write(update),
+                (Ok(update), Some(undo)) => node.write_undoable(update, undo),
+            };
+            if let (Err(failure), Some(undo)) = (&outcome, &mut self.undo) {
+                let undone = node.undo(std::mem::take(undo));
+                self.outcomes = aborted(self.outcomes.len(), self.updates.len(), failure, undone);
+                return self;
+            }
+            self.outcomes.push(outcome);
+            if !self.whole && start.elapsed() >= TURN {
+                break;
+            }
+        }
+        self
+    }
+}
+
+/// Outcomes of a batch of which one update failed and the rest was taken back or not tried.
+fn aborted(
+    failed: usize,
+    count: usize,
+    failure: &Failure,
+    undone: Result<(), Failure>,
+) -> Vec<Result<(), Failure>> {
+    let text = match undone {
+        Ok(()) => format!("not carried out, because update {failed} of the batch failed"),
+        Err(error) => format!("update {failed} failed, and taking back failed too: {error}"),
+    };
+    let other = Failure::new(Code::Aborted, text);
+    let outcome = |at| {
+        Err(if at == failed {
+            failure.clone()
+        } else {
+            other.clone()
+        })
+    };
+    (0..count).map(outcome).collect()
+}
