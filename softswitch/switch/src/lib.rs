@@ -3,7 +3,8 @@
 //!
 //! A frame's way: [`ports`] (packet ring) → [`engine`] (the dataplane thread) → [`node`] (dataplane with its P4Runtime
 //! view) → [`engine`] → [`ports`]. A request's way: [`service`] (gRPC) → [`engine`] → [`node`]. [`run`](mod@run)
-//! puts them together as [`cli`] says; [`stats`] tells what was counted.
+//! puts them together as [`cli`] says; [`stats`] tells what was counted. [`virtual_time`] is the same node and service
+//! without interfaces, threads and a clock.
 
 pub mod cli;
 pub mod engine;
@@ -13,3 +14,4 @@ pub mod run;
 pub mod service;
 pub mod stats;
 pub mod units;
+pub mod virtual_time;

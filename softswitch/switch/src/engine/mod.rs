@@ -6,6 +6,7 @@
 
 mod clock;
 mod event_loop;
+mod inline;
 mod wait;
 
 use std::io;
@@ -20,6 +21,7 @@ use crate::node::{Node, Notification};
 use crate::ports::Interface;
 use clock::Clock;
 use event_loop::EventLoop;
+pub use inline::Inline;
 use wait::Waker;
 
 /// What the dataplane thread owns.

@@ -29,7 +29,7 @@ use tonic::{Request, Response, Status, Streaming};
 use weir_p4runtime::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
 use weir_p4runtime::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
-    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse,
+    GetForwardingPipelineConfigResponse, MasterArbitrationUpdate, ReadRequest, ReadResponse,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
     StreamMessageResponse, Uint128, WriteRequest, WriteResponse,
 };
@@ -115,6 +115,24 @@ impl Service {
             tls: Some(tls),
             ..self
         }
+    }
+
+    /// Makes whoever calls this the primary controller, for a program that has the service in process and no stream
+    /// to it. Its requests carry `election_id`; packets and digests reach it some other way.
+    ///
+    /// # Errors
+    /// When a client with this election id is there already.
+    pub fn adopt(&self, election_id: Uint128) -> Result<(), Status> {
+        let mut clients = self.shared.clients();
+        clients.next_id += 1;
+        let client = clients.next_id;
+        let update = MasterArbitrationUpdate {
+            device_id: self.shared.device_id,
+            election_id: Some(election_id),
+            ..MasterArbitrationUpdate::default()
+        };
+        clients.arbitration.update(client, &update)?;
+        Ok(())
     }
 
     /// Serves on `listener` until `stop` completes; open streams are then cut, as the dataplane has gone.

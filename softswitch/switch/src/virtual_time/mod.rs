@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The switch in virtual time: frames, requests and times in; frames, messages and times out.
+//!
+//! Nothing happens by itself: time passes when the caller says so, and the same calls give the same events. Requests go
+//! through the same service as those of gRPC clients; the caller is the primary controller.
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tonic::{Code, Request, Status};
+use weir_dataplane::Port;
+use weir_p4runtime::p4::v1::p4_runtime_server::P4Runtime;
+use weir_p4runtime::p4::v1::stream_message_request::Update;
+use weir_p4runtime::p4::v1::{
+    CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse,
+    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Uint128,
+    WriteRequest,
+};
+
+use crate::engine::Inline;
+use crate::node::failure::Failure;
+use crate::node::{Node, NodeConfig, Notification, Output};
+use crate::service::Service;
+use crate::stats::Snapshot;
+
+/// The only controller, so any id does.
+const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
+
+/// Something that left the switch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A frame left through a port.
+    Frame {
+        /// When, ns.
+        time_ns: u64,
+        /// The port.
+        port: Port,
+        /// Ethernet frame without FCS.
+        frame: Vec<u8>,
+    },
+    /// A packet-in, a digest list or another message for the controller.
+    Message {
+        /// When, ns.
+        time_ns: u64,
+        /// As it would be sent on the stream channel.
+        message: StreamMessageResponse,
+    },
+}
+
+/// Time does not go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "time {asked_ns} ns is before the switch's time {now_ns} ns; times must not go back (sort the packets by time)"
+)]
+pub struct PastError {
+    /// The time asked for.
+    pub asked_ns: u64,
+    /// The switch's time.
+    pub now_ns: u64,
+}
+
+/// A switch in virtual time; it starts at 0 ns.
+pub struct VirtualSwitch {
+    runtime: Runtime,
+    service: Service,
+    dataplane: Inline,
+    events: Vec<Event>,
+}
+
+impl VirtualSwitch {
+    /// A switch without a program, known to its controller as `device_id`.
+    ///
+    /// # Errors
+    /// When the system gives no event descriptor.
+    pub fn new(config: NodeConfig, device_id: u64) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let dataplane = Inline::new(Node::new(config))?;
+        let service = {
+            let _entered = runtime.enter();
+            // Notifications come out as events, in order with the frames.
+            Service::new(device_id, dataplane.handle(), mpsc::channel(1).1)
+        };
+        service.adopt(ELECTION_ID).map_err(io::Error::other)?;
+        Ok(Self {
+            runtime,
+            service,
+            dataplane,
+            events: Vec::new(),
+        })
+    }
+
+    /// The switch's time, ns.
+    pub fn now_ns(&self) -> u64 {
+        self.dataplane.core.now_ns
+    }
+
+    /// The switch with its counters.
+    pub fn node(&self) -> &Node {
+        &self.dataplane.core.node
+    }
+
+    /// What was counted, as `weir-switch --stats` writes it.
+    ///
+    /// # Errors
+    /// None that is known; serialization declares one.
+    pub fn stats_json(&mut self) -> serde_json::Result<String> {
+        serde_json::to_string(&Snapshot::take(&mut self.dataplane.core))
+    }
+
+    /// When something next happens by itself, ns.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let now_ns = self.now_ns();
+        self.node().next_event_ns().map(|at_ns| at_ns.max(now_ns))
+    }
+
+    /// What has left since the last call, in order of time.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// A frame arrives; what is due until then, and what it causes at once, happens.
+    ///
+    /// # Errors
+    /// [`PastError`].
+    pub fn receive(&mut self, port: Port, frame: &[u8], time_ns: u64) -> Result<(), PastError> {
+        self.run_until(time_ns)?;
+        self.dataplane.core.node.receive(port, frame, time_ns);
+        self.step(time_ns);
+        Ok(())
+    }
+
+    /// Time passes; every event happens at its own time, so that the steps in which time passes make no difference.
+    ///
+    /// # Errors
+    /// [`PastError`].
+    pub fn run_until(&mut self, time_ns: u64) -> Result<(), PastError> {
+        let now_ns = self.now_ns();
+        if time_ns < now_ns {
+            return Err(PastError {
+                asked_ns: time_ns,
+                now_ns,
+            });
+        }
+        let mut last_ns = None;
+        while let Some(at_ns) = self.next_event_ns().filter(|at_ns| *at_ns <= time_ns)
+            // What an advance to its time left behind does not happen by another one.
+            && last_ns != Some(at_ns)
+        {
+            self.step(at_ns);
+            last_ns = Some(at_ns);
+        }
+        self.step(time_ns);
+        Ok(())
+    }
+
+    fn step(&mut self, time_ns: u64) {
+        self.dataplane.core.now_ns = time_ns;
+        let mut events = Events(&mut self.events);
+        self.dataplane.core.node.advance(time_ns, &mut events);
+    }
+
+    /// `Write`.
+    ///
+    /// # Errors
+    /// The status that a gRPC client would get.
+    pub fn write(&mut self, mut request: WriteRequest) -> Result<(), Status> {
+        request.election_id = Some(ELECTION_ID);
+        let service = self.service.clone();
+        self.serve(async move { service.write(Request::new(request)).await })?;
+        Ok(())
+    }
+
+    /// `Read`: all responses.
+    ///
+    /// # Errors
+    /// The status that a gRPC client would get; one that comes after some responses replaces them.
+    pub fn read(&mut self, request: ReadRequest) -> Result<Vec<ReadResponse>, Status> {
+        let service = self.service.clone();
+        self.serve(async move {
+            let responses = service.read(Request::new(request)).await?;
+            responses.into_inner().collect().await
+        })
+    }
+
+    /// `SetForwardingPipelineConfig`.
+    ///
+    /// # Errors
+    /// The status that a gRPC client would get.
+    pub fn set_pipeline(
+        &mut self,
+        mut request: SetForwardingPipelineConfigRequest,
+    ) -> Result<(), Status> {
+        request.election_id = Some(ELECTION_ID);
+        let service = self.service.clone();
+        self.serve(async move {
+            service
+                .set_forwarding_pipeline_config(Request::new(request))
+                .await
+        })?;
+        Ok(())
+    }
+
+    /// `GetForwardingPipelineConfig`.
+    ///
+    /// # Errors
+    /// The status that a gRPC client would get.
+    pub fn get_pipeline(
+        &mut self,
+        request: GetForwardingPipelineConfigRequest,
+    ) -> Result<GetForwardingPipelineConfigResponse, Status> {
+        let service = self.service.clone();
+        let get = async move {
+            service
+                .get_forwarding_pipeline_config(Request::new(request))
+                .await
+        };
+        Ok(self.serve(get)?.into_inner())
+    }
+
+    /// `Capabilities`.
+    ///
+    /// # Errors
+    /// The status that a gRPC client would get.
+    pub fn capabilities(
+        &mut self,
+        request: CapabilitiesRequest,
+    ) -> Result<CapabilitiesResponse, Status> {
+        let service = self.service.clone();
+        let get = async move { service.capabilities(Request::new(request)).await };
+        Ok(self.serve(get)?.into_inner())
+    }
+
+    /// A message on the stream channel: a packet-out or a digest acknowledgement, at the switch's time.
+    ///
+    /// # Errors
+    /// What a stream error would say. `INVALID_ARGUMENT` also for an arbitration: there is one controller.
+    pub fn send(&mut self, message: &StreamMessageRequest) -> Result<(), Failure> {
+        let now_ns = self.now_ns();
+        let node = &mut self.dataplane.core.node;
+        match &message.update {
+            Some(Update::Packet(packet)) => node.packet_out(packet, now_ns)?,
+            Some(Update::DigestAck(ack)) => node.digest_ack(ack)?,
+            Some(Update::Arbitration(_)) => {
+                return Err(Failure::invalid(
+                    "there is nothing to arbitrate: the only controller of a switch in virtual time is the primary; valid are packet and digest_ack",
+                ));
+            }
+            Some(Update::Other(other)) => {
+                return Err(Failure::new(
+                    Code::Unimplemented,
+                    format!(
+                        "stream message {} is not supported by this switch",
+                        other.type_url
+                    ),
+                ));
+            }
+            None => return Err(Failure::invalid("the stream message has no update")),
+        }
+        self.step(now_ns);
+        Ok(())
+    }
+
+    /// Runs a request of the service, and the commands that it has for the dataplane.
+    fn serve<T>(&mut self, request: impl Future<Output = T>) -> T {
+        let dataplane = &mut self.dataplane;
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                result = request => result,
+                never = dataplane.run() => match never {},
+            }
+        })
+    }
+}
+
+struct Events<'a>(&'a mut Vec<Event>);
+
+impl Output for Events<'_> {
+    fn transmit(&mut self, port: Port, frame: &[u8], time_ns: u64) {
+        self.0.push(Event::Frame {
+            time_ns,
+            port,
+            frame: frame.to_vec(),
+        });
+    }
+
+    fn notify(&mut self, notification: Notification, time_ns: u64) {
+        self.0.push(Event::Message {
+            time_ns,
+            message: notification.into(),
+        });
+    }
+}
