@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the switch in virtual time raises besides ValueError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from finsy.proto import p4r, rpc_code, rpc_status
+from google.protobuf.message import Message
+from weir_softswitch import RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedElement:
+    """One update of a write, or one query of a read, that was refused."""
+
+    index: int
+    """Its place in the request, from 0."""
+    code: str
+    """Canonical code, such as INVALID_ARGUMENT."""
+    message: str
+
+
+class RequestRefusedError(Exception):
+    """A P4Runtime request was refused; ``elements`` has each update or query at fault, if there are any."""
+
+    def __init__(self, code: str, message: str, elements: Sequence[RefusedElement] = ()) -> None:
+        """Keep the canonical code, the switch's text, and the elements."""
+        self.code = code
+        self.elements = tuple(elements)
+        lines = [f"{code}: {message}"]
+        lines += [f"  element {item.index}: {item.code}: {item.message}" for item in elements]
+        super().__init__("\n".join(lines))
+
+    @classmethod
+    def of(cls, error: RequestError) -> Self:
+        """The error of a status, details decoded."""
+        status = rpc_status.Status.FromString(error.details)
+        elements = []
+        for index, detail in enumerate(status.details):
+            element: Message = p4r.Error()
+            if detail.Unpack(element) and isinstance(element, p4r.Error) and element.canonical_code:
+                elements.append(RefusedElement(index, _name(element.canonical_code), element.message))
+        return cls(_name(error.code), error.message, elements)
+
+
+def _name(code: int) -> str:
+    return rpc_code.Code.Name(code) if code in rpc_code.Code.values() else str(code)
+
+
+class CaptureFormatError(ValueError):
+    """A file that is no capture that can be read: which, where in it, and what would be valid."""

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures through the switch: what arrives at each port from one file, what leaves each port into another."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from finsy.proto import p4i, p4r
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError, Message
+from weir.softswitch.captures import Record, read_pcap
+from weir.softswitch.events import ControllerMessage, Event
+from weir.softswitch.switch import VirtualSwitch
+
+_BATCH_FRAMES = 4096
+_TEXT = (".txtpb", ".txt", ".pbtxt", ".textproto")
+
+
+class InputFileError(ValueError):
+    """A file of the pipeline or of requests that is not what it should be."""
+
+
+@dataclass
+class Replay:
+    """What came of it; times in ns since the epoch, like those of the captures."""
+
+    received: int = 0
+    sent: dict[int, list[Record]] = field(default_factory=dict)
+    """By port, in order of time."""
+    messages: list[ControllerMessage] = field(default_factory=list)
+    """Packet-ins, digest lists and other notifications."""
+
+
+def read_p4info(path: Path) -> p4i.P4Info:
+    """A P4Info in text format (``.txtpb``) or binary.
+
+    Raises:
+        InputFileError: it is none.
+        OSError: the file cannot be read.
+    """
+    p4info = p4i.P4Info()
+    _parse(path, p4info)
+    return p4info
+
+
+def read_writes(path: Path, device_id: int) -> p4r.WriteRequest:
+    """A p4.v1.WriteRequest in text format (``.txtpb``) or binary; a device id of 0 becomes ``device_id``.
+
+    Raises:
+        InputFileError: it is none.
+        OSError: the file cannot be read.
+    """
+    request = p4r.WriteRequest()
+    _parse(path, request)
+    request.device_id = request.device_id or device_id
+    return request
+
+
+def _parse(path: Path, message: Message) -> None:
+    name = message.DESCRIPTOR.full_name
+    try:
+        if path.suffix in _TEXT:
+            text_format.Parse(path.read_text(encoding="utf-8"), message)
+        else:
+            message.ParseFromString(path.read_bytes())
+    except (text_format.ParseError, DecodeError, UnicodeDecodeError) as error:
+        form = "text format" if path.suffix in _TEXT else f"binary (text ends in {' '.join(_TEXT)})"
+        raise InputFileError(f"{path}: {error}; valid: a {name} in {form}") from error
+
+
+def replay(switch: VirtualSwitch, inputs: Mapping[int, Path], linger_ns: int) -> Replay:
+    """Let the captures arrive, each at its port, then let ``linger_ns`` more pass for what is still under way.
+
+    The earliest frame arrives now on the switch's clock; frames of one time arrive in the order of ``inputs``.
+
+    Raises:
+        CaptureFormatError: an input.
+        ValueError: frames whose times go back.
+        OSError: an input cannot be read.
+    """
+    result = Replay()
+    arrivals = heapq.merge(
+        *(_arrivals(port, path) for port, path in inputs.items()), key=lambda arrival: arrival[2]
+    )
+    first = next(arrivals, None)
+    if first is None:
+        return result
+    epoch_ns = first[2] - switch.now_ns
+    _collect(result, epoch_ns, switch.process(first[0], first[1], switch.now_ns))
+    result.received = 1
+    while batch := [
+        (port, frame, at_ns - epoch_ns) for port, frame, at_ns in islice(arrivals, _BATCH_FRAMES)
+    ]:
+        _collect(result, epoch_ns, switch.process_batch(batch))
+        result.received += len(batch)
+    _collect(result, epoch_ns, switch.run_until_idle(switch.now_ns + linger_ns))
+    return result
+
+
+def _arrivals(port: int, path: Path) -> Iterator[tuple[int, bytes, int]]:
+    last_ns: int | None = None
+    for number, record in enumerate(read_pcap(path), 1):
+        if last_ns is not None and record.time_ns < last_ns:
+            raise ValueError(
+                f"{path}: record {number} is {last_ns - record.time_ns} ns older than the one before; "
+                "valid: a capture in order of time (reordercap sorts one)"
+            )
+        last_ns = record.time_ns
+        yield port, record.frame, record.time_ns
+
+
+def _collect(result: Replay, epoch_ns: int, events: Iterable[Event]) -> None:
+    for event in events:
+        if isinstance(event, ControllerMessage):
+            result.messages.append(ControllerMessage(event.time_ns + epoch_ns, event.message))
+        else:
+            record = Record(event.time_ns + epoch_ns, event.frame)
+            result.sent.setdefault(event.port, []).append(record)
