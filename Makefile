@@ -34,9 +34,11 @@ softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descr
 # an extension takes Python's symbols from the interpreter that loads it.
 $(VENV)/.rust: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
 	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --release --locked \
-	    -p weir-switch -p weir-collector -p weir-core --features weir-core/python
+	    -p weir-switch -p weir-collector -p weir-core --features weir-core/python \
+	    -p weir-softswitch --features weir-softswitch/python
 	install -t $(BIN) target/release/weir-switch target/release/weir-collector
 	install target/release/libweir_core.so "$$($(BIN)/python -c '$(PLATLIB)')/weir_core.abi3.so"
+	install target/release/libweir_softswitch.so "$$($(BIN)/python -c '$(PLATLIB)')/weir_softswitch.abi3.so"
 	@touch $@
 
 .PHONY: setup

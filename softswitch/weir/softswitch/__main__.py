@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from google.protobuf import text_format
+
 from weir.softswitch.captures import write_pcap
 from weir.softswitch.errors import RequestRefusedError
 from weir.softswitch.replay import Replay, read_p4info, read_writes, replay
@@ -100,9 +101,7 @@ def _run(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the program's random numbers.")] = 1,
     linger_s: Annotated[
         int,
-        typer.Option(
-            "--linger", min=0, metavar="SECONDS", help="Most virtual time after the last frame."
-        ),
+        typer.Option("--linger", min=0, metavar="SECONDS", help="Most virtual time after the last frame."),
     ] = 60,
     cpu_port: Annotated[int, typer.Option("--cpu-port", help="Frames sent there are packet-ins.")] = CPU_PORT,
     drop_port: Annotated[int, typer.Option("--drop-port", help='The number that means "drop".')] = DROP_PORT,
@@ -143,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=arguments, prog_name="python -m weir.softswitch", standalone_mode=False)
     except typer.TyperException as error:
-        error.show()
+        print(f"weir.softswitch: {error.format_message()} (--help shows what is valid)", file=sys.stderr)
         return EXIT_BAD_INPUT
     except RequestRefusedError as error:
         print(f"weir.softswitch: the switch refused it: {error}", file=sys.stderr)

@@ -33,7 +33,7 @@ def read_pcap(path: Path) -> Iterator[Record]:
     """The frames of a capture in the file's order, times in ns since the epoch.
 
     Raises:
-        CaptureFormatError: no classic pcap, another link type, a frame cut by the snap length or the file's end.
+        CaptureFormatError: no classic pcap, another link type, frames cut short by snap length or file end.
         OSError: the file cannot be read.
     """
     with path.open("rb") as file:

@@ -47,7 +47,7 @@ class RequestRefusedError(Exception):
 
 
 def _name(code: int) -> str:
-    return rpc_code.Code.Name(code) if code in rpc_code.Code.values() else str(code)
+    return next((name for name, value in rpc_code.Code.items() if value == code), str(code))
 
 
 class CaptureFormatError(ValueError):

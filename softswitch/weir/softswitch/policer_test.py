@@ -11,6 +11,7 @@ from random import Random, SystemRandom
 
 import pytest
 from finsy.proto import p4i
+
 from weir.softswitch.testing import token_buckets, traffic
 from weir.softswitch.testing.pipeline import PolicingSwitch
 from weir.softswitch.testing.token_buckets import Colour, Config
@@ -26,7 +27,7 @@ SEED = int(os.environ.get("WEIR_POLICER_SEED") or SystemRandom().randrange(1 << 
 class Kind:
     """A type of meter: P4Runtime's, the reference, and how a configuration of it is drawn."""
 
-    spec: p4i.MeterSpec.Type
+    spec: p4i.MeterSpec.Type.ValueType
     reference: Callable[[Config], token_buckets.Meter]
     draw: Callable[[Random], Config]
 

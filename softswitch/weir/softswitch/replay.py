@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures through the switch: what arrives at each port from one file, what leaves each port into another."""
+"""Captures through the switch: what arrives at a port from one file, what leaves a port into another."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
+
 from weir.softswitch.captures import Record, read_pcap
 from weir.softswitch.events import ControllerMessage, Event
 from weir.softswitch.switch import VirtualSwitch
@@ -73,9 +74,9 @@ def _parse(path: Path, message: Message) -> None:
 
 
 def replay(switch: VirtualSwitch, inputs: Mapping[int, Path], linger_ns: int) -> Replay:
-    """Let the captures arrive, each at its port, then let ``linger_ns`` more pass for what is still under way.
+    """Let the captures arrive, each at its port; then ``linger_ns`` more pass for what is still under way.
 
-    The earliest frame arrives now on the switch's clock; frames of one time arrive in the order of ``inputs``.
+    The earliest frame arrives now on the switch's clock; those of one time arrive in the order of ``inputs``.
 
     Raises:
         CaptureFormatError: an input.
@@ -92,10 +93,9 @@ def replay(switch: VirtualSwitch, inputs: Mapping[int, Path], linger_ns: int) ->
     epoch_ns = first[2] - switch.now_ns
     _collect(result, epoch_ns, switch.process(first[0], first[1], switch.now_ns))
     result.received = 1
-    while batch := [
-        (port, frame, at_ns - epoch_ns) for port, frame, at_ns in islice(arrivals, _BATCH_FRAMES)
-    ]:
-        _collect(result, epoch_ns, switch.process_batch(batch))
+    while batch := list(islice(arrivals, _BATCH_FRAMES)):
+        packets = [(port, frame, at_ns - epoch_ns) for port, frame, at_ns in batch]
+        _collect(result, epoch_ns, switch.process_batch(packets))
         result.received += len(batch)
     _collect(result, epoch_ns, switch.run_until_idle(switch.now_ns + linger_ns))
     return result

@@ -10,6 +10,7 @@ from typing import Any
 
 import weir_softswitch
 from finsy.proto import p4i, p4r
+
 from weir.softswitch.errors import RequestRefusedError
 from weir.softswitch.events import ControllerMessage, Event, SentFrame
 
@@ -23,7 +24,7 @@ class VirtualSwitch:
     """A switch whose time, in ns from 0, passes when the caller says so; it starts without a program.
 
     The caller is the one controller and the primary: election ids in requests are ignored. Requests that the
-    switch refuses raise :class:`RequestRefusedError` with the same code and text that a gRPC client would get.
+    switch refuses raise :class:`RequestRefusedError` with the code and text that a gRPC client would get.
     Requests may be of any class that serializes to the message, finsy's or those of PyPI's p4runtime.
     Times must not go back; one that does raises ValueError and changes nothing.
     """
@@ -71,11 +72,11 @@ class VirtualSwitch:
         return _events(self._switch.process(port, frame, time_ns))
 
     def process_batch(self, packets: Sequence[tuple[int, bytes, int]]) -> list[Event]:
-        """:meth:`process` of each (port, frame, time in ns), in order; nothing is processed if a time goes back."""
+        """:meth:`process` of each (port, frame, time in ns), in order; none of them if a time goes back."""
         return _events(self._switch.process_batch(packets))
 
     def run_until(self, time_ns: int) -> list[Event]:
-        """Let time pass; what left meanwhile, in order of time. The steps in which time passes make no difference."""
+        """Let time pass; what left meanwhile, in order of time. In how many steps makes no difference."""
         return _events(self._switch.run_until(time_ns))
 
     def run_until_idle(self, limit_ns: int) -> list[Event]:
@@ -156,7 +157,7 @@ class VirtualSwitch:
         return stats
 
     def port_stats(self, port: int) -> dict[str, int]:
-        """Packets and bytes of one port: received, sent, dropped by its queue, waiting; zeros for no such port."""
+        """Packets and bytes of a port: received, sent, dropped by its queue, waiting; else zeros."""
         return self._switch.port_stats(port)
 
 

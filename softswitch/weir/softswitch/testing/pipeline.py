@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir's own pipeline on a virtual switch: one policer, whose verdict of every packet can be seen from outside."""
+"""weir's own pipeline on a virtual switch: one policer, whose verdicts can be seen from outside."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from finsy.p4entity import encode_entities
 from finsy.proto import p4i, p4r
-from weir.softswitch.events import SentFrame
-from weir.softswitch.switch import VirtualSwitch
-from weir.softswitch.testing.token_buckets import Colour, Config
 
 from weir.controlplane.entities import CloneSession, Entity, Match, TableEntry
 from weir.controlplane.pipeline import Pipeline, load_pipeline
 from weir.controlplane.translate import to_finsy
+from weir.softswitch.events import SentFrame
+from weir.softswitch.switch import VirtualSwitch
+from weir.softswitch.testing.token_buckets import Colour, Config
 
 CLIENT_MAC, SERVER_MAC = 0x0200_0000_0001, 0x0200_0000_0002
 SENDING, RECEIVING, COLLECTING = 1, 2, 3
@@ -24,7 +24,7 @@ _SESSION = 5
 _HEADERS_BYTES = 14 + 20
 _INNER_BYTES = 128
 _DOMAIN_BYTES = 12
-"""Of a report, before the inner packet: cell, colour, reserved, length, packet number (telemetry-report.md)."""
+"""Of a report, before the inner packet: cell, colour, reserved, length, number (telemetry-report.md)."""
 
 
 def frame(length_bytes: int, number: int) -> bytes:
@@ -59,6 +59,14 @@ def _entries() -> list[Entity]:
     ]
 
 
+def write_request() -> p4r.WriteRequest:
+    """Police all IPv4 in one cell, whose meter is not set; green passes, the rest is reported."""
+    schema = load_pipeline().schema
+    encoded = encode_entities([to_finsy(entity) for entity in _entries()], schema)
+    updates = [p4r.Update(type=p4r.Update.INSERT, entity=entity) for entity in encoded]
+    return p4r.WriteRequest(device_id=1, updates=updates)
+
+
 @dataclass
 class PolicingSwitch:
     """A switch that polices all IPv4 in one cell."""
@@ -67,7 +75,7 @@ class PolicingSwitch:
     pipeline: Pipeline
 
     @classmethod
-    def start(cls, kind: p4i.MeterSpec.Type, config: Config, seed: int) -> PolicingSwitch:
+    def start(cls, kind: p4i.MeterSpec.Type.ValueType, config: Config, seed: int) -> PolicingSwitch:
         """weir's pipeline with a meter of type ``kind``, everything written through P4Runtime."""
         pipeline = load_pipeline()
         p4info = p4i.P4Info.FromString(pipeline.schema.p4info.SerializeToString())
@@ -75,8 +83,7 @@ class PolicingSwitch:
         policer.spec.type = kind
         switch = VirtualSwitch([SENDING, RECEIVING, COLLECTING], seed=seed)
         switch.set_pipeline(p4info, pipeline.program_path.read_bytes())
-        encoded = encode_entities([to_finsy(entity) for entity in _entries()], pipeline.schema)
-        switch.insert(*(p4r.Entity.FromString(entity.SerializeToString()) for entity in encoded))
+        switch.write(write_request())
         single = kind != p4i.MeterSpec.TWO_RATE_THREE_COLOR
         cell = p4r.MeterEntry(
             meter_id=policer.preamble.id,

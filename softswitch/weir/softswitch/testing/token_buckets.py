@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RFCs' meters in exact fractions, written from their text and from nothing else. Slow and plain on purpose.
+"""The RFCs' meters in exact fractions, written from their text alone. Slow and plain on purpose.
 
-Tokens arrive continuously (a rate of r bytes/s gives r · t tokens in t seconds), which is the limit of the RFCs'
-"incremented by one CIR times per second" that a meter without ticks implements.
+Tokens arrive continuously (a rate of r bytes/s gives r · t tokens in t seconds), which is the limit of the
+RFCs' "incremented by one CIR times per second" that a meter without ticks implements.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SingleRateThreeColour:
         for_tc = min(arrived, config.cbs - self._tc)
         self._tc += for_tc
         self._te += min(arrived - for_tc, config.ebs - self._te)
-        # "If Tc(t)-B >= 0, the packet is green and Tc is decremented by B down to the minimum value of 0, else
+        # "If Tc(t)-B >= 0, the packet is green and Tc is decremented by B down to the minimum of 0, else
         if self._tc - length_bytes >= 0:
             self._tc -= length_bytes
             return Colour.GREEN

@@ -47,7 +47,7 @@ def on_off(random: Random, rate: float) -> Arrivals:
 
 
 def back_to_back(random: Random, rate: float) -> Arrivals:
-    """One after the other at a line rate between the meter's and ten times as much, several at one instant too."""
+    """One after the other at a line rate of up to ten times the meter's, several at one instant too."""
     time_ns, line = 0, rate * random.uniform(1, 10)
     while True:
         length = length_bytes(random)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+from random import Random
+
+import pytest
+from finsy.proto import p4i, p4r
+from google.protobuf import text_format
+
+from weir.softswitch import ControllerMessage, RequestRefusedError, SentFrame, VirtualSwitch
+from weir.softswitch.testing.pipeline import CELL, PolicingSwitch, frame
+from weir.softswitch.testing.token_buckets import Config
+from weir.softswitch.testing.traffic import poisson, take
+
+PROGRAMS = Path(__file__).parents[2] / "programs"
+MS = 1_000_000
+
+
+def learning_switch(ports: dict[int, str], seed: int = 1) -> VirtualSwitch:
+    """The learning switch of the test programs: it floods to group 1 and sends a digest per new address."""
+    switch = VirtualSwitch(ports, seed=seed)
+    p4info = p4i.P4Info()
+    text_format.Parse((PROGRAMS / "l2_learning.p4info.txtpb").read_text(), p4info)
+    switch.set_pipeline(p4info, (PROGRAMS / "l2_learning.json").read_bytes())
+    replicas = [p4r.Replica(egress_port=port, instance=1) for port in ports]
+    group = p4r.MulticastGroupEntry(multicast_group_id=1, replicas=replicas)
+    entry = p4r.PacketReplicationEngineEntry(multicast_group_entry=group)
+    switch.insert(p4r.Entity(packet_replication_engine_entry=entry))
+    digest = p4r.DigestEntry(
+        digest_id=p4info.digests[0].preamble.id,
+        config=p4r.DigestEntry.Config(max_timeout_ns=5 * MS, max_list_size=10, ack_timeout_ns=100 * MS),
+    )
+    switch.insert(p4r.Entity(digest_entry=digest))
+    return switch
+
+
+def ethernet(destination: int, source: int, length_bytes: int = 100) -> bytes:
+    header = destination.to_bytes(6, "big") + source.to_bytes(6, "big") + b"\x88\xb5"
+    return header + bytes(length_bytes - len(header))
+
+
+def test_a_frame_leaves_when_rate_and_delay_of_its_port_say() -> None:
+    # 8 Mbit/s: a byte per microsecond. The bucket holds the first frame; the second waits for 100 tokens.
+    switch = learning_switch({1: "", 2: "rate=8Mbit/s,burst=100B,delay=3ms"})
+    at_ns = 1_000
+    sent = [*switch.process(1, ethernet(2, 1), at_ns), *switch.process(1, ethernet(2, 1), at_ns)]
+    sent += switch.run_until_idle(at_ns + 50 * MS)
+    frames = [event for event in sent if isinstance(event, SentFrame)]
+    assert [(event.port, event.time_ns) for event in frames] == [
+        (2, at_ns + 3 * MS),
+        (2, at_ns + 3 * MS + 100_000),
+    ]
+    assert switch.port_stats(2)["tx_bytes"] == 200
+    assert switch.stats()["dataplane"]["received"] == 2
+
+
+def test_digests_come_as_messages_when_their_timeout_passes() -> None:
+    switch = learning_switch({1: "", 2: ""})
+    assert not any(isinstance(e, ControllerMessage) for e in switch.process(1, ethernet(2, 7), 1 * MS))
+    switch.process(2, ethernet(1, 8), 2 * MS)
+    (message,) = switch.run_until(60 * MS)
+    assert isinstance(message, ControllerMessage)
+    assert message.time_ns == 6 * MS
+    assert message.message.digest.timestamp == 6 * MS
+    assert len(message.message.digest.data) == 2
+    ack = p4r.DigestListAck(
+        digest_id=message.message.digest.digest_id, list_id=message.message.digest.list_id
+    )
+    assert switch.send(p4r.StreamMessageRequest(digest_ack=ack)) == []
+
+
+def test_in_how_many_steps_time_passes_makes_no_difference() -> None:
+    def run(steps: int) -> list[object]:
+        switch = learning_switch({1: "", 2: "rate=2Mbit/s,burst=3kB,delay=7ms", 3: "delay=1ms"}, seed=5)
+        events: list[object] = []
+        for number, (time_ns, length) in enumerate(take(poisson(Random(3), 400_000.0), 300)):
+            for step in range(steps):
+                events += switch.run_until(
+                    switch.now_ns + (time_ns - switch.now_ns) * (step + 1) // (steps + 1)
+                )
+            events += switch.process(1, ethernet(2, number, max(length, 60)), time_ns)
+        return events + list(switch.run_until_idle(10**12))
+
+    # A message holds no order with others of its kind beside that of time.
+    assert run(0) == run(7)
+
+
+def test_a_batch_is_what_its_packets_are_one_by_one_and_a_seed_repeats_it() -> None:
+    config = Config(125_000, 15_000)
+    arrivals = take(poisson(Random(1), 250_000.0), 500)
+    packets = [(1, frame(length, at), time_ns) for at, (time_ns, length) in enumerate(arrivals)]
+    kind = p4i.MeterSpec.SINGLE_RATE_TWO_COLOR
+    batch = PolicingSwitch.start(kind, config, seed=9).switch.process_batch(packets)
+    single = PolicingSwitch.start(kind, config, seed=9).switch
+    assert batch == [event for packet in packets for event in single.process(*packet)]
+
+
+def test_time_that_goes_back_is_refused_and_changes_nothing() -> None:
+    switch = learning_switch({1: "", 2: ""})
+    switch.run_until(1_000)
+    with pytest.raises(ValueError, match="999 ns is before the switch's time 1000 ns"):
+        switch.process(1, ethernet(2, 1), 999)
+    with pytest.raises(ValueError, match="must not go back"):
+        switch.process_batch([(1, ethernet(2, 1), 2_000), (1, ethernet(2, 1), 1_999)])
+    assert switch.now_ns == 1_000
+    assert switch.stats()["dataplane"]["received"] == 0
+
+
+@pytest.mark.parametrize(
+    ("ports", "problem"),
+    [
+        ({1: "rate=5"}, "port 1: .*the unit is missing"),
+        ({1: "colour=red"}, "there is no option `colour`"),
+        ({510: ""}, "port 510 is the CPU port"),
+        ({511: ""}, "port 511 is the drop port"),
+    ],
+)
+def test_ports_are_refused_by_number_and_option(ports: dict[int, str], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        VirtualSwitch(ports)
+
+
+def test_refused_updates_have_their_codes_and_texts() -> None:
+    switch = PolicingSwitch.start(p4i.MeterSpec.TWO_RATE_THREE_COLOR, Config(1, 1, 1, 1), seed=1)
+    meter_id = switch.pipeline.schema.meters["policer"].id
+    good = p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=meter_id, index=p4r.Index(index=CELL)))
+    bad = p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=meter_id, index=p4r.Index(index=1 << 40)))
+    with pytest.raises(RequestRefusedError) as refused:
+        switch.switch.modify(good, bad)
+    assert refused.value.code == "UNKNOWN"
+    (element,) = refused.value.elements
+    assert (element.index, element.code) == (1, "OUT_OF_RANGE")
+    assert "policer" in element.message
+    with pytest.raises(ValueError, match=r"not a serialized p4\.v1\.WriteRequest"):
+        switch.switch._switch.write(b"\xff")
+
+
+def test_the_pipeline_is_read_back() -> None:
+    switch = learning_switch({1: ""})
+    request = p4r.GetForwardingPipelineConfigRequest(device_id=1)
+    config = switch.get_forwarding_pipeline_config(request).config
+    assert config.p4_device_config == (PROGRAMS / "l2_learning.json").read_bytes()
+    assert switch.capabilities(p4r.CapabilitiesRequest()).p4runtime_api_version
