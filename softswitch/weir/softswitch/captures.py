@@ -29,8 +29,8 @@ class Record(NamedTuple):
     frame: bytes
 
 
-def read_pcap(path: Path) -> Iterator[Record]:
-    """The frames of a capture in the file's order, times in ns since the epoch.
+def read_pcap(path: Path, *, whole: bool = True) -> Iterator[Record]:
+    """The frames of a capture in the file's order, times in ns since the epoch; whole ones, unless told otherwise.
 
     Raises:
         CaptureFormatError: no classic pcap, another link type, frames cut short by snap length or file end.
@@ -44,7 +44,7 @@ def read_pcap(path: Path) -> Iterator[Record]:
         link_type = struct.unpack(order + _FILE_HEADER, header)[6] & 0x0FFF_FFFF
         if link_type != _ETHERNET:
             raise CaptureFormatError(f"{path}: link type {link_type}; valid: 1 (Ethernet)")
-        yield from _records(path, file, order, tick_ns)
+        yield from _records(path, file, order, tick_ns, whole)
 
 
 def _flavour(path: Path, header: bytes) -> tuple[str, int]:
@@ -60,7 +60,7 @@ def _flavour(path: Path, header: bytes) -> tuple[str, int]:
     raise CaptureFormatError(f"{path}: {kind}; {_VALID}")
 
 
-def _records(path: Path, file: BinaryIO, order: str, tick_ns: int) -> Iterator[Record]:
+def _records(path: Path, file: BinaryIO, order: str, tick_ns: int, whole: bool) -> Iterator[Record]:
     record = struct.Struct(order + _RECORD_HEADER)
     number = 0
     while header := file.read(record.size):
@@ -71,7 +71,7 @@ def _records(path: Path, file: BinaryIO, order: str, tick_ns: int) -> Iterator[R
         seconds, ticks, captured, original = record.unpack(header)
         if captured > _MAX_FRAME_BYTES:
             raise CaptureFormatError(f"{where}: {captured} bytes; valid: at most {_MAX_FRAME_BYTES}")
-        if captured < original:
+        if whole and captured < original:
             raise CaptureFormatError(
                 f"{where}: cut to {captured} of {original} bytes; valid: whole frames (tcpdump -s 0)"
             )

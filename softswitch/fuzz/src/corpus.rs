@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The programs of this repository, which everything is made of.
+
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use serde_json::Value;
+use weir_p4runtime::DESCRIPTORS;
+use weir_p4runtime::p4::config::v1::P4Info;
+
+const FOLDERS: [&str; 4] = [
+    "p4src/build",
+    "softswitch/programs",
+    "softswitch/switch/tests/programs",
+    "softswitch/dataplane/tests/programs",
+];
+
+/// A compiled program.
+pub struct Compiled {
+    pub json: Vec<u8>,
+    pub tree: Value,
+    /// None: there is none beside it.
+    pub p4info: Option<P4Info>,
+}
+
+/// All of them.
+pub struct Corpus {
+    pub programs: Vec<Compiled>,
+    pub descriptors: DescriptorPool,
+}
+
+impl Corpus {
+    /// Reads the programs from the repository that this was built in.
+    pub fn load() -> Result<Self, String> {
+        let descriptors = DescriptorPool::decode(DESCRIPTORS).map_err(|e| e.to_string())?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut programs = Vec::new();
+        for folder in FOLDERS {
+            let folder = root.join(folder);
+            let files =
+                std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+            let mut paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+            // Inputs must be the same everywhere.
+            paths.sort();
+            for path in paths {
+                let is_json = path
+                    .extension()
+                    .is_some_and(|extension| extension == "json");
+                if is_json && !path.ends_with("provenance.json") {
+                    programs.push(compiled(&path, &descriptors)?);
+                }
+            }
+        }
+        if programs.is_empty() {
+            return Err(format!("no programs below {}", root.display()));
+        }
+        Ok(Self {
+            programs,
+            descriptors,
+        })
+    }
+
+    /// Programs that a controller can set.
+    pub fn controlled(&self) -> Vec<(&Compiled, &P4Info)> {
+        let programs = self.programs.iter();
+        programs
+            .filter_map(|program| Some((program, program.p4info.as_ref()?)))
+            .collect()
+    }
+}
+
+fn compiled(path: &Path, descriptors: &DescriptorPool) -> Result<Compiled, String> {
+    let at = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let json = std::fs::read(path).map_err(|e| at(&e))?;
+    let tree = serde_json::from_slice(&json).map_err(|e| at(&e))?;
+    let p4info = path.with_extension("p4info.txtpb");
+    let p4info = if p4info.exists() {
+        let text = std::fs::read_to_string(&p4info).map_err(|e| at(&e))?;
+        let kind = descriptors
+            .get_message_by_name("p4.config.v1.P4Info")
+            .ok_or("no descriptor of P4Info")?;
+        let message = DynamicMessage::parse_text_format(kind, &text).map_err(|e| at(&e))?;
+        Some(P4Info::decode(message.encode_to_vec().as_slice()).map_err(|e| at(&e))?)
+    } else {
+        None
+    };
+    Ok(Compiled { json, tree, p4info })
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! BMv2 JSON: mutated as a tree or as text, loaded, and run when it loads.
+
+use fastrand::Rng;
+use serde_json::{Map, Value};
+use weir_dataplane::Program;
+
+use crate::corpus::Corpus;
+use crate::{bytes, packets};
+
+const FRAMES: usize = 16;
+
+/// One program. True: it loaded although it was mutated.
+pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
+    let at = random.usize(..corpus.programs.len());
+    let original = &corpus.programs[at];
+    let json = if random.u8(..8) == 0 {
+        let mut json = original.json.clone();
+        bytes::mutate(random, &mut json);
+        json
+    } else {
+        let mut tree = original.tree.clone();
+        let donor = &corpus.programs[random.usize(..corpus.programs.len())].tree;
+        for _ in 0..random.usize(1..5) {
+            mutate(random, &mut tree, donor);
+        }
+        tree.to_string().into_bytes()
+    };
+    match Program::from_json(&json) {
+        Ok(program) => {
+            packets::exercise(program, random, FRAMES);
+            Ok(true)
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+/// Walks to a random place and changes what is there.
+fn mutate(random: &mut Rng, tree: &mut Value, donor: &Value) {
+    let mut place = tree;
+    // The depth of a place is random, so that expressions deep inside get their share.
+    let mut steps = random.usize(1..24);
+    loop {
+        let is_leaf = match &*place {
+            Value::Array(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => true,
+        };
+        if is_leaf || steps == 0 {
+            break;
+        }
+        steps -= 1;
+        place = match place {
+            Value::Array(items) => {
+                let at = random.usize(..items.len());
+                &mut items[at]
+            }
+            Value::Object(map) => {
+                let at = random.usize(..map.len());
+                match map.values_mut().nth(at) {
+                    Some(inner) => inner,
+                    None => return,
+                }
+            }
+            _ => return,
+        };
+    }
+    change(random, place, donor);
+}
+
+fn change(random: &mut Rng, place: &mut Value, donor: &Value) {
+    match place {
+        Value::Array(items) if !items.is_empty() && random.bool() => {
+            let at = random.usize(..items.len());
+            match random.u8(..4) {
+                0 => drop(items.remove(at)),
+                1 => items.push(items[at].clone()),
+                2 => random.shuffle(items),
+                _ => {
+                    // Many of the same: what grows with a count must have a limit.
+                    let item = items[at].clone();
+                    items.extend(std::iter::repeat_n(item, random.usize(1..300)));
+                }
+            }
+        }
+        Value::Object(map) if !map.is_empty() && random.bool() => {
+            let at = random.usize(..map.len());
+            if let Some(key) = map.keys().nth(at).cloned() {
+                map.remove(&key);
+            }
+        }
+        Value::Number(number) if random.u8(..4) > 0 => {
+            let old = number.as_i64().unwrap_or(0);
+            *place = Value::from(match random.u8(..4) {
+                0 => old.wrapping_add(1),
+                1 => old.wrapping_sub(1),
+                2 => 1_i64
+                    .wrapping_shl(random.u32(..64))
+                    .wrapping_sub(random.i64(..2)),
+                _ => random.i64(..100),
+            });
+        }
+        Value::String(text) if random.u8(..4) > 0 => {
+            *place = Value::from(match (random.u8(..3), text.strip_prefix("0x")) {
+                (0, Some(_)) => format!("0x{}", "f".repeat(random.usize(..600))),
+                (_, Some(_)) => format!("0x{:x}", random.u64(..)),
+                (0, None) => graft(random, donor).as_str().unwrap_or("").to_owned(),
+                _ => operator(random).to_owned(),
+            });
+        }
+        _ => *place = replacement(random, place, donor),
+    }
+}
+
+/// A word of the format.
+fn operator(random: &mut Rng) -> &'static str {
+    const WORDS: [&str; 40] = [
+        "+",
+        "-",
+        "*",
+        "<<",
+        ">>",
+        "==",
+        "!=",
+        ">",
+        "<=",
+        "and",
+        "or",
+        "not",
+        "&",
+        "|",
+        "^",
+        "~",
+        "?",
+        "d2b",
+        "b2d",
+        "two_comp_mod",
+        "sat_cast",
+        "usat_cast",
+        "valid",
+        "valid_union",
+        "field",
+        "header",
+        "hexstr",
+        "local",
+        "expression",
+        "lookahead",
+        "stack_field",
+        "header_stack",
+        "register",
+        "assign",
+        "push",
+        "pop",
+        "drop",
+        "assert",
+        "default",
+        "exact",
+    ];
+    random.choice(WORDS).unwrap_or("+")
+}
+
+/// A random part of another program.
+fn graft<'a>(random: &mut Rng, donor: &'a Value) -> &'a Value {
+    let mut place = donor;
+    for _ in 0..random.usize(1..16) {
+        let inner = match place {
+            Value::Array(items) => random.choice(items),
+            Value::Object(map) if !map.is_empty() => map.values().nth(random.usize(..map.len())),
+            _ => None,
+        };
+        match inner {
+            Some(inner) => place = inner,
+            None => break,
+        }
+    }
+    place
+}
+
+fn replacement(random: &mut Rng, old: &Value, donor: &Value) -> Value {
+    match random.u8(..8) {
+        0 => Value::Null,
+        1 => Value::from(random.bool()),
+        2 => Value::from(random.i64(..)),
+        3 => Value::Array(vec![old.clone()]),
+        4 => {
+            // An expression inside itself: what is walked must have a bound.
+            let mut nested = old.clone();
+            for _ in 0..random.usize(1..100) {
+                let mut inner = Map::new();
+                inner.insert("op".to_owned(), Value::from("~"));
+                inner.insert("left".to_owned(), Value::Null);
+                inner.insert("right".to_owned(), nested);
+                let mut outer = Map::new();
+                outer.insert("type".to_owned(), Value::from("expression"));
+                outer.insert("value".to_owned(), Value::Object(inner));
+                nested = Value::Object(outer);
+            }
+            nested
+        }
+        5 => Value::Object(Map::new()),
+        _ => graft(random, donor).clone(),
+    }
+}

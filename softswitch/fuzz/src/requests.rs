@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! P4Runtime requests, plausible and not, between frames and time, on the service that gRPC clients talk to.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use prost::Message;
+use tonic::{Code, Status};
+use weir_dataplane::{PortConfig, SwitchConfig};
+use weir_p4runtime::p4::config::v1::P4Info;
+use weir_p4runtime::p4::v1::entity::Entity as Kind;
+use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use weir_p4runtime::p4::v1::update::Type;
+use weir_p4runtime::p4::v1::{
+    Entity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, ReadRequest,
+    SetForwardingPipelineConfigRequest, StreamMessageRequest, Update, WriteRequest,
+};
+use weir_switch::node::NodeConfig;
+use weir_switch::virtual_time::VirtualSwitch;
+
+use crate::corpus::{Compiled, Corpus};
+use crate::messages::{self, Ids};
+use crate::{bytes, packets};
+
+const STEPS: usize = 60;
+const DEVICE: u64 = 1;
+
+/// One switch with a pipeline, and what a controller might do to it. True: it took some of it.
+pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
+    let controlled = corpus.controlled();
+    let Some((program, p4info)) = random.choice(&controlled).copied() else {
+        return Err("no program has a P4Info".to_owned());
+    };
+    let ports = (1..4).map(|port| (port, PortConfig::default()));
+    let config = NodeConfig {
+        switch: SwitchConfig::default(),
+        cpu_port: 510,
+        ports: ports.collect::<BTreeMap<_, _>>(),
+    };
+    let switch = VirtualSwitch::new(config, DEVICE).map_err(|error| error.to_string())?;
+    let mut session = Session {
+        corpus,
+        program,
+        p4info,
+        ids: Ids::of(p4info),
+        switch,
+        accepted: false,
+    };
+    // Now and then there is no pipeline yet.
+    if random.u8(..30) > 0 {
+        match session.switch.set_pipeline(set_request(program, p4info)) {
+            Ok(()) => {}
+            // There are programs for the dataplane alone.
+            Err(status) if status.code() == Code::Unimplemented => return Ok(false),
+            Err(status) => return Err(format!("the program itself is refused: {status}")),
+        }
+    }
+    for _ in 0..random.usize(1..STEPS) {
+        session.step(random)?;
+    }
+    Ok(session.accepted)
+}
+
+fn set_request(program: &Compiled, p4info: &P4Info) -> SetForwardingPipelineConfigRequest {
+    SetForwardingPipelineConfigRequest {
+        device_id: DEVICE,
+        action: Action::VerifyAndCommit as i32,
+        config: Some(ForwardingPipelineConfig {
+            p4info: Some(p4info.clone()),
+            p4_device_config: program.json.clone(),
+            ..ForwardingPipelineConfig::default()
+        }),
+        ..SetForwardingPipelineConfigRequest::default()
+    }
+}
+
+struct Session<'a> {
+    corpus: &'a Corpus,
+    program: &'a Compiled,
+    p4info: &'a P4Info,
+    ids: Ids,
+    switch: VirtualSwitch,
+    accepted: bool,
+}
+
+impl Session<'_> {
+    fn step(&mut self, random: &mut Rng) -> Result<(), String> {
+        match random.u8(..40) {
+            0..18 => self.write(random),
+            18..26 => self.read(random),
+            26..32 => {
+                let now_ns = self.switch.now_ns();
+                let frame = packets::frame(random);
+                let at_ns = now_ns.saturating_add(random.u64(..1_000_000));
+                let received = self.switch.receive(random.u32(..6), &frame, at_ns);
+                self.switch.take_events();
+                received.map_err(|error| error.to_string())
+            }
+            32..34 => {
+                let until_ns = self.switch.now_ns().saturating_add(1 << random.u32(..45));
+                let ran = self.switch.run_until(until_ns);
+                self.switch.take_events();
+                ran.map_err(|error| error.to_string())
+            }
+            34..38 => self.send(random),
+            38 => {
+                let bytes = self.message(
+                    "p4.v1.GetForwardingPipelineConfigRequest",
+                    Vec::new(),
+                    random,
+                );
+                match GetForwardingPipelineConfigRequest::decode(bytes.as_slice()) {
+                    Ok(request) => self.judge(|switch| switch.get_pipeline(request).map(drop)),
+                    Err(_) => Ok(()),
+                }
+            }
+            _ => self.set_pipeline(random),
+        }
+    }
+
+    fn write(&mut self, random: &mut Rng) -> Result<(), String> {
+        let updates = (0..random.usize(1..6)).map(|_| Update {
+            r#type: random
+                .choice([Type::Insert, Type::Insert, Type::Modify, Type::Delete])
+                .unwrap_or(Type::Insert) as i32,
+            entity: Some(Entity {
+                entity: Some(Kind::TableEntry(messages::table_entry(self.p4info, random))),
+            }),
+        });
+        let plausible = WriteRequest {
+            device_id: DEVICE,
+            updates: updates.collect(),
+            ..WriteRequest::default()
+        };
+        let bytes = self.message("p4.v1.WriteRequest", plausible.encode_to_vec(), random);
+        let Ok(mut request) = WriteRequest::decode(bytes.as_slice()) else {
+            return Ok(());
+        };
+        self.aim(
+            &mut request.device_id,
+            &mut request.role_id,
+            &mut request.role,
+            random,
+        );
+        self.judge(|switch| switch.write(request))
+    }
+
+    fn read(&mut self, random: &mut Rng) -> Result<(), String> {
+        let query = Entity {
+            entity: Some(Kind::TableEntry(messages::table_entry(self.p4info, random))),
+        };
+        let plausible = ReadRequest {
+            device_id: DEVICE,
+            entities: vec![query],
+            ..ReadRequest::default()
+        };
+        let bytes = self.message("p4.v1.ReadRequest", plausible.encode_to_vec(), random);
+        let Ok(mut request) = ReadRequest::decode(bytes.as_slice()) else {
+            return Ok(());
+        };
+        self.aim(&mut request.device_id, &mut 0, &mut request.role, random);
+        self.judge(|switch| switch.read(request).map(drop))
+    }
+
+    fn send(&mut self, random: &mut Rng) -> Result<(), String> {
+        let bytes = self.message("p4.v1.StreamMessageRequest", Vec::new(), random);
+        let Ok(message) = StreamMessageRequest::decode(bytes.as_slice()) else {
+            return Ok(());
+        };
+        self.judge(|switch| Ok(switch.send(&message)?))
+    }
+
+    fn set_pipeline(&mut self, random: &mut Rng) -> Result<(), String> {
+        let plausible = set_request(self.program, self.p4info).encode_to_vec();
+        let name = "p4.v1.SetForwardingPipelineConfigRequest";
+        let bytes = if random.bool() {
+            messages::mutate(&self.corpus.descriptors, name, plausible, &self.ids, random)
+        } else {
+            self.message(name, plausible, random)
+        };
+        let Ok(mut request) = SetForwardingPipelineConfigRequest::decode(bytes.as_slice()) else {
+            return Ok(());
+        };
+        self.aim(
+            &mut request.device_id,
+            &mut request.role_id,
+            &mut request.role,
+            random,
+        );
+        self.judge(|switch| switch.set_pipeline(request))
+    }
+
+    /// A message that is plausible, mutated, random, or bytes that may be none.
+    fn message(&self, name: &str, plausible: Vec<u8>, random: &mut Rng) -> Vec<u8> {
+        let pool = &self.corpus.descriptors;
+        match random.u8(..10) {
+            0..3 if !plausible.is_empty() => plausible,
+            3..5 if !plausible.is_empty() => {
+                messages::mutate(pool, name, plausible, &self.ids, random)
+            }
+            5 => {
+                let mut bytes = messages::generate(pool, name, &self.ids, random);
+                bytes::mutate(random, &mut bytes);
+                bytes
+            }
+            6 if random.bool() => bytes::random(random, 200),
+            _ => messages::generate(pool, name, &self.ids, random),
+        }
+    }
+
+    /// Most requests are for this device and the default role; nothing is behind a refusal of those.
+    fn aim(&self, device_id: &mut u64, role_id: &mut u64, role: &mut String, random: &mut Rng) {
+        if random.u8(..20) > 0 {
+            *device_id = DEVICE;
+            *role_id = 0;
+            role.clear();
+        }
+    }
+
+    fn judge(
+        &mut self,
+        ask: impl FnOnce(&mut VirtualSwitch) -> Result<(), Status>,
+    ) -> Result<(), String> {
+        let answer = ask(&mut self.switch);
+        self.switch.take_events();
+        match answer {
+            Ok(()) => self.accepted = true,
+            // P4Runtime: INTERNAL is an invariant that broke.
+            Err(status) if status.code() == Code::Internal => return Err(status.to_string()),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}
