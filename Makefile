@@ -70,6 +70,7 @@ ARGS ?=
 .PHONY: differential
 differential: setup ## random entries and packets on weir-switch and bmv2 (needs simple_switch_grpc on PATH)
 	$(BIN)/python softswitch/differential $(ARGS)
+
 .PHONY: fuzz
 SECONDS ?= 60
 fuzz: $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## mutated programs, packets and requests for SECONDS=60

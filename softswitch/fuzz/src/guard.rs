@@ -15,9 +15,11 @@ use std::thread;
 use std::time::Duration;
 
 /// Memory that one input may take.
-const MAX_BYTES: usize = 1 << 30;
+///
+/// A program may take 512 MiB for its arrays, and there are two while one replaces the other.
+const MAX_BYTES: usize = 3 << 29;
 /// Memory at which an allocation fails, which ends the program: the machine has other things to do.
-const HARD_BYTES: usize = 3 << 30;
+const HARD_BYTES: usize = 4 << 30;
 /// Processor time that one input may take.
 const MAX_CPU: Duration = Duration::from_secs(5);
 /// Processor time after which an input is a hang.

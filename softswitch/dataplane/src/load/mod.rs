@@ -21,9 +21,11 @@ mod pipeline;
 mod profile;
 mod value_set;
 
+use crate::control::CounterValue;
 use crate::error::LoadError;
 use crate::info::{CounterInfo, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
 use crate::ir::{AnyField, Field, Intrinsics, Ir, Slot};
+use crate::meter::CountedMeter;
 use json::Json;
 use layout::Layout;
 use std::collections::HashMap;
@@ -52,8 +54,10 @@ fn invalid(place: &str, what: String) -> LoadError {
     }
 }
 
-/// Cells of all arrays together; a mutated size must not exhaust memory.
-const MAX_CELLS: u64 = 1 << 26;
+/// Memory of all arrays together; a size in the JSON must not exhaust the machine's.
+const MAX_ARRAY_BYTES: u64 = 512 << 20;
+const METER_BYTES: u64 = size_of::<CountedMeter>() as u64;
+const COUNTER_BYTES: u64 = size_of::<CounterValue>() as u64;
 
 /// Names and ids that sections refer to each other by.
 #[derive(Debug, Default)]
@@ -195,13 +199,16 @@ impl Loader<'_> {
     }
 
     fn arrays(&mut self) -> Result<()> {
-        let mut cells = 0_u64;
-        let mut claim = |place: String, size: u64| {
-            cells = cells.saturating_add(size);
-            if cells > MAX_CELLS {
+        let mut total_bytes = 0_u64;
+        let mut claim = |place: String, cells: u64, cell_bytes: u64| {
+            total_bytes = total_bytes.saturating_add(cells.saturating_mul(cell_bytes));
+            if total_bytes > MAX_ARRAY_BYTES {
+                let limit = MAX_ARRAY_BYTES >> 20;
                 return Err(unsupported(
                     &place,
-                    format!("more than {MAX_CELLS} cells in all arrays together"),
+                    format!(
+                        "{cells} cells of {cell_bytes} bytes: all arrays together may take {limit} MiB"
+                    ),
                 ));
             }
             Ok(())
@@ -225,7 +232,7 @@ impl Loader<'_> {
                 ));
             }
             let size = if array.is_direct { 0 } else { array.size };
-            claim(place, size)?;
+            claim(place, size, METER_BYTES)?;
             self.info.meters.push(MeterInfo {
                 name: array.name.clone(),
                 unit,
@@ -240,7 +247,11 @@ impl Loader<'_> {
             } else {
                 array.size.unwrap_or(0)
             };
-            claim(format!("counter_arrays {:?}", array.name), size)?;
+            claim(
+                format!("counter_arrays {:?}", array.name),
+                size,
+                COUNTER_BYTES,
+            )?;
             self.info.counters.push(CounterInfo {
                 name: array.name.clone(),
                 size,
@@ -258,9 +269,8 @@ impl Loader<'_> {
             }
             claim(
                 place,
-                array
-                    .size
-                    .saturating_mul(u64::from(array.bitwidth.div_ceil(64))),
+                array.size,
+                u64::from(array.bitwidth.div_ceil(64)) * 8,
             )?;
             let (name, size, width_bits) = (array.name.clone(), array.size, array.bitwidth);
             self.info.registers.push(RegisterInfo {

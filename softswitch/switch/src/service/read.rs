@@ -14,6 +14,9 @@ const ENTITIES_PER_TURN: usize = 128;
 /// Entities per message: well below the 4 MB that clients accept.
 const ENTITIES_PER_RESPONSE: usize = 1024;
 
+/// Entities that one request may gather, about 1 GB: a million table entries, but not all of everything many times.
+const MAX_ENTITIES: usize = 1_250_000;
+
 /// All responses. They are gathered before the first is sent, so that a client that reads slowly holds up nobody who
 /// writes.
 pub async fn read(
@@ -75,6 +78,11 @@ pub async fn read_one(
             .await?;
         plan = rest;
         match read {
+            Ok(read) if entities.len() + read.len() > MAX_ENTITIES => {
+                return Err(Status::resource_exhausted(format!(
+                    "more than {MAX_ENTITIES} entities in one Read; ask for them in several requests"
+                )));
+            }
             Ok(read) => entities.extend(read),
             Err(failure) => return Ok(Err(failure)),
         }
