@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded switch in virtual time. P4Runtime messages cross serialized; `weir.softswitch` takes them as they are."""
+"""The embedded switch in virtual time. P4Runtime messages cross serialized; `weir.softswitch` takes objects."""
 
 from collections.abc import Mapping, Sequence
 from typing import final
@@ -13,7 +13,7 @@ class RequestError(Exception):
     """Canonical gRPC code, such as 3 (INVALID_ARGUMENT)."""
     message: str
     details: bytes
-    """A serialized google.rpc.Status with one p4.v1.Error per update or query; empty for most other refusals."""
+    """A serialized google.rpc.Status with one p4.v1.Error per update or query; empty for most refusals."""
 
 @final
 class Frame:
@@ -37,8 +37,8 @@ class Message:
 
 @final
 class Switch:
-    """A switch at time 0 without a program. ValueError for ports and messages that are none, and for times that go
-    back; RequestError for refused requests.
+    """A switch at time 0 without a program. ValueError for what is no port or message, and for times that
+    go back; RequestError for refused requests.
     """
 
     def __init__(

@@ -99,6 +99,7 @@ fn populate(switch: &mut Switch, random: &mut Rng) {
         let session_config = CloneSession {
             replicas: replicas.clone(),
             truncate_bytes: random.bool().then(|| random.usize(1..200)),
+            ..CloneSession::default()
         };
         let _ = switch.insert_clone_session(session, &session_config);
     }

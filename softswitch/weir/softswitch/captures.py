@@ -30,7 +30,7 @@ class Record(NamedTuple):
 
 
 def read_pcap(path: Path, *, whole: bool = True) -> Iterator[Record]:
-    """The frames of a capture in the file's order, times in ns since the epoch; whole ones, unless told otherwise.
+    """The frames of a capture in the file's order, times in ns since the epoch; only whole ones if ``whole``.
 
     Raises:
         CaptureFormatError: no classic pcap, another link type, frames cut short by snap length or file end.
