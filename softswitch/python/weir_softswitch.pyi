@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded switch in virtual time. P4Runtime messages cross serialized; `weir.softswitch` takes objects."""
+"""The embedded switch in virtual time. P4Runtime messages cross serialized; see `weir.softswitch`."""
 
 from collections.abc import Mapping, Sequence
 from typing import final
