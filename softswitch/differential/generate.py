@@ -26,6 +26,8 @@ class Shape:
     """Entries that must be there, as (table, exact or /32 matches, action, parameters)."""
     meter_cells: int = 0
     """Of each meter array, the first so many are configured."""
+    members: int = 0
+    """In each action profile; a third as many groups are made of them."""
     session_ports: Sequence[int] = PORTS
     """Where mirrored packets go."""
 
@@ -52,10 +54,12 @@ class Generator:
         self._actions = {action.preamble.id: action for action in p4info.actions}
         self._metered = {meter.direct_table_id: meter for meter in p4info.direct_meters}
         self._priority = 0
+        self._members = range(1, shape.members + 1)
+        self._member_groups = range(1, shape.members // 3 + 1)
 
     def updates(self) -> list[p4r.Update]:
         """Groups and sessions, meters, entries: in the order in which they are to be written."""
-        entities = [*self._groups(), *self._sessions()]
+        entities = [*self._groups(), *self._sessions(), *self._profiles()]
         updates = [p4r.Update(type=p4r.Update.INSERT, entity=entity) for entity in entities]
         updates += [p4r.Update(type=p4r.Update.MODIFY, entity=entity) for entity in self._meters()]
         for table in self._p4info.tables:
@@ -86,6 +90,26 @@ class Generator:
             found.append(entity)
         return found
 
+    def _profiles(self) -> list[p4r.Entity]:
+        found = []
+        for profile in self._p4info.action_profiles:
+            tables = [table for table in self._p4info.tables if table.preamble.id in profile.table_ids]
+            for number in self._members:
+                entity = p4r.Entity()
+                member = entity.action_profile_member
+                member.action_profile_id, member.member_id = profile.preamble.id, number
+                self._draw_action(member.action, tables[0])
+                found.append(entity)
+            for number in self._member_groups:
+                entity = p4r.Entity()
+                group = entity.action_profile_group
+                group.action_profile_id, group.group_id = profile.preamble.id, number
+                group.max_size = len(self._members)
+                for chosen in sorted(self._rng.sample(self._members, self._rng.randrange(1, 6))):
+                    group.members.add(member_id=chosen, weight=1)
+                found.append(entity)
+        return found
+
     def _meters(self) -> list[p4r.Entity]:
         found = []
         for meter in self._p4info.meters:
@@ -114,10 +138,12 @@ class Generator:
             # Each its own: which of two equal ones wins is nobody's promise.
             self._priority += 1
             entry.priority = self._priority
-        refs = table.action_refs
-        usable = [self._actions[ref.id] for ref in refs if ref.scope != p4i.ActionRef.DEFAULT_ONLY]
-        # Actions without parameters drop or do nothing, which shows little.
-        self._action(entry, self._rng.choices(usable, [4 if action.params else 1 for action in usable])[0])
+        if not table.implementation_id:
+            self._draw_action(entry.action.action, table)
+        elif self._rng.random() < 0.3:
+            entry.action.action_profile_member_id = self._rng.choice(self._members)
+        else:
+            entry.action.action_profile_group_id = self._rng.choice(self._member_groups)
         meter = self._metered.get(table.preamble.id)
         if meter is not None and self._rng.random() < 0.7:
             packets = meter.spec.unit == p4i.MeterSpec.PACKETS
@@ -150,11 +176,14 @@ class Generator:
         else:
             entry.match.add(field_id=key.id).optional.value = canonical(value)
 
-    def _action(self, entry: p4r.TableEntry, action: p4i.Action) -> None:
-        entry.action.action.action_id = action.preamble.id
+    def _draw_action(self, drawn: p4r.Action, table: p4i.Table) -> None:
+        refs = table.action_refs
+        usable = [self._actions[ref.id] for ref in refs if ref.scope != p4i.ActionRef.DEFAULT_ONLY]
+        # Actions without parameters drop or do nothing, which shows little.
+        action = self._rng.choices(usable, [4 if action.params else 1 for action in usable])[0]
+        drawn.action_id = action.preamble.id
         for param in action.params:
-            value = self._value(param.name, param.bitwidth)
-            entry.action.action.params.add(param_id=param.id, value=canonical(value))
+            drawn.params.add(param_id=param.id, value=canonical(self._value(param.name, param.bitwidth)))
 
     def _fixed(
         self, table_name: str, matches: dict[str, int], action_name: str, params: dict[str, int]

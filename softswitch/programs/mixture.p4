@@ -115,6 +115,7 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta, inout standard_m
     direct_counter(CounterType.packets_and_bytes) entry_counter;
     counter(256, CounterType.packets_and_bytes) slot_counter;
     register<bit<32>>(256) seen;
+    action_selector(HashAlgorithm.crc32, 64, 32) paths;
 
     action add_wide(bit<128> operand) {
         hdr.sample.wide_a = hdr.sample.wide_a + operand;
@@ -286,6 +287,17 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta, inout standard_m
         size = 1024;
     }
 
+    table balance {
+        key = {
+            hdr.sample.slot: exact;
+            hdr.sample.key: selector;
+            hdr.sample.number: selector;
+        }
+        actions = { to_port; drop; @defaultonly NoAction; }
+        implementation = paths;
+        size = 64;
+    }
+
     action once_more() {
         meta.resubmissions = 1;
         resubmit_preserving_field_list(FIELD_LIST);
@@ -327,6 +339,7 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta, inout standard_m
             }
             labels.apply();
             route.apply();
+            balance.apply();
             hdr.sample.colours = 2w0 ++ meta.indirect_colour ++ 2w0 ++ meta.direct_colour;
             hdr.sample.rounds = hdr.sample.rounds + 1 + (meta.resubmissions << 4);
             hdr.sample.length = standard_metadata.packet_length[15:0];
