@@ -11,9 +11,13 @@ from typing import Any
 import finsy
 import pytest
 from finsy import (
+    P4ActionProfileGroup,
+    P4ActionProfileMember,
     P4CloneSessionEntry,
     P4CounterData,
     P4DirectCounterEntry,
+    P4IndirectAction,
+    P4Member,
     P4MeterConfig,
     P4MeterEntry,
     P4MulticastGroupEntry,
@@ -158,6 +162,36 @@ def test_meters_are_written_and_read_back(switch: SwitchProcess, drive: Drive) -
         assert set(cells.values()) == {None}
 
     drive(switch, "entities", scenario)
+
+
+def test_action_profiles_are_written_and_read_back(switch: SwitchProcess, drive: Drive) -> None:
+    members = [
+        P4ActionProfileMember("paths", member_id=number, action=P4TableAction("set_port", port=CPU_PORT))
+        for number in (1, 2)
+    ]
+    shares = [P4Member(1, weight=1), P4Member(2, weight=3)]
+    group = P4ActionProfileGroup("paths", group_id=5, max_size=4, members=shares)
+    entry = P4TableEntry(
+        "route",
+        match=P4TableMatch({"hdr.ethernet.dst": (0x0A00, 40)}),
+        action=P4IndirectAction(group_id=5),
+    )
+
+    async def scenario(connected: finsy.Switch) -> None:
+        await connected.insert([*members, group, entry])
+        groups = await read_all(connected, P4ActionProfileGroup("paths"))
+        assert [[(member.member_id, member.weight) for member in found.members] for found in groups] == [
+            [(1, 1), (2, 3)]
+        ]
+        entries = await read_all(connected, P4TableEntry("route"))
+        assert [found.action.group_id for found in entries] == [5]
+        with pytest.raises(finsy.P4ClientError) as refused:
+            await connected.delete([members[0]])
+        assert "paths" in str(refused.value)
+        await connected.delete([entry, group, *members])
+        assert await read_all(connected, P4ActionProfileMember("paths")) == []
+
+    drive(switch, "features", scenario)
 
 
 def test_a_refused_update_names_table_and_field(switch: SwitchProcess, drive: Drive) -> None:

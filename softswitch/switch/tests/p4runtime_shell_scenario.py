@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives a switch with p4runtime-shell, in the Python that has it; prints what it found as one line of JSON.
 
-Started by p4runtime_shell_test.py as `PYTHON p4runtime_shell_scenario.py ADDRESS P4INFO JSON`. It imports
-nothing of weir: p4runtime-shell pins a protobuf that is too old for the project's other packages.
+Started by p4runtime_shell_test.py as `PYTHON p4runtime_shell_scenario.py ADDRESS PROGRAM P4INFO JSON`. It
+imports nothing of weir: p4runtime-shell pins a protobuf that is too old for the project's other packages.
 """
 
 import json
@@ -109,13 +109,56 @@ def packets() -> list[Any]:
     return [metadata, message.packet.payload == frame]
 
 
-def main(address: str, p4info: str, blob: str) -> None:
+def profiles() -> dict[str, Any]:
+    """Members and a group of a selector, and entries that point at them; then one with actions of its own."""
+    for number in (1, 2):
+        member = sh.ActionProfileMember("IngressImpl.paths")(action="IngressImpl.set_port", member_id=number)
+        member.action["port"] = str(number)
+        member.insert()
+    sh.ActionProfileGroup("IngressImpl.paths")(group_id=1, max_size=4).add(1).add(2, weight=2).insert()
+    groups = [
+        [(member.member_id, member.weight) for member in group.members]
+        for group in sh.ActionProfileGroup("IngressImpl.paths")(group_id=1).read()
+    ]
+    to_member = sh.TableEntry("IngressImpl.route")(member_id=1)
+    to_member.match["hdr.ethernet.dst"] = "00:00:00:00:0a:00/40"
+    to_member.insert()
+    to_group = sh.TableEntry("IngressImpl.route")(group_id=1)
+    to_group.match["hdr.ethernet.dst"] = "00:00:00:00:0b:00/40"
+    to_group.insert()
+    entries = len(list(sh.TableEntry("IngressImpl.route").read()))
+    to_member.delete()
+    to_group.delete()
+    sh.ActionProfileGroup("IngressImpl.paths")(group_id=1).delete()
+    for number in (1, 2):
+        sh.ActionProfileMember("IngressImpl.paths")(member_id=number).delete()
+    left = len(list(sh.ActionProfileMember("IngressImpl.paths").read()))
+    # A selector is programmed either way, not both at once.
+    one_shot = sh.Oneshot("IngressImpl.route")
+    action = sh.Action("IngressImpl.set_port")
+    action["port"] = "3"
+    one_shot.add(action, weight=2)
+    own = sh.TableEntry("IngressImpl.route")(oneshot=one_shot)
+    own.match["hdr.ethernet.dst"] = "00:00:00:00:0c:00/40"
+    own.insert()
+    weights = [
+        part.weight for read in sh.TableEntry("IngressImpl.route").read() for part in read.oneshot.actions
+    ]
+    return {"groups": groups, "entries": entries, "left": left, "weights": weights}
+
+
+STEPS = {
+    "entities": (table, refusal, counter, meter, replication, packets),
+    "features": (profiles,),
+}
+
+
+def main(address: str, program: str, p4info: str, blob: str) -> None:
     """Push the program, then one entity after the other."""
     sh.setup(device_id=1, grpc_addr=address, election_id=(0, 1), config=sh.FwdPipeConfig(p4info, blob))
     try:
         version = str(sh.APIVersion())
-        steps = (table, refusal, counter, meter, replication, packets)
-        found = {step.__name__: step() for step in steps}
+        found = {step.__name__: step() for step in STEPS[program]}
     finally:
         sh.teardown()
     print(json.dumps({"version": version, **found}), file=RESULT)

@@ -26,20 +26,17 @@ def found(
         pytest.skip(
             f"{python} is missing; `make p4runtime-shell` makes it, or P4RUNTIME_SHELL_PYTHON names one"
         )
-    p4info, blob = compiled("entities")
-    scenario = Path(__file__).with_name("p4runtime_shell_scenario.py")
+    # The package has generated code of its own; the environment of the tests is another Python's.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     stats = tmp_path_factory.mktemp("shell") / "stats.json"
+    result: dict[str, Any] = {}
     with SwitchProcess(weir_switch, "--stats", str(stats)) as switch:
-        ended = subprocess.run(
-            [python, scenario, switch.address, p4info, blob],
-            # The package's own generated code; the environment of the tests is another Python's.
-            env={key: value for key, value in os.environ.items() if not key.startswith("PYTHON")},
-            capture_output=True,
-            text=True,
-            timeout=90,
-        )
-    assert ended.returncode == 0, ended.stderr
-    result: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+        for program in ("entities", "features"):
+            scenario = Path(__file__).with_name("p4runtime_shell_scenario.py")
+            command = [python, scenario, switch.address, program, *compiled(program)]
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
+            assert ended.returncode == 0, ended.stderr
+            result |= json.loads(ended.stdout.splitlines()[-1])
     return result
 
 
@@ -69,3 +66,8 @@ def test_groups_and_clone_sessions_are_read_as_written(found: dict[str, Any]) ->
 
 def test_packets_travel_both_ways_with_metadata(found: dict[str, Any]) -> None:
     assert found["packets"] == [{"1": "07", "2": "03"}, True]
+
+
+def test_action_profiles_are_written_and_read(found: dict[str, Any]) -> None:
+    expected = {"groups": [[[1, 1], [2, 2]]], "entries": 2, "left": 0, "weights": [2]}
+    assert found["profiles"] == expected
