@@ -29,6 +29,7 @@ BMV2_HOST, BMV2_PORT = "127.0.0.1", 9560
 BMV2_ADDRESS = f"{BMV2_HOST}:{BMV2_PORT}"
 # Only a broken switch takes this long.
 PATIENCE_S = 20
+ALL_PROTOCOLS = 3  # ETH_P_ALL of linux/if_ether.h
 OUTGOING = 4  # PACKET_OUTGOING of linux/if_packet.h: what we sent ourselves
 RECEIVE_BUFFER_BYTES = 8 << 20
 Frames = Counter[tuple[int, bytes]]
@@ -56,8 +57,9 @@ class Links:
             for end in (f"{name}s{port}", f"{name}e{port}"):
                 run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
                 run("ip", "link", "set", end, "mtu", "4000", "up")
-            ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            ours.bind((f"{name}e{port}", 0))
+            # Without a protocol until it is bound: it would hear every other interface meanwhile.
+            ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            ours.bind((f"{name}e{port}", ALL_PROTOCOLS))
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
             ours.setblocking(False)
             self._sockets[port] = ours
