@@ -466,8 +466,8 @@ async fn an_idle_entry_is_told_to_the_primary_and_reads_tell_the_time_since_its_
         &mut controller,
         Type::Insert,
         &[
-            Entity::TableEntry(entry.clone()),
             Entity::TableEntry(forever.clone()),
+            Entity::TableEntry(entry.clone()),
         ],
     )
     .await;
@@ -499,7 +499,7 @@ async fn an_idle_entry_is_told_to_the_primary_and_reads_tell_the_time_since_its_
     let [Entity::TableEntry(found)] = &found[..] else {
         panic!("{found:?}")
     };
-    // Twice 5 ms have passed, and it has never been hit.
+    // Twice 5 ms have passed since the other was inserted after it, and it has never been hit.
     let elapsed_ns = found.time_since_last_hit.unwrap().elapsed_ns;
     assert!(elapsed_ns >= 10_000_000, "{elapsed_ns}");
     assert_eq!(found.idle_timeout_ns, 0);
@@ -718,4 +718,44 @@ async fn a_modification_without_an_action_keeps_the_one_there_is() {
     );
     switch.receive(1, frame(0xB, 0xA)).await;
     while switch.sent(2).await == 0 {}
+}
+
+#[tokio::test]
+async fn a_clone_session_truncates_and_has_a_class_of_service() {
+    let (switch, mut controller, p4info) = running("entities").await;
+    let session = |packet_length_bytes, class_of_service| {
+        let replica = v1::Replica {
+            instance: 1,
+            port_kind: Some(v1::replica::PortKind::Port(b"\x03".to_vec())),
+            ..v1::Replica::default()
+        };
+        let entry = v1::CloneSessionEntry {
+            session_id: 5,
+            replicas: vec![replica],
+            class_of_service,
+            packet_length_bytes,
+        };
+        Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry {
+            r#type: Some(Replication::CloneSessionEntry(entry)),
+        })
+    };
+    let (code, message) = controller.refusal(Type::Insert, session(0, 8)).await;
+    assert_eq!(code, Code::InvalidArgument, "{message}");
+    let forward = table_entry(
+        &p4info,
+        "forward",
+        &[exact(b"\x0B")],
+        "to_port_and_clone",
+        &[b"\x02"],
+    );
+    let entities = [session(20, 3), Entity::TableEntry(forward)];
+    accept(&mut controller, Type::Insert, &entities).await;
+    assert_eq!(
+        controller.read(session(0, 0)).await.unwrap(),
+        [session(20, 3)]
+    );
+    switch.receive(1, frame(0xB, 0xA)).await;
+    while switch.sent(3).await == 0 {}
+    let stats = switch.engine.call(|core| core.node.port_stats(3)).await;
+    assert_eq!(stats.unwrap().tx_bytes, 20);
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use tokio::sync::mpsc as tokio_mpsc;
+use tracing::warn;
 
 use super::clock::{Clock, realtime_ns};
 use super::wait::{WaitSet, Waker, set_exact_timers};
@@ -128,9 +129,14 @@ impl EventLoop {
         let core = &mut self.core;
         if core.now_ns >= self.reopen_at_ns {
             self.reopen_at_ns = core.now_ns + REOPEN_INTERVAL_NS;
-            core.interfaces
-                .iter_mut()
-                .for_each(Interface::reopen_if_back);
+            for interface in &mut core.interfaces {
+                interface.reopen_if_back();
+                // Groups have other members, and replicas their backups, for a port that is down.
+                let up = interface.poll_fd().is_some();
+                if let Err(failure) = core.node.set_port_up(interface.number(), up) {
+                    warn!("port {}: {failure}", interface.number());
+                }
+            }
         }
     }
 
