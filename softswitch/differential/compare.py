@@ -22,6 +22,9 @@ from subjects import REPOSITORY, SUBJECTS, Subject
 # After so many the rest tells nothing new.
 MAX_DIFFERENCES = 12
 SHOWN_BYTES = 120
+# Entries change so many times while packets pass.
+PARTS = 3
+CHANGES = 12
 
 
 @dataclass
@@ -35,6 +38,7 @@ class Outcome:
     packets: int = 0
     frames: int = 0
     counters: int = 0
+    sentinels: int = 0
     differences: list[str] = field(default_factory=list)
 
 
@@ -53,7 +57,6 @@ def compare_packets(
     outcome: Outcome, subject: Subject, peers: list[Peer], rng: random.Random, packets: int
 ) -> None:
     """Batches of packets into one port, each followed by sentinels; what left between must be the same."""
-    tags = 0
     while outcome.packets < packets and len(outcome.differences) < MAX_DIFFERENCES:
         port = rng.choice(PORTS)
         sent = [subject.packet(rng) for _ in range(subject.batch)]
@@ -62,8 +65,8 @@ def compare_packets(
             for frame in sent:
                 peer.links.send(port, frame)
         for _ in range(subject.rounds):
-            tags += 1
-            tag = b"SENTINEL%08d" % tags
+            outcome.sentinels += 1
+            tag = b"SENTINEL%08d" % outcome.sentinels
             for peer, frames in zip(peers, seen, strict=True):
                 for (out, frame), count in peer.links.pass_through(subject.sentinels(tag, port), tag).items():
                     frames[out, subject.blank(frame)] += count
@@ -149,8 +152,12 @@ def compare(binary: Path, program: str, seed: int, packets: int, folder: Path) -
         peers = [ours, theirs]
         for peer in peers:
             peer.push(p4info_file, blob)
-        compare_writes(outcome, peers, Generator(p4info, subject.shape, rng).updates())
-        compare_packets(outcome, subject, peers, rng, packets)
+        generator = Generator(p4info, subject.shape, rng)
+        updates = generator.updates()
+        compare_writes(outcome, peers, updates)
+        for part in range(1, PARTS + 1):
+            compare_packets(outcome, subject, peers, rng, packets * part // PARTS)
+            compare_writes(outcome, peers, generator.changes(updates, CHANGES))
         compare_counters(outcome, p4info, peers)
     return outcome
 

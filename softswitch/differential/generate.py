@@ -68,6 +68,25 @@ class Generator:
         updates += [self._fixed(*named) for named in self._shape.fixed]
         return updates
 
+    def changes(self, written: list[p4r.Update], count: int) -> list[p4r.Update]:
+        """Entries taken away, given another action, or added, of those that were written at random."""
+        tables = {table.preamble.id: table for table in self._p4info.tables}
+        inserted = [update.entity for update in written if update.entity.HasField("table_entry")]
+        inserted = inserted[: len(inserted) - len(self._shape.fixed)]
+        found = []
+        for entity in self._rng.sample(inserted, min(count, len(inserted))):
+            table = tables[entity.table_entry.table_id]
+            dice = self._rng.random()
+            if dice < 0.3:
+                found.append(self._entry(table))
+                continue
+            update = p4r.Update(type=p4r.Update.DELETE if dice < 0.6 else p4r.Update.MODIFY, entity=entity)
+            if update.type == p4r.Update.MODIFY:
+                update.entity.table_entry.ClearField("action")
+                self._point(update.entity.table_entry, table)
+            found.append(update)
+        return found
+
     def _groups(self) -> list[p4r.Entity]:
         found = []
         for number in GROUPS:
@@ -138,12 +157,7 @@ class Generator:
             # Each its own: which of two equal ones wins is nobody's promise.
             self._priority += 1
             entry.priority = self._priority
-        if not table.implementation_id:
-            self._draw_action(entry.action.action, table)
-        elif self._rng.random() < 0.3:
-            entry.action.action_profile_member_id = self._rng.choice(self._members)
-        else:
-            entry.action.action_profile_group_id = self._rng.choice(self._member_groups)
+        self._point(entry, table)
         meter = self._metered.get(table.preamble.id)
         if meter is not None and self._rng.random() < 0.7:
             packets = meter.spec.unit == p4i.MeterSpec.PACKETS
@@ -175,6 +189,14 @@ class Generator:
                 span.low, span.high = canonical(low), canonical(high)
         else:
             entry.match.add(field_id=key.id).optional.value = canonical(value)
+
+    def _point(self, entry: p4r.TableEntry, table: p4i.Table) -> None:
+        if not table.implementation_id:
+            self._draw_action(entry.action.action, table)
+        elif self._rng.random() < 0.3:
+            entry.action.action_profile_member_id = self._rng.choice(self._members)
+        else:
+            entry.action.action_profile_group_id = self._rng.choice(self._member_groups)
 
     def _draw_action(self, drawn: p4r.Action, table: p4i.Table) -> None:
         refs = table.action_refs
