@@ -47,15 +47,20 @@ pub fn insert(
     Ok(())
 }
 
-/// A switch that runs `program` (`weir` or one of `softswitch/programs`) with ports 1 to 3.
-pub fn switch(program: &str) -> Fallible<Switch> {
+/// The JSON of `weir` or of one of `softswitch/programs`.
+pub fn program_json(program: &str) -> Fallible<Vec<u8>> {
     let folder = if program == "weir" {
         "../../p4src/build"
     } else {
         "../programs"
     };
     let path = format!("{}/{folder}/{program}.json", env!("CARGO_MANIFEST_DIR"));
-    let program = Program::from_json(&std::fs::read(path)?)?;
+    Ok(std::fs::read(path)?)
+}
+
+/// A switch that runs a program with ports 1 to 3.
+pub fn switch(program: &str) -> Fallible<Switch> {
+    let program = Program::from_json(&program_json(program)?)?;
     let mut switch = Switch::new(program, SwitchConfig::default());
     for port in 1..=3 {
         switch.set_port(port, PortConfig::default(), 0)?;

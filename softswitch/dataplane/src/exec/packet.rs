@@ -184,6 +184,8 @@ pub(crate) struct Pool {
         reason = "packets move between pool and queues by pointer"
     )]
     free: Vec<Box<Packet>>,
+    /// Field regions without a packet. Frames on their way out have none, so that the next packet finds one in cache.
+    phvs: Vec<Vec<u8>>,
 }
 
 /// More than this stay allocated only while they are in use.
@@ -191,7 +193,19 @@ const POOL_LIMIT: usize = 65_536;
 
 impl Pool {
     pub(crate) fn take(&mut self) -> Box<Packet> {
-        self.free.pop().unwrap_or_default()
+        let mut packet = self.free.pop().unwrap_or_default();
+        if packet.phv.capacity() == 0 {
+            packet.phv = self.phvs.pop().unwrap_or_default();
+        }
+        packet
+    }
+
+    /// Takes the fields of a packet that is only a frame from now on.
+    pub(crate) fn strip(&mut self, packet: &mut Packet) {
+        let phv = std::mem::take(&mut packet.phv);
+        if phv.capacity() > 0 && self.phvs.len() < POOL_LIMIT {
+            self.phvs.push(phv);
+        }
     }
 
     pub(crate) fn give(&mut self, packet: Box<Packet>) {

@@ -327,3 +327,7 @@ pub(super) fn const_words(value: &Wide<33>, width: u32) -> Vec<u64> {
     }
     words
 }
+
+#[cfg(test)]
+#[path = "emit_tests.rs"]
+mod tests;

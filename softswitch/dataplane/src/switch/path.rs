@@ -392,7 +392,10 @@ impl Switch {
         }
         if let Some(list) = recirculate {
             self.recirculate(packet, list);
-        } else if let Err(packet) = self.tm.transmit(packet, self.now_ns) {
+            return;
+        }
+        self.pool.strip(&mut packet);
+        if let Err(packet) = self.tm.transmit(packet, self.now_ns) {
             self.externs.stats.dropped_no_port += 1;
             self.pool.give(packet);
         }
