@@ -7,6 +7,9 @@
 #[path = "../benches/workload/mod.rs"]
 mod workload;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use weir_dataplane::{KeyMatch, PortConfig, Program, Switch, SwitchConfig};
 use workload::Fallible;
@@ -16,7 +19,7 @@ const FLOWS: u32 = 10_000;
 /// Packets per round, and rounds; the fastest round counts, since others only add what is not the switch.
 const ROUND: usize = 20_000;
 const ROUNDS: usize = 15;
-/// Fewer entries than this do not show in the process's memory.
+/// With fewer entries the table's smallest size would be stated, not an entry's.
 const LEAST_FOR_MEMORY: u32 = 10_000;
 
 /// The program with room for any number of entries in its tables.
@@ -36,12 +39,26 @@ fn roomy(program: &str) -> Fallible<Switch> {
     Ok(switch)
 }
 
-/// Bytes of this process in memory.
-fn resident() -> Fallible<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm.split(' ').nth(1).ok_or("no resident size")?.parse()?;
-    Ok(pages * 4_096)
+/// Bytes allocated now.
+static LIVE: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call is handed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size() as u64, Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as u64, Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
 }
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 fn fastest_ns(switch: &mut Switch, frames: &[Vec<u8>]) -> f64 {
     let mut now_ns = 0;
@@ -67,14 +84,14 @@ fn point(
     frame: impl Fn(u32) -> Vec<u8>,
 ) -> Fallible<()> {
     let mut switch = roomy(program)?;
-    let before = resident()?;
+    let before = LIVE.load(Relaxed);
     let start = Instant::now();
     for entry in 0..entries {
         insert(&mut switch, entry)?;
     }
     let insert_ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(entries);
     let bytes = (entries >= LEAST_FOR_MEMORY)
-        .then_some((resident()?.saturating_sub(before)) / u64::from(entries));
+        .then_some(LIVE.load(Relaxed).saturating_sub(before) / u64::from(entries));
     // Spread over all entries; a fixed number of packets, so that only the number of entries changes.
     let stride = (entries / FLOWS).max(1);
     let mut frames: Vec<Vec<u8>> = (0..FLOWS).map(|i| frame(i * stride % entries)).collect();
