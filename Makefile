@@ -94,6 +94,13 @@ conformance: ## p4c's own tests of bmv2 on the switch: make conformance P4C_SRC=
 	cargo run --release --locked --quiet -p weir-conformance -- \
 	    $(or $(P4C_SRC),$(error P4C_SRC=<checkout of https://github.com/p4lang/p4c> is missing))
 
+.PHONY: switch-cost
+switch-cost: $(VENV)/.python ## docs/images/switch-cost.png: the dataplane's cost by entries and flows (needs chromium)
+	mkdir -p target/switch-cost
+	cargo run --release --locked --quiet -p weir-dataplane --example cost_growth > target/switch-cost/measured.csv
+	$(BIN)/python bench/switch_cost.py target/switch-cost/measured.csv target/switch-cost/plot.html
+	tools/picture target/switch-cost/plot.html docs/images/switch-cost.png 560
+
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 	tools/picture runs/demo/latest/report.html docs/images/demo-report.png
