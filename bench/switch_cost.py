@@ -49,7 +49,7 @@ def main() -> None:
     """Reads the CSV file named first and writes the HTML file named second."""
     if len(sys.argv) != 3:
         sys.exit("usage: switch_cost.py MEASURED.csv OUT.html")
-    figure(read(Path(sys.argv[1]))).write_html(sys.argv[2])
+    figure(read(Path(sys.argv[1]))).write_html(sys.argv[2], config={"displayModeBar": False})
 
 
 if __name__ == "__main__":

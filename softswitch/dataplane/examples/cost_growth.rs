@@ -135,9 +135,9 @@ fn lpm(entries: u32, mixed: bool) -> Fallible<()> {
     };
     let frame = |entry| workload::udp_frame(mac(1), (value(entry)).to_be_bytes(), 1_024);
     let series = if mixed {
-        "LPM, 16 lengths"
+        "LPM with 16 lengths"
     } else {
-        "LPM, one length"
+        "LPM with one length"
     };
     point(series, "ipv4_router", entries, add, frame)
 }
@@ -171,7 +171,7 @@ fn ternary(entries: u32, masks: u32) -> Fallible<()> {
     };
     let frame = |entry: u32| workload::udp_frame(mac(1), entry.to_be_bytes(), 1_024);
     point(
-        &format!("ternary, {masks} masks"),
+        &format!("ternary with {masks} masks"),
         "weir",
         entries,
         add,
