@@ -98,7 +98,7 @@ conformance: ## p4c's own tests of bmv2 on the switch: make conformance P4C_SRC=
 switch-cost: $(VENV)/.python ## docs/images/switch-cost.png: the dataplane's cost by entries and flows (needs chromium)
 	mkdir -p target/switch-cost
 	cargo run --release --locked --quiet -p weir-dataplane --example cost_growth > target/switch-cost/measured.csv
-	$(BIN)/python bench/switch_cost.py target/switch-cost/measured.csv target/switch-cost/plot.html
+	$(BIN)/python tools/switch_cost.py target/switch-cost/measured.csv target/switch-cost/plot.html
 	tools/picture target/switch-cost/plot.html docs/images/switch-cost.png 560
 
 .PHONY: picture

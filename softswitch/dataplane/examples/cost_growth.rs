@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the cost of a packet grows with table entries and with flows, as CSV: `series,size,ns_per_packet,insert_ns,
-//! bytes_per_entry`. The last column is empty where the table is too small to measure it. `bench/switch_cost.py` draws it.
+//! bytes_per_entry`. The last column is empty where the table is too small to measure it. `tools/switch_cost.py` draws it.
 //!
 //! `cargo run --release -p weir-dataplane --example cost_growth`
 
