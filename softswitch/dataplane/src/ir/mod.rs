@@ -7,11 +7,13 @@
 mod calculation;
 mod fast_state;
 mod flat;
+mod intrinsics;
 mod pipeline;
 
 pub(crate) use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
 pub(crate) use fast_state::FastState;
 pub(crate) use flat::{Flat, Slot, Step, TableNext};
+pub(crate) use intrinsics::Intrinsics;
 pub(crate) use pipeline::{
     Action, Call, Condition, ConstEntry, KeyPart, Node, Profile, ProfileUse, Table,
 };
@@ -431,28 +433,6 @@ pub(crate) struct Checksum {
     pub target_valid: Option<u32>,
     pub calculation: u16,
     pub condition: Option<Expr>,
-}
-
-/// Fields that the switch itself reads and writes, where the program has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Intrinsics {
-    pub ingress_port: Option<Slot>,
-    pub egress_spec: Option<Slot>,
-    pub egress_port: Option<Slot>,
-    pub instance_type: Option<Slot>,
-    pub packet_length: Option<Slot>,
-    pub enq_timestamp: Option<Slot>,
-    pub enq_qdepth: Option<Slot>,
-    pub deq_timedelta: Option<Slot>,
-    pub deq_qdepth: Option<Slot>,
-    pub ingress_timestamp: Option<Slot>,
-    pub egress_timestamp: Option<Slot>,
-    pub mcast_grp: Option<Slot>,
-    pub egress_rid: Option<Slot>,
-    pub checksum_error: Option<Slot>,
-    pub parser_error: Option<Slot>,
-    pub priority: Option<Slot>,
-    pub qid: Option<Slot>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
