@@ -77,6 +77,10 @@ fuzz: $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## mutated programs, 
 	mkdir -p target
 	cargo run --profile fuzz --locked --quiet -p weir-fuzz -- --seconds $(SECONDS) --last target/fuzz-last.txt
 
+.PHONY: bench-policer
+bench-policer: setup ## long-run rate and first burst of the policer in real time, 1 Mbit/s to 1 Gbit/s
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.policer
+
 .PHONY: lint
 lint: setup ## formats, linters and types
 	cargo fmt --all --check
