@@ -242,3 +242,17 @@ fn frame_beyond_the_maximum_is_counted() {
     switch.receive(1, &[], 0);
     assert_eq!((switch.stats().received, switch.stats().oversize), (2, 2));
 }
+
+#[test]
+fn arrays_that_would_exhaust_memory_are_refused_by_name() {
+    for section in ["meter_arrays", "counter_arrays", "register_arrays"] {
+        let mut program: Value = serde_json::from_slice(&program_json("weir")).expect("JSON");
+        let array = &mut program[section][0];
+        array["size"] = Value::from(1_u64 << 40);
+        let name = array["name"].to_string();
+        let error = Program::from_json(program.to_string().as_bytes()).expect_err("too large");
+        let text = error.to_string();
+        assert!(text.contains(section) && text.contains(&name), "{text}");
+        assert!(text.contains("512 MiB"), "{text}");
+    }
+}
