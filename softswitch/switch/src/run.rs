@@ -9,12 +9,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 use weir_dataplane::{LoadError, Program, SwitchConfig};
+use weir_ports::{Interface, OpenError};
 
 use crate::cli::{Cli, PortError};
 use crate::engine::{Engine, Handle};
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeConfig};
-use crate::ports::{Interface, OpenError};
 use crate::service::tls::TlsError;
 use crate::service::{Service, listen};
 use crate::stats::Snapshot;

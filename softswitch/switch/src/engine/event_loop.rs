@@ -7,13 +7,13 @@ use std::sync::mpsc;
 
 use tokio::sync::mpsc as tokio_mpsc;
 use tracing::warn;
+use weir_ports::Interface;
+use weir_ports::arrivals::{ArrivalClock, Source, earliest};
 
 use super::clock::{Clock, realtime_ns};
 use super::wait::{WaitSet, Waker, set_exact_timers};
 use super::{Command, Core};
 use crate::node::{Notification, Output};
-use crate::ports::Interface;
-use crate::ports::arrivals::{ArrivalClock, Source, earliest};
 
 /// Frames handled before commands and due output get their turn.
 const BATCH_FRAMES: usize = 64;
@@ -60,11 +60,11 @@ impl EventLoop {
     pub fn run(mut self) -> Core {
         set_exact_timers();
         while !self.stop.load(Ordering::Acquire) {
-            self.waker.clear();
             let mut busy = self.run_commands();
             busy |= self.run_frames();
             self.core.now_ns = self.clock.now_ns();
             self.advance(self.core.now_ns);
+            self.core.interfaces.iter_mut().for_each(Interface::flush);
             self.reopen_lost();
             if !busy {
                 self.wait();
@@ -85,24 +85,24 @@ impl EventLoop {
     }
 
     fn run_frames(&mut self) -> bool {
+        if earliest(&self.core.interfaces).is_none() {
+            return false;
+        }
         let offset_ns = self.clock.realtime_minus_switch_ns();
+        let mut now_ns = self.clock.now_ns();
         for _ in 0..BATCH_FRAMES {
             let Some(index) = earliest(&self.core.interfaces) else {
                 return false;
             };
             let stamp_ns = self.core.interfaces[index].oldest_ns().unwrap_or_default();
-            // Read after the stamp: a frame that came during this batch is not of the batch's beginning.
-            let now_ns = self.clock.now_ns();
-            let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
-            // What was due before this frame came must not see what the frame does.
-            if self
-                .core
-                .node
-                .next_event_ns()
-                .is_some_and(|due_ns| due_ns <= arrival_ns)
-            {
-                self.advance(arrival_ns);
+            // Read after a stamp that is later than the last reading: a frame that came during this batch is not of
+            // the batch's beginning.
+            if i128::from(stamp_ns) - offset_ns > i128::from(now_ns) {
+                now_ns = self.clock.now_ns();
             }
+            let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
+            // The node itself lets happen first what was due before the frame came; what that sends leaves with
+            // the batch.
             let interface = &mut self.core.interfaces[index];
             let (node, port) = (&mut self.core.node, interface.number());
             interface.take(|frame| node.receive(port, frame, arrival_ns));
@@ -154,8 +154,10 @@ impl EventLoop {
             }
         }
         let now_ns = self.clock.now_ns();
-        self.waits
-            .wait(wake_at_ns.map(|at_ns| at_ns.saturating_sub(now_ns)));
+        let timeout_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
+        if self.waits.wait(timeout_ns) {
+            self.waker.clear();
+        }
         for index in self.waits.failed() {
             self.core.interfaces[index].check();
         }

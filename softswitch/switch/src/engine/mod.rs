@@ -18,11 +18,11 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 
 use crate::node::{Node, Notification};
-use crate::ports::Interface;
 use clock::Clock;
 use event_loop::EventLoop;
 pub use inline::Inline;
 use wait::Waker;
+use weir_ports::Interface;
 
 /// What the dataplane thread owns.
 pub struct Core {

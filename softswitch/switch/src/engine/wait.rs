@@ -67,8 +67,8 @@ impl WaitSet {
         self.descriptors.push(pollfd(fd));
     }
 
-    /// Waits until something happens or `timeout_ns` has passed (None: no limit).
-    pub fn wait(&mut self, timeout_ns: Option<u64>) {
+    /// Waits until something happens or `timeout_ns` has passed (None: no limit). True: the waker was used.
+    pub fn wait(&mut self, timeout_ns: Option<u64>) -> bool {
         let timeout = timeout_ns.map(|ns| libc::timespec {
             tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (ns % 1_000_000_000) as libc::c_long,
@@ -86,6 +86,9 @@ impl WaitSet {
                 std::ptr::null(),
             )
         };
+        self.descriptors
+            .first()
+            .is_some_and(|waker| waker.revents & libc::POLLIN != 0)
     }
 
     /// Ports whose descriptor reported an error in the last wait.

@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use tracing::{info, warn};
 
 use super::arrivals::Source;
-use super::socket::{Receiver, RingFrame, Sender, interface_state};
+use super::sender::Sender;
+use super::socket::{Receiver, RingFrame, interface_state};
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
 const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
@@ -121,7 +122,8 @@ impl Interface {
 
     fn lost(&mut self, error: &io::Error) {
         self.update_overruns();
-        if self.open.take().is_some() {
+        if let Some(open) = self.open.take() {
+            self.counters.tx_errors += open.sender.waiting() as u64;
             warn!(
                 "port {}: interface {} is gone ({error}); frames to it are counted as tx_errors until it is back",
                 self.number, self.name
@@ -190,26 +192,36 @@ impl Interface {
         }
     }
 
-    /// Sends a frame or counts why not.
+    /// Takes a frame to send with the next [`Interface::flush`], or counts why not.
     pub fn send(&mut self, frame: &[u8]) {
-        let Some(open) = &self.open else {
-            self.counters.tx_errors += 1;
-            return;
-        };
-        match open.sender.send(frame) {
-            Ok(()) => {
-                self.counters.tx_packets += 1;
-                self.counters.tx_bytes += frame.len() as u64;
-            }
-            Err(error) => {
-                self.counters.tx_errors += 1;
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)
-                ) {
-                    self.lost(&error);
+        match &mut self.open {
+            // An empty frame cannot be sent, and would not count as one.
+            Some(open) if !frame.is_empty() => {
+                if open.sender.push(frame) {
+                    self.flush();
                 }
             }
+            _ => self.counters.tx_errors += 1,
+        }
+    }
+
+    /// Hands what waits to the interface.
+    pub fn flush(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        if open.sender.waiting() == 0 {
+            return;
+        }
+        let sent = open.sender.flush();
+        self.counters.tx_packets += sent.packets;
+        self.counters.tx_bytes += sent.bytes;
+        self.counters.tx_errors += sent.refused;
+        if let Some(error) = sent.error
+            && matches!(
+                error.raw_os_error(),
+                Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)
+            )
+        {
+            self.lost(&error);
         }
     }
 }

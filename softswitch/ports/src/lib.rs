@@ -2,12 +2,13 @@
 //! Ports: network interfaces, read through packet rings and written through packet sockets.
 //!
 //! Layout: [`interface`] is one port with its counters and its way back from an interface that disappeared,
-//! `socket` the only place with `unsafe` system calls, [`checksum`] completes what the sending host left to its
+//! `socket` (receiving) and `sender` the only places with `unsafe` system calls, [`checksum`] completes what the sending host left to its
 //! network card, [`arrivals`] merges the rings of all ports by time of arrival.
 
 pub mod arrivals;
 pub mod checksum;
 pub mod interface;
-mod socket;
+pub mod sender;
+pub mod socket;
 
 pub use interface::{Counters, Interface, OpenError};

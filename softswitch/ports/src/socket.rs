@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packet sockets: a receive ring (`TPACKET_V2`) and a sender. The only `unsafe` code of the ports.
+//! Packet sockets: a receive ring (`TPACKET_V2`). With `sender` the only `unsafe` code of the ports.
 //!
 //! `TPACKET_V2` hands over each frame as it comes; version 3 would hold frames back to fill a block. Kernel
 //! interface: `packet(7)` and `Documentation/networking/packet_mmap.rst`.
@@ -22,11 +22,14 @@ const VLAN_TAG_BYTES: usize = 4;
 const MAC_ADDRESSES_BYTES: usize = 12;
 /// Room that the kernel needs in a slot besides the frame: its header, the address, alignment, the virtio header.
 const SLOT_OVERHEAD_BYTES: usize = 160;
-/// Missing from libc: `PACKET_IGNORE_OUTGOING` of `linux/if_packet.h`.
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// Socket option, missing from libc: `PACKET_IGNORE_OUTGOING` of `linux/if_packet.h`.
+pub const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// `struct virtio_net_hdr` of `linux/virtio_net.h` in front of the frame.
 const VIRTIO_HEADER_BYTES: usize = 10;
 const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
+
+/// Frames of every protocol, for [`bind`].
+pub const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 
 /// A frame in its ring slot.
 pub struct RingFrame<'a> {
@@ -50,6 +53,9 @@ unsafe impl Send for Receiver {}
 
 impl Receiver {
     /// Opens a ring for frames of up to `max_frame_bytes` on the interface; promiscuous, inbound frames only.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub fn open(interface_index: u32, max_frame_bytes: usize) -> io::Result<Self> {
         let socket = packet_socket()?;
         set_option(
@@ -96,15 +102,9 @@ impl Receiver {
             slot_bytes,
             next: 0,
         };
-        let membership = libc::packet_mreq {
-            mr_ifindex: to_int(interface_index)?,
-            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set_option(&receiver.socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+        promiscuous(&receiver.socket, interface_index)?;
         // Bound last: until then no frame is taken, so none is taken with half the options.
-        bind(&receiver.socket, interface_index, libc::ETH_P_ALL as u16)?;
+        bind(&receiver.socket, interface_index, ETH_P_ALL)?;
         Ok(receiver)
     }
 
@@ -246,46 +246,6 @@ fn insert_vlan_tag<'a>(bytes: &'a mut [u8], header: &libc::tpacket2_hdr) -> &'a 
     bytes
 }
 
-/// Sends frames out of one interface.
-pub struct Sender {
-    socket: OwnedFd,
-}
-
-impl Sender {
-    /// Opens a socket that sends past the queueing discipline: the switch has queues of its own.
-    pub fn open(interface_index: u32) -> io::Result<Self> {
-        let socket = packet_socket()?;
-        set_option(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        let bytes: libc::c_int = 4 << 20;
-        // The forced variant needs a privilege that a user namespace does not give; the other is capped. Both are
-        // only room for frames that the receiver has not taken yet, so neither failing is an error.
-        if set_socket_option(&socket, libc::SO_SNDBUFFORCE, &bytes).is_err() {
-            let _ = set_socket_option(&socket, libc::SO_SNDBUF, &bytes);
-        }
-        // Protocol 0: this socket receives nothing.
-        bind(&socket, interface_index, 0)?;
-        Ok(Self { socket })
-    }
-
-    /// Sends one frame (Ethernet without FCS); never waits.
-    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        // SAFETY: pointer and length describe `frame`, which outlives the call.
-        let sent = unsafe {
-            libc::send(
-                self.socket.as_raw_fd(),
-                frame.as_ptr().cast(),
-                frame.len(),
-                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-            )
-        };
-        if sent < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
-    }
-}
-
 /// Index, MTU and state of an interface.
 pub struct InterfaceState {
     /// `ifindex`.
@@ -296,7 +256,10 @@ pub struct InterfaceState {
     pub up: bool,
 }
 
-/// Looks an interface up by name in the current network namespace; `ENODEV` when there is none.
+/// Looks an interface up by name in the current network namespace.
+///
+/// # Errors
+/// `ENODEV` when there is none.
 pub fn interface_state(name: &str) -> io::Result<InterfaceState> {
     // SAFETY: an all-zero ifreq is a valid value of a plain C structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -328,7 +291,11 @@ pub fn interface_state(name: &str) -> io::Result<InterfaceState> {
     }
 }
 
-fn packet_socket() -> io::Result<OwnedFd> {
+/// A packet socket that receives nothing before it is bound.
+///
+/// # Errors
+/// `EPERM` without `CAP_NET_RAW`.
+pub fn packet_socket() -> io::Result<OwnedFd> {
     // SAFETY: a plain system call; the result is checked before it is owned.
     unsafe {
         let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
@@ -340,7 +307,11 @@ fn packet_socket() -> io::Result<OwnedFd> {
     }
 }
 
-fn bind(socket: &OwnedFd, interface_index: u32, protocol: u16) -> io::Result<()> {
+/// Binds a packet socket to an interface, for frames of `protocol` (0: none).
+///
+/// # Errors
+/// The kernel's.
+pub fn bind(socket: &OwnedFd, interface_index: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: an all-zero sockaddr_ll is a valid value of a plain C structure.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;
@@ -361,11 +332,29 @@ fn bind(socket: &OwnedFd, interface_index: u32, protocol: u16) -> io::Result<()>
     }
 }
 
-fn set_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+/// Lets the interface receive frames for any address while the socket is open.
+///
+/// # Errors
+/// The kernel's.
+pub fn promiscuous(socket: &OwnedFd, interface_index: u32) -> io::Result<()> {
+    let membership = libc::packet_mreq {
+        mr_ifindex: to_int(interface_index)?,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
+/// Sets an option of a packet socket; `T` is the type that the option takes.
+///
+/// # Errors
+/// The kernel's.
+pub fn set_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     set_option_at(socket, libc::SOL_PACKET, option, value)
 }
 
-fn set_socket_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set_socket_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     set_option_at(socket, libc::SOL_SOCKET, option, value)
 }
 
