@@ -50,7 +50,19 @@ PROGRAMS = (
     Program("softswitch/programs/ipv4_router.p4", "softswitch/programs"),
     *(
         Program(f"softswitch/dataplane/tests/programs/{name}.p4", "softswitch/dataplane/tests/programs")
-        for name in ("arithmetic", "checksums", "copies", "hashes", "logs", "matches", "parsers", "unions", "value_sets", "varbits")
+        for name in (
+            "arithmetic",
+            "checksums",
+            "copies",
+            "deflection",
+            "hashes",
+            "logs",
+            "matches",
+            "parsers",
+            "unions",
+            "value_sets",
+            "varbits",
+        )
     ),
     Program("softswitch/switch/tests/programs/entities.p4", "softswitch/switch/tests/programs"),
     # p4c gives each table with an action profile a default action, and then warns of it.

@@ -74,10 +74,7 @@ impl BlockRing {
         let (block, status) = unsafe {
             let block = self.ring.add(self.next * BLOCK_BYTES);
             let header = &raw mut (*block.cast::<libc::tpacket_block_desc>().as_ptr()).hdr.bh1;
-            (
-                block,
-                AtomicU32::from_ptr(&raw mut (*header).block_status),
-            )
+            (block, AtomicU32::from_ptr(&raw mut (*header).block_status))
         };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;

@@ -26,6 +26,7 @@ mod switch;
 mod tables;
 mod tm;
 mod value_set;
+mod wire;
 
 pub use control::{
     ActionCall, CloneSession, ColourCounters, CounterValue, DigestMessage, EntryHandle,
@@ -38,7 +39,8 @@ pub use info::{
     RegisterId, RegisterInfo, TableId, TableInfo, ValueSetId, ValueSetInfo,
 };
 pub use log::{LogEvent, LogKind};
-pub use ports::{Port, PortConfig, Shaper};
+pub use ports::{LOSS_ALL_PPB, Port, PortConfig, QUEUES, QueueConfig, Shaper};
 pub use program::Program;
-pub use stats::{PortStats, Stats};
+pub use stats::{LinkStats, PortStats, QueueStats, Stats};
 pub use switch::{Sink, Switch, SwitchConfig};
+pub use wire::Wire;

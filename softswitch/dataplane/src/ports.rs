@@ -4,7 +4,13 @@
 /// A port number as the program sees it in `ingress_port` and `egress_spec`.
 pub type Port = u32;
 
-/// Token-bucket shaping of a port's egress queue.
+/// Egress queues of a port, one for each value of `standard_metadata.priority` (3 bits); the higher goes first.
+pub const QUEUES: usize = 8;
+
+/// All packets, as a share in [`PortConfig::loss_ppb`].
+pub const LOSS_ALL_PPB: u32 = 1_000_000_000;
+
+/// Token-bucket shaping of a port or of one of its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shaper {
     /// Rate in bit/s of frame bytes without FCS; at least 1.
@@ -13,13 +19,80 @@ pub struct Shaper {
     pub burst_bytes: u64,
 }
 
-/// A port's egress side. The default is unshaped, unlimited, without delay.
+/// What holds for one queue in place of what holds for its port. The default: nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Shapes this queue, on top of what shapes the port.
+    pub shaper: Option<Shaper>,
+    /// In place of [`PortConfig::queue_limit_bytes`].
+    pub limit_bytes: Option<u64>,
+    /// In place of [`PortConfig::queue_limit_packets`].
+    pub limit_packets: Option<u64>,
+    /// In place of [`PortConfig::deflect_to`].
+    pub deflect_to: Option<Port>,
+}
+
+/// A port's egress side. The default is unshaped, unlimited, without delay or loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortConfig {
     /// None: frames pass at once.
     pub shaper: Option<Shaper>,
-    /// Tail drop when the waiting bytes with the new frame would exceed this. None: no limit.
+    /// Tail drop when the bytes waiting in a queue with the new frame would exceed this. None: no limit.
     pub queue_limit_bytes: Option<u64>,
+    /// Tail drop when the frames waiting in a queue with the new one would exceed this. None: no limit.
+    pub queue_limit_packets: Option<u64>,
+    /// Where a tail-dropped packet runs egress once more, so that the program can report it. None: nowhere.
+    pub deflect_to: Option<Port>,
+    /// Bit rate of the line: frames follow each other at the distance that Ethernet gives them, with 24 bytes of
+    /// preamble, FCS and gap each, and arrive when their last bit does. None: infinitely fast.
+    pub line_rate_bps: Option<u64>,
     /// One-way delay of frames leaving through this port.
     pub delay_ns: u64,
+    /// Added to the delay: uniform between 0 and this.
+    pub jitter_ns: u64,
+    /// Jitter may reorder frames; otherwise one that would overtake arrives with the one before it.
+    pub reorder: bool,
+    /// Share of frames that the link loses at random, in billionths (at most [`LOSS_ALL_PPB`]).
+    pub loss_ppb: u32,
+    /// By priority.
+    pub queues: [QueueConfig; QUEUES],
+}
+
+impl PortConfig {
+    /// Why this configuration has no meaning, if so: the setting, and what would be valid.
+    pub fn problem(&self) -> Option<&'static str> {
+        let queues = self.queues.iter().filter_map(|queue| queue.shaper);
+        if self
+            .shaper
+            .into_iter()
+            .chain(queues.clone())
+            .any(|s| s.rate_bps == 0)
+        {
+            Some("a rate of 0 bit/s lets nothing pass; at least 1 is valid")
+        } else if self
+            .shaper
+            .into_iter()
+            .chain(queues)
+            .any(|s| s.burst_bytes == 0)
+        {
+            Some("a burst of 0 bytes lets nothing pass; at least 1 is valid")
+        } else if self.line_rate_bps == Some(0) {
+            Some("a line rate of 0 bit/s lets nothing pass; at least 1 is valid")
+        } else if self.loss_ppb > LOSS_ALL_PPB {
+            Some("more than all packets cannot be lost; a loss of 0 to 100 % is valid")
+        } else {
+            None
+        }
+    }
+
+    /// The limits of queue `priority`: bytes, packets, and where the dropped go.
+    pub(crate) fn queue(&self, priority: usize) -> QueueConfig {
+        let own = self.queues.get(priority).copied().unwrap_or_default();
+        QueueConfig {
+            shaper: own.shaper,
+            limit_bytes: own.limit_bytes.or(self.queue_limit_bytes),
+            limit_packets: own.limit_packets.or(self.queue_limit_packets),
+            deflect_to: own.deflect_to.or(self.deflect_to),
+        }
+    }
 }

@@ -14,8 +14,10 @@ pub struct Stats {
     pub dropped_ingress: u64,
     /// Packets that ended at the end of egress.
     pub dropped_egress: u64,
-    /// Packets tail-dropped by an egress queue, all ports.
+    /// Packets tail-dropped by an egress queue, all ports, but for those that were deflected.
     pub dropped_queue: u64,
+    /// Packets tail-dropped by an egress queue that went through egress once more for the deflection port.
+    pub deflected: u64,
     /// Packets sent to a port that does not exist.
     pub dropped_no_port: u64,
     /// Packets that were waiting in a queue when their program or port was replaced or removed.
@@ -71,4 +73,53 @@ pub struct PortStats {
     pub queued_bytes: u64,
     /// Frames now on the delay line or ready for the sink.
     pub in_flight: u64,
+    /// Frames that the link lost at random.
+    pub link_lost: u64,
+}
+
+/// Totals of one egress queue. offered = passed + dropped + removed + waiting, in packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Packets for this queue.
+    pub offered_packets: u64,
+    /// Their bytes, without FCS.
+    pub offered_bytes: u64,
+    /// Packets that left it towards egress, at once or after waiting.
+    pub passed_packets: u64,
+    /// Their bytes.
+    pub passed_bytes: u64,
+    /// Packets dropped because of the limit in bytes.
+    pub dropped_bytes_limit: u64,
+    /// Packets dropped because of the limit in packets.
+    pub dropped_packets_limit: u64,
+    /// Bytes of all dropped packets.
+    pub dropped_bytes: u64,
+    /// Those of the dropped packets that were reported through the deflection port.
+    pub deflected_packets: u64,
+    /// Packets that waited when their program was replaced.
+    pub removed_packets: u64,
+    /// Packets that wait now.
+    pub waiting_packets: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+}
+
+impl QueueStats {
+    /// Packets dropped, by whatever limit.
+    pub fn dropped_packets(&self) -> u64 {
+        self.dropped_bytes_limit + self.dropped_packets_limit
+    }
+}
+
+/// Totals of a port's link. offered = passed + lost + in flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Frames put on the link.
+    pub offered_packets: u64,
+    /// Frames given to the sink.
+    pub passed_packets: u64,
+    /// Frames lost at random.
+    pub lost_packets: u64,
+    /// Frames on their way now.
+    pub in_flight_packets: u64,
 }

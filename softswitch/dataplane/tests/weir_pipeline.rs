@@ -274,6 +274,7 @@ fn shaped_and_delayed_port_gives_times_to_the_nanosecond() {
         shaper,
         queue_limit_bytes: Some(2_000),
         delay_ns: 10_000_000,
+        ..PortConfig::default()
     };
     switch.set_port(2, config, 0).expect("a valid port");
     for _ in 0..4 {

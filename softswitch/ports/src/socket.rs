@@ -354,7 +354,11 @@ pub fn set_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> 
     set_option_at(socket, libc::SOL_PACKET, option, value)
 }
 
-pub(crate) fn set_socket_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set_socket_option<T: Copy>(
+    socket: &OwnedFd,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     set_option_at(socket, libc::SOL_SOCKET, option, value)
 }
 

@@ -9,20 +9,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Parser;
-use weir_dataplane::{Port, PortConfig, Shaper};
+use clap::{Parser, Subcommand};
+use weir_dataplane::{Port, PortConfig};
 
+use crate::links::client::LinksCommand;
+use crate::links::options::{self, LinkOptions, OptionError};
 use crate::service::tls::TlsFiles;
-use crate::units::{UnitError, rate_bps, size_bytes, time_ns};
+use crate::wire::WireOptions;
 
 /// Highest number of a v1model port: `egress_spec` has 9 bits.
-const MAX_PORT: Port = 511;
-/// Bucket of a shaped port for which none is given: what the rate carries in 1 ms, ...
-const DEFAULT_BURST_NS: u64 = 1_000_000;
-/// ... but never less than this, so that a full-size frame always fits.
-const MIN_DEFAULT_BURST_BYTES: u64 = 3_000;
-/// Queue of a shaped port for which none is given.
-const DEFAULT_LIMIT_BYTES: u64 = 256_000;
+pub const MAX_PORT: Port = 511;
+fn help() -> String {
+    EXAMPLES.replace("{OPTIONS}", options::HELP)
+}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,19 +34,19 @@ Examples:
   Run a program without waiting for a controller, write counters to a file:
     weir-switch --json router.json --stats stats.json --port 1=veth0 --port 2=veth1
 
-Port options, after the interface, separated by commas; each acts on what leaves through the port:
-  rate=40Mbit/s   shape to this rate of frame bytes without FCS  (default: unshaped)
-  burst=15kB      bucket of the shaper                           (default: 1 ms at the rate, at least 3 kB)
-  limit=256kB     bytes that may wait; a frame beyond is dropped (default: 256 kB)
-  delay=10ms      one-way delay                                  (default: 0)
-Units: bit/s kbit/s Mbit/s Gbit/s; B kB MB (1000) KiB MiB (1024); ns us ms s.
+Options of a port, after the interface, separated by commas; each acts on what leaves through the port:
+{OPTIONS}
 
 Packet sockets need CAP_NET_RAW: run as root or inside `unshare --user --map-root-user --net`.";
 
 /// The embedded switch: runs a BMv2 JSON program on network interfaces, controlled through P4Runtime.
 #[derive(Debug, Parser)]
-#[command(name = "weir-switch", version, after_help = EXAMPLES)]
+#[command(name = "weir-switch", version, after_help = help(), args_conflicts_with_subcommands = true)]
 pub struct Cli {
+    /// Something other than running a switch.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Address of the P4Runtime service (port 0: any free one).
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
     pub p4runtime: SocketAddr,
@@ -87,6 +86,17 @@ pub struct Cli {
     /// Port number that means "drop".
     #[arg(long, value_name = "N", default_value_t = 511, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PORT)))]
     pub drop_port: Port,
+}
+
+/// What `weir-switch` can do besides running a switch.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, read once")]
+pub enum Command {
+    /// Join pairs of interfaces by plain wires, with delay, loss, rates and queues, and no P4 program.
+    Wire(WireOptions),
+    /// Read or change the links of a running switch or wire.
+    #[command(subcommand)]
+    Links(LinksCommand),
 }
 
 impl Cli {
@@ -161,23 +171,13 @@ pub enum PortError {
         /// What is wrong.
         problem: String,
     },
-    /// An option's value.
-    #[error("port {number}: {option}: {error}")]
-    Value {
+    /// Its options.
+    #[error("port {number}: {error}")]
+    Options {
         /// The port.
         number: Port,
-        /// The option.
-        option: &'static str,
-        /// What is wrong with its value.
-        error: UnitError,
-    },
-    /// A combination of options that has no meaning.
-    #[error("port {number}: {problem}")]
-    Meaningless {
-        /// The port.
-        number: Port,
-        /// What is wrong, and what would be valid.
-        problem: &'static str,
+        /// What is wrong with them.
+        error: OptionError,
     },
     /// A number that stands for something else.
     #[error("port {number} is {role}; give the port another number")]
@@ -226,107 +226,16 @@ impl FromStr for PortSpec {
         if interface.is_empty() || interface.contains('=') {
             return Err(shape("the interface is missing".to_owned()));
         }
-        let mut options = Options::default();
+        let refused = |error| PortError::Options { number, error };
+        let mut options = LinkOptions::default();
         for part in parts {
-            let (name, value) = part
-                .split_once('=')
-                .ok_or_else(|| shape(format!("`{part}` is not an option with a value")))?;
-            let known = options.find(name).ok_or_else(|| {
-                shape(format!(
-                    "there is no option `{name}`; the options are rate, burst, limit, delay"
-                ))
-            })?;
-            if known.value.replace(value.to_owned()).is_some() {
-                return Err(shape(format!("`{name}` is given twice")));
-            }
+            options.add(part).map_err(refused)?;
         }
+        let config = options.apply(PortConfig::default()).map_err(refused)?;
         Ok(Self {
             number,
             interface: interface.to_owned(),
-            config: options.config(number)?,
-        })
-    }
-}
-
-#[derive(Default)]
-struct Options {
-    rate: OptionValue,
-    burst: OptionValue,
-    limit: OptionValue,
-    delay: OptionValue,
-}
-
-#[derive(Default)]
-struct OptionValue {
-    value: Option<String>,
-}
-
-impl OptionValue {
-    fn parse(
-        &self,
-        number: Port,
-        option: &'static str,
-        parse: fn(&str) -> Result<u64, UnitError>,
-    ) -> Result<Option<u64>, PortError> {
-        let value = self.value.as_deref().map(parse).transpose();
-        value.map_err(|error| PortError::Value {
-            number,
-            option,
-            error,
-        })
-    }
-}
-
-impl Options {
-    fn find(&mut self, name: &str) -> Option<&mut OptionValue> {
-        match name {
-            "rate" => Some(&mut self.rate),
-            "burst" => Some(&mut self.burst),
-            "limit" => Some(&mut self.limit),
-            "delay" => Some(&mut self.delay),
-            _ => None,
-        }
-    }
-
-    fn config(&self, number: Port) -> Result<PortConfig, PortError> {
-        let rate_bps = self.rate.parse(number, "rate", rate_bps)?;
-        let burst_bytes = self.burst.parse(number, "burst", size_bytes)?;
-        let limit_bytes = self.limit.parse(number, "limit", size_bytes)?;
-        let delay_ns = self.delay.parse(number, "delay", time_ns)?.unwrap_or(0);
-        let meaningless = |problem| Err(PortError::Meaningless { number, problem });
-        let Some(rate_bps) = rate_bps else {
-            if burst_bytes.is_some() || limit_bytes.is_some() {
-                return meaningless("burst and limit belong to a shaped port; give a rate too");
-            }
-            return Ok(PortConfig {
-                shaper: None,
-                queue_limit_bytes: None,
-                delay_ns,
-            });
-        };
-        if rate_bps == 0 {
-            return meaningless(
-                "a rate of 0 lets nothing pass; leave rate out for an unshaped port",
-            );
-        }
-        if burst_bytes == Some(0) {
-            return meaningless(
-                "a burst of 0 lets nothing pass; it should hold at least one frame, 1514B",
-            );
-        }
-        let per_burst = u128::from(rate_bps) * u128::from(DEFAULT_BURST_NS) / 8 / 1_000_000_000;
-        let default_burst = u64::try_from(per_burst)
-            .unwrap_or(u64::MAX)
-            .max(MIN_DEFAULT_BURST_BYTES);
-        let shaper = Shaper {
-            rate_bps,
-            burst_bytes: burst_bytes.unwrap_or(default_burst),
-        };
-        let queue_limit_bytes = Some(limit_bytes.unwrap_or(DEFAULT_LIMIT_BYTES));
-        Ok(PortConfig {
-            shaper: Some(shaper),
-            queue_limit_bytes,
-            delay_ns,
+            config,
         })
     }
 }

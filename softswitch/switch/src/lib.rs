@@ -8,9 +8,11 @@
 
 pub mod cli;
 pub mod engine;
+pub mod links;
 pub mod node;
 pub mod run;
 pub mod service;
 pub mod stats;
 pub mod units;
 pub mod virtual_time;
+pub mod wire;

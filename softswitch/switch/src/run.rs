@@ -2,22 +2,28 @@
 //! Puts the parts together and takes them apart again at the end.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::TcpListenerStream;
 use tracing::warn;
 use weir_dataplane::{LoadError, Program, SwitchConfig};
 use weir_ports::{Interface, OpenError};
 
-use crate::cli::{Cli, PortError};
-use crate::engine::{Engine, Handle};
+use crate::cli::{Cli, Command, PortError};
+use crate::engine::{Engine, Forwarder, Handle};
+use crate::links;
+use crate::links::client::{self, ClientError};
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeConfig};
 use crate::service::tls::TlsError;
 use crate::service::{Service, listen};
 use crate::stats::Snapshot;
+use crate::wire::{self, PairError, WireOptions};
 
 /// Packet-ins and digest lists on their way from the dataplane to the service.
 const QUEUED_NOTIFICATIONS: usize = 4096;
@@ -51,11 +57,19 @@ pub enum RunError {
     /// The dataplane refused a port's configuration.
     #[error("--port: {0}")]
     Node(#[from] Failure),
+    /// The pairs of a wire.
+    #[error("--pair: {0}")]
+    Pairs(Box<PairError>),
+    /// The command that reads and changes links.
+    #[error("{0}")]
+    Links(Box<ClientError>),
     /// The service's address.
-    #[error("--p4runtime: cannot listen on {address}: {error}")]
+    #[error("{option}: cannot listen on {address}: {error}")]
     Listen {
+        /// The option that names it.
+        option: &'static str,
         /// The address.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         /// The system's reason.
         error: io::Error,
     },
@@ -63,7 +77,7 @@ pub enum RunError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The service's transport.
-    #[error("the P4Runtime service failed: {0}")]
+    #[error("the service failed: {0}")]
     Service(#[from] tonic::transport::Error),
     /// A file of statistics that cannot be written at the end.
     #[error("--stats: cannot write {path}: {error}", path = path.display())]
@@ -81,11 +95,22 @@ pub enum RunError {
     DataplaneLost,
 }
 
-/// Runs the switch until SIGINT or SIGTERM.
+/// Does what the command line says.
 ///
 /// # Errors
 /// [`RunError`], whose text says what to change.
-pub async fn run(cli: Cli) -> Result<(), RunError> {
+pub async fn run(mut cli: Cli) -> Result<(), RunError> {
+    match cli.command.take() {
+        None => run_switch(cli).await,
+        Some(Command::Wire(options)) => run_wire(options).await,
+        Some(Command::Links(command)) => client::run(command)
+            .await
+            .map_err(|error| RunError::Links(Box::new(error))),
+    }
+}
+
+/// Runs the switch until SIGINT or SIGTERM.
+async fn run_switch(cli: Cli) -> Result<(), RunError> {
     let ports = cli
         .port_configs()
         .map_err(|error| RunError::Ports(Box::new(error)))?;
@@ -101,41 +126,102 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
     if let Some(path) = &cli.json {
         node.run(load(path)?, None, 0)?;
     }
-    let mut stop = Stop::install().map_err(RunError::System)?;
+    let stop = Stop::install().map_err(RunError::System)?;
     let interfaces = cli
         .ports
         .iter()
         .map(|port| Interface::open(port.number, &port.interface));
     let interfaces: Vec<Interface> = interfaces.collect::<Result<_, _>>()?;
-    let listen_error = |error| RunError::Listen {
-        address: cli.p4runtime,
-        error,
-    };
-    let listener = listen(cli.p4runtime).await.map_err(listen_error)?;
-    let address = listener.local_addr().map_err(listen_error)?;
-
+    let (listener, address) = listen_at("--p4runtime", cli.p4runtime).await?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
     let engine = Engine::start(node, interfaces, notify).map_err(RunError::System)?;
     let mut service = Service::new(cli.device_id, engine.handle(), notifications);
     if let Some(tls) = tls {
         service = service.with_tls(tls);
     }
-    let (end_watch, ended) = oneshot::channel();
-    let mut watch = tokio::spawn(watch(engine.handle(), cli.stats.clone(), ended));
-    // Whoever started the switch may have closed its end already; that is no reason not to run.
-    let _ = writeln!(
-        io::stdout(),
+    say(&format!(
         "weir-switch: P4Runtime on {address}, {} ports",
         cli.ports.len()
-    );
+    ));
+    supervise(engine, cli.stats, stop, |stopped| {
+        service.serve(listener, async {
+            let _ = stopped.await;
+        })
+    })
+    .await
+}
+
+/// Runs plain wires until SIGINT or SIGTERM.
+async fn run_wire(options: WireOptions) -> Result<(), RunError> {
+    let (wires, ends) = wire::build(&options).map_err(|error| RunError::Pairs(Box::new(error)))?;
+    let stop = Stop::install().map_err(RunError::System)?;
+    let interfaces = ends
+        .iter()
+        .map(|(number, interface)| Interface::open(*number, interface));
+    let interfaces: Vec<Interface> = interfaces.collect::<Result<_, _>>()?;
+    let (listener, address) = listen_at("--links", options.links).await?;
+    // A wire has nothing to tell a controller.
+    let (notify, _) = mpsc::channel(1);
+    let engine = Engine::start(wires, interfaces, notify).map_err(RunError::System)?;
+    let server = links::service::server(engine.handle());
+    say(&format!(
+        "weir-switch: wire, links on {address}, {} ports",
+        ends.len()
+    ));
+    supervise(engine, options.stats, stop, |stopped| {
+        tonic::transport::Server::builder()
+            .add_service(server)
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
+                let _ = stopped.await;
+            })
+    })
+    .await
+}
+
+async fn listen_at(
+    option: &'static str,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), RunError> {
+    let error = |error| RunError::Listen {
+        option,
+        address,
+        error,
+    };
+    let listener = listen(address).await.map_err(error)?;
+    let address = listener.local_addr().map_err(error)?;
+    Ok((listener, address))
+}
+
+/// Whoever started the switch may have closed its end already; that is no reason not to run.
+fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Serves until told to stop, looks after the dataplane thread meanwhile, and writes the last statistics.
+async fn supervise<F: Forwarder, S: Future<Output = Result<(), tonic::transport::Error>>>(
+    engine: Engine<F>,
+    stats: Option<PathBuf>,
+    mut stop: Stop,
+    serve: impl FnOnce(oneshot::Receiver<()>) -> S,
+) -> Result<(), RunError> {
+    let (end_watch, ended) = oneshot::channel();
+    let mut watch = tokio::spawn(watch(engine.handle(), stats.clone(), ended));
+    let (end_service, stopped) = oneshot::channel();
+    let serving = serve(stopped);
+    tokio::pin!(serving);
     let mut lost = false;
-    let stopped = async {
-        tokio::select! {
-            () = stop.wait() => {}
-            _ = &mut watch => lost = true,
+    let served = tokio::select! {
+        served = &mut serving => served,
+        () = stop.wait() => {
+            drop(end_service);
+            serving.await
+        }
+        _ = &mut watch => {
+            lost = true;
+            drop(end_service);
+            serving.await
         }
     };
-    let served = service.serve(listener, stopped).await;
     if !lost {
         // The last periodic file must be whole before the final one replaces it.
         drop(end_watch);
@@ -145,7 +231,7 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
     let (Some(mut core), false) = (core, lost) else {
         return Err(RunError::DataplaneLost);
     };
-    if let Some(path) = cli.stats {
+    if let Some(path) = stats {
         Snapshot::take(&mut core)
             .write(&path)
             .map_err(|error| RunError::Stats { path, error })?;
@@ -166,7 +252,11 @@ fn load(path: &Path) -> Result<Program, RunError> {
 
 /// Looks after the dataplane thread, and writes the statistics; ends when the thread has ended, and between two
 /// files when told to.
-async fn watch(engine: Handle, path: Option<PathBuf>, mut ended: oneshot::Receiver<()>) {
+async fn watch<F: Forwarder>(
+    engine: Handle<F>,
+    path: Option<PathBuf>,
+    mut ended: oneshot::Receiver<()>,
+) {
     let mut ticks = tokio::time::interval(STATS_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut complained = false;
@@ -175,7 +265,7 @@ async fn watch(engine: Handle, path: Option<PathBuf>, mut ended: oneshot::Receiv
             _ = ticks.tick() => {}
             _ = &mut ended => return,
         }
-        let Ok(snapshot) = engine.call(Snapshot::take).await else {
+        let Ok(snapshot) = engine.call(Snapshot::take::<F>).await else {
             return;
         };
         let Some(path) = path.clone() else { continue };

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
+use weir_dataplane::QueueStats;
 
-use crate::engine::Core;
+use crate::engine::{Core, Forwarder};
 
 /// Version of the file's layout.
 const SCHEMA: u32 = 1;
@@ -38,6 +39,45 @@ struct PortSnapshot {
     queued_packets: u64,
     queued_bytes: u64,
     in_flight: u64,
+    link_lost: u64,
+    /// Those that were offered packets.
+    queues: Vec<QueueSnapshot>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct QueueSnapshot {
+    priority: u32,
+    offered_packets: u64,
+    offered_bytes: u64,
+    passed_packets: u64,
+    passed_bytes: u64,
+    dropped_bytes_limit: u64,
+    dropped_packets_limit: u64,
+    dropped_bytes: u64,
+    deflected_packets: u64,
+    removed_packets: u64,
+    waiting_packets: u64,
+    waiting_bytes: u64,
+}
+
+fn queues(stats: &[QueueStats]) -> Vec<QueueSnapshot> {
+    let used = (0..).zip(stats);
+    used.filter(|(_, queue)| queue.offered_packets > 0)
+        .map(|(priority, queue)| QueueSnapshot {
+            priority,
+            offered_packets: queue.offered_packets,
+            offered_bytes: queue.offered_bytes,
+            passed_packets: queue.passed_packets,
+            passed_bytes: queue.passed_bytes,
+            dropped_bytes_limit: queue.dropped_bytes_limit,
+            dropped_packets_limit: queue.dropped_packets_limit,
+            dropped_bytes: queue.dropped_bytes,
+            deflected_packets: queue.deflected_packets,
+            removed_packets: queue.removed_packets,
+            waiting_packets: queue.waiting_packets,
+            waiting_bytes: queue.waiting_bytes,
+        })
+        .collect()
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -49,6 +89,7 @@ struct DataplaneSnapshot {
     dropped_ingress: u64,
     dropped_egress: u64,
     dropped_queue: u64,
+    deflected: u64,
     dropped_no_port: u64,
     dropped_reconfigured: u64,
     dropped_no_replica: u64,
@@ -71,7 +112,7 @@ struct DataplaneSnapshot {
 
 impl Snapshot {
     /// What `core` has counted until now.
-    pub fn take(core: &mut Core) -> Self {
+    pub fn take<F: Forwarder>(core: &mut Core<F>) -> Self {
         let Core {
             node,
             interfaces,
@@ -97,10 +138,12 @@ impl Snapshot {
                 queued_packets: queue.queued_packets,
                 queued_bytes: queue.queued_bytes,
                 in_flight: queue.in_flight,
+                link_lost: queue.link_lost,
+                queues: queues(&node.queue_stats(interface.number())),
             }
         });
         let ports = ports.collect();
-        let (switch, outside) = (node.switch_stats(), node.stats());
+        let (switch, outside) = node.totals();
         let dataplane = DataplaneSnapshot {
             received: switch.received,
             no_program: outside.no_program,
@@ -109,6 +152,7 @@ impl Snapshot {
             dropped_ingress: switch.dropped_ingress,
             dropped_egress: switch.dropped_egress,
             dropped_queue: switch.dropped_queue,
+            deflected: switch.deflected,
             dropped_no_port: switch.dropped_no_port,
             dropped_reconfigured: switch.dropped_reconfigured,
             dropped_no_replica: switch.dropped_no_replica,

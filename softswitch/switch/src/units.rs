@@ -48,6 +48,12 @@ const TIME: Quantity = Quantity {
     ],
 };
 
+const SHARE: Quantity = Quantity {
+    name: "a share",
+    example: "0.1%",
+    units: &[("ppb", 1), ("ppm", 1_000), ("%", 10_000_000)],
+};
+
 /// Why a quantity was refused; the text says what would be valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
@@ -172,4 +178,12 @@ pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
 /// [`UnitError`] when the text is not a decimal number with a unit of times.
 pub fn time_ns(text: &str) -> Result<u64, UnitError> {
     TIME.parse(text)
+}
+
+/// A share in billionths, from text such as `0.1%` or `100ppm`.
+///
+/// # Errors
+/// [`UnitError`] when the text is not a decimal number with a unit of shares.
+pub fn share_ppb(text: &str) -> Result<u64, UnitError> {
+    SHARE.parse(text)
 }

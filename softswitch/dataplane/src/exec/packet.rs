@@ -18,6 +18,10 @@ pub(crate) struct Packet {
     pub phv: Vec<u8>,
     pub ingress_port: Port,
     pub egress_port: Port,
+    /// Its queue at the egress port: `standard_metadata.priority`.
+    pub priority: u8,
+    /// It was tail-dropped, and is on its way through egress to be reported.
+    pub deflected: bool,
     /// Bytes when it was received; what meters and counters count.
     pub ingress_length: u32,
     /// Bytes now, as headers come and go.
@@ -33,6 +37,11 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// Index of its queue.
+    pub(crate) fn queue(&self) -> usize {
+        usize::from(self.priority)
+    }
+
     /// Takes a frame in.
     pub(crate) fn fill(&mut self, frame: &[u8]) {
         // What stands in the headroom is overwritten before it is read.
@@ -48,6 +57,8 @@ impl Packet {
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         self.ingress_length = length;
         self.length = length;
+        self.priority = 0;
+        self.deflected = false;
         self.clear_requests();
     }
 
@@ -172,6 +183,8 @@ impl Packet {
         self.length = other.length;
         self.passes = other.passes;
         self.enqueued_ns = other.enqueued_ns;
+        self.priority = other.priority;
+        self.deflected = false;
         self.clear_requests();
     }
 }

@@ -15,11 +15,11 @@ use crate::error::ControlError;
 use crate::exec::packet::Pool;
 use crate::info::ProgramInfo;
 use crate::log::LogEvent;
-use crate::ports::{Port, PortConfig};
+use crate::ports::{Port, PortConfig, QUEUES};
 use crate::pre::Replication;
 use crate::program::Program;
 use crate::state::Externs;
-use crate::stats::{PortStats, Stats};
+use crate::stats::{LinkStats, PortStats, QueueStats, Stats};
 use crate::tables::TableState;
 use crate::tables::profile::ProfileState;
 use crate::tm::TrafficManager;
@@ -46,7 +46,7 @@ pub struct SwitchConfig {
     pub drop_port: Port,
     /// Time at which the switch started; the program's timestamps count microseconds from here.
     pub start_ns: u64,
-    /// Seed of `random` and of the table hashes.
+    /// Seed of `random`, of the table hashes, and of the links' jitter and loss.
     pub seed: u64,
     /// Longest frame accepted, without FCS.
     pub max_frame_bytes: usize,
@@ -116,7 +116,7 @@ impl Switch {
             tables,
             externs,
             replication: Replication::default(),
-            tm: TrafficManager::default(),
+            tm: TrafficManager::new(config.seed),
             pool: Pool::default(),
             work: VecDeque::new(),
             next_work: None,
@@ -160,7 +160,8 @@ impl Switch {
     /// Creates a port or changes its configuration; waiting packets stay in the queue under the new configuration.
     ///
     /// # Errors
-    /// `InvalidValue` for a rate or burst of 0, and for a port number above 65535 or equal to the drop port.
+    /// `InvalidValue` for what [`PortConfig::problem`] names, and for a port number above 65535 or equal to the drop
+    /// port.
     pub fn set_port(
         &mut self,
         port: Port,
@@ -181,17 +182,8 @@ impl Switch {
         if port == self.config.drop_port {
             return invalid("it is the drop port; any other number is valid".to_owned());
         }
-        if let Some(shaper) = config.shaper {
-            if shaper.rate_bps == 0 {
-                return invalid(
-                    "a rate of 0 bit/s lets nothing pass; at least 1 is valid".to_owned(),
-                );
-            }
-            if shaper.burst_bytes == 0 {
-                return invalid(
-                    "a burst of 0 bytes lets nothing pass; at least 1 is valid".to_owned(),
-                );
-            }
+        if let Some(problem) = config.problem() {
+            return invalid(problem.to_owned());
         }
         self.catch_up(now_ns);
         self.tm.set_port(port, config, self.now_ns);
@@ -221,10 +213,7 @@ impl Switch {
     pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
         self.catch_up(now_ns);
         self.externs.stats.received += 1;
-        if let Some(state) = self.tm.port_mut(port) {
-            state.stats.rx_packets += 1;
-            state.stats.rx_bytes += frame.len() as u64;
-        }
+        self.tm.count_received(port, frame.len());
         if frame.is_empty() || frame.len() > self.config.max_frame_bytes {
             self.externs.stats.oversize += 1;
             return;
@@ -251,15 +240,8 @@ impl Switch {
             let dequeue = self.tm.next_dequeue_ns().filter(|at| *at <= until_ns);
             let limit = dequeue.map_or(until_ns, |at| at.saturating_sub(1));
             while let Some((at, packet)) = self.tm.release(limit) {
-                let frame = packet.original();
-                if let Some(state) = self.tm.port_mut(packet.egress_port) {
-                    state.stats.tx_packets += 1;
-                    state.stats.tx_bytes += frame.len() as u64;
-                    self.externs.stats.transmitted += 1;
-                    sink.transmit(packet.egress_port, frame, at);
-                } else {
-                    self.externs.stats.dropped_reconfigured += 1;
-                }
+                self.externs.stats.transmitted += 1;
+                sink.transmit(packet.egress_port, packet.original(), at);
                 self.pool.give(packet);
             }
             match dequeue {
@@ -281,6 +263,16 @@ impl Switch {
             .port(port)
             .map(crate::tm::PortState::snapshot)
             .unwrap_or_default()
+    }
+
+    /// Totals of a port's egress queues, by priority; None for a port that is not configured.
+    pub fn queue_stats(&self, port: Port) -> Option<[QueueStats; QUEUES]> {
+        self.tm.port(port).map(crate::tm::PortState::queue_stats)
+    }
+
+    /// Totals of the link behind a port; None for a port that is not configured.
+    pub fn link_stats(&self, port: Port) -> Option<LinkStats> {
+        self.tm.port(port).map(crate::tm::PortState::link_stats)
     }
 
     /// Hands over the digests generated since the last call, oldest first.

@@ -15,6 +15,8 @@ const CLONE_E2E: u64 = 2;
 const RECIRCULATED: u64 = 4;
 const REPLICATED: u64 = 5;
 const RESUBMITTED: u64 = 6;
+/// Ours: v1model and bmv2 know no deflection, and bmv2 stops at 6.
+const DEFLECTED: u64 = 7;
 
 /// What one received packet may cause before the rest is dropped: a bound on programs that copy without end.
 const MAX_WORK: u32 = 1 << 16;
@@ -237,6 +239,7 @@ impl Switch {
     fn recirculate(&mut self, mut packet: Box<Packet>, list: u16) {
         self.externs.stats.recirculated += 1;
         self.restart(&mut packet, list, RECIRCULATED);
+        packet.deflected = false;
         packet.ingress_length = packet.length;
         store_opt(
             &mut packet.phv,
@@ -327,10 +330,19 @@ impl Switch {
             intrinsics.enq_qdepth,
             self.tm.depth(packet.egress_port) as u64,
         );
+        // Three bits wide, so it names one of the eight queues; bmv2 takes it the same way: the higher goes first.
+        packet.priority = load_opt(&packet.phv, intrinsics.priority) as u8;
+        self.offer(packet);
+    }
+
+    fn offer(&mut self, packet: Box<Packet>) {
         match self.tm.enqueue(packet, self.now_ns) {
             Admission::Now(packet) => self.push_work(Work::Egress(packet)),
             Admission::Waiting => {}
-            Admission::TailDrop(packet) => {
+            Admission::TailDrop(packet, Some(port)) if !packet.deflected => {
+                self.deflect(packet, port)
+            }
+            Admission::TailDrop(packet, _) => {
                 self.externs.stats.dropped_queue += 1;
                 self.pool.give(packet);
             }
@@ -339,29 +351,49 @@ impl Switch {
         }
     }
 
+    /// A tail-dropped packet goes through egress for the port that its queue names, with the fields of its drop:
+    /// the port that it was for as `egress_spec`, and the queue's depth at both ends.
+    fn deflect(&mut self, mut packet: Box<Packet>, port: Port) {
+        let intrinsics = &self.program.ir.intrinsics;
+        let (original, depth) = (packet.egress_port, self.tm.depth(packet.egress_port));
+        self.tm.count_deflected(original, packet.queue());
+        self.externs.stats.deflected += 1;
+        let phv = &mut packet.phv;
+        store_opt(phv, intrinsics.instance_type, DEFLECTED);
+        store_opt(phv, intrinsics.egress_spec, u64::from(original));
+        store_opt(phv, intrinsics.deq_qdepth, depth as u64);
+        store_opt(phv, intrinsics.deq_timedelta, 0);
+        packet.deflected = true;
+        packet.egress_port = port;
+        self.offer(packet);
+    }
+
     fn egress(&mut self, mut packet: Box<Packet>) {
         let intrinsics = &self.program.ir.intrinsics;
         let now_us = self.timestamp_us();
         let enqueued_us = packet.enqueued_ns.saturating_sub(self.config.start_ns) / 1_000;
         let phv = &mut packet.phv;
         store_opt(phv, intrinsics.egress_timestamp, now_us);
-        store_opt(
-            phv,
-            intrinsics.deq_timedelta,
-            now_us - enqueued_us.min(now_us),
-        );
-        store_opt(
-            phv,
-            intrinsics.deq_qdepth,
-            self.tm.depth(packet.egress_port) as u64,
-        );
         store_opt(phv, intrinsics.egress_port, u64::from(packet.egress_port));
-        // Any value but the drop port's, so that only this pipeline decides.
-        store_opt(
-            phv,
-            intrinsics.egress_spec,
-            u64::from(self.config.drop_port) + 1,
-        );
+        if !packet.deflected {
+            store_opt(
+                phv,
+                intrinsics.deq_timedelta,
+                now_us - enqueued_us.min(now_us),
+            );
+            store_opt(
+                phv,
+                intrinsics.deq_qdepth,
+                self.tm.depth(packet.egress_port) as u64,
+            );
+            // Any value but the drop port's, so that only this pipeline decides.
+            store_opt(
+                phv,
+                intrinsics.egress_spec,
+                u64::from(self.config.drop_port) + 1,
+            );
+        }
+        store_opt(phv, intrinsics.qid, u64::from(packet.priority));
         store_opt(phv, intrinsics.packet_length, u64::from(packet.length));
         let start = self.program.ir.flat.egress;
         let (mut cx, tables) = self.cx();
@@ -395,7 +427,7 @@ impl Switch {
             return;
         }
         self.pool.strip(&mut packet);
-        if let Err(packet) = self.tm.transmit(packet, self.now_ns) {
+        if let Err(packet) = self.tm.transmit(packet, self.now_ns, &mut self.pool) {
             self.externs.stats.dropped_no_port += 1;
             self.pool.give(packet);
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use clap::CommandFactory;
 
+use weir_dataplane::Shaper;
+
 use super::*;
 
 fn port(text: &str) -> Result<PortSpec, String> {
@@ -33,6 +35,7 @@ fn all_options_of_a_port_are_read() {
             }),
             queue_limit_bytes: Some(256_000),
             delay_ns: 10_000_000,
+            ..PortConfig::default()
         }
     );
 }
@@ -55,7 +58,7 @@ fn mistakes_are_named_with_what_is_valid() {
         ("1=rate=5Mbit/s", "the interface is missing"),
         (
             "1=a,speed=5Mbit/s",
-            "no option `speed`; the options are rate, burst, limit, delay",
+            "port 1: there is no option `speed`; the options are rate, burst, limit",
         ),
         (
             "1=a,delay=10",

@@ -12,7 +12,7 @@ use weir_ports::arrivals::{ArrivalClock, Source, earliest};
 
 use super::clock::{Clock, realtime_ns};
 use super::wait::{WaitSet, Waker, set_exact_timers};
-use super::{Command, Core};
+use super::{Command, Core, Forwarder};
 use crate::node::{Notification, Output};
 
 /// Frames handled before commands and due output get their turn.
@@ -22,9 +22,9 @@ const BATCH_COMMANDS: usize = 16;
 /// How often an interface that disappeared is looked for.
 const REOPEN_INTERVAL_NS: u64 = 200_000_000;
 
-pub struct EventLoop {
-    core: Core,
-    commands: mpsc::Receiver<Command>,
+pub struct EventLoop<F> {
+    core: Core<F>,
+    commands: mpsc::Receiver<Command<F>>,
     waker: Arc<Waker>,
     stop: Arc<AtomicBool>,
     notifications: tokio_mpsc::Sender<Notification>,
@@ -34,10 +34,10 @@ pub struct EventLoop {
     reopen_at_ns: u64,
 }
 
-impl EventLoop {
+impl<F: Forwarder> EventLoop<F> {
     pub fn new(
-        core: Core,
-        commands: mpsc::Receiver<Command>,
+        core: Core<F>,
+        commands: mpsc::Receiver<Command<F>>,
         waker: Arc<Waker>,
         stop: Arc<AtomicBool>,
         notifications: tokio_mpsc::Sender<Notification>,
@@ -57,7 +57,7 @@ impl EventLoop {
     }
 
     /// Runs until `stop` is set; returns what the thread owned.
-    pub fn run(mut self) -> Core {
+    pub fn run(mut self) -> Core<F> {
         set_exact_timers();
         while !self.stop.load(Ordering::Acquire) {
             let mut busy = self.run_commands();

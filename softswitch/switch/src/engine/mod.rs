@@ -6,6 +6,7 @@
 
 mod clock;
 mod event_loop;
+mod forwarder;
 mod inline;
 mod wait;
 
@@ -20,14 +21,15 @@ use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 use crate::node::{Node, Notification};
 use clock::Clock;
 use event_loop::EventLoop;
+pub use forwarder::Forwarder;
 pub use inline::Inline;
 use wait::Waker;
 use weir_ports::Interface;
 
 /// What the dataplane thread owns.
-pub struct Core {
-    /// The switch with its P4Runtime view.
-    pub node: Node,
+pub struct Core<F = Node> {
+    /// The switch with its P4Runtime view, or wires.
+    pub node: F,
     /// Its ports.
     pub interfaces: Vec<Interface>,
     /// Time on the switch's clock, ns since its start, as of the running batch or command.
@@ -36,7 +38,7 @@ pub struct Core {
     pub notifications_lost: Arc<AtomicU64>,
 }
 
-type Command = Box<dyn FnOnce(&mut Core) + Send>;
+type Command<F> = Box<dyn FnOnce(&mut Core<F>) + Send>;
 
 /// The dataplane thread has ended: the switch is shutting down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,14 +46,23 @@ type Command = Box<dyn FnOnce(&mut Core) + Send>;
 pub struct Stopped;
 
 /// Runs operations on the dataplane thread.
-#[derive(Clone)]
-pub struct Handle {
-    commands: mpsc::Sender<Command>,
+pub struct Handle<F = Node> {
+    commands: mpsc::Sender<Command<F>>,
     waker: Arc<Waker>,
     notifications_lost: Arc<AtomicU64>,
 }
 
-impl Handle {
+impl<F> Clone for Handle<F> {
+    fn clone(&self) -> Self {
+        Self {
+            commands: self.commands.clone(),
+            waker: Arc::clone(&self.waker),
+            notifications_lost: Arc::clone(&self.notifications_lost),
+        }
+    }
+}
+
+impl<F: Forwarder> Handle<F> {
     /// Counts a packet-in or digest list that reached no controller.
     pub fn count_lost_notification(&self) {
         self.notifications_lost.fetch_add(1, Ordering::Relaxed);
@@ -64,10 +75,10 @@ impl Handle {
     /// [`Stopped`] when the thread has ended.
     pub async fn call<R: Send + 'static>(
         &self,
-        operation: impl FnOnce(&mut Core) -> R + Send + 'static,
+        operation: impl FnOnce(&mut Core<F>) -> R + Send + 'static,
     ) -> Result<R, Stopped> {
         let (reply, result) = oneshot::channel();
-        let command: Command = Box::new(move |core| {
+        let command: Command<F> = Box::new(move |core| {
             // The caller may have gone away meanwhile; then nobody wants the result.
             let _ = reply.send(operation(core));
         });
@@ -78,20 +89,20 @@ impl Handle {
 }
 
 /// The running dataplane thread.
-pub struct Engine {
-    handle: Handle,
+pub struct Engine<F = Node> {
+    handle: Handle<F>,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Core>,
+    thread: JoinHandle<Core<F>>,
 }
 
-impl Engine {
+impl<F: Forwarder> Engine<F> {
     /// Starts the thread. Packet-ins and digest lists go to `notifications`; when that channel is full they are
     /// dropped and counted, because forwarding does not wait for a controller.
     ///
     /// # Errors
     /// When the system gives no thread or no event descriptor.
     pub fn start(
-        node: Node,
+        node: F,
         interfaces: Vec<Interface>,
         notifications: tokio_mpsc::Sender<Notification>,
     ) -> io::Result<Self> {
@@ -128,12 +139,12 @@ impl Engine {
     }
 
     /// Access to the thread.
-    pub fn handle(&self) -> Handle {
+    pub fn handle(&self) -> Handle<F> {
         self.handle.clone()
     }
 
     /// Stops the thread and returns what it owned; None when the thread panicked.
-    pub fn stop(self) -> Option<Core> {
+    pub fn stop(self) -> Option<Core<F>> {
         self.stop.store(true, Ordering::Release);
         self.handle.waker.wake();
         self.thread.join().ok()

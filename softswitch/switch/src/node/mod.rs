@@ -14,6 +14,7 @@ pub mod digest;
 mod direct;
 pub mod failure;
 mod idle;
+mod links;
 mod matching;
 mod meter;
 mod packet_io;

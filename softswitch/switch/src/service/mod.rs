@@ -148,6 +148,7 @@ impl Service {
         if let Some(tls) = self.tls.clone() {
             transport = transport.tls_config(tls)?;
         }
+        let links = crate::links::service::server(self.shared.engine.clone());
         let server = P4RuntimeServer::new(self)
             .max_decoding_message_size(MAX_REQUEST_BYTES)
             .max_encoding_message_size(usize::MAX);
@@ -156,6 +157,7 @@ impl Service {
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .add_service(server)
+            .add_service(links)
             .serve_with_incoming(Connections::new(listener));
         tokio::select! {
             result = serving => result,

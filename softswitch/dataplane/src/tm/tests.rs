@@ -74,7 +74,7 @@ fn tail_drop_counts_what_would_exceed_the_limit() {
     let outcome = |tm: &mut TrafficManager, bytes| match tm.enqueue(packet(bytes), 0) {
         Admission::Now(_) => "now",
         Admission::Waiting => "waiting",
-        Admission::TailDrop(_) => "drop",
+        Admission::TailDrop(..) => "drop",
         Admission::NoPort(_) => "no port",
     };
     assert_eq!(outcome(&mut tm, 1_000), "now");
@@ -96,9 +96,11 @@ fn delay_line_keeps_order_when_the_delay_shrinks() {
         delay_ns: 1_000,
         ..PortConfig::default()
     });
-    tm.transmit(packet(60), 0).expect("the port exists");
+    tm.transmit(packet(60), 0, &mut Pool::default())
+        .expect("the port exists");
     tm.set_port(1, PortConfig::default(), 10);
-    tm.transmit(packet(61), 10).expect("the port exists");
+    tm.transmit(packet(61), 10, &mut Pool::default())
+        .expect("the port exists");
     assert_eq!(tm.next_release_ns(), Some(1_000));
     assert!(tm.release(999).is_none());
     let lengths: Vec<(u64, u32)> =
@@ -134,7 +136,8 @@ fn removed_port_gives_its_packets_back() {
         delay_ns: 5,
         ..shaped(8, 1)
     });
-    tm.transmit(packet(60), 0).expect("the port exists");
+    tm.transmit(packet(60), 0, &mut Pool::default())
+        .expect("the port exists");
     let _ = tm.enqueue(packet(10), 0);
     let _ = tm.enqueue(packet(10), 0);
     assert_eq!(tm.remove_port(1, &mut Pool::default()), Some(2));

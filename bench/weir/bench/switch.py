@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the embedded switch beside a bare forwarder and bmv2, in one run and on one machine.
+
+    source (10.0.0.1) eth0 ── weir1 [ forwarder ] weir2 ── eth0 receiver (10.0.0.2)
+                                       weir3 ── eth0 collector (10.0.0.3), for reports
+
+Packets: a packet socket at the source sends 64-byte frames of 10,000 flows, the receiver's and the collector's
+interface counters say what arrived. TCP: one iperf3 flow at MTU 1500. Usage: python -m weir.bench.switch [options].
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from weir.bench.load import fill
+from weir.topo.process import LoggedProcess, run_tool
+from weir.topo.sandbox import inside, run_in_sandbox
+from weir.topo.stop import StopToken
+from weir.topo.switchproc import SwitchPort, SwitchProcess
+from weir.topo.testbed import HostPort, HostSpec, Testbed
+from weir.topo.tools import find_own_program, find_tool
+
+ROOT = Path(__file__).resolve().parents[3]
+P4RUNTIME = "127.0.0.1:9559"
+_WARM_UP_S = 1.0
+_READY_S = 30.0
+
+Forwarder = Callable[[list[HostPort], Path], contextlib.AbstractContextManager[int]]
+
+
+@contextlib.contextmanager
+def weir_switch(hosts: list[HostPort], folder: Path) -> Iterator[int]:
+    """The switch with weir's pipeline under its stated load."""
+    ports = [SwitchPort(host.switch_port, host.switch_interface) for host in hosts]
+    program = os.environ.get("WEIR_SWITCH")
+    switch_path = Path(program) if program else None
+    with SwitchProcess(ports, folder, p4runtime=P4RUNTIME, program=switch_path) as switch:
+        switch.wait_ready()
+        asyncio.run(fill(P4RUNTIME, hosts))
+        yield switch.pid
+
+
+@contextlib.contextmanager
+def bare_forwarder(hosts: list[HostPort], folder: Path) -> Iterator[int]:
+    """TPACKET_V3 in, packet socket out."""
+    interfaces = [host.switch_interface for host in hosts[:2]]
+    program = LoggedProcess(
+        "bare-forwarder", [str(_bench_program("bare-forwarder")), *interfaces], folder / "bare.log"
+    )
+    try:
+        program.wait_line("forwarding", _READY_S)
+        yield program.pid
+        program.check_running()
+    finally:
+        program.stop()
+
+
+@contextlib.contextmanager
+def bmv2(hosts: list[HostPort], folder: Path) -> Iterator[int]:
+    """simple_switch_grpc with the same pipeline and the same entries."""
+    argv = ["simple_switch_grpc", "--no-p4", "--device-id", "1", "--log-level", "off"]
+    for host in hosts:
+        argv += ["-i", f"{host.switch_port}@{host.switch_interface}"]
+    program = LoggedProcess("bmv2", [*argv, "--", "--grpc-server-addr", P4RUNTIME], folder / "bmv2.log")
+    try:
+        program.wait_line("Server listening on", _READY_S)
+        asyncio.run(fill(P4RUNTIME, hosts))
+        yield program.pid
+        program.check_running()
+    finally:
+        program.stop()
+
+
+def packets_per_second(
+    testbed: Testbed, hosts: list[HostPort], seconds: float, pid: int
+) -> tuple[float, float]:
+    """What reaches receiver and collector while the source sends as fast as it can.
+
+    Returns frames per second, and the processor time that the forwarder `pid` spent on each, in ns. The latter
+    says what it could do on a machine where the source does not compete with it.
+    """
+    source, receiver, collector = hosts
+    length = seconds + 2 * _WARM_UP_S
+    command = [str(_bench_program("packet-source")), source.interface, "--seconds", str(length)]
+    sending = testbed.popen(source.name, command, stdout=subprocess.DEVNULL)
+    time.sleep(_WARM_UP_S)
+    start, before, cpu_before_ns = time.monotonic(), _received(receiver) + _received(collector), _cpu_ns(pid)
+    time.sleep(seconds)
+    end, after, cpu_after_ns = time.monotonic(), _received(receiver) + _received(collector), _cpu_ns(pid)
+    if sending.wait() != 0:
+        raise RuntimeError(f"packet-source ended with code {sending.returncode}")
+    packets = after - before
+    return packets / (end - start), (cpu_after_ns - cpu_before_ns) / max(packets, 1)
+
+
+def tcp_bits_per_second(testbed: Testbed, hosts: list[HostPort], seconds: float) -> float:
+    """Goodput of one TCP flow from source to receiver."""
+    source, receiver, _ = hosts
+    iperf3 = find_tool("iperf3")
+    server = testbed.popen(
+        receiver.name, [iperf3, "-s", "-1", "--forceflush"], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    while "listening" not in server.stdout.readline():
+        if server.poll() is not None:
+            raise RuntimeError(f"iperf3 -s ended with code {server.returncode}")
+    command = [iperf3, "-c", receiver.address, "-t", f"{seconds:g}", "-O", "1", "-J"]
+    measured = testbed.popen(source.name, command, stdout=subprocess.PIPE, text=True)
+    printed, _ = measured.communicate(timeout=seconds + 30)
+    server.communicate(timeout=30)
+    return float(json.loads(printed)["end"]["sum_received"]["bits_per_second"])
+
+
+def _received(host: HostPort) -> int:
+    shown = run_tool("ip", "-n", host.namespace, "-s", "-json", "link", "show", "dev", host.interface)
+    return int(json.loads(shown)[0]["stats64"]["rx"]["packets"])
+
+
+def _cpu_ns(pid: int) -> int:
+    """Processor time of all threads so far."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads)
+
+
+def _bench_program(name: str) -> Path:
+    folder = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
+    return Path(folder) / "release" / name
+
+
+def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Packets/s and TCP bit/s of each forwarder; rounds alternate between them, the result is the median round."""
+    forwarders: dict[str, Forwarder] = {"bare": bare_forwarder, "weir": weir_switch}
+    if shutil.which("simple_switch_grpc"):
+        forwarders["bmv2"] = bmv2
+    figures: dict[str, dict[str, list[float]]] = {
+        name: {"pps": [], "cpu_ns": [], "tcp": []} for name in forwarders
+    }
+    for _ in range(options.rounds):
+        for name, forwarder in forwarders.items():
+            names = ("source", "receiver", "collector")
+            with (
+                Testbed([HostSpec(host) for host in names]) as testbed,
+                tempfile.TemporaryDirectory() as folder,
+            ):
+                hosts = [testbed.host(host) for host in names]
+                _introduce(hosts[:2])
+                with forwarder(hosts, Path(folder)) as pid:
+                    pps, cpu_ns = packets_per_second(testbed, hosts, options.seconds, pid)
+                    tcp = tcp_bits_per_second(testbed, hosts, options.seconds)
+            for kind, value in (("pps", pps), ("cpu_ns", cpu_ns), ("tcp", tcp)):
+                figures[name][kind].append(value)
+            print(
+                f"{name:5} {pps:9.0f} packets/s {cpu_ns:6.0f} ns of processor each {tcp / 1e9:6.2f} Gbit/s",
+                flush=True,
+            )
+    return {name: {kind: median(values) for kind, values in of.items()} for name, of in figures.items()}
+
+
+def _introduce(hosts: list[HostPort]) -> None:
+    """Tell the hosts each other's address: nothing here floods."""
+    for host in hosts:
+        for other in hosts:
+            if other is not host:
+                run_tool(
+                    *("ip", "-n", host.namespace, "neigh", "replace", other.address),
+                    *("lladdr", other.mac, "dev", host.interface, "nud", "permanent"),
+                )
+
+
+def dataplane_pps() -> float | None:
+    """Packets/s of the dataplane alone on one core; None when its program is not built."""
+    program = _bench_program("examples/dataplane_pps")
+    if not program.exists():
+        return None
+    printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+    return float(json.loads(printed.splitlines()[-1])["dataplane_pps"])
+
+
+def summary(results: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """The figures and their ratios; null for a peer that is not here."""
+
+    def ratio(kind: str, peer: str) -> float | None:
+        return round(results["weir"][kind] / results[peer][kind], 3) if peer in results else None
+
+    return {
+        "dataplane_pps": dataplane_pps(),
+        "veth_pps": round(results["weir"]["pps"]),
+        "veth_vs_bmv2": ratio("pps", "bmv2"),
+        "veth_vs_bare": ratio("pps", "bare"),
+        "tcp_bps": round(results["weir"]["tcp"]),
+        "tcp_vs_bmv2": ratio("tcp", "bmv2"),
+        "tcp_vs_bare": ratio("tcp", "bare"),
+        "cpu_ns_per_packet": {name: round(of["cpu_ns"]) for name, of in results.items()},
+    }
+
+
+def options(argv: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m weir.bench.switch", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts (default: 3)")
+    return parser.parse_args(argv)
+
+
+def main(stop: StopToken) -> int:
+    """Measure inside the sandbox."""
+    print(json.dumps(summary(measure(options(sys.argv[1:])))))
+    return 0
+
+
+if __name__ == "__main__":
+    if os.environ.get("WEIR_BENCH_INSIDE"):
+        inside(main)
+    options(sys.argv[1:])
+    find_own_program("weir-switch")
+    os.environ["WEIR_BENCH_INSIDE"] = "1"
+    sys.exit(run_in_sandbox("weir.bench.switch", sys.argv[1:]))

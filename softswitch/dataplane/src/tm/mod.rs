@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The traffic manager: per port eight egress queues with strict priorities and token buckets, and a link behind the
+//! deparser.
+//!
+//! Layout: `bucket` says when a frame may leave, `port` holds the queues and says which goes next, `link` has delay,
+//! jitter and loss; here are all ports, and when something happens at them.
+
+mod bucket;
+mod link;
+mod port;
+
+use crate::exec::packet::{Packet, Pool};
+use crate::ports::{Port, PortConfig};
+use link::Departure;
+use port::Offer;
+pub(crate) use port::PortState;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What became of a packet offered to a port.
+pub(crate) enum Admission {
+    /// It goes on to egress now; the queue's length as it saw it.
+    Now(Box<Packet>),
+    Waiting,
+    /// The queue is full; the port at which the drop may be reported.
+    TailDrop(Box<Packet>, Option<Port>),
+    NoPort(Box<Packet>),
+}
+
+/// Times at which something happens at ports; may hold times that no longer count.
+#[derive(Debug, Default)]
+struct Events {
+    heap: BinaryHeap<Reverse<(u64, u64, Port)>>,
+    sequence: u64,
+}
+
+impl Events {
+    fn push(&mut self, at_ns: u64, port: Port) {
+        self.sequence += 1;
+        self.heap.push(Reverse((at_ns, self.sequence, port)));
+    }
+
+    fn next(&self) -> Option<(u64, Port)> {
+        self.heap.peek().map(|Reverse((at, _, port))| (*at, *port))
+    }
+}
+
+/// All ports, and when something happens at them.
+#[derive(Debug, Default)]
+pub(crate) struct TrafficManager {
+    ports: Vec<Option<Box<PortState>>>,
+    dequeues: Events,
+    releases: Events,
+    /// Frames that leave without delay, in order of time.
+    ready: VecDeque<(u64, Box<Packet>)>,
+    seed: u64,
+}
+
+fn schedule_dequeue(state: &mut PortState, events: &mut Events, port: Port, now_ns: u64) {
+    let next = state.next().map(|(at, _)| at.max(now_ns));
+    if state.dequeue_at_ns != next {
+        state.dequeue_at_ns = next;
+        if let Some(at) = next {
+            events.push(at, port);
+        }
+    }
+}
+
+fn schedule_release(state: &mut PortState, events: &mut Events, port: Port) {
+    let next = state.link.next_ns();
+    if state.release_at_ns != next {
+        state.release_at_ns = next;
+        if let Some(at) = next {
+            events.push(at, port);
+        }
+    }
+}
+
+fn state(ports: &mut [Option<Box<PortState>>], port: Port) -> Option<&mut PortState> {
+    ports.get_mut(port as usize)?.as_deref_mut()
+}
+
+impl TrafficManager {
+    /// Without ports; `seed` decides jitter and loss.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn port(&self, port: Port) -> Option<&PortState> {
+        self.ports.get(port as usize)?.as_deref()
+    }
+
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (Port, PortConfig)> + '_ {
+        (0..)
+            .zip(&self.ports)
+            .filter_map(|(port, state)| state.as_ref().map(|s| (port, s.config())))
+    }
+
+    /// Counts a frame that came in through a port.
+    pub(crate) fn count_received(&mut self, port: Port, bytes: usize) {
+        if let Some(state) = state(&mut self.ports, port) {
+            state.stats.rx_packets += 1;
+            state.stats.rx_bytes += bytes as u64;
+        }
+    }
+
+    /// Creates or changes a port.
+    pub(crate) fn set_port(&mut self, port: Port, config: PortConfig, now_ns: u64) {
+        let at = port as usize;
+        if self.ports.len() <= at {
+            self.ports.resize_with(at + 1, || None);
+        }
+        let Some(place) = self.ports.get_mut(at) else {
+            return;
+        };
+        match place {
+            Some(state) => {
+                state.configure(config, now_ns);
+                schedule_dequeue(state, &mut self.dequeues, port, now_ns);
+            }
+            None => {
+                // Ports of one switch must not lose in step.
+                let seed = self.seed ^ (u64::from(port) + 1).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                *place = Some(Box::new(PortState::new(config, seed, now_ns)));
+            }
+        }
+    }
+
+    /// Removes a port; gives back how many packets waited there or were on their way.
+    pub(crate) fn remove_port(&mut self, port: Port, pool: &mut Pool) -> Option<u64> {
+        let mut state = self.ports.get_mut(port as usize)?.take()?;
+        let mut ended = state.clear(|packet| pool.give(packet));
+        for packet in state.link.clear() {
+            pool.give(packet);
+            ended += 1;
+        }
+        let before = self.ready.len();
+        self.ready.retain(|(_, packet)| packet.egress_port != port);
+        Some(ended + (before - self.ready.len()) as u64)
+    }
+
+    /// Empties all queues; frames on links stay.
+    pub(crate) fn clear_queues(&mut self, pool: &mut Pool) -> u64 {
+        self.dequeues.heap.clear();
+        let states = self.ports.iter_mut().flatten();
+        states
+            .map(|state| state.clear(|packet| pool.give(packet)))
+            .sum()
+    }
+
+    /// Waiting packets of a port.
+    pub(crate) fn depth(&self, port: Port) -> usize {
+        self.port(port).map_or(0, PortState::waiting)
+    }
+
+    /// Offers a packet to its egress port.
+    pub(crate) fn enqueue(&mut self, packet: Box<Packet>, now_ns: u64) -> Admission {
+        let port = packet.egress_port;
+        let Some(state) = state(&mut self.ports, port) else {
+            return Admission::NoPort(packet);
+        };
+        match state.offer(packet, now_ns) {
+            Offer::Now(packet) => Admission::Now(packet),
+            Offer::Waiting => {
+                schedule_dequeue(state, &mut self.dequeues, port, now_ns);
+                Admission::Waiting
+            }
+            Offer::Full(packet, deflect_to) => Admission::TailDrop(packet, deflect_to),
+        }
+    }
+
+    /// Counts that a packet dropped at `port` is reported through another.
+    pub(crate) fn count_deflected(&mut self, port: Port, priority: usize) {
+        if let Some(state) = state(&mut self.ports, port) {
+            state.count_deflected(priority);
+        }
+    }
+
+    /// When the next packet leaves a queue.
+    pub(crate) fn next_dequeue_ns(&self) -> Option<u64> {
+        self.dequeues.next().map(|(at, _)| at)
+    }
+
+    /// Takes the packet that leaves a queue at or before `until_ns`, with its time.
+    pub(crate) fn dequeue(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
+        while let Some((at, port)) = self.dequeues.next().filter(|(at, _)| *at <= until_ns) {
+            self.dequeues.heap.pop();
+            let Some(state) = state(&mut self.ports, port) else {
+                continue;
+            };
+            if state.dequeue_at_ns != Some(at) {
+                continue;
+            }
+            state.dequeue_at_ns = None;
+            let packet = match state.next() {
+                Some((_, priority)) => state.pop(priority, at),
+                None => None,
+            };
+            schedule_dequeue(state, &mut self.dequeues, port, at);
+            if let Some(packet) = packet {
+                return Some((at, packet));
+            }
+        }
+        None
+    }
+
+    /// Puts a finished frame on its port's link. An error: the port is gone, and the packet comes back.
+    pub(crate) fn transmit(
+        &mut self,
+        packet: Box<Packet>,
+        now_ns: u64,
+        pool: &mut Pool,
+    ) -> Result<(), Box<Packet>> {
+        let port = packet.egress_port;
+        let Some(state) = state(&mut self.ports, port) else {
+            return Err(packet);
+        };
+        match state.depart(packet, now_ns) {
+            Departure::Now(packet) => {
+                state.ready += 1;
+                self.ready.push_back((now_ns, packet));
+            }
+            Departure::Flying => schedule_release(state, &mut self.releases, port),
+            Departure::Lost(packet) => pool.give(packet),
+        }
+        Ok(())
+    }
+
+    /// When the next frame leaves the switch.
+    pub(crate) fn next_release_ns(&self) -> Option<u64> {
+        let ready = self.ready.front().map(|(at, _)| *at);
+        let delayed = self.releases.next().map(|(at, _)| at);
+        ready.into_iter().chain(delayed).min()
+    }
+
+    /// Takes the next frame that leaves at or before `until_ns`, with its time.
+    pub(crate) fn release(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
+        loop {
+            let ready = self.ready.front().map_or(u64::MAX, |(at, _)| *at);
+            let delayed = self.releases.next().filter(|(at, _)| *at < ready);
+            let Some((at, port)) = delayed else {
+                if ready > until_ns {
+                    return None;
+                }
+                let (at, packet) = self.ready.pop_front()?;
+                if let Some(state) = state(&mut self.ports, packet.egress_port) {
+                    state.ready = state.ready.saturating_sub(1);
+                    count_sent(state, &packet);
+                }
+                return Some((at, packet));
+            };
+            if at > until_ns {
+                return None;
+            }
+            self.releases.heap.pop();
+            let Some(state) = state(&mut self.ports, port) else {
+                continue;
+            };
+            if state.release_at_ns != Some(at) {
+                continue;
+            }
+            state.release_at_ns = None;
+            let packet = state.link.arrive();
+            schedule_release(state, &mut self.releases, port);
+            if let Some(packet) = packet {
+                count_sent(state, &packet);
+                return Some((at, packet));
+            }
+        }
+    }
+}
+
+fn count_sent(state: &mut PortState, packet: &Packet) {
+    state.link.stats.passed_packets += 1;
+    state.stats.tx_packets += 1;
+    state.stats.tx_bytes += packet.original().len() as u64;
+}
+
+#[cfg(test)]
+mod policy_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `weir-switch links`: a client of the service.
+
+use std::io::{self, Write};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tonic::transport::Channel;
+use weir_links::v1;
+use weir_links::v1::links_client::LinksClient;
+
+use super::convert;
+use super::options::{self, LinkOptions, OptionError};
+
+const SET_HELP: &str = "\
+Options, separated by commas; those that are not given stay as they are:
+";
+
+fn set_help() -> String {
+    format!("{SET_HELP}{}", options::HELP)
+}
+
+/// What to do with the links.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, read once")]
+pub enum LinksCommand {
+    /// Print every port with its options and counters, as JSON.
+    Get(At),
+    /// Change the link of a port.
+    #[command(after_help = set_help())]
+    Set {
+        /// Where the switch is.
+        #[command(flatten)]
+        at: At,
+        /// The port's number.
+        port: u32,
+        /// What to change, for example `rate=10Mbit/s,delay=5ms`.
+        options: String,
+    },
+    /// Open an interface as a new port.
+    #[command(after_help = set_help())]
+    Add {
+        /// Where the switch is.
+        #[command(flatten)]
+        at: At,
+        /// The port, as `--port` of the switch takes it: `3=veth3,rate=1Gbit/s`.
+        port: crate::cli::PortSpec,
+    },
+    /// Close a port.
+    Remove {
+        /// Where the switch is.
+        #[command(flatten)]
+        at: At,
+        /// The port's number.
+        port: u32,
+    },
+}
+
+/// Where the switch is.
+#[derive(Debug, Args)]
+pub struct At {
+    /// Address of the switch's P4Runtime service, or of the wire's.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
+    at: String,
+}
+
+/// Why the command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nothing answers.
+    #[error("--at: nothing answers at {at}: {error}")]
+    Unreachable {
+        /// The address.
+        at: String,
+        /// The transport's reason.
+        error: tonic::transport::Error,
+    },
+    /// The switch refused.
+    #[error("{}", .0.message())]
+    Refused(#[from] Box<tonic::Status>),
+    /// The options.
+    #[error("{0}")]
+    Options(#[from] OptionError),
+    /// The port to change.
+    #[error("there is no port {0}; `weir-switch links get` shows the ports")]
+    NoPort(u32),
+    /// A switch of another version.
+    #[error("port {port} has a link that this program does not understand: {reason}")]
+    Link {
+        /// The port.
+        port: u32,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Standard output.
+    #[error("cannot print: {0}")]
+    Print(#[from] io::Error),
+}
+
+impl From<tonic::Status> for ClientError {
+    fn from(status: tonic::Status) -> Self {
+        Self::Refused(Box::new(status))
+    }
+}
+
+#[derive(Serialize)]
+struct Shown {
+    port: u32,
+    interface: String,
+    up: bool,
+    /// As `links set` takes them.
+    options: String,
+    queues: Vec<ShownQueue>,
+    link: ShownLink,
+}
+
+#[derive(Serialize)]
+struct ShownQueue {
+    priority: u32,
+    offered_packets: u64,
+    offered_bytes: u64,
+    passed_packets: u64,
+    passed_bytes: u64,
+    dropped_bytes_limit: u64,
+    dropped_packets_limit: u64,
+    dropped_bytes: u64,
+    deflected_packets: u64,
+    removed_packets: u64,
+    waiting_packets: u64,
+    waiting_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct ShownLink {
+    offered_packets: u64,
+    passed_packets: u64,
+    lost_packets: u64,
+    in_flight_packets: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`ClientError`], whose text says what to change.
+pub async fn run(command: LinksCommand) -> Result<(), ClientError> {
+    match command {
+        LinksCommand::Get(at) => {
+            let ports = ports(&mut connect(&at).await?).await?;
+            let shown = ports.into_iter().map(show).collect::<Result<Vec<_>, _>>()?;
+            let json = serde_json::to_string_pretty(&shown).map_err(io::Error::other)?;
+            writeln!(io::stdout(), "{json}")?;
+        }
+        LinksCommand::Set { at, port, options } => {
+            let change: LinkOptions = options::parse(&options)?;
+            let mut client = connect(&at).await?;
+            let found = ports(&mut client).await?;
+            let found = found.into_iter().find(|found| found.number == port);
+            let link = found.ok_or(ClientError::NoPort(port))?.link;
+            let base = config(port, &link.unwrap_or_default())?;
+            let link = Some(convert::link(&change.apply(base)?));
+            client.set(v1::SetRequest { number: port, link }).await?;
+        }
+        LinksCommand::Add { at, port } => {
+            let request = v1::AddPortRequest {
+                number: port.number,
+                interface: port.interface,
+                link: Some(convert::link(&port.config)),
+            };
+            connect(&at).await?.add_port(request).await?;
+        }
+        LinksCommand::Remove { at, port } => {
+            let request = v1::RemovePortRequest { number: port };
+            connect(&at).await?.remove_port(request).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn connect(at: &At) -> Result<LinksClient<Channel>, ClientError> {
+    LinksClient::connect(format!("http://{}", at.at))
+        .await
+        .map_err(|error| ClientError::Unreachable {
+            at: at.at.clone(),
+            error,
+        })
+}
+
+async fn ports(client: &mut LinksClient<Channel>) -> Result<Vec<v1::Port>, ClientError> {
+    Ok(client.get(v1::GetRequest {}).await?.into_inner().ports)
+}
+
+fn config(port: u32, link: &v1::Link) -> Result<weir_dataplane::PortConfig, ClientError> {
+    convert::config(link).map_err(|failure| ClientError::Link {
+        port,
+        reason: failure.message,
+    })
+}
+
+fn show(port: v1::Port) -> Result<Shown, ClientError> {
+    let config = config(port.number, &port.link.unwrap_or_default())?;
+    let link = port.counters.unwrap_or_default();
+    Ok(Shown {
+        port: port.number,
+        interface: port.interface,
+        up: port.up,
+        options: options::show(&config),
+        queues: port.queues.iter().map(show_queue).collect(),
+        link: ShownLink {
+            offered_packets: link.offered_packets,
+            passed_packets: link.passed_packets,
+            lost_packets: link.lost_packets,
+            in_flight_packets: link.in_flight_packets,
+        },
+    })
+}
+
+fn show_queue(queue: &v1::QueueCounters) -> ShownQueue {
+    ShownQueue {
+        priority: queue.priority,
+        offered_packets: queue.offered_packets,
+        offered_bytes: queue.offered_bytes,
+        passed_packets: queue.passed_packets,
+        passed_bytes: queue.passed_bytes,
+        dropped_bytes_limit: queue.dropped_bytes_limit,
+        dropped_packets_limit: queue.dropped_packets_limit,
+        dropped_bytes: queue.dropped_bytes,
+        deflected_packets: queue.deflected_packets,
+        removed_packets: queue.removed_packets,
+        waiting_packets: queue.waiting_packets,
+        waiting_bytes: queue.waiting_bytes,
+    }
+}

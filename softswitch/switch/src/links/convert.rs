@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Links between the dataplane's values and the service's messages.
+
+use weir_dataplane::{LinkStats, PortConfig, QueueConfig, QueueStats, Shaper};
+use weir_links::v1;
+
+use crate::node::failure::Failure;
+
+fn shaper(message: Option<v1::Shaper>) -> Option<Shaper> {
+    message.map(|shaper| Shaper {
+        rate_bps: shaper.rate_bps,
+        burst_bytes: shaper.burst_bytes,
+    })
+}
+
+fn shaper_message(shaper: Option<Shaper>) -> Option<v1::Shaper> {
+    shaper.map(|shaper| v1::Shaper {
+        rate_bps: shaper.rate_bps,
+        burst_bytes: shaper.burst_bytes,
+    })
+}
+
+/// What a message says, or why it has no meaning.
+pub fn config(link: &v1::Link) -> Result<PortConfig, Failure> {
+    let mut config = PortConfig {
+        shaper: shaper(link.shaper),
+        queue_limit_bytes: link.queue_limit_bytes,
+        queue_limit_packets: link.queue_limit_packets,
+        deflect_to: link.deflect_to,
+        line_rate_bps: link.line_rate_bps,
+        delay_ns: link.delay_ns,
+        jitter_ns: link.jitter_ns,
+        reorder: link.reorder,
+        loss_ppb: link.loss_ppb,
+        ..PortConfig::default()
+    };
+    for queue in &link.queues {
+        let place = usize::try_from(queue.priority).ok();
+        let place = place.and_then(|priority| config.queues.get_mut(priority));
+        *place.ok_or_else(|| {
+            Failure::invalid(format!(
+                "there is no queue {}; priorities are 0 to 7",
+                queue.priority
+            ))
+        })? = QueueConfig {
+            shaper: shaper(queue.shaper),
+            limit_bytes: queue.limit_bytes,
+            limit_packets: queue.limit_packets,
+            deflect_to: queue.deflect_to,
+        };
+    }
+    match config.problem() {
+        Some(problem) => Err(Failure::invalid(problem)),
+        None => Ok(config),
+    }
+}
+
+/// The message that says `config`; queues for which nothing of their own holds are left out.
+pub fn link(config: &PortConfig) -> v1::Link {
+    let queues = (0..).zip(&config.queues);
+    let queues = queues.filter(|(_, queue)| **queue != QueueConfig::default());
+    v1::Link {
+        shaper: shaper_message(config.shaper),
+        queue_limit_bytes: config.queue_limit_bytes,
+        queue_limit_packets: config.queue_limit_packets,
+        deflect_to: config.deflect_to,
+        line_rate_bps: config.line_rate_bps,
+        delay_ns: config.delay_ns,
+        jitter_ns: config.jitter_ns,
+        reorder: config.reorder,
+        loss_ppb: config.loss_ppb,
+        queues: queues
+            .map(|(priority, queue)| v1::Queue {
+                priority,
+                shaper: shaper_message(queue.shaper),
+                limit_bytes: queue.limit_bytes,
+                limit_packets: queue.limit_packets,
+                deflect_to: queue.deflect_to,
+            })
+            .collect(),
+    }
+}
+
+/// The counters of the queues that were offered packets.
+pub fn queues(stats: &[QueueStats]) -> Vec<v1::QueueCounters> {
+    let used = (0..).zip(stats);
+    used.filter(|(_, queue)| queue.offered_packets > 0)
+        .map(|(priority, queue)| v1::QueueCounters {
+            priority,
+            offered_packets: queue.offered_packets,
+            offered_bytes: queue.offered_bytes,
+            passed_packets: queue.passed_packets,
+            passed_bytes: queue.passed_bytes,
+            dropped_bytes_limit: queue.dropped_bytes_limit,
+            dropped_packets_limit: queue.dropped_packets_limit,
+            dropped_bytes: queue.dropped_bytes,
+            deflected_packets: queue.deflected_packets,
+            removed_packets: queue.removed_packets,
+            waiting_packets: queue.waiting_packets,
+            waiting_bytes: queue.waiting_bytes,
+        })
+        .collect()
+}
+
+/// A link's counters.
+pub fn counters(stats: LinkStats) -> v1::LinkCounters {
+    v1::LinkCounters {
+        offered_packets: stats.offered_packets,
+        passed_packets: stats.passed_packets,
+        lost_packets: stats.lost_packets,
+        in_flight_packets: stats.in_flight_packets,
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The service: reads and changes links, adds and removes ports, between two batches of frames.
+
+use tonic::{Code, Request, Response, Status};
+use weir_links::v1;
+use weir_links::v1::links_server::{Links, LinksServer};
+use weir_ports::{Interface, OpenError};
+
+use super::convert;
+use crate::engine::{Core, Forwarder, Handle};
+use crate::node::failure::Failure;
+
+/// The service for what runs behind a handle.
+pub struct Service<F> {
+    engine: Handle<F>,
+}
+
+/// The service, ready to be added to a server.
+pub fn server<F: Forwarder>(engine: Handle<F>) -> LinksServer<Service<F>> {
+    LinksServer::new(Service { engine })
+}
+
+fn missing<F>(core: &Core<F>, number: u32) -> Failure {
+    let numbers: Vec<String> = core
+        .interfaces
+        .iter()
+        .map(|interface| interface.number().to_string())
+        .collect();
+    Failure::not_found(format!(
+        "there is no port {number}; the ports are {}",
+        if numbers.is_empty() {
+            "none".to_owned()
+        } else {
+            numbers.join(", ")
+        }
+    ))
+}
+
+fn find<F>(core: &Core<F>, number: u32) -> Option<usize> {
+    let mut interfaces = core.interfaces.iter();
+    interfaces.position(|interface| interface.number() == number)
+}
+
+fn get<F: Forwarder>(core: &mut Core<F>) -> Vec<v1::Port> {
+    let mut ports: Vec<v1::Port> = core
+        .interfaces
+        .iter()
+        .map(|interface| {
+            let number = interface.number();
+            let config = core.node.link(number).unwrap_or_default();
+            v1::Port {
+                number,
+                interface: interface.name().to_owned(),
+                up: interface.is_up(),
+                link: Some(convert::link(&config)),
+                queues: convert::queues(&core.node.queue_stats(number)),
+                counters: Some(convert::counters(core.node.link_stats(number))),
+            }
+        })
+        .collect();
+    ports.sort_by_key(|port| port.number);
+    ports
+}
+
+fn check_new<F: Forwarder>(core: &Core<F>, number: u32, interface: &str) -> Result<(), Failure> {
+    if let Some(reason) = core.node.refuses_port(number) {
+        return Err(Failure::invalid(format!(
+            "port {number} cannot be added: {reason}"
+        )));
+    }
+    let taken = core
+        .interfaces
+        .iter()
+        .find(|port| port.number() == number || port.name() == interface);
+    match taken {
+        Some(port) => Err(Failure::new(
+            Code::AlreadyExists,
+            format!(
+                "port {} is there, with interface {}",
+                port.number(),
+                port.name()
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+#[tonic::async_trait]
+impl<F: Forwarder> Links for Service<F> {
+    async fn get(&self, _: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
+        let ports = self.engine.call(get).await?;
+        Ok(Response::new(v1::GetResponse { ports }))
+    }
+
+    async fn set(
+        &self,
+        request: Request<v1::SetRequest>,
+    ) -> Result<Response<v1::SetResponse>, Status> {
+        let v1::SetRequest { number, link } = request.into_inner();
+        let config = convert::config(&link.unwrap_or_default())?;
+        let set = move |core: &mut Core<F>| match core.node.link(number) {
+            Some(_) => core.node.set_link(number, config, core.now_ns),
+            None => Err(missing(core, number)),
+        };
+        self.engine.call(set).await??;
+        Ok(Response::new(v1::SetResponse {}))
+    }
+
+    async fn add_port(
+        &self,
+        request: Request<v1::AddPortRequest>,
+    ) -> Result<Response<v1::AddPortResponse>, Status> {
+        let v1::AddPortRequest {
+            number,
+            interface,
+            link,
+        } = request.into_inner();
+        let config = convert::config(&link.unwrap_or_default())?;
+        let name = interface.clone();
+        let check = move |core: &mut Core<F>| check_new(core, number, &name);
+        self.engine.call(check).await??;
+        // Making the rings takes milliseconds, for which no frame should wait.
+        let opened = tokio::task::spawn_blocking(move || Interface::open(number, &interface)).await;
+        let opened = opened.map_err(|error| Status::internal(error.to_string()))?;
+        let interface = opened.map_err(|error| match &error {
+            OpenError::Missing { .. } => Status::not_found(error.to_string()),
+            OpenError::Refused { .. } => Status::failed_precondition(error.to_string()),
+        })?;
+        let add = move |core: &mut Core<F>| {
+            // Again: somebody else may have added one meanwhile.
+            check_new(core, number, interface.name())?;
+            core.node.set_link(number, config, core.now_ns)?;
+            core.interfaces.push(interface);
+            Ok::<(), Failure>(())
+        };
+        self.engine.call(add).await??;
+        Ok(Response::new(v1::AddPortResponse {}))
+    }
+
+    async fn remove_port(
+        &self,
+        request: Request<v1::RemovePortRequest>,
+    ) -> Result<Response<v1::RemovePortResponse>, Status> {
+        let number = request.into_inner().number;
+        let remove = move |core: &mut Core<F>| {
+            let index = find(core, number).ok_or_else(|| missing(core, number))?;
+            core.node.remove_port(number);
+            Ok::<Interface, Failure>(core.interfaces.remove(index))
+        };
+        // Closed here rather than on the dataplane's thread.
+        drop(self.engine.call(remove).await??);
+        Ok(Response::new(v1::RemovePortResponse {}))
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ports and their links, which change while the switch runs, also before there is a program.
+
+use weir_dataplane::{LinkStats, Port, PortConfig, QUEUES, QueueStats, Switch};
+
+use super::Node;
+use super::failure::Failure;
+
+impl Node {
+    /// A port's link; None for a port that does not exist.
+    pub fn link(&self, port: Port) -> Option<PortConfig> {
+        self.config.ports.get(&port).copied()
+    }
+
+    /// Creates a port or changes its link.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when number or configuration are not valid.
+    pub fn set_link(&mut self, port: Port, config: PortConfig, now_ns: u64) -> Result<(), Failure> {
+        if let Some(problem) = config.problem() {
+            return Err(Failure::invalid(format!("port {port}: {problem}")));
+        }
+        if let Some(switch) = &mut self.switch {
+            switch.set_port(port, config, now_ns)?;
+        }
+        self.config.ports.insert(port, config);
+        Ok(())
+    }
+
+    /// Removes a port with all that waits there; the dataplane counts it.
+    pub fn remove_port(&mut self, port: Port) {
+        self.config.ports.remove(&port);
+        if let Some(switch) = &mut self.switch {
+            // Nothing to remove is what was wanted.
+            let _ = switch.remove_port(port);
+        }
+    }
+
+    /// Why a port with this number cannot be added.
+    pub fn refuses_port(&self, port: Port) -> Option<String> {
+        if port == self.config.cpu_port {
+            Some("it is the CPU port".to_owned())
+        } else if port == self.config.switch.drop_port {
+            Some("it is the drop port".to_owned())
+        } else if port > crate::cli::MAX_PORT {
+            Some(format!(
+                "the number is out of range; 0 to {} are valid",
+                crate::cli::MAX_PORT
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// Totals of a port's queues, by priority; zeros before there is a program.
+    pub fn queue_stats(&self, port: Port) -> [QueueStats; QUEUES] {
+        let switch = self.switch.as_ref();
+        switch
+            .and_then(|switch: &Switch| switch.queue_stats(port))
+            .unwrap_or_default()
+    }
+
+    /// Totals of a port's link; zeros before there is a program.
+    pub fn link_stats(&self, port: Port) -> LinkStats {
+        let switch = self.switch.as_ref();
+        switch
+            .and_then(|switch: &Switch| switch.link_stats(port))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `weir-switch wire`: pairs of interfaces joined by plain wires, with links and without a P4 program.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use weir_dataplane::{Port, PortConfig, Wire};
+
+use crate::links::options::{LinkOptions, OptionError};
+
+const HELP: &str = "\
+Example: 20 ms each way between two interfaces, of which the way towards b is a 10 Mbit/s bottleneck:
+    weir-switch wire --pair a=veth0,b=veth1,delay=20ms,b.rate=10Mbit/s
+
+The ends are ports 1 and 2 of the first pair, 3 and 4 of the second, and so on; `weir-switch links` and the
+statistics name them so. Options hold for both ends; with a. or b. in front, for what leaves there:
+{OPTIONS}";
+
+fn help() -> String {
+    HELP.replace("{OPTIONS}", crate::links::options::HELP)
+}
+
+/// Options of `weir-switch wire`.
+#[derive(Debug, Args)]
+#[command(after_help = help())]
+pub struct WireOptions {
+    /// Two interfaces and what happens to frames between them. May be repeated.
+    #[arg(
+        long = "pair",
+        value_name = "a=IFACE,b=IFACE[,OPTION…]",
+        required = true
+    )]
+    pub pairs: Vec<PairSpec>,
+
+    /// Address of the links service (port 0: any free one).
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
+    pub links: SocketAddr,
+
+    /// Seed of jitter and loss.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Write counters to this file every second and at the end.
+    #[arg(long, value_name = "FILE")]
+    pub stats: Option<PathBuf>,
+}
+
+/// One `--pair`: interface and link of each end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairSpec {
+    /// End a.
+    pub a: (String, PortConfig),
+    /// End b.
+    pub b: (String, PortConfig),
+}
+
+/// Why a `--pair` was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PairError {
+    /// An end without interface, or with two.
+    #[error("end {end} needs one interface, for example `a=veth0,b=veth1,delay=10ms`")]
+    End {
+        /// `a` or `b`.
+        end: &'static str,
+    },
+    /// Its options.
+    #[error("{0}")]
+    Options(#[from] OptionError),
+    /// Both ends are one.
+    #[error("{0} is at both ends")]
+    Loop(String),
+    /// One interface in two pairs.
+    #[error("interface {0} is given twice")]
+    Twice(String),
+}
+
+impl FromStr for PairSpec {
+    type Err = PairError;
+
+    fn from_str(given: &str) -> Result<Self, PairError> {
+        let mut interfaces: [Option<String>; 2] = [None, None];
+        let mut both = LinkOptions::default();
+        let mut own = [LinkOptions::default(), LinkOptions::default()];
+        for part in given.split(',') {
+            if let Some(name) = part.strip_prefix("a=") {
+                take(&mut interfaces[0], name, "a")?;
+            } else if let Some(name) = part.strip_prefix("b=") {
+                take(&mut interfaces[1], name, "b")?;
+            } else if let Some(option) = part.strip_prefix("a.") {
+                own[0].add(option)?;
+            } else if let Some(option) = part.strip_prefix("b.") {
+                own[1].add(option)?;
+            } else {
+                both.add(part)?;
+            }
+        }
+        let base = both.apply(PortConfig::default())?;
+        let [a, b] = interfaces;
+        let a = a.ok_or(PairError::End { end: "a" })?;
+        let b = b.ok_or(PairError::End { end: "b" })?;
+        if a == b {
+            return Err(PairError::Loop(a));
+        }
+        Ok(Self {
+            a: (a, own[0].apply(base)?),
+            b: (b, own[1].apply(base)?),
+        })
+    }
+}
+
+fn take(place: &mut Option<String>, name: &str, end: &'static str) -> Result<(), PairError> {
+    if name.is_empty() || place.replace(name.to_owned()).is_some() {
+        return Err(PairError::End { end });
+    }
+    Ok(())
+}
+
+/// The wires, and the interface of each of their ends by number.
+///
+/// # Errors
+/// [`PairError::Twice`].
+pub fn build(options: &WireOptions) -> Result<(Wire, Vec<(Port, String)>), PairError> {
+    let mut wire = Wire::new(options.seed);
+    let mut ends: Vec<(Port, String)> = Vec::new();
+    for (number, pair) in (1..).step_by(2).zip(&options.pairs) {
+        for (port, (interface, config)) in [(number, &pair.a), (number + 1, &pair.b)] {
+            if ends.iter().any(|(_, other)| other == interface) {
+                return Err(PairError::Twice(interface.clone()));
+            }
+            wire.set_port(port, *config, 0);
+            ends.push((port, interface.clone()));
+        }
+        wire.connect(number, number + 1);
+    }
+    Ok((wire, ends))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_hold_for_both_ends_unless_one_is_named() {
+        let pair: PairSpec = "a=v0,b=v1,delay=5ms,b.rate=8Mbit/s".parse().unwrap();
+        assert_eq!(
+            (pair.a.0.as_str(), pair.a.1.delay_ns, pair.a.1.shaper),
+            ("v0", 5_000_000, None)
+        );
+        assert_eq!(pair.b.1.delay_ns, 5_000_000);
+        assert_eq!(
+            pair.b.1.shaper.map(|shaper| shaper.rate_bps),
+            Some(8_000_000)
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (given, expected) in [
+            ("a=v0", "end b needs one interface"),
+            ("a=v0,a=v1,b=v2", "end a needs one interface"),
+            ("a=v0,b=v0", "v0 is at both ends"),
+            ("a=v0,b=v1,c.delay=1ms", "no option `c.delay`"),
+        ] {
+            let error = given.parse::<PairSpec>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{given}: {error}");
+        }
+    }
+}
