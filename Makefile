@@ -105,6 +105,12 @@ switch-cost: $(VENV)/.python ## docs/images/switch-cost.png: the dataplane's cos
 	$(BIN)/python tools/switch_cost.py target/switch-cost/measured.csv target/switch-cost/plot.html
 	tools/picture target/switch-cost/plot.html docs/images/switch-cost.png 560
 
+.PHONY: bench-switch
+bench-switch: setup ## packets/s and TCP of the switch beside a bare forwarder and bmv2, in one run
+	cargo build --release --locked --quiet -p weir-bench
+	cargo build --release --locked --quiet -p weir-dataplane --example dataplane_pps
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.switch $(ARGS)
+
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 	tools/picture runs/demo/latest/report.html docs/images/demo-report.png

@@ -2,14 +2,15 @@
 """What the switch is filled with when it is measured: weir's own pipeline under its stated load.
 
 The same shapes as `softswitch/dataplane/benches/workload`, which measures the dataplane alone: 1,000 classify
-entries of eight shapes, each with policer cells of its own, 1,000 MAC addresses, 1 % of the flows dropped and reported.
+entries of eight shapes, each with policer cells of its own, 1,000 MAC addresses, 1 % of the flows dropped and
+reported.
 """
 
 from collections.abc import Iterator
 
 from weir.controlplane.entities import CloneSession, Entity, Match, MeterCell, TableEntry
-from weir.controlplane.session import Session
 from weir.controlplane.pipeline import load_pipeline
+from weir.controlplane.session import Session
 from weir.topo.testbed import HostPort
 
 CLASSIFY_ENTRIES = 1000
@@ -94,8 +95,9 @@ def hosts_only(hosts: list[HostPort]) -> Iterator[Entity]:
 
 
 async def fill(address: str, hosts: list[HostPort]) -> None:
-    """Load the pipeline into the switch at `address` and write all entries; hosts: source, receiver, collector.
+    """Load the pipeline into the switch at `address` and write all entries.
 
+    `hosts` are source, receiver and collector.
     Raises ControlPlaneError.
     """
     source, receiver, collector = hosts

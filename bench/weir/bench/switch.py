@@ -4,8 +4,9 @@
     source (10.0.0.1) eth0 ── weir1 [ forwarder ] weir2 ── eth0 receiver (10.0.0.2)
                                        weir3 ── eth0 collector (10.0.0.3), for reports
 
-Packets: a packet socket at the source sends 64-byte frames of 10,000 flows, the receiver's and the collector's
-interface counters say what arrived. TCP: one iperf3 flow at MTU 1500. Usage: python -m weir.bench.switch [options].
+Packets: a packet socket at the source sends 64-byte frames of 10,000 flows, the interface counters of
+receiver and collector say what arrived. TCP: one iperf3 flow at MTU 1500.
+Usage: python -m weir.bench.switch [options].
 """
 
 import argparse
@@ -87,8 +88,8 @@ def packets_per_second(
 ) -> tuple[float, float]:
     """What reaches receiver and collector while the source sends as fast as it can.
 
-    Returns frames per second, and the processor time that the forwarder `pid` spent on each, in ns. The latter
-    says what it could do on a machine where the source does not compete with it.
+    Returns frames per second, and the processor time that the forwarder `pid` spent on each, in ns. The
+    latter says what it could do on a machine where the source does not compete with it.
     """
     source, receiver, collector = hosts
     length = seconds + 2 * _WARM_UP_S
@@ -139,7 +140,7 @@ def _bench_program(name: str) -> Path:
 
 
 def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Packets/s and TCP bit/s of each forwarder; rounds alternate between them, the result is the median round."""
+    """Packets/s and TCP bit/s of each forwarder: the median of rounds, in which they take turns."""
     forwarders: dict[str, Forwarder] = {"bare": bare_forwarder, "weir": weir_switch}
     if shutil.which("simple_switch_grpc"):
         forwarders["bmv2"] = bmv2

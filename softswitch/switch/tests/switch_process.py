@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-READY = re.compile(r"weir-switch: P4Runtime on (\S+), \d+ ports")
+READY = re.compile(r"weir-switch: (?:P4Runtime|wire, links) on (\S+), \d+ ports")
 
 
 class SwitchProcess:
-    """Starts the switch on a free port of the loopback; `address` is where its P4Runtime service listens."""
+    """Starts the switch, or a wire, on a free port of the loopback; `address` is where it listens."""
 
     def __init__(
         self,
@@ -21,9 +21,11 @@ class SwitchProcess:
         *arguments: str,
         stderr: IO[str] | None = None,
         max_open_files: int | None = None,
+        wire: bool = False,
     ) -> None:
         """Name the binary and what to give it besides the address; where its log goes; what it may open."""
-        self._command = [str(binary), "--p4runtime", "127.0.0.1:0", *arguments]
+        role = ["wire", "--links"] if wire else ["--p4runtime"]
+        self._command = [str(binary), *role, "127.0.0.1:0", *arguments]
         if max_open_files is not None:
             self._command = ["prlimit", f"--nofile={max_open_files}", *self._command]
         self._stderr = stderr

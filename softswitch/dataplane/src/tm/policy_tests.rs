@@ -111,7 +111,7 @@ fn limits_are_per_queue_and_a_queues_own_replace_the_ports() {
     };
     config.queues[3] = QueueConfig {
         limit_packets: Some(1),
-        limit_bytes: Some(100),
+        limit_bytes: Some(130),
         deflect_to: Some(8),
         ..QueueConfig::default()
     };

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links that change while real frames cross them: a wire between two hosts, and the ports of a switch."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
+
+
+@pytest.fixture(scope="module")
+def measured(
+    weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What the scenario measured, the statistics of the wire, and the log of both."""
+    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
+    if allowed.returncode != 0:
+        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
+    stats = tmp_path_factory.mktemp("links") / "stats.json"
+    _, blob = compiled("l2_learning")
+    scenario = Path(__file__).with_name("links_scenario.py")
+    command = [*SANDBOX, sys.executable, str(scenario), str(weir_switch), str(stats), str(blob)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found | {"stats": json.loads(stats.read_text()), "log": ended.stderr}
+
+
+def test_a_wire_carries_everything_with_the_delay_of_both_directions(measured: dict[str, Any]) -> None:
+    print("round trips in s:", measured["wire"]["delayed"]["rtts"])
+    assert len(measured["wire"]["delayed"]["rtts"]) == measured["wire"]["delayed"]["sent"] == 5
+    assert min(measured["wire"]["delayed"]["rtts"]) >= 0.020
+
+
+def test_a_delay_set_while_running_holds_for_that_direction(measured: dict[str, Any]) -> None:
+    print("round trips in s:", measured["wire"]["slower"]["rtts"])
+    assert measured["wire"]["set"] == [0, ""]
+    assert min(measured["wire"]["slower"]["rtts"]) >= 0.040
+
+
+def test_an_interface_deleted_and_made_anew_is_used_again(measured: dict[str, Any]) -> None:
+    assert len(measured["wire"]["recreated"]["rtts"]) == 5
+    assert measured["log"].count("interface s2 is gone") == 1
+    assert measured["log"].count("interface s2 is back") == 1
+
+
+def test_links_are_shown_with_options_that_can_be_set(measured: dict[str, Any]) -> None:
+    code, printed = measured["wire"]["get"]
+    assert code == 0
+    ports = {port["port"]: port for port in json.loads(printed)}
+    assert ports[1]["options"] == "delay=10000000ns"
+    assert ports[2]["options"] == "packets=100,delay=30000000ns"
+    assert ports[1]["interface"] == "s1"
+    assert ports[2]["up"] is True
+
+
+def test_every_frame_on_a_wire_is_accounted_for(measured: dict[str, Any]) -> None:
+    ports, totals = measured["stats"]["ports"], measured["stats"]["dataplane"]
+    assert totals["received"] == sum(port["rx_packets"] for port in ports)
+    assert totals["transmitted"] == sum(port["tx_packets"] + port["tx_errors"] for port in ports)
+    assert totals["received"] == totals["transmitted"] + sum(port["in_flight"] for port in ports)
+    for port in ports:
+        for queue in port["queues"]:
+            kept = queue["passed_packets"] + queue["removed_packets"] + queue["waiting_packets"]
+            dropped = queue["dropped_bytes_limit"] + queue["dropped_packets_limit"]
+            assert queue["offered_packets"] == kept + dropped
+
+
+def test_what_a_wire_cannot_do_is_refused_with_a_reason(measured: dict[str, Any]) -> None:
+    assert measured["wire"]["refused"] == [
+        1,
+        "weir-switch: there is no port 7; `weir-switch links get` shows the ports\n",
+    ]
+    code, said = measured["wire"]["add"]
+    assert code == 1
+    assert "a wire has two ends" in said
+
+
+def test_a_port_is_added_to_a_running_switch_and_removed(measured: dict[str, Any]) -> None:
+    switch = measured["switch"]
+    assert switch["add"] == [0, ""]
+    assert "port 3 is there, with interface s3" in switch["again"][1]
+    assert "interface `nothing` does not exist" in switch["missing"][1]
+    ports = {port["port"]: port for port in json.loads(switch["get"][1])}
+    assert ports[3]["options"] == "rate=1000000bit/s,burst=3000B,limit=256000B"
+    assert switch["remove"] == [0, ""]
+    assert [port["port"] for port in json.loads(switch["after"][1])] == [1]
