@@ -23,6 +23,11 @@ pub trait Forwarder: Send + 'static {
     /// # Errors
     /// When the configuration or the number is not valid.
     fn set_link(&mut self, port: Port, config: PortConfig, now_ns: u64) -> Result<(), Failure>;
+    /// Hears whether a port's interface is there and up.
+    ///
+    /// # Errors
+    /// When the dataplane does not know the port.
+    fn set_port_up(&mut self, port: Port, up: bool) -> Result<(), Failure>;
     /// Removes a port with all that waits there.
     fn remove_port(&mut self, port: Port);
     /// Why a port with this number cannot be added.
@@ -56,6 +61,10 @@ impl Forwarder for Node {
 
     fn set_link(&mut self, port: Port, config: PortConfig, now_ns: u64) -> Result<(), Failure> {
         self.set_link(port, config, now_ns)
+    }
+
+    fn set_port_up(&mut self, port: Port, up: bool) -> Result<(), Failure> {
+        self.set_port_up(port, up)
     }
 
     fn remove_port(&mut self, port: Port) {
@@ -112,6 +121,11 @@ impl Forwarder for Wire {
             return Err(Failure::invalid(format!("port {port}: {problem}")));
         }
         self.set_port(port, config, now_ns);
+        Ok(())
+    }
+
+    /// A wire has nothing to do about it: frames for the interface are counted as errors.
+    fn set_port_up(&mut self, _: Port, _: bool) -> Result<(), Failure> {
         Ok(())
     }
 
