@@ -38,7 +38,7 @@ pub struct Core<F = Node> {
     pub notifications_lost: Arc<AtomicU64>,
 }
 
-type Command<F> = Box<dyn FnOnce(&mut Core<F>) + Send>;
+type Command<F = Node> = Box<dyn FnOnce(&mut Core<F>) + Send>;
 
 /// The dataplane thread has ended: the switch is shutting down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
