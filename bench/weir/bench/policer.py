@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from weir.bench import paced_source
-
 from weir.controlplane.entities import Match, MeterCell, TableEntry
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.session import Session
