@@ -16,7 +16,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell git ls-files '*.rs' '*/Cargo.toml'
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 .PHONY: system
 system: # Debian packages: installed when root, else named with the command that installs them
