@@ -4,6 +4,7 @@
 mod support;
 
 use std::path::Path;
+use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use support::{DEVICE, TestSwitch};
@@ -97,6 +98,28 @@ async fn mutual_tls_lets_in_only_controllers_with_a_certificate() {
     assert!(version(&switch, trusting(&authority)).await.is_err());
     let foreign = with(&Authority::new(), trusting(&authority));
     assert!(version(&switch, foreign).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_links_client_speaks_tls_and_shows_a_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let switch = switch(folder.path(), &authority, true).await;
+    let at = format!("localhost:{}", switch.address.port());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let get = |tls: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir-switch"));
+        command.args(["links", "get", "--at", &at]).args(tls);
+        command.output().unwrap()
+    };
+    let ca = ["--tls-ca".to_owned(), file("ca.pem")];
+    let cert = ["--tls-cert".to_owned(), file("cert.pem")];
+    let key = ["--tls-key".to_owned(), file("key.pem")];
+    let shown = get(&[ca.clone(), cert, key].concat());
+    assert!(shown.status.success(), "{shown:?}");
+    assert!(shown.stdout.starts_with(b"["), "{shown:?}");
+    assert!(!get(&ca).status.success());
+    assert!(!get(&[]).status.success());
 }
 
 #[tokio::test]

@@ -3,14 +3,16 @@
 
 use std::io::{self, Write};
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::Serialize;
 use tonic::transport::Channel;
 use weir_links::v1;
 use weir_links::v1::links_client::LinksClient;
 
+use super::at::At;
 use super::convert;
 use super::options::{self, LinkOptions, OptionError};
+use crate::service::tls::TlsError;
 
 const SET_HELP: &str = "\
 Options, separated by commas; those that are not given stay as they are:
@@ -56,14 +58,6 @@ pub enum LinksCommand {
     },
 }
 
-/// Where the switch is.
-#[derive(Debug, Args)]
-pub struct At {
-    /// Address of the switch's P4Runtime service, or of the wire's.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
-    at: String,
-}
-
 /// Why the command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -75,6 +69,9 @@ pub enum ClientError {
         /// The transport's reason.
         error: tonic::transport::Error,
     },
+    /// A file of TLS.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     /// The switch refused.
     #[error("{}", .0.message())]
     Refused(#[from] Box<tonic::Status>),
@@ -177,12 +174,7 @@ pub async fn run(command: LinksCommand) -> Result<(), ClientError> {
 }
 
 async fn connect(at: &At) -> Result<LinksClient<Channel>, ClientError> {
-    LinksClient::connect(format!("http://{}", at.at))
-        .await
-        .map_err(|error| ClientError::Unreachable {
-            at: at.at.clone(),
-            error,
-        })
+    Ok(LinksClient::new(at.connect().await?))
 }
 
 async fn ports(client: &mut LinksClient<Channel>) -> Result<Vec<v1::Port>, ClientError> {

@@ -51,7 +51,8 @@ impl TlsFiles {
     }
 }
 
-fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+/// Reads the file that an option names.
+pub(crate) fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read {
         option,
         path: path.to_owned(),
