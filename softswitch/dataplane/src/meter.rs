@@ -116,8 +116,9 @@ impl Meter {
     }
 }
 
-/// A meter cell that counts what it colours.
+/// A meter cell that counts what it colours: two whole cache lines.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 pub(crate) struct CountedMeter {
     pub meter: Meter,
     pub colours: ColourCounters,

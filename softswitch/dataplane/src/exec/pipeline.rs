@@ -6,6 +6,7 @@ use super::calc;
 use super::expr::View;
 use super::packet::Packet;
 use super::phv::{get, low_mask, put, put_const};
+use super::prefetch;
 use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
 use crate::ports::Port;
 use crate::state::Externs;
@@ -116,6 +117,11 @@ fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> 
             Step::IfFalse { value, to } => {
                 if !view(ir, packet, args).is_true(*value) {
                     at = *to as usize;
+                }
+            }
+            Step::Prefetch(index) => {
+                if let Some(prefetch) = ir.flat.prefetches.get(*index as usize) {
+                    prefetch::run(cx.externs, &packet.phv, prefetch);
                 }
             }
             Step::Jump(to) => at = *to as usize,

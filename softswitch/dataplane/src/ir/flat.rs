@@ -108,6 +108,8 @@ pub(crate) enum Step {
         to: u32,
     },
     Jump(u32),
+    /// Index into `Flat::prefetches`.
+    Prefetch(u32),
     Table(u16),
     /// End of a table's action.
     Return,
@@ -118,6 +120,21 @@ pub(crate) enum Step {
     End,
     /// Index into `Flat::slow`.
     Slow(u32),
+}
+
+/// An array of state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ArrayRef {
+    Counter(u16),
+    Meter(u16),
+    Register(u16),
+}
+
+/// Cells that will be needed soon: of each array the one at `index` shifted left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prefetch {
+    pub index: Slot,
+    pub arrays: Vec<(ArrayRef, u32)>,
 }
 
 /// Where control goes after a table.
@@ -134,6 +151,7 @@ pub(crate) struct TableNext {
 pub(crate) struct Flat {
     pub steps: Vec<Step>,
     pub slow: Vec<super::Prim>,
+    pub prefetches: Vec<Prefetch>,
     /// First step of each action as a table runs it.
     pub actions: Vec<u32>,
     pub tables: Vec<TableNext>,

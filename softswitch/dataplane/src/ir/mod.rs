@@ -12,7 +12,7 @@ mod pipeline;
 
 pub(crate) use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
 pub(crate) use fast_state::FastState;
-pub(crate) use flat::{Flat, Slot, Step, TableNext};
+pub(crate) use flat::{ArrayRef, Flat, Prefetch, Slot, Step, TableNext};
 pub(crate) use intrinsics::Intrinsics;
 pub(crate) use pipeline::{
     Action, Call, Condition, ConstEntry, KeyPart, Node, Profile, ProfileUse, Table,

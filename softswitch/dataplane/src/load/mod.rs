@@ -3,7 +3,7 @@
 //!
 //! `json` is the file as it stands; `layout` places fields; `expr` and `emit` flatten expressions; `action`, `parser`,
 //! `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines
-//! end.
+//! end; `prefetch` adds what hides the memory's delays.
 
 mod action;
 mod bound;
@@ -18,6 +18,7 @@ mod layout;
 mod log;
 mod parser;
 mod pipeline;
+mod prefetch;
 mod profile;
 mod value_set;
 

@@ -90,6 +90,7 @@ impl Loader<'_> {
         self.check_acyclic()?;
         self.call_keyless_tables();
         self.ir.flat = flatten(&self.ir);
+        self.prefetch();
         Ok(())
     }
 
