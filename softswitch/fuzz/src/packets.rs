@@ -3,8 +3,8 @@
 
 use fastrand::Rng;
 use weir_dataplane::{
-    ActionCall, CloneSession, KeyMatch, MatchKind, MeterConfig, PortConfig, Program, Replica,
-    Shaper, Switch, SwitchConfig, TableEntry, TableId,
+    ActionCall, CloneSession, KeyMatch, LOSS_ALL_PPB, MatchKind, MeterConfig, PortConfig, Program,
+    Replica, Shaper, Switch, SwitchConfig, TableEntry, TableId,
 };
 
 use crate::bytes;
@@ -28,6 +28,39 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     Ok(exercise(program, random, FRAMES))
 }
 
+/// A rate of any magnitude.
+fn rate_bps(random: &mut Rng) -> u64 {
+    let most_bps = 1 << random.u32(1..40);
+    random.u64(1..=most_bps)
+}
+
+fn shaper(random: &mut Rng) -> Option<Shaper> {
+    random.bool().then(|| Shaper {
+        rate_bps: rate_bps(random),
+        burst_bytes: random.u64(1..100_000),
+    })
+}
+
+/// A link with some of what links can have.
+fn link(random: &mut Rng) -> PortConfig {
+    let mut config = PortConfig {
+        shaper: shaper(random),
+        queue_limit_bytes: random.bool().then(|| random.u64(..100_000)),
+        queue_limit_packets: random.bool().then(|| random.u64(..100)),
+        deflect_to: random.bool().then(|| random.u32(..6)),
+        line_rate_bps: random.bool().then(|| rate_bps(random)),
+        delay_ns: random.u64(..1_000_000),
+        jitter_ns: random.u64(..1_000_000),
+        reorder: random.bool(),
+        loss_ppb: random.u32(..=LOSS_ALL_PPB),
+        ..PortConfig::default()
+    };
+    for queue in &mut config.queues {
+        queue.shaper = shaper(random);
+    }
+    config
+}
+
 /// Gives a program entries, groups and frames. True: some frames left again.
 pub fn exercise(program: Program, random: &mut Rng, frames: usize) -> bool {
     let config = SwitchConfig {
@@ -37,18 +70,8 @@ pub fn exercise(program: Program, random: &mut Rng, frames: usize) -> bool {
     let mut switch = Switch::new(program, config);
     let mut now_ns = 0;
     for port in 0..4 {
-        let most_bps = 1 << random.u32(1..40);
-        let shaper = random.bool().then(|| Shaper {
-            rate_bps: random.u64(1..=most_bps),
-            burst_bytes: random.u64(1..100_000),
-        });
-        let config = PortConfig {
-            shaper,
-            queue_limit_bytes: random.bool().then(|| random.u64(..100_000)),
-            delay_ns: random.u64(..1_000_000),
-        };
         // A refused port is one more case.
-        let _ = switch.set_port(port, config, now_ns);
+        let _ = switch.set_port(port, link(random), now_ns);
     }
     populate(&mut switch, random);
     let mut left = 0_u64;

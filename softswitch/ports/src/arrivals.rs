@@ -31,6 +31,11 @@ pub struct ArrivalClock {
 }
 
 impl ArrivalClock {
+    /// The latest result.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
     /// Time of arrival on the switch's clock of a frame stamped `realtime_ns`, where the two clocks differ by
     /// `realtime_minus_switch_ns` and the switch's clock shows `now_ns`. Never before an earlier result, never in
     /// the future.

@@ -60,9 +60,15 @@ impl<F: Forwarder> EventLoop<F> {
     pub fn run(mut self) -> Core<F> {
         set_exact_timers();
         while !self.stop.load(Ordering::Acquire) {
-            let mut busy = self.run_commands();
-            busy |= self.run_frames();
-            self.core.now_ns = self.clock.now_ns();
+            let before_ns = self.clock.now_ns();
+            let mut busy = self.run_frames();
+            // The switch's time goes no further than the frames that it has seen: one that came since, perhaps while
+            // this thread was interrupted, has a stamp of its own and is to be metered at it.
+            let seen_ns = if busy { 0 } else { before_ns };
+            let now_ns = self.core.now_ns.max(self.arrivals.last_ns());
+            self.core.now_ns = now_ns.max(seen_ns);
+            busy |= self.run_commands();
+            // What frames and commands caused goes out.
             self.advance(self.core.now_ns);
             self.core.interfaces.iter_mut().for_each(Interface::flush);
             self.reopen_lost();
@@ -73,17 +79,18 @@ impl<F: Forwarder> EventLoop<F> {
         self.core
     }
 
+    /// Runs a batch of commands; true when there may be more.
     fn run_commands(&mut self) -> bool {
         for _ in 0..BATCH_COMMANDS {
             let Ok(command) = self.commands.try_recv() else {
                 return false;
             };
-            self.core.now_ns = self.clock.now_ns();
             command(&mut self.core);
         }
         true
     }
 
+    /// Handles a batch of frames; true when there are more.
     fn run_frames(&mut self) -> bool {
         if earliest(&self.core.interfaces).is_none() {
             return false;
