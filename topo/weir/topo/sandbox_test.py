@@ -190,7 +190,8 @@ def start_in_terminal(runner: Runner, scenario: str) -> tuple[int, int]:
         os.chdir("/")
         command = runner.command(scenario)
         os.execve(command[0], command, runner.environment())
-    read_terminal_until(terminal, lambda text: '"ready"' in text)
+    # The whole line: closing the terminal in the middle of its writing would fail that.
+    read_terminal_until(terminal, lambda text: '"ready"' in text and text.endswith("\n"))
     return child, terminal
 
 
