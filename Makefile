@@ -73,9 +73,9 @@ differential: setup ## random entries and packets on weir-switch and bmv2 (needs
 
 .PHONY: fuzz
 SECONDS ?= 60
-fuzz: $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## mutated programs, packets and requests for SECONDS=60
+fuzz: $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## mutated programs, packets and requests for SECONDS=60 [SEED=…]
 	mkdir -p target
-	cargo run --profile fuzz --locked --quiet -p weir-fuzz -- --seconds $(SECONDS) --last target/fuzz-last.txt
+	cargo run --profile fuzz --locked --quiet -p weir-fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --last target/fuzz-last.txt
 
 .PHONY: bench-policer
 bench-policer: setup ## long-run rate and first burst of the policer in real time, 1 Mbit/s to 1 Gbit/s
