@@ -15,7 +15,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from finsy import GRPCStatusCode, P4Client, P4ClientError, P4RuntimeVersion, P4Schema
+from finsy import (
+    GRPCCredentialsTLS,
+    GRPCStatusCode,
+    P4Client,
+    P4ClientError,
+    P4RuntimeVersion,
+    P4Schema,
+)
 from finsy.p4entity import decode_entity, encode_entities
 from finsy.proto import U128, p4r
 
@@ -29,7 +36,7 @@ from weir.controlplane.errors import (
     SwitchUnreachableError,
     WriteError,
 )
-from weir.controlplane.translate import to_finsy
+from weir.controlplane.translate import FinsyEntity, to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
 _BIDS = 3  # for the election id of a controller that has gone; others may be bidding for it too
@@ -59,14 +66,21 @@ def bypass_proxy(address: str) -> None:
 class Session:
     """A connection as primary controller of one device; an async context manager."""
 
-    def __init__(self, address: str, device_id: int, election_id: int, timeout_s: float) -> None:
-        """Remember where; nothing is opened before the context is entered."""
+    def __init__(
+        self,
+        address: str,
+        device_id: int,
+        election_id: int,
+        timeout_s: float,
+        tls: GRPCCredentialsTLS | None = None,
+    ) -> None:
+        """Remember where; nothing is opened before the context is entered. Without `tls`: plain text."""
         self.address = address
         self.device_id = device_id
         self._election_id = election_id
         self._timeout_s = timeout_s
         bypass_proxy(address)
-        self._client = P4Client(address, wait_for_ready=False)
+        self._client = P4Client(address, tls, wait_for_ready=False)
         self._schema = P4Schema()
         self._version: P4RuntimeVersion | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -154,8 +168,8 @@ class Session:
             raise self._explain(error) from error
         return int(reply.config.cookie.cookie) if reply.config.HasField("cookie") else None
 
-    async def write(self, operation: str, entities: Sequence[Entity]) -> None:
-        """Insert, modify or delete ``entities``, in order, in batches.
+    async def write(self, operation: str, entities: Sequence[Entity | FinsyEntity]) -> None:
+        """Insert, modify or delete ``entities`` (weir's own, or any of finsy's), in order, in batches.
 
         Raises:
             WriteError: the updates that the switch refused, each with its reason.
@@ -271,7 +285,7 @@ class Session:
         return ReadError(f"the switch at {self.address} refused: {_reason(error)}")
 
     def _explain_write(
-        self, error: P4ClientError, operation: str, batch: Sequence[Entity]
+        self, error: P4ClientError, operation: str, batch: Sequence[Entity | FinsyEntity]
     ) -> ControlPlaneError:
         explained = self._explain(error)
         if not isinstance(explained, ReadError):
@@ -279,15 +293,19 @@ class Session:
         if error.details:
             return WriteError(
                 [
-                    RefusedUpdate(operation, batch[index].key, detail.canonical_code.name, detail.message)
+                    RefusedUpdate(operation, _key(batch[index]), detail.canonical_code.name, detail.message)
                     for index, detail in sorted(error.details.items())
                     if index < len(batch)
                 ]
             )
-        what = (
-            batch[0].key if len(batch) == 1 else f"{batch[0].key} to {batch[-1].key} ({len(batch)} updates)"
-        )
+        what = _key(batch[0])
+        if len(batch) > 1:
+            what = f"{what} to {_key(batch[-1])} ({len(batch)} updates)"
         return WriteError([RefusedUpdate(operation, what, error.code.name, error.message)])
+
+
+def _key(entity: Entity | FinsyEntity) -> str:
+    return entity.key if isinstance(entity, Entity) else repr(entity)
 
 
 def _reason(error: P4ClientError) -> str:

@@ -8,9 +8,11 @@ from typing import Any
 
 from finsy import (
     P4CloneSessionEntry,
+    P4DigestEntry,
     P4MeterConfig,
     P4MeterEntry,
     P4MulticastGroupEntry,
+    P4RegisterEntry,
     P4Schema,
     P4TableAction,
     P4TableEntry,
@@ -28,11 +30,20 @@ from weir.controlplane.entities import (
 )
 from weir.controlplane.errors import ReadError
 
-FinsyEntity = P4TableEntry | P4MeterEntry | P4MulticastGroupEntry | P4CloneSessionEntry
+FinsyEntity = (
+    P4TableEntry
+    | P4MeterEntry
+    | P4MulticastGroupEntry
+    | P4CloneSessionEntry
+    | P4RegisterEntry
+    | P4DigestEntry
+)
 
 
-def to_finsy(entity: Entity) -> FinsyEntity:
+def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
     """An entity as finsy writes it. Raises :class:`ReadError` for a cell that was only ever read."""
+    if not isinstance(entity, Entity):
+        return entity
     match entity:
         case TableEntry():
             fields = {
