@@ -102,15 +102,33 @@ impl Buckets {
                 return None;
             }
         }
+        self.walk(hash, key.len(), masked)
+    }
+
+    /// The head of a key, all of whose bits count. It has the number of words of the keys here.
+    #[inline(always)]
+    pub(super) fn get_exact(&self, key: &[u64]) -> Option<Head> {
+        let words = || key.iter().copied();
+        self.walk(key_hash(self.seed, words()), key.len(), words)
+    }
+
+    /// Goes from a key's home to its cell, or to an empty one.
+    #[inline(always)]
+    fn walk<I: Iterator<Item = u64>>(
+        &self,
+        hash: u64,
+        words: usize,
+        key: impl Fn() -> I,
+    ) -> Option<Head> {
         let mut at = self.home(hash);
-        let stride = key.len() + 1;
+        let stride = words + 1;
         loop {
             let cell = self.cells.get(at * stride..at * stride + stride)?;
             let (head, stored) = cell.split_last()?;
             if *head == EMPTY {
                 return None;
             }
-            let differs = stored.iter().zip(masked());
+            let differs = stored.iter().zip(key());
             if differs.fold(0, |differs, (s, k)| differs | (s ^ k)) == 0 {
                 return Some(Head::unpack(*head));
             }
@@ -274,6 +292,7 @@ mod tests {
                     prop_assert_eq!(buckets.get(&key), model.get(&key).copied());
                     let ones = vec![u64::MAX; words];
                     prop_assert_eq!(buckets.get_masked(&key, &ones), model.get(&key).copied());
+                    prop_assert_eq!(buckets.get_exact(&key), model.get(&key).copied());
                 }
             }
         }

@@ -54,6 +54,17 @@ impl RangeCheck {
         in_range(std::iter::once(value).chain(below), self.bounds())
     }
 
+    /// Adds the bits that decide to `bits`, which has a key's number of words.
+    pub(super) fn cover(&self, bits: &mut [u64]) {
+        let top = usize::from(self.word);
+        if let Some(word) = bits.get_mut(top) {
+            *word |= low_mask(u32::from(self.width)) << self.shift;
+        }
+        if let Some(below) = bits.get_mut(top.saturating_sub(self.below.len())..top) {
+            below.fill(u64::MAX);
+        }
+    }
+
     /// Bounds of each word, downwards.
     fn bounds(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         std::iter::once((self.low, self.high)).chain(self.below.iter().copied())

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A table's entries and their lookup.
 //!
-//! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key; this module keeps
-//! what belongs to a slot.
+//! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key, with the help of `few` or
+//! `cache`; this module keeps what belongs to a slot.
 
 mod buckets;
+mod cache;
+mod few;
 pub(crate) mod idle;
 pub(crate) mod key;
 pub(crate) mod profile;
@@ -169,13 +171,19 @@ impl TableState {
         }
         match (&*self.parts, self.scratch.len()) {
             ([], _) => {}
-            (parts, 1) => return self.index.lookup(&pack_narrow::<1>(parts, phv)),
-            (parts, 2) => return self.index.lookup(&pack_narrow::<2>(parts, phv)),
-            (parts, 3) => return self.index.lookup(&pack_narrow::<3>(parts, phv)),
+            (parts, 1) => return self.lookup_key(&pack_narrow::<1>(parts, phv)),
+            (parts, 2) => return self.lookup_key(&pack_narrow::<2>(parts, phv)),
+            (parts, 3) => return self.lookup_key(&pack_narrow::<3>(parts, phv)),
             _ => {}
         }
         pack(spec, phv, &mut self.scratch);
         self.index.lookup(&self.scratch)
+    }
+
+    /// The best entry for a packed key of the table's number of words.
+    #[inline]
+    pub(crate) fn lookup_key<const N: usize>(&mut self, key: &[u64; N]) -> Option<u32> {
+        self.index.lookup(key)
     }
 
     /// Action and arguments of an entry, or of the default.

@@ -172,6 +172,47 @@ proptest! {
         }
     }
 
+    /// The same few packets again and again, so that remembered answers are asked for, with writes between them.
+    #[test]
+    fn no_answer_outlives_a_write(
+        steps in prop::collection::vec(
+            (entry(), any::<prop::sample::Index>(), 0_u8..8),
+            1..150,
+        ),
+    ) {
+        let (info, spec) = table([MatchKind::Ternary, MatchKind::Range, MatchKind::Lpm]);
+        let mut state = TableState::new(&spec, 7);
+        let mut kept: Vec<(u32, Vec<KeyMatch>, i32)> = Vec::new();
+        for ((key, priority), index, write) in steps {
+            match write {
+                0 if !kept.is_empty() => {
+                    let (slot, _, _) = kept.swap_remove(index.index(kept.len()));
+                    state.remove(slot);
+                }
+                1 if index.index(10) == 0 => {
+                    state.clear();
+                    kept.clear();
+                }
+                _ => {
+                    let (packed, rank) = encode(&info, &spec, &key, priority).expect("a valid key");
+                    if state.find(&packed, rank).is_none() {
+                        let slot = state.insert(packed, rank, priority, 0, Box::default());
+                        kept.push((slot, key, priority));
+                    }
+                }
+            }
+            for values in [[0, 0, 0], [1, 2, 3], [1, 2, 3], [3, 1, 2], [2, 3, 1]] {
+                let fits = |key: &Vec<KeyMatch>| {
+                    key.iter().zip(WIDTHS).zip(values).all(|((key, width), value)| matches(key, width, value))
+                };
+                let best = kept.iter().filter(|(_, key, _)| fits(key)).map(|(_, _, priority)| *priority).max();
+                let [a, b, c] = values.map(|v| u8::try_from(v).expect("small"));
+                let found = state.lookup(&spec, &phv(a, u16::from(b), u128::from(c)));
+                prop_assert_eq!(found.and_then(|slot| state.entry(slot)).map(|e| e.priority), best);
+            }
+        }
+    }
+
     #[test]
     fn keys_survive_packing(entry in entry()) {
         let (info, spec) = table([MatchKind::Ternary, MatchKind::Range, MatchKind::Lpm]);

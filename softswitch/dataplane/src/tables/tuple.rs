@@ -6,6 +6,8 @@
 //! their best rank, so the search ends as soon as no later tuple can win.
 
 use super::buckets::{Buckets, Head};
+use super::cache::{Cache, Probe};
+use super::few::Few;
 use super::key::{PackedKey, RangeCheck};
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,6 +36,16 @@ struct Node {
     ranges: Box<[RangeCheck]>,
 }
 
+/// A tuple's place in the order of search.
+#[derive(Debug, Clone, Copy)]
+struct Ranked {
+    best: i32,
+    tuple: u32,
+}
+
+/// With more tuples than this, answers are remembered.
+const UNCACHED_TUPLES: usize = 2;
+
 #[derive(Debug)]
 pub(super) struct TupleSpace {
     words: usize,
@@ -42,7 +54,13 @@ pub(super) struct TupleSpace {
     free: Vec<u32>,
     by_mask: HashMap<Box<[u64]>, u32>,
     /// Tuples in use, best rank first.
-    order: Vec<u32>,
+    order: Vec<Ranked>,
+    /// Entries.
+    live: usize,
+    few: Few,
+    cache: Cache,
+    /// Bits that ranges look at or did.
+    ranged_bits: Box<[u64]>,
     /// Masked keys, `words` per slot.
     keys: Vec<u64>,
     nodes: Vec<Node>,
@@ -62,6 +80,10 @@ impl TupleSpace {
             free: Vec::new(),
             by_mask: HashMap::new(),
             order: Vec::new(),
+            live: 0,
+            few: Few::new(words),
+            cache: Cache::new(words, seed),
+            ranged_bits: vec![0; words].into_boxed_slice(),
             keys: Vec::new(),
             nodes: Vec::new(),
         }
@@ -71,29 +93,43 @@ impl TupleSpace {
         *self = Self::new(self.words, self.seed);
     }
 
-    /// The slot of the best entry; `key` has the table's number of words.
-    #[inline]
-    pub(super) fn lookup(&self, key: &[u64]) -> Option<u32> {
-        // Known lengths, so that loops over words are unrolled.
-        match key {
-            [a] => self.search(&[*a]),
-            [a, b] => self.search(&[*a, *b]),
-            [a, b, c] => self.search(&[*a, *b, *c]),
-            longer => self.search(longer),
+    /// The slot of the best entry; `key` has the table's number of words. Where that is known to the compiler, loops over
+    /// words are unrolled.
+    #[inline(always)]
+    pub(super) fn lookup(&mut self, key: &[u64]) -> Option<u32> {
+        if self.few.is_whole() {
+            return self.few.lookup(key, |slot| self.ranges_hold(slot, key));
+        }
+        if self.order.len() <= UNCACHED_TUPLES {
+            return self.search(key);
+        }
+        match self.cache.probe(key) {
+            Probe::Known(slot) => slot,
+            Probe::Unknown(set) => {
+                let slot = self.search(key);
+                self.cache.fill(set, key, slot);
+                slot
+            }
+            Probe::Off => self.search(key),
         }
     }
 
     #[inline(always)]
     fn search(&self, key: &[u64]) -> Option<u32> {
         let mut best: Option<Head> = None;
-        for index in &self.order {
-            let Some(tuple) = self.tuples.get(*index as usize) else {
-                continue;
-            };
-            if best.is_some_and(|best| best.rank >= tuple.best) {
+        for ranked in &self.order {
+            if best.is_some_and(|best| best.rank >= ranked.best) {
                 break;
             }
-            if let Some(head) = tuple.heads.get_masked(key, &tuple.mask)
+            let Some(tuple) = self.tuples.get(ranked.tuple as usize) else {
+                continue;
+            };
+            let found = if tuple.exact {
+                tuple.heads.get_exact(key)
+            } else {
+                tuple.heads.get_masked(key, &tuple.mask)
+            };
+            if let Some(head) = found
                 && best.is_none_or(|best| head.rank > best.rank)
             {
                 if tuple.ranged == 0 {
@@ -106,6 +142,12 @@ impl TupleSpace {
             }
         }
         best.map(|head| head.slot)
+    }
+
+    #[inline(always)]
+    fn ranges_hold(&self, slot: u32, key: &[u64]) -> bool {
+        let node = self.nodes.get(slot as usize);
+        node.is_some_and(|node| node.ranges.iter().all(|range| range.contains(key)))
     }
 
     /// The first of a chain whose ranges hold the key.
@@ -160,6 +202,12 @@ impl TupleSpace {
         if let Some(stored) = self.keys.get_mut(at * self.words..(at + 1) * self.words) {
             stored.copy_from_slice(&key.value);
         }
+        self.live += 1;
+        self.few.insert(&key, Head { slot, rank });
+        for range in &key.ranges {
+            range.cover(&mut self.ranged_bits);
+            self.cache.look_at(&self.ranged_bits);
+        }
         let tuple = self.tuple_for(key.mask, key.full);
         self.nodes[at] = Node {
             tuple,
@@ -173,6 +221,10 @@ impl TupleSpace {
         };
         *group.ranks.entry(rank).or_insert(0) += 1;
         self.reorder(tuple);
+        self.cache.forget();
+        if self.order.len() > UNCACHED_TUPLES && !self.few.is_whole() {
+            self.cache.reserve(self.live);
+        }
     }
 
     fn tuple_for(&mut self, mask: Box<[u64]>, exact: bool) -> u32 {
@@ -194,6 +246,7 @@ impl TupleSpace {
             self.tuples.push(tuple);
             u32::try_from(self.tuples.len() - 1).unwrap_or(NONE)
         };
+        self.cache.look_at(&mask);
         self.by_mask.insert(mask, index);
         index
     }
@@ -273,7 +326,10 @@ impl TupleSpace {
             }
         }
         self.nodes[slot as usize] = Node::default();
+        self.live -= 1;
+        self.few.remove(slot, self.live);
         self.reorder(node.tuple);
+        self.cache.forget();
     }
 
     /// Restores the order after the ranks of a tuple changed; an empty tuple is given back.
@@ -285,7 +341,7 @@ impl TupleSpace {
         if best == Some(tuple.best) && tuple.ranks.len() > 1 {
             return;
         }
-        let position = self.order.iter().position(|i| *i == index);
+        let position = self.order.iter().position(|r| r.tuple == index);
         match best {
             Some(best) if position.is_some() && tuple.best == best => {}
             Some(best) => {
@@ -293,10 +349,8 @@ impl TupleSpace {
                 if let Some(position) = position {
                     self.order.remove(position);
                 }
-                let at = self
-                    .order
-                    .partition_point(|i| self.tuples[*i as usize].best >= best);
-                self.order.insert(at, index);
+                let at = self.order.partition_point(|ranked| ranked.best >= best);
+                self.order.insert(at, Ranked { best, tuple: index });
             }
             None => {
                 let mask = std::mem::take(&mut tuple.mask);
@@ -306,6 +360,18 @@ impl TupleSpace {
                     self.order.remove(position);
                 }
                 self.free.push(index);
+                self.look_again();
+            }
+        }
+    }
+
+    /// A mask is gone: which bits matter is asked of those that are left.
+    fn look_again(&mut self) {
+        self.cache.look_at_none();
+        self.cache.look_at(&self.ranged_bits);
+        for ranked in &self.order {
+            if let Some(tuple) = self.tuples.get(ranked.tuple as usize) {
+                self.cache.look_at(&tuple.mask);
             }
         }
     }

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answers of earlier lookups, for tables whose search tries several masks: one probe where a key comes again.
+//!
+//! A line holds for the state of the table in which it was filled: every write starts a new generation, and lines of
+//! another generation are empty. Only bits that some entry looks at are part of a line's key, so that packets that differ
+//! elsewhere (in a port number, say) share a line.
+
+use crate::hash::key_hash;
+
+/// Lines per set: a key has two places.
+const WAYS: usize = 2;
+/// Lines per entry of the table, and bounds of their number; they are never more than the table is worth.
+const LINES_PER_ENTRY: usize = 4;
+const FEWEST_LINES: usize = 1_024;
+const MOST_LINES: usize = 16_384;
+
+/// Lookups after which the cache looks at its hits.
+const WINDOW: u32 = 1_024;
+/// With fewer hits in a window, probing and filling cost more than they save.
+const WORTHWHILE_HITS: u32 = WINDOW / 4;
+/// Lookups without the cache before it is tried again.
+const REST: u32 = 16 * WINDOW;
+
+const NONE: u32 = u32::MAX;
+
+/// What the cache knows of a key.
+pub(super) enum Probe {
+    /// The answer: a slot, or that no entry matches.
+    Known(Option<u32>),
+    /// Nothing yet; the set in which the answer belongs.
+    Unknown(usize),
+    /// The cache is not in use.
+    Off,
+}
+
+#[derive(Debug)]
+pub(super) struct Cache {
+    words: usize,
+    seed: u64,
+    /// Bits that masks or ranges look at.
+    relevant: Box<[u64]>,
+    /// Per line the words of a key, then generation and slot. Empty: not worthwhile for this table.
+    lines: Vec<u64>,
+    /// Sets minus one; sets are a power of two.
+    last_set: usize,
+    /// Not 0, which empty lines have.
+    generation: u32,
+    /// Lookups until the window or the rest ends.
+    left: u32,
+    hits: u32,
+    resting: bool,
+}
+
+#[inline(always)]
+fn tag(generation: u32, slot: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot)
+}
+
+impl Cache {
+    pub(super) fn new(words: usize, seed: u64) -> Self {
+        Self {
+            words,
+            seed,
+            relevant: vec![0; words].into_boxed_slice(),
+            lines: Vec::new(),
+            last_set: 0,
+            generation: 1,
+            left: WINDOW,
+            hits: 0,
+            resting: false,
+        }
+    }
+
+    /// The table was or will be written: nothing that is known holds any longer.
+    pub(super) fn forget(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        if self.generation == 0 {
+            self.lines.fill(0);
+            self.generation = 1;
+        }
+    }
+
+    /// Has lines for a table of this many entries. They are made here so that no packet waits for it.
+    pub(super) fn reserve(&mut self, entries: usize) {
+        let lines = (entries * LINES_PER_ENTRY)
+            .next_power_of_two()
+            .clamp(FEWEST_LINES, MOST_LINES);
+        let words = lines * (self.words + 1);
+        if self.lines.len() < words {
+            self.lines = vec![0; words];
+            self.last_set = lines / WAYS - 1;
+        }
+    }
+
+    /// From now on these bits matter too.
+    pub(super) fn look_at(&mut self, mask: &[u64]) {
+        for (bits, more) in self.relevant.iter_mut().zip(mask) {
+            *bits |= more;
+        }
+    }
+
+    /// No bit matters until `look_at` says so.
+    pub(super) fn look_at_none(&mut self) {
+        self.relevant.fill(0);
+    }
+
+    #[inline(always)]
+    fn relevant<'a>(&'a self, key: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
+        let relevant = self.relevant.get(..key.len()).unwrap_or_default();
+        key.iter().zip(relevant).map(|(k, m)| k & m)
+    }
+
+    #[inline(always)]
+    pub(super) fn probe(&mut self, key: &[u64]) -> Probe {
+        self.left -= 1;
+        if self.left == 0 {
+            self.end_window();
+        }
+        if self.resting {
+            return Probe::Off;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
+        let set = key_hash(self.seed, self.relevant(key)) as usize & self.last_set;
+        let stride = key.len() + 1;
+        let Some(lines) = self
+            .lines
+            .get(set * WAYS * stride..(set + 1) * WAYS * stride)
+        else {
+            return Probe::Off;
+        };
+        for line in lines.chunks_exact(stride) {
+            let Some((known, stored)) = line.split_last() else {
+                continue;
+            };
+            let words = stored.iter().zip(self.relevant(key));
+            let differs = words.fold(known >> 32 ^ u64::from(self.generation), |d, (s, k)| {
+                d | (s ^ k)
+            });
+            if differs == 0 {
+                self.hits += 1;
+                #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+                let slot = *known as u32;
+                return Probe::Known((slot != NONE).then_some(slot));
+            }
+        }
+        Probe::Unknown(set)
+    }
+
+    /// Remembers the answer for a key in its set; of what was there, the older goes.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, set: usize, key: &[u64], slot: Option<u32>) {
+        let stride = key.len() + 1;
+        let Self {
+            lines, relevant, ..
+        } = self;
+        let Some(lines) = lines.get_mut(set * WAYS * stride..(set + 1) * WAYS * stride) else {
+            return;
+        };
+        lines.copy_within(..(WAYS - 1) * stride, stride);
+        for (stored, (k, m)) in lines.iter_mut().zip(key.iter().zip(&*relevant)) {
+            *stored = k & m;
+        }
+        if let Some(known) = lines.get_mut(key.len()) {
+            *known = tag(self.generation, slot.unwrap_or(NONE));
+        }
+    }
+
+    /// Traffic that never repeats a key is not to pay for the cache: it rests, and is tried again later.
+    #[cold]
+    fn end_window(&mut self) {
+        self.resting = !self.resting && self.hits < WORTHWHILE_HITS;
+        self.left = if self.resting { REST } else { WINDOW };
+        self.hits = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled() -> Cache {
+        let mut cache = Cache::new(2, 7);
+        cache.look_at(&[0xff, u64::MAX]);
+        cache.reserve(10);
+        remember(&mut cache, &[1, 2], Some(3));
+        cache
+    }
+
+    fn remember(cache: &mut Cache, key: &[u64], slot: Option<u32>) {
+        match cache.probe(key) {
+            Probe::Unknown(set) => cache.fill(set, key, slot),
+            Probe::Known(_) | Probe::Off => panic!("the key is new and the cache in use"),
+        }
+    }
+
+    fn known(cache: &mut Cache, key: &[u64]) -> Option<Option<u32>> {
+        match cache.probe(key) {
+            Probe::Known(slot) => Some(slot),
+            Probe::Unknown(_) | Probe::Off => None,
+        }
+    }
+
+    #[test]
+    fn keys_that_differ_where_nobody_looks_share_a_line() {
+        let mut cache = filled();
+        assert_eq!(known(&mut cache, &[1, 2]), Some(Some(3)));
+        assert_eq!(known(&mut cache, &[0x4501, 2]), Some(Some(3)));
+        assert_eq!(known(&mut cache, &[2, 2]), None);
+        assert_eq!(known(&mut cache, &[1, 3]), None);
+    }
+
+    #[test]
+    fn misses_are_remembered() {
+        let mut cache = filled();
+        remember(&mut cache, &[9, 9], None);
+        assert_eq!(known(&mut cache, &[9, 9]), Some(None));
+    }
+
+    #[test]
+    fn generations_that_come_again_find_nothing_of_the_first() {
+        let mut cache = filled();
+        assert_eq!(cache.generation, 1);
+        cache.generation = u32::MAX;
+        cache.forget();
+        assert_eq!(cache.generation, 1);
+        assert_eq!(known(&mut cache, &[1, 2]), None);
+    }
+
+    #[test]
+    fn keys_that_never_repeat_give_the_cache_a_rest_until_it_is_tried_again() {
+        let mut cache = filled();
+        let mut probes = (0..u64::from(WINDOW + REST + 1)).map(|key| {
+            let off = matches!(cache.probe(&[0, key << 8]), Probe::Off);
+            (key, off)
+        });
+        // `filled` was the first lookup of the window.
+        let first_off = probes.find(|(_, off)| *off).map(|(key, _)| key);
+        assert_eq!(first_off, Some(u64::from(WINDOW - 2)));
+        let first_on = probes.find(|(_, off)| !*off).map(|(key, _)| key);
+        assert_eq!(first_on, Some(u64::from(WINDOW + REST - 2)));
+    }
+
+    #[test]
+    fn keys_that_repeat_keep_the_cache_in_use() {
+        let mut cache = filled();
+        for _ in 0..3 * WINDOW {
+            assert_eq!(known(&mut cache, &[1, 2]), Some(Some(3)));
+        }
+    }
+}
