@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compiles the service's definition; protox does in Rust what would otherwise need protoc on the machine.
 
+use std::env;
 use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+
+use protox::prost::Message;
 
 const FILE: &str = "weir/links/v1/links.proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile([FILE], ["proto"])?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is unset")?);
+    fs::write(out.join("descriptors.binpb"), files.encode_to_vec())?;
     tonic_prost_build::configure()
         .include_file("modules.rs")
         .compile_fds(files)?;

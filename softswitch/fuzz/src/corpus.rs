@@ -27,13 +27,17 @@ pub struct Compiled {
 /// All of them.
 pub struct Corpus {
     pub programs: Vec<Compiled>,
+    /// P4Runtime's messages.
     pub descriptors: DescriptorPool,
+    /// Those of the service of links.
+    pub links: DescriptorPool,
 }
 
 impl Corpus {
     /// Reads the programs from the repository that this was built in.
     pub fn load() -> Result<Self, String> {
         let descriptors = DescriptorPool::decode(DESCRIPTORS).map_err(|e| e.to_string())?;
+        let links = DescriptorPool::decode(weir_links::DESCRIPTORS).map_err(|e| e.to_string())?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut programs = Vec::new();
         for folder in FOLDERS {
@@ -58,6 +62,7 @@ impl Corpus {
         Ok(Self {
             programs,
             descriptors,
+            links,
         })
     }
 

@@ -11,7 +11,6 @@ use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 /// Memory that one input may take.
@@ -24,7 +23,6 @@ const HARD_BYTES: usize = 4 << 30;
 const MAX_CPU: Duration = Duration::from_secs(5);
 /// Processor time after which an input is a hang.
 const HANG_CPU: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The system's allocator, counting.
 pub struct Counting;
@@ -94,7 +92,7 @@ fn running<R>(with: impl FnOnce(&mut Option<Running>) -> R) -> R {
     with(&mut RUNNING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Notes panics, those that a thread of the switch swallows too, and ends the program at a hang.
+/// Notes panics, those that a thread of the switch swallows too.
 ///
 /// # Errors
 /// When `last` cannot be written.
@@ -111,19 +109,6 @@ pub fn install(last: Option<&Path>) -> io::Result<()> {
             }
         });
     }));
-    thread::spawn(|| {
-        loop {
-            thread::sleep(LOOK_EVERY);
-            let hung = running(|running| {
-                let running = running.as_ref()?;
-                (cpu_time().saturating_sub(running.began) > HANG_CPU).then(|| running.place.clone())
-            });
-            if let Some(place) = hung {
-                println!("FOUND {place}: it hangs; given up");
-                std::process::exit(1);
-            }
-        }
-    });
     Ok(())
 }
 
@@ -164,9 +149,22 @@ pub fn end() -> Vec<String> {
     findings
 }
 
+/// The running input when it takes so long that it will not end.
+pub fn hanging() -> Option<String> {
+    running(|running| {
+        let running = running.as_ref()?;
+        (cpu_time().saturating_sub(running.began) > HANG_CPU).then(|| running.place.clone())
+    })
+}
+
+/// Memory in use.
+pub fn live_bytes() -> usize {
+    LIVE.load(Relaxed)
+}
+
 /// Most memory that was ever in use.
 pub fn peak_bytes() -> usize {
-    OVERALL_PEAK.load(Relaxed)
+    OVERALL_PEAK.load(Relaxed).max(PEAK.load(Relaxed))
 }
 
 /// Processor time of this process.

@@ -4,20 +4,26 @@
 mod bytes;
 mod corpus;
 mod guard;
+mod links;
 mod messages;
 mod packets;
 mod programs;
 mod requests;
+mod tally;
+mod watch;
 
+use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
 
 use corpus::Corpus;
+use tally::{Ended, Tally, say};
 
 #[global_allocator]
 static ALLOCATOR: guard::Counting = guard::Counting;
@@ -51,127 +57,78 @@ enum Target {
     Packets,
     /// P4Runtime requests between frames.
     Requests,
+    /// Requests to the service of links between frames, and whether its counters add up.
+    Links,
 }
 
-/// Findings after which a target is given up: the same thing again and again.
-const MAX_FINDINGS: usize = 20;
 /// Inputs of one target in a row.
 const SLICE: Duration = Duration::from_secs(2);
 
-struct Progress {
-    target: Target,
-    inputs: u64,
-    /// Those that got past the first checks, so that the target is not only noise.
-    deep: u64,
-    findings: Vec<String>,
+fn main() -> ExitCode {
+    let Err(error) = fuzz(&Cli::parse());
+    eprintln!("weir-fuzz: {error}");
+    ExitCode::FAILURE
 }
 
-fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let corpus = match Corpus::load() {
-        Ok(corpus) => corpus,
-        Err(error) => {
-            eprintln!("weir-fuzz: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+/// Ends the program by itself unless it cannot begin.
+fn fuzz(cli: &Cli) -> Result<Infallible, String> {
+    let corpus = Corpus::load()?;
     let seed = cli.seed.unwrap_or_else(|| Rng::new().u64(..));
-    if let Err(error) = guard::install(cli.last.as_deref()) {
-        eprintln!("weir-fuzz: --last: {error}");
-        return ExitCode::FAILURE;
-    }
-    let targets = cli.target.map_or_else(
-        || vec![Target::Programs, Target::Packets, Target::Requests],
-        |target| vec![target],
-    );
-    let mut progress: Vec<Progress> = targets.into_iter().map(Progress::new).collect();
-    if let (Some(number), [one]) = (cli.only, progress.as_mut_slice()) {
-        one.run(&corpus, seed, number);
+    guard::install(cli.last.as_deref()).map_err(|error| format!("--last: {error}"))?;
+    let targets = cli
+        .target
+        .map_or_else(|| Target::value_variants().to_vec(), |target| vec![target]);
+    let tally = Tally::start(seed, corpus.programs.len(), &targets);
+    // Before any other thread: they inherit that signals wait for the one that looks.
+    watch::start(Arc::clone(&tally)).map_err(|error| error.to_string())?;
+    if let (Some(number), [target]) = (cli.only, targets.as_slice()) {
+        run(&tally, &corpus, *target, seed, number);
     } else {
-        println!("seed {seed}");
         let end = Instant::now() + Duration::from_secs(cli.seconds);
-        while Instant::now() < end && progress.iter().any(Progress::goes_on) {
-            for one in progress.iter_mut().filter(|one| one.goes_on()) {
-                let slice = (Instant::now() + SLICE).min(end);
-                while Instant::now() < slice && one.goes_on() {
-                    one.run(&corpus, seed, one.inputs);
+        let goes_on = |target: &Target| Instant::now() < end && tally.goes_on(*target);
+        while targets.iter().any(goes_on) {
+            for target in &targets {
+                let slice = Instant::now() + SLICE;
+                while Instant::now() < slice && goes_on(target) {
+                    run(&tally, &corpus, *target, seed, tally.inputs(*target));
                 }
             }
         }
     }
-    report(seed, &progress)
+    tally.finish(Ended::Done)
 }
 
-impl Progress {
-    fn new(target: Target) -> Self {
-        Self {
-            target,
-            inputs: 0,
-            deep: 0,
-            findings: Vec::new(),
+fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
+    let place = format!("--target {} --seed {seed} --only {number}", target.name());
+    // A generator's first numbers are alike for seeds that are alike; mix them (the constant of splitmix64).
+    let mixed = (seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(17);
+    let mut random = Rng::with_seed(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9));
+    guard::begin(&place);
+    let ran = catch_unwind(AssertUnwindSafe(|| match target {
+        Target::Programs => programs::run(corpus, &mut random),
+        Target::Packets => packets::run(corpus, &mut random),
+        Target::Requests => requests::run(corpus, &mut random),
+        Target::Links => links::run(corpus, &mut random),
+    }));
+    let mut found = guard::end();
+    let deep = match ran {
+        Ok(Ok(deep)) => deep,
+        Ok(Err(finding)) => {
+            found.push(finding);
+            false
         }
+        // The hook has noted it.
+        Err(_) => false,
+    };
+    for finding in &found {
+        say(&format!("FOUND {place}: {finding}"));
     }
+    tally.add(target, deep, found.len());
+}
 
-    fn goes_on(&self) -> bool {
-        self.findings.len() < MAX_FINDINGS
-    }
-
-    fn run(&mut self, corpus: &Corpus, seed: u64, number: u64) {
-        let name = self.name();
-        let place = format!("--target {name} --seed {seed} --only {number}");
-        // A generator's first numbers are alike for seeds that are alike; mix them (the constant of splitmix64).
-        let mixed = (seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(17);
-        let mut random = Rng::with_seed(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9));
-        guard::begin(&place);
-        let ran = catch_unwind(AssertUnwindSafe(|| match self.target {
-            Target::Programs => programs::run(corpus, &mut random),
-            Target::Packets => packets::run(corpus, &mut random),
-            Target::Requests => requests::run(corpus, &mut random),
-        }));
-        self.inputs += 1;
-        let mut found = guard::end();
-        match ran {
-            Ok(Ok(deep)) => self.deep += u64::from(deep),
-            Ok(Err(finding)) => found.push(finding),
-            // The hook has noted it.
-            Err(_) => {}
-        }
-        for finding in found {
-            println!("FOUND {place}: {finding}");
-            self.findings.push(finding);
-        }
-    }
-
-    fn name(&self) -> String {
-        self.target
-            .to_possible_value()
+impl Target {
+    fn name(self) -> String {
+        self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
-
-fn report(seed: u64, progress: &[Progress]) -> ExitCode {
-    let mut json = serde_json::Map::new();
-    json.insert("seed".to_owned(), seed.into());
-    let mut found = 0;
-    for one in progress {
-        let name = one.name();
-        println!(
-            "{name}: {} inputs, {} of them went deep, {} findings",
-            one.inputs,
-            one.deep,
-            one.findings.len()
-        );
-        found += one.findings.len();
-        let counts = serde_json::json!({"inputs": one.inputs, "deep": one.deep, "findings": one.findings.len()});
-        json.insert(name, counts);
-    }
-    json.insert("findings".to_owned(), found.into());
-    let peak_mib = guard::peak_bytes() >> 20;
-    json.insert("peak_mib".to_owned(), peak_mib.into());
-    println!("{}", serde_json::Value::Object(json));
-    if found == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
     }
 }

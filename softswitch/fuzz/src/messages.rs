@@ -23,9 +23,16 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Every id in a P4Info, and small numbers for fields, parameters, cells and ports.
+    /// Small numbers, for fields, parameters, cells and ports.
+    pub fn small() -> Self {
+        Self {
+            numbers: (0..9).collect(),
+        }
+    }
+
+    /// Every id in a P4Info, and small numbers.
     pub fn of(p4info: &P4Info) -> Self {
-        let mut numbers: Vec<u64> = (0..9).collect();
+        let Self { mut numbers } = Self::small();
         let preambles = p4info.tables.iter().map(|o| &o.preamble);
         let preambles = preambles
             .chain(p4info.actions.iter().map(|o| &o.preamble))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! P4Runtime requests, plausible and not, between frames and time, on the service that gRPC clients talk to.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fastrand::Rng;
 use prost::Message;
@@ -25,19 +25,14 @@ use crate::{bytes, packets};
 const STEPS: usize = 60;
 const DEVICE: u64 = 1;
 
+/// The ports of the switches here.
+pub const PORTS: Range<u32> = 1..4;
+
 /// One switch with a pipeline, and what a controller might do to it. True: it took some of it.
 pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
-    let controlled = corpus.controlled();
-    let Some((program, p4info)) = random.choice(&controlled).copied() else {
-        return Err("no program has a P4Info".to_owned());
+    let Some((switch, program, p4info)) = with_pipeline(corpus, random)? else {
+        return Ok(false);
     };
-    let ports = (1..4).map(|port| (port, PortConfig::default()));
-    let config = NodeConfig {
-        switch: SwitchConfig::default(),
-        cpu_port: 510,
-        ports: ports.collect::<BTreeMap<_, _>>(),
-    };
-    let switch = VirtualSwitch::new(config, DEVICE).map_err(|error| error.to_string())?;
     let mut session = Session {
         corpus,
         program,
@@ -46,19 +41,35 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
         switch,
         accepted: false,
     };
-    // Now and then there is no pipeline yet.
-    if random.u8(..30) > 0 {
-        match session.switch.set_pipeline(set_request(program, p4info)) {
-            Ok(()) => {}
-            // There are programs for the dataplane alone.
-            Err(status) if status.code() == Code::Unimplemented => return Ok(false),
-            Err(status) => return Err(format!("the program itself is refused: {status}")),
-        }
-    }
     for _ in 0..random.usize(1..STEPS) {
         session.step(random)?;
     }
     Ok(session.accepted)
+}
+
+/// A switch with one of the programs, now and then without; None for a program for the dataplane alone.
+pub fn with_pipeline<'a>(
+    corpus: &'a Corpus,
+    random: &mut Rng,
+) -> Result<Option<(VirtualSwitch, &'a Compiled, &'a P4Info)>, String> {
+    let controlled = corpus.controlled();
+    let Some((program, p4info)) = random.choice(&controlled).copied() else {
+        return Err("no program has a P4Info".to_owned());
+    };
+    let config = NodeConfig {
+        switch: SwitchConfig::default(),
+        cpu_port: 510,
+        ports: PORTS.map(|port| (port, PortConfig::default())).collect(),
+    };
+    let mut switch = VirtualSwitch::new(config, DEVICE).map_err(|error| error.to_string())?;
+    if random.u8(..30) > 0 {
+        match switch.set_pipeline(set_request(program, p4info)) {
+            Ok(()) => {}
+            Err(status) if status.code() == Code::Unimplemented => return Ok(None),
+            Err(status) => return Err(format!("the program itself is refused: {status}")),
+        }
+    }
+    Ok(Some((switch, program, p4info)))
 }
 
 fn set_request(program: &Compiled, p4info: &P4Info) -> SetForwardingPipelineConfigRequest {

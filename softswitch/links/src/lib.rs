@@ -7,3 +7,6 @@ mod generated {
 }
 
 pub use generated::weir::links::v1;
+
+/// The serialized `FileDescriptorSet` that the module was generated from, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));

@@ -17,7 +17,14 @@ pub struct Service<F> {
 
 /// The service, ready to be added to a server.
 pub fn server<F: Forwarder>(engine: Handle<F>) -> LinksServer<Service<F>> {
-    LinksServer::new(Service { engine })
+    LinksServer::new(Service::new(engine))
+}
+
+impl<F: Forwarder> Service<F> {
+    /// The service for what runs behind `engine`.
+    pub fn new(engine: Handle<F>) -> Self {
+        Self { engine }
+    }
 }
 
 fn missing<F>(core: &Core<F>, number: u32) -> Failure {

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Code, Request, Status};
 use weir_dataplane::Port;
+use weir_links::v1::links_server::Links;
 use weir_p4runtime::p4::v1::p4_runtime_server::P4Runtime;
 use weir_p4runtime::p4::v1::stream_message_request::Update;
 use weir_p4runtime::p4::v1::{
@@ -24,6 +25,7 @@ use weir_p4runtime::p4::v1::{
 };
 
 use crate::engine::Inline;
+use crate::links;
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeConfig, Notification, Output};
 use crate::service::Service;
@@ -236,6 +238,16 @@ impl VirtualSwitch {
         let service = self.service.clone();
         let get = async move { service.capabilities(Request::new(request)).await };
         Ok(self.serve(get)?.into_inner())
+    }
+
+    /// `Set` of the service of links.
+    ///
+    /// # Errors
+    /// The status that a gRPC client would get.
+    pub fn set_link(&mut self, request: weir_links::v1::SetRequest) -> Result<(), Status> {
+        let service = links::service::Service::new(self.dataplane.handle());
+        self.serve(async move { service.set(Request::new(request)).await })?;
+        Ok(())
     }
 
     /// A message on the stream channel: a packet-out or a digest acknowledgement, at the switch's time.
