@@ -17,7 +17,6 @@ Usage: python -m weir.bench.policer [options]; the last line is JSON.
 import argparse
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from weir.bench import paced_source
+from weir.bench.measuring import run, switch_ports
 from weir.controlplane.entities import Match, MeterCell, TableEntry
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.session import Session
@@ -33,11 +33,9 @@ from weir.softswitch.captures import read_pcap
 from weir.softswitch.testing.token_buckets import Colour, Config, SingleRateTwoColour
 from weir.topo.capture import Capture
 from weir.topo.process import run_tool
-from weir.topo.sandbox import inside, run_in_sandbox
 from weir.topo.stop import StopToken
-from weir.topo.switchproc import SwitchPort, SwitchProcess
+from weir.topo.switchproc import SwitchProcess
 from weir.topo.testbed import HostPort, HostSpec, Testbed
-from weir.topo.tools import find_own_program
 
 FRAME_BYTES = {1_000_000: 250, 10_000_000: 500, 100_000_000: 1250, 1_000_000_000: 9014}
 """By rate in bit/s: short ones where there are few, so that one more or less does not matter; long ones where
@@ -106,8 +104,7 @@ def measure(rate_bps: int, seconds: float, folder: Path, stop: StopToken) -> Acc
         for host in (source, receiver):
             run_tool("ip", "link", "set", host.switch_interface, "mtu", str(_MTU_BYTES))
             run_tool("ip", "-n", host.namespace, "link", "set", host.interface, "mtu", str(_MTU_BYTES))
-        ports = [SwitchPort(host.switch_port, host.switch_interface) for host in (source, receiver)]
-        with SwitchProcess(ports, folder) as switch:
+        with SwitchProcess(switch_ports((source, receiver)), folder) as switch:
             switch.wait_ready(stop)
             asyncio.run(configure(switch.p4runtime, receiver, rate_bps, burst_bytes))
             side = cast(Testbed, _SwitchSide(source))
@@ -199,9 +196,8 @@ def options(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(stop: StopToken) -> int:
+def main(chosen: argparse.Namespace, stop: StopToken) -> int:
     """Measure inside the sandbox."""
-    chosen = options(sys.argv[1:])
     heads = ("bit/s", "packets", "passed", "rate %", "exact %", "burst pkt", "off pkt", "unseen")
     print("{:>10} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7} {:>6}".format(*heads))
     found: list[dict[str, Any]] = []
@@ -220,9 +216,4 @@ def main(stop: StopToken) -> int:
 
 
 if __name__ == "__main__":
-    if os.environ.get("WEIR_BENCH_INSIDE"):
-        inside(main)
-    options(sys.argv[1:])
-    find_own_program("weir-switch")
-    os.environ["WEIR_BENCH_INSIDE"] = "1"
-    sys.exit(run_in_sandbox("weir.bench.policer", sys.argv[1:]))
+    run("weir.bench.policer", options, main)

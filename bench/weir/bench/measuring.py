@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benchmarks share: they measure in weir.topo's sandbox, on the hosts of a testbed."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+from weir.topo.sandbox import inside, run_in_sandbox
+from weir.topo.stop import StopToken
+from weir.topo.switchproc import SwitchPort
+from weir.topo.testbed import HostPort
+from weir.topo.tools import find_own_program
+
+_INSIDE_VARIABLE = "WEIR_BENCH_INSIDE"
+
+
+def switch_ports(hosts: Iterable[HostPort]) -> list[SwitchPort]:
+    """The switch's end of each host's link, without delay or rate."""
+    return [SwitchPort(host.switch_port, host.switch_interface) for host in hosts]
+
+
+def run(
+    module: str,
+    options: Callable[[list[str]], argparse.Namespace],
+    main: Callable[[argparse.Namespace, StopToken], int],
+) -> None:
+    """Run `main` of `module` with the command line's `options` inside the sandbox, and exit with its code.
+
+    A wrong command line and a switch that is not built are said before there is a sandbox.
+    """
+    chosen = options(sys.argv[1:])
+    if os.environ.get(_INSIDE_VARIABLE):
+        inside(lambda stop: main(chosen, stop))
+    find_own_program("weir-switch")
+    os.environ[_INSIDE_VARIABLE] = "1"
+    sys.exit(run_in_sandbox(module, sys.argv[1:]))
