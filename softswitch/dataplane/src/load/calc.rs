@@ -152,7 +152,7 @@ impl Loader<'_> {
             Some("payload") => Ok(None),
             Some("field") => {
                 let (header, field) = pair(value, place)?;
-                let header = self.layout.header(text(header, place)?, place)?;
+                let header = self.layout.header_of_field(text(header, place)?, place)?;
                 if self.layout.is_varbit(header, field) {
                     return Ok(Some(CalcInput::Varbit(header)));
                 }

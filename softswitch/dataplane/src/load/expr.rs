@@ -228,7 +228,10 @@ impl Scope<'_> {
             Some("expression") => self.varbit(value),
             Some("field") => {
                 let (header, field) = pair(value, self.place).ok()?;
-                let header = self.layout.header(header.as_str()?, self.place).ok()?;
+                let header = self
+                    .layout
+                    .header_of_field(header.as_str()?, self.place)
+                    .ok()?;
                 self.layout.is_varbit(header, field).then_some(header)
             }
             _ => None,

@@ -10,7 +10,8 @@ use super::json::Json;
 use super::{Result, dangling, invalid, unsupported};
 use crate::ir::{AnyField, Field, Header, Ir, PHV_PADDING, Varbit, WideField};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 /// Widest field, as bmv2's own compiler sets it.
 const MAX_FIELD_BITS: u32 = 2048;
@@ -26,6 +27,15 @@ struct TypeField {
     signed: bool,
 }
 
+/// What the program names.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Eight-byte windows of metadata fields.
+    pub windows: HashSet<u32>,
+    /// Headers as a whole.
+    pub headers: HashSet<u16>,
+}
+
 /// Names to places.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
@@ -35,13 +45,23 @@ pub(super) struct Layout {
     pub union_stacks: HashMap<String, u16>,
     /// Names of the members of a stack of unions, with the stack that each is.
     pub union_members: Vec<Vec<(String, u16)>>,
+    /// What has been asked for.
+    pub named: RefCell<Named>,
     by_id: HashMap<i64, u16>,
     /// Per header: field names in order with their places (None: varbit).
     fields: Vec<Vec<(String, Option<AnyField>)>>,
 }
 
 impl Layout {
+    /// A header that is used as a whole.
     pub(super) fn header(&self, name: &str, place: &str) -> Result<u16> {
+        let header = self.header_of_field(name, place)?;
+        self.named.borrow_mut().headers.insert(header);
+        Ok(header)
+    }
+
+    /// A header of which a field is used.
+    pub(super) fn header_of_field(&self, name: &str, place: &str) -> Result<u16> {
         self.headers
             .get(name)
             .copied()
@@ -89,7 +109,7 @@ impl Layout {
         field: &str,
         place: &str,
     ) -> Result<AnyField> {
-        self.field_of(ir, self.header(header, place)?, field, place)
+        self.field_of(ir, self.header_of_field(header, place)?, field, place)
     }
 
     pub(super) fn field_of(
@@ -107,7 +127,11 @@ impl Layout {
             .get(usize::from(header))
             .map_or(&[][..], Vec::as_slice);
         match fields.iter().find(|(name, _)| name == field) {
-            Some((_, Some(place))) => Ok(*place),
+            Some((_, Some(place))) => {
+                let window = wide_field(*place).bit_offset / 64 * 8;
+                self.named.borrow_mut().windows.insert(window);
+                Ok(*place)
+            }
             Some((_, None)) => Err(unsupported(
                 place,
                 format!("variable-length field {field:?} used as a number"),

@@ -3,7 +3,7 @@
 //!
 //! `json` is the file as it stands; `layout` places fields; `expr` and `emit` flatten expressions; `action`, `parser`,
 //! `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines
-//! end; `prefetch` adds what hides the memory's delays.
+//! end; `prefetch` adds what hides the memory's delays; `unread` leaves out what nobody reads.
 
 mod action;
 mod bound;
@@ -20,6 +20,7 @@ mod parser;
 mod pipeline;
 mod prefetch;
 mod profile;
+mod unread;
 mod value_set;
 
 use crate::control::CounterValue;
@@ -115,6 +116,8 @@ pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
         names: Names::default(),
     };
     loader.intrinsics();
+    // The switch asked for those, not the program.
+    loader.layout.named.take();
     loader.arrays()?;
     loader.field_lists()?;
     loader.learn_lists()?;
@@ -125,6 +128,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
     loader.deparser()?;
     loader.checksums()?;
     loader.template();
+    loader.forget_unread();
     Ok((loader.info, loader.ir))
 }
 

@@ -4,7 +4,7 @@
 
 use super::Switch;
 use crate::exec::packet::Packet;
-use crate::exec::phv::{copy_between, load_opt, store_opt};
+use crate::exec::phv::{copy_between, load_opt, store_opt, store_with};
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, deparser, parser};
 use crate::ports::Port;
@@ -320,16 +320,12 @@ impl Switch {
     fn enqueue(&mut self, mut packet: Box<Packet>) {
         let intrinsics = &self.program.ir.intrinsics;
         packet.enqueued_ns = self.now_ns;
-        store_opt(
-            &mut packet.phv,
-            intrinsics.enq_timestamp,
-            self.timestamp_us(),
-        );
-        store_opt(
-            &mut packet.phv,
-            intrinsics.enq_qdepth,
-            self.tm.depth(packet.egress_port) as u64,
-        );
+        store_with(&mut packet.phv, intrinsics.enq_timestamp, || {
+            self.timestamp_us()
+        });
+        store_with(&mut packet.phv, intrinsics.enq_qdepth, || {
+            self.tm.depth(packet.egress_port) as u64
+        });
         // Three bits wide, so it names one of the eight queues; bmv2 takes it the same way: the higher goes first.
         packet.priority = load_opt(&packet.phv, intrinsics.priority) as u8;
         self.offer(packet);
@@ -370,22 +366,17 @@ impl Switch {
 
     fn egress(&mut self, mut packet: Box<Packet>) {
         let intrinsics = &self.program.ir.intrinsics;
-        let now_us = self.timestamp_us();
-        let enqueued_us = packet.enqueued_ns.saturating_sub(self.config.start_ns) / 1_000;
         let phv = &mut packet.phv;
-        store_opt(phv, intrinsics.egress_timestamp, now_us);
+        store_with(phv, intrinsics.egress_timestamp, || self.timestamp_us());
         store_opt(phv, intrinsics.egress_port, u64::from(packet.egress_port));
         if !packet.deflected {
-            store_opt(
-                phv,
-                intrinsics.deq_timedelta,
-                now_us - enqueued_us.min(now_us),
-            );
-            store_opt(
-                phv,
-                intrinsics.deq_qdepth,
-                self.tm.depth(packet.egress_port) as u64,
-            );
+            store_with(phv, intrinsics.deq_timedelta, || {
+                let enqueued_ns = packet.enqueued_ns.saturating_sub(self.config.start_ns);
+                self.timestamp_us().saturating_sub(enqueued_ns / 1_000)
+            });
+            store_with(phv, intrinsics.deq_qdepth, || {
+                self.tm.depth(packet.egress_port) as u64
+            });
             // Any value but the drop port's, so that only this pipeline decides.
             store_opt(
                 phv,
