@@ -44,22 +44,22 @@ impl Packet {
 
     /// Takes a frame in.
     pub(crate) fn fill(&mut self, frame: &[u8]) {
-        // What stands in the headroom is overwritten before it is read.
-        if self.buf.len() < HEADROOM {
-            self.buf.resize(HEADROOM, 0);
-        } else {
-            self.buf.truncate(HEADROOM);
+        let end = HEADROOM + frame.len();
+        // What stands in the headroom is overwritten before it is read, and what stands behind the end is not read.
+        if self.buf.len() < end {
+            self.buf.resize(end, 0);
         }
-        self.buf.extend_from_slice(frame);
+        if let Some(place) = self.buf.get_mut(HEADROOM..end) {
+            place.copy_from_slice(frame);
+        }
         self.start = HEADROOM;
         self.cursor = HEADROOM;
-        self.end = self.buf.len();
+        self.end = end;
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         self.ingress_length = length;
         self.length = length;
         self.priority = 0;
         self.deflected = false;
-        self.clear_requests();
     }
 
     /// Forgets clone, digest, resubmit, recirculate, truncate and exit.

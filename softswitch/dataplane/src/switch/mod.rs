@@ -81,8 +81,6 @@ pub struct Switch {
     tm: TrafficManager,
     pool: Pool,
     work: VecDeque<Work>,
-    /// What runs before `work`, when there is something.
-    next_work: Option<Work>,
     spare_phv: Vec<u8>,
     now_ns: u64,
 }
@@ -119,7 +117,6 @@ impl Switch {
             tm: TrafficManager::new(config.seed),
             pool: Pool::default(),
             work: VecDeque::new(),
-            next_work: None,
             spare_phv: Vec::new(),
             now_ns: config.start_ns,
         }
@@ -210,6 +207,7 @@ impl Switch {
 
     /// A frame (Ethernet without FCS, or for the CPU port the controller header and the frame) arrives.
     /// A port needs no configuration to receive. Output waits for [`Switch::advance`], also when it is due at once.
+    #[inline]
     pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
         self.catch_up(now_ns);
         self.externs.stats.received += 1;

@@ -71,30 +71,34 @@ impl Switch {
             intrinsics.ingress_timestamp,
             self.timestamp_us(),
         );
-        self.push_work(Work::Ingress(packet));
-        self.drain();
-    }
-
-    /// Work is first in, first out; the next piece does not go through the queue.
-    fn push_work(&mut self, work: Work) {
-        if self.next_work.is_none() && self.work.is_empty() {
-            self.next_work = Some(work);
-        } else {
-            self.work.push_back(work);
+        if let Some(packet) = self.ingress(packet) {
+            if self.work.is_empty() {
+                self.egress(packet);
+            } else {
+                // Its clones came before it.
+                self.work.push_back(Work::Egress(packet));
+            }
+        }
+        if !self.work.is_empty() {
+            self.drain();
         }
     }
 
-    /// Runs what waits for a pipeline.
+    /// Runs what waits for a pipeline, first in, first out.
+    #[inline(never)]
     fn drain(&mut self) {
         let mut done = 0;
-        while let Some(work) = self.next_work.take().or_else(|| self.work.pop_front()) {
+        while let Some(work) = self.work.pop_front() {
             done += 1;
             match work {
                 Work::Ingress(packet) | Work::Egress(packet) if done > MAX_WORK => {
                     self.externs.stats.dropped_loop += 1;
                     self.pool.give(packet);
                 }
-                Work::Ingress(packet) => self.ingress(packet),
+                Work::Ingress(packet) => {
+                    let passed = self.ingress(packet);
+                    self.work.extend(passed.map(Work::Egress));
+                }
                 Work::Egress(packet) => self.egress(packet),
             }
         }
@@ -104,12 +108,13 @@ impl Switch {
     pub(super) fn run_queues(&mut self, until_ns: u64) {
         while let Some((at, packet)) = self.tm.dequeue(until_ns) {
             self.now_ns = self.now_ns.max(at);
-            self.push_work(Work::Egress(packet));
+            self.egress(packet);
             self.drain();
         }
     }
 
-    fn ingress(&mut self, mut packet: Box<Packet>) {
+    /// Gives the packet back if it goes on to egress at once.
+    fn ingress(&mut self, mut packet: Box<Packet>) -> Option<Box<Packet>> {
         packet.clear_requests();
         let length = packet.length;
         let start = self.program.ir.flat.ingress;
@@ -129,27 +134,28 @@ impl Switch {
         }
         if let Some(list) = packet.resubmit.take() {
             self.resubmit(packet, length, list);
-            return;
+            return None;
         }
         let intrinsics = &self.program.ir.intrinsics;
         let group = load_opt(&packet.phv, intrinsics.mcast_grp);
         if group != 0 {
             store_opt(&mut packet.phv, intrinsics.instance_type, REPLICATED);
             self.multicast(packet, group);
-            return;
+            return None;
         }
         let egress_spec = load_opt(&packet.phv, intrinsics.egress_spec);
         if egress_spec == u64::from(self.config.drop_port) {
             self.externs.stats.dropped_ingress += 1;
             self.pool.give(packet);
-            return;
+            return None;
         }
         store_opt(&mut packet.phv, intrinsics.instance_type, 0);
         packet.egress_port = Port::try_from(egress_spec).unwrap_or(Port::MAX);
-        self.enqueue(packet);
+        self.enqueue(packet)
     }
 
     /// The packet as it arrived, parsed again; metadata of the field list as it is at the end of ingress.
+    #[inline(never)]
     fn clone_ingress(&mut self, packet: &Packet, length: u32, session: u32, list: u16) {
         if !self.replication.sessions.contains_key(&session) {
             self.externs.stats.clone_no_session += 1;
@@ -219,11 +225,17 @@ impl Switch {
             store_opt(&mut packet.phv, rid, u64::from(replica.instance));
             packet.egress_port = replica.port;
             self.externs.stats.cloned += 1;
-            self.enqueue_bounded(packet);
+            if packet.passes > self.config.max_passes {
+                self.externs.stats.dropped_loop += 1;
+                self.pool.give(packet);
+            } else {
+                self.enqueue_copy(packet);
+            }
         }
         self.pool.give(copy);
     }
 
+    #[inline(never)]
     fn resubmit(&mut self, mut packet: Box<Packet>, length: u32, list: u16) {
         self.externs.stats.resubmitted += 1;
         self.restart(&mut packet, list, RESUBMITTED);
@@ -236,6 +248,7 @@ impl Switch {
         self.again(packet);
     }
 
+    #[inline(never)]
     fn recirculate(&mut self, mut packet: Box<Packet>, list: u16) {
         self.externs.stats.recirculated += 1;
         self.restart(&mut packet, list, RECIRCULATED);
@@ -263,11 +276,12 @@ impl Switch {
             self.externs.stats.dropped_loop += 1;
             self.pool.give(packet);
         } else {
-            self.push_work(Work::Ingress(packet));
+            self.work.push_back(Work::Ingress(packet));
         }
     }
 
     /// One copy per replica of a group; the packet itself becomes the last.
+    #[inline(never)]
     fn multicast(&mut self, packet: Box<Packet>, group: u64) {
         let rid = self.program.ir.intrinsics.egress_rid;
         let group = u32::try_from(group).unwrap_or(0);
@@ -297,7 +311,7 @@ impl Switch {
             store_opt(&mut copy.phv, rid, u64::from(replica.instance));
             copy.egress_port = replica.port;
             self.externs.stats.multicast_copies += 1;
-            self.enqueue(copy);
+            self.enqueue_copy(copy);
         }
         if let Some(packet) = original {
             self.externs.stats.dropped_no_replica += 1;
@@ -307,17 +321,9 @@ impl Switch {
         }
     }
 
-    fn enqueue_bounded(&mut self, packet: Box<Packet>) {
-        if packet.passes > self.config.max_passes {
-            self.externs.stats.dropped_loop += 1;
-            self.pool.give(packet);
-        } else {
-            self.enqueue(packet);
-        }
-    }
-
-    /// Hands a packet to the traffic manager.
-    fn enqueue(&mut self, mut packet: Box<Packet>) {
+    /// Hands a packet to the traffic manager; gives it back if it goes on to egress at once.
+    #[inline(always)]
+    fn enqueue(&mut self, mut packet: Box<Packet>) -> Option<Box<Packet>> {
         let intrinsics = &self.program.ir.intrinsics;
         packet.enqueued_ns = self.now_ns;
         store_with(&mut packet.phv, intrinsics.enq_timestamp, || {
@@ -328,28 +334,39 @@ impl Switch {
         });
         // Three bits wide, so it names one of the eight queues; bmv2 takes it the same way: the higher goes first.
         packet.priority = load_opt(&packet.phv, intrinsics.priority) as u8;
-        self.offer(packet);
+        if self.tm.lets_through(&packet) {
+            return Some(packet);
+        }
+        self.offer(packet)
     }
 
-    fn offer(&mut self, packet: Box<Packet>) {
+    /// Enqueues a packet that is not the one that the pipeline is at.
+    #[inline(never)]
+    fn enqueue_copy(&mut self, packet: Box<Packet>) {
+        let passed = self.enqueue(packet);
+        self.work.extend(passed.map(Work::Egress));
+    }
+
+    #[inline(never)]
+    fn offer(&mut self, packet: Box<Packet>) -> Option<Box<Packet>> {
         match self.tm.enqueue(packet, self.now_ns) {
-            Admission::Now(packet) => self.push_work(Work::Egress(packet)),
-            Admission::Waiting => {}
+            // Without a port, egress may recirculate or clone it yet; it is dropped and counted when it is to be sent.
+            Admission::Now(packet) | Admission::NoPort(packet) => Some(packet),
+            Admission::Waiting => None,
             Admission::TailDrop(packet, Some(port)) if !packet.deflected => {
                 self.deflect(packet, port)
             }
             Admission::TailDrop(packet, _) => {
                 self.externs.stats.dropped_queue += 1;
                 self.pool.give(packet);
+                None
             }
-            // Egress may recirculate or clone it yet; it is dropped and counted when it is to be sent.
-            Admission::NoPort(packet) => self.push_work(Work::Egress(packet)),
         }
     }
 
     /// A tail-dropped packet goes through egress for the port that its queue names, with the fields of its drop:
     /// the port that it was for as `egress_spec`, and the queue's depth at both ends.
-    fn deflect(&mut self, mut packet: Box<Packet>, port: Port) {
+    fn deflect(&mut self, mut packet: Box<Packet>, port: Port) -> Option<Box<Packet>> {
         let intrinsics = &self.program.ir.intrinsics;
         let (original, depth) = (packet.egress_port, self.tm.depth(packet.egress_port));
         self.tm.count_deflected(original, packet.queue());
@@ -361,7 +378,7 @@ impl Switch {
         store_opt(phv, intrinsics.deq_timedelta, 0);
         packet.deflected = true;
         packet.egress_port = port;
-        self.offer(packet);
+        self.offer(packet)
     }
 
     fn egress(&mut self, mut packet: Box<Packet>) {
@@ -425,6 +442,7 @@ impl Switch {
     }
 
     /// The packet with its headers as they are at the end of egress, not yet deparsed.
+    #[inline(never)]
     fn clone_egress(&mut self, packet: &Packet, session: u32, list: u16) {
         if !self.replication.sessions.contains_key(&session) {
             self.externs.stats.clone_no_session += 1;

@@ -104,6 +104,12 @@ impl Link {
         Departure::Flying
     }
 
+    /// Nothing is on its way at `now_ns`, and nothing that arrived did so later.
+    #[inline(always)]
+    pub(super) fn is_empty(&self, now_ns: u64) -> bool {
+        self.flying.is_empty() && self.last_ns <= now_ns
+    }
+
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.flying.peek().map(|frame| frame.arrives_ns)
     }

@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// What became of a packet offered to a port.
 pub(crate) enum Admission {
-    /// It goes on to egress now; the queue's length as it saw it.
+    /// It goes on to egress now.
     Now(Box<Packet>),
     Waiting,
     /// The queue is full; the port at which the drop may be reported.
@@ -76,6 +76,7 @@ fn schedule_release(state: &mut PortState, events: &mut Events, port: Port) {
     }
 }
 
+#[inline(always)]
 fn state(ports: &mut [Option<Box<PortState>>], port: Port) -> Option<&mut PortState> {
     ports.get_mut(port as usize)?.as_deref_mut()
 }
@@ -156,6 +157,12 @@ impl TrafficManager {
         self.port(port).map_or(0, PortState::waiting)
     }
 
+    /// Whether nothing at its egress port holds a packet back; it is counted there, and goes on to egress at once.
+    #[inline(always)]
+    pub(crate) fn lets_through(&mut self, packet: &Packet) -> bool {
+        state(&mut self.ports, packet.egress_port).is_some_and(|state| state.lets_through(packet))
+    }
+
     /// Offers a packet to its egress port.
     pub(crate) fn enqueue(&mut self, packet: Box<Packet>, now_ns: u64) -> Admission {
         let port = packet.egress_port;
@@ -208,6 +215,7 @@ impl TrafficManager {
     }
 
     /// Puts a finished frame on its port's link. An error: the port is gone, and the packet comes back.
+    #[inline(always)]
     pub(crate) fn transmit(
         &mut self,
         packet: Box<Packet>,
@@ -218,6 +226,20 @@ impl TrafficManager {
         let Some(state) = state(&mut self.ports, port) else {
             return Err(packet);
         };
+        if state.sends_at_once(now_ns) {
+            self.ready.push_back((now_ns, packet));
+        } else {
+            self.depart(packet, now_ns, pool);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn depart(&mut self, packet: Box<Packet>, now_ns: u64, pool: &mut Pool) {
+        let port = packet.egress_port;
+        let Some(state) = state(&mut self.ports, port) else {
+            return pool.give(packet);
+        };
         match state.depart(packet, now_ns) {
             Departure::Now(packet) => {
                 state.ready += 1;
@@ -226,7 +248,6 @@ impl TrafficManager {
             Departure::Flying => schedule_release(state, &mut self.releases, port),
             Departure::Lost(packet) => pool.give(packet),
         }
-        Ok(())
     }
 
     /// When the next frame leaves the switch.
@@ -237,20 +258,36 @@ impl TrafficManager {
     }
 
     /// Takes the next frame that leaves at or before `until_ns`, with its time.
+    #[inline(always)]
     pub(crate) fn release(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
+        if self.releases.heap.is_empty() {
+            self.release_ready(until_ns)
+        } else {
+            self.release_either(until_ns)
+        }
+    }
+
+    /// Takes the next frame without delay.
+    #[inline(always)]
+    fn release_ready(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
+        if self.ready.front()?.0 > until_ns {
+            return None;
+        }
+        let (at, packet) = self.ready.pop_front()?;
+        if let Some(state) = state(&mut self.ports, packet.egress_port) {
+            state.ready = state.ready.saturating_sub(1);
+            count_sent(state, &packet);
+        }
+        Some((at, packet))
+    }
+
+    #[inline(never)]
+    fn release_either(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
         loop {
             let ready = self.ready.front().map_or(u64::MAX, |(at, _)| *at);
             let delayed = self.releases.next().filter(|(at, _)| *at < ready);
             let Some((at, port)) = delayed else {
-                if ready > until_ns {
-                    return None;
-                }
-                let (at, packet) = self.ready.pop_front()?;
-                if let Some(state) = state(&mut self.ports, packet.egress_port) {
-                    state.ready = state.ready.saturating_sub(1);
-                    count_sent(state, &packet);
-                }
-                return Some((at, packet));
+                return self.release_ready(until_ns);
             };
             if at > until_ns {
                 return None;
@@ -273,6 +310,7 @@ impl TrafficManager {
     }
 }
 
+#[inline(always)]
 fn count_sent(state: &mut PortState, packet: &Packet) {
     state.link.stats.passed_packets += 1;
     state.stats.tx_packets += 1;
