@@ -67,6 +67,15 @@ test: setup p4runtime-shell ## every test, Rust and Python
 
 ARGS ?=
 
+$(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.python
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	@touch $@
+
+.PHONY: ptf
+TARGET ?= embedded
+ptf: setup $(VENV)/.ptf ## packets through the pipeline: make ptf [TARGET=bmv2] [ARGS='drops vectors']
+	PYTHONPATH=ptf-tests $(BIN)/python -m weir.ptftests --target $(TARGET) $(ARGS)
+
 .PHONY: differential
 differential: setup ## random entries and packets on weir-switch and bmv2 (needs simple_switch_grpc on PATH)
 	$(BIN)/python softswitch/differential $(ARGS)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters agree with the packets: per policer and colour, per port, per reason of a drop."""
+
+from weir.controlplane.apply import Count
+from weir.ptftests import entries, packets
+from weir.ptftests.base import WeirTest
+from weir.ptftests.entries import GREEN, RED, YELLOW
+from weir.ptftests.expect import REASON_POLICER
+
+FRAME_BYTES = 100
+
+
+class EveryPacketOfAPolicerIsCountedInOneColourWithItsBytes(WeirTest):
+    def runTest(self) -> None:
+        self.install(
+            entries.two_rate(self.cell, 3 * FRAME_BYTES, 7 * FRAME_BYTES),
+            entries.verdict(self.cell, RED, "drop_packet"),
+            entries.police_shared(self.cell, src=entries.ip(packets.SRC_IP)),
+        )
+        self.traffic.exchange(1, packets.numbered(20, FRAME_BYTES))
+        colours = [GREEN] * 3 + [YELLOW] * 4 + [RED] * 13
+        self.assert_colours(self.cell, ((FRAME_BYTES, colour) for colour in colours))
+
+
+class DropsOfAPolicerAreCountedByReason(WeirTest):
+    def runTest(self) -> None:
+        self.install(
+            entries.token_bucket(self.cell, 4 * FRAME_BYTES),
+            entries.verdict(self.cell, RED, "drop_packet"),
+            entries.police_shared(self.cell, src=entries.ip(packets.SRC_IP)),
+        )
+        before = self.control.counts("drop_counter", [REASON_POLICER])[REASON_POLICER]
+        self.traffic.exchange(1, packets.numbered(10, FRAME_BYTES))
+        after = self.control.counts("drop_counter", [REASON_POLICER])[REASON_POLICER]
+        more = Count(after.packets - before.packets, after.bytes - before.bytes)
+        self.assertEqual(more, Count(6, 6 * FRAME_BYTES))
+
+
+class PortsCountWhatEntersAndWhatLeaves(WeirTest):
+    def runTest(self) -> None:
+        entered, left = self.p4_port(1), self.p4_port(2)
+        frames = packets.numbered(10, FRAME_BYTES)
+        counters = {"ingress_port_counter": entered, "egress_port_counter": left}
+        counted = {}
+        # The sentinels of an exchange are counted too: an exchange without frames says how much that is.
+        for sent in ([], frames):
+            before = {name: self.control.counts(name, [port])[port] for name, port in counters.items()}
+            self.traffic.exchange(1, sent or [packets.sized(packets.ethernet(1, 3))])
+            for name, port in counters.items():
+                after = self.control.counts(name, [port])[port]
+                counted[name, bool(sent)] = Count(
+                    after.packets - before[name].packets, after.bytes - before[name].bytes
+                )
+        for name, alone in (("ingress_port_counter", 1), ("egress_port_counter", 0)):
+            more = counted[name, True].packets - counted[name, False].packets
+            more_bytes = counted[name, True].bytes - counted[name, False].bytes
+            self.assertEqual((more, more_bytes), (10 - alone, (10 - alone) * FRAME_BYTES), name)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which bucket a packet meets, and when that bucket says no.
+
+At one byte in a second no bucket gains what a frame lacks while a test runs (one that takes longer than
+traffic.PATIENCE_S fails), so that the bursts alone decide, to the byte.
+"""
+
+import time
+
+from weir.controlplane.cells import hashed_cell
+from weir.ptftests import entries, packets
+from weir.ptftests.base import WeirTest
+from weir.ptftests.entries import GREEN, RED, YELLOW
+from weir.ptftests.expect import Report
+from weir.ptftests.packets import DST_IP, DST_PORT, SRC_IP
+from weir.ptftests.reports import FIRST
+
+FRAME_BYTES = 100
+UDP = 17
+
+
+class AllFlowsOfASharedPolicerEmptyOneBucket(WeirTest):
+    def runTest(self) -> None:
+        self.install(
+            entries.token_bucket(self.cell, burst_bytes=10 * FRAME_BYTES),
+            entries.verdict(self.cell, RED, "drop_packet"),
+            entries.police_shared(self.cell, src=entries.ip(SRC_IP), dst=entries.ip(DST_IP)),
+        )
+        flows = [packets.udp(src_port=port, id=number) for number in range(8) for port in (1001, 1002)]
+        self.assertEqual(self.traffic.exchange(1, flows)[2], flows[:10])
+
+
+class EachFlowOfAHashedPolicerMeetsTheCellOfItsHash(WeirTest):
+    cells = 64
+
+    def runTest(self) -> None:
+        base, mask = self.cell, self.cells - 1
+        ports = range(6000, 6100)
+        cell_of = {port: hashed_cell(base, self.cells, SRC_IP, DST_IP, UDP, port, DST_PORT) for port in ports}
+        self.install(
+            *(entries.token_bucket(base + number, 3 * FRAME_BYTES) for number in range(self.cells)),
+            entries.verdict((base, 0xFFFF ^ mask), RED, "drop_packet"),
+            entries.police_hashed(base, mask, protocol=UDP, dst_port=DST_PORT),
+        )
+        sent = [packets.udp(src_port=port, id=number) for number in range(2) for port in ports]
+        left = self.traffic.exchange(1, sent)[2]
+        met = self.control.counts("met_counter", set(cell_of.values()))
+        for cell, count in met.items():
+            here = sum(cell_of[port] == cell for port in ports)
+            self.assertEqual(count.packets, 2 * here, f"packets that met cell {cell}")
+        room = dict.fromkeys(met, 3)
+        expected = []
+        for number in range(2):
+            for port in ports:
+                if room[cell_of[port]]:
+                    room[cell_of[port]] -= 1
+                    expected.append(packets.udp(src_port=port, id=number))
+        self.assertEqual(left, expected)
+
+
+class ATokenBucketPassesItsBurstAndThenNothing(WeirTest):
+    needs = ("exact_buckets",)
+
+    def runTest(self) -> None:
+        burst_bytes = 5 * FRAME_BYTES + FRAME_BYTES - 10
+        self.install(
+            entries.token_bucket(self.cell, burst_bytes),
+            entries.verdict(self.cell, RED, "drop_packet"),
+            entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
+        )
+        big = packets.numbered(8, FRAME_BYTES)
+        # 90 bytes of the burst are left: 30 s at one byte in a second short of 100, enough for 60 and not
+        # twice.
+        small = packets.numbered(2, 60)
+        self.assertEqual(self.traffic.exchange(1, [*big, *small])[2], [*big[:5], small[0]])
+
+
+class ThreeColoursOfTwoRatesFollowRfc2698(WeirTest):
+    needs = ("exact_buckets",)
+
+    def runTest(self) -> None:
+        # RFC 2698, section 3, colour-blind: red when the peak bucket lacks the bytes; else it loses them, and
+        # the packet is yellow when the committed bucket lacks them, else green. A big packet that is red
+        # costs nothing.
+        committed_bytes, peak_bytes = 3 * FRAME_BYTES, 5 * FRAME_BYTES
+        self.install(
+            entries.two_rate(self.cell, committed_bytes, peak_bytes),
+            entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
+        )
+        sizes = [100, 100, 400, 100, 100, 100, 60]
+        colours = [GREEN, GREEN, RED, GREEN, YELLOW, YELLOW, RED]
+        sent = [packets.udp(size, id=number) for number, size in enumerate(sizes)]
+        self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
+        self.assert_colours(self.cell, zip(sizes, colours, strict=True))
+
+
+class TokensArriveAtTheConfiguredRate(WeirTest):
+    needs = ("exact_buckets",)
+
+    def runTest(self) -> None:
+        # Whenever a frame of L bytes is red, the bucket holds less than L. So between two red frames, T apart
+        # by the switch's clock, what passed differs from rate × T by less than L, and by what arrives in the
+        # microseconds that v1model's clock rounds away at both ends. The bucket takes a second to fill: a
+        # sender that is held up for less loses no token.
+        rate_bytes_per_s, burst_bytes, span_ns = 20_000, 20_000, 500_000_000
+        self.install(
+            entries.token_bucket(self.cell, burst_bytes, rate_bytes_per_s),
+            entries.verdict(self.cell, RED, "drop_packet"),
+            entries.report_drops(self.cell, FIRST.session, FIRST.number),
+            entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
+        )
+        self.frames = packets.numbered(16, FRAME_BYTES)
+        self.traffic.exchange(1, packets.numbered(burst_bytes // 1400 + 1, 1400))
+        first, first_took_ns = self._next_red()
+        before_bytes = self._green_bytes()
+        last, last_took_ns = first, first_took_ns
+        while last.ingress_ns - first.ingress_ns < span_ns:
+            last, last_took_ns = self._next_red()
+            self.assertGreater(last.ingress_ns, first.ingress_ns, "the switch's clock stands still")
+        elapsed_ns = last.ingress_ns - first.ingress_ns
+        passed_bytes = self._green_bytes() - before_bytes
+        arrived_bytes = rate_bytes_per_s * elapsed_ns / 1e9
+        tolerance_bytes = FRAME_BYTES + rate_bytes_per_s * 2e-6
+        if not self.can.meters_at_ingress_time:
+            # The meter's time is later than the report's by no more than it took until the report was here.
+            tolerance_bytes += rate_bytes_per_s * (first_took_ns + last_took_ns) / 1e9
+        self.assertLess(
+            abs(passed_bytes - arrived_bytes),
+            tolerance_bytes,
+            f"{passed_bytes} bytes passed in {elapsed_ns} ns at {rate_bytes_per_s} bytes/s",
+        )
+        print(f"{passed_bytes} of {arrived_bytes:.0f} bytes, tolerance {tolerance_bytes:.0f}", end=" ")
+
+    def _green_bytes(self) -> int:
+        index = self.cell * 4 + GREEN
+        return self.control.counts("policer_counter", [index])[index].bytes
+
+    def _next_red(self) -> tuple[Report, int]:
+        """The report of a frame that is red, and how long it took from its frame to it, in ns."""
+        for _ in range(1000):
+            began_ns = time.monotonic_ns()
+            reports = self.traffic.exchange(1, self.frames)[FIRST.port]
+            took_ns = time.monotonic_ns() - began_ns
+            if reports:
+                return self.reports.decode(reports)[-1], took_ns
+        raise AssertionError("no frame is red: the bucket fills faster than frames come")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports are, byte for byte, the hex vectors of docs/spec/telemetry-report.md.
+
+What a vector fixes is chosen here: packet and sequence number by setting the pipeline's registers, node and
+addresses by the collector's entry, colour and policer by the meter. Two fields cannot be chosen and are put
+into the vector as the switch sent them: ingress_ns, which drops.IngressTimesAreThoseOfTheSwitchsClock checks,
+and hw_id, which is 0 in a switch with one pipeline.
+"""
+
+from weir.ptftests import entries, expect
+from weir.ptftests.base import WeirTest
+from weir.ptftests.entries import RED, YELLOW
+from weir.ptftests.expect import Endpoint, Vector, payload_of
+from weir.ptftests.reports import FIRST, Collector
+
+INGRESS_NS = slice(24, 32)
+
+
+class VectorTest(WeirTest):
+    """Provoke the drop that a vector describes."""
+
+    needs = ("writes_registers", "short_frames")
+
+    def provoke(self, vector: Vector, sender: int, collector: Collector) -> bytes:
+        """The report's frame. The packet enters at port `sender`; behind its inner bytes come zeros."""
+        cell, colour = int(vector.values["policer"]), int(vector.values["colour"])
+        wire_length, number = int(vector.values["wire_length"]), int(vector.values["packet_number"])
+        self.device.write_register("packet_number", cell, number - 1)
+        self.device.write_register("sequence", collector.number, int(vector.values["sequence"]))
+        self.install(
+            # Yellow: the peak bucket has the bytes and the committed one has not. Red: none has.
+            entries.two_rate(cell, 1, wire_length if colour == YELLOW else 1),
+            entries.verdict(cell, colour, "drop_packet"),
+            entries.police_shared(cell, src=entries.ip(vector.values["src"])),
+            entries.report_drops(cell, collector.session, collector.number),
+        )
+        inner = vector.payload[expect.HEADERS_BYTES :]
+        (frame,) = self.traffic.exchange(sender, [inner.ljust(wire_length, b"\0")])[collector.port]
+        return frame
+
+    def assert_report(self, payload: bytes, vector: Vector) -> None:
+        """Equal, but for the time and the subsystem."""
+        found = expect.decode(payload)
+        wanted = bytearray(vector.payload)
+        wanted[INGRESS_NS] = payload[INGRESS_NS]
+        hw_id_at = 22
+        group = int.from_bytes(wanted[:4], "big") & ~(0x3F << hw_id_at) | found.hw_id << hw_id_at
+        wanted[:4] = group.to_bytes(4, "big")
+        self.assertEqual(payload.hex(), wanted.hex())
+        self.assertEqual(found.hw_id, 0)
+        self.assertGreater(found.ingress_ns, 0)
+
+
+class ARedTcpSegmentCutTo128BytesIsTheVector(VectorTest):
+    def runTest(self) -> None:
+        vector = expect.vectors()["red-tcp-1514-cut-to-128"]
+        frame = self.provoke(vector, 2, FIRST)
+        self.assertEqual(expect.decode(payload_of(frame, FIRST.switch, FIRST.here)).colour, RED)
+        self.assert_report(payload_of(frame, FIRST.switch, FIRST.here), vector)
+
+
+class AYellowAckRoundedUpIsTheVectorWithItsOuterHeaders(VectorTest):
+    def runTest(self) -> None:
+        vector = expect.vectors()["yellow-ack-66-rounded-up"]
+        # Addresses of the specification's frame.
+        collector = Collector(
+            number=5,
+            port=FIRST.port,
+            session=FIRST.session,
+            here=Endpoint("02:00:00:00:00:c0", "10.0.0.9", 32766),
+            switch=Endpoint("02:00:00:00:00:ee", "10.0.0.254", 32766),
+            node_id=int(vector.values["node_id"]),
+        )
+        self.install(self.reports.collector(collector))
+        frame = self.provoke(vector, 1, collector)
+        wanted = expect.frames()["frame-of-the-ack"]
+        self.assertEqual(frame[: expect.OUTER_BYTES].hex(), wanted[: expect.OUTER_BYTES].hex())
+        self.assert_report(frame[expect.OUTER_BYTES :], vector)

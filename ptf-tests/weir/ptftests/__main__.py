@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the PTF tests: `python -m weir.ptftests --target embedded [TEST…]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from weir.controlplane.errors import ControlPlaneError
+from weir.controlplane.pipeline import default_directory
+from weir.ptftests.capabilities import TARGETS
+from weir.ptftests.config import PortMapError, RunConfig, Tls, read_port_map
+from weir.ptftests.run_ptf import ptf_program, run_ptf
+from weir.ptftests.switch import STARTERS, problem
+from weir.topo.sandbox import SandboxError, run_in_sandbox
+
+EXIT_USAGE = 2
+
+
+def arguments() -> argparse.ArgumentParser:
+    """What the runner takes."""
+    parser = argparse.ArgumentParser(prog="python -m weir.ptftests", description=__doc__)
+    parser.add_argument("--target", choices=sorted(TARGETS), default="embedded")
+    parser.add_argument("--address", help="P4Runtime of a switch that runs already, HOST:PORT")
+    parser.add_argument("--device-id", type=int, default=1, help="its device (default 1)")
+    parser.add_argument("--port-map", type=Path, help="JSON: ptf_port, p4_port and iface_name of each port")
+    parser.add_argument(
+        "--tls-ca", help="PEM: authority of the switch's certificate; the session then uses TLS"
+    )
+    parser.add_argument("--tls-cert", help="PEM: certificate to show to the switch (mutual TLS)")
+    parser.add_argument("--tls-key", help="PEM: its private key")
+    parser.add_argument("--pipeline", type=Path, default=default_directory(), help="folder of the program")
+    parser.add_argument("--logs", type=Path, default=Path("target/ptf"), help="folder (default target/ptf)")
+    parser.add_argument(
+        "tests", nargs="*", help="groups or tests, such as `drops` or `drops.Name` (default all)"
+    )
+    return parser
+
+
+def main() -> int:
+    """0 when no test failed or the target cannot run here, which is said; 1 when one did; 2 for bad usage."""
+    given = arguments().parse_args()
+    if not ptf_program().exists():
+        print("ptf: PTF is not installed; install it with: make ptf", file=sys.stderr)
+        return EXIT_USAGE
+    logs = (given.logs / given.target).resolve()
+    logs.mkdir(parents=True, exist_ok=True)
+    pipeline = given.pipeline.resolve()
+    try:
+        if given.address is None and given.port_map is None:
+            return _on_a_switch_of_our_own(given.target, pipeline, logs, given.tests)
+        return _on_a_switch_that_runs(given, pipeline, logs)
+    except (SandboxError, PortMapError, ControlPlaneError) as error:
+        print(f"ptf: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _on_a_switch_of_our_own(target: str, pipeline: Path, logs: Path, tests: list[str]) -> int:
+    if target not in STARTERS:
+        print(f"ptf: {target} is not started from here; valid: --address and --port-map", file=sys.stderr)
+        return EXIT_USAGE
+    why_not = problem(target)
+    if why_not is not None:
+        print(f"SKIP all tests on {target}: {why_not}")
+        return 0
+    return run_in_sandbox("weir.ptftests.inside", [target, str(pipeline), str(logs), *tests])
+
+
+def _on_a_switch_that_runs(given: argparse.Namespace, pipeline: Path, logs: Path) -> int:
+    if given.address is None or given.port_map is None:
+        print("ptf: valid: --address and --port-map together, or neither", file=sys.stderr)
+        return EXIT_USAGE
+    ports = read_port_map(given.port_map)
+    tls = Tls(given.tls_ca, given.tls_cert, given.tls_key) if given.tls_ca else None
+    config = RunConfig(given.target, given.address, given.device_id, ports, str(pipeline), tls)
+    return run_ptf(config, given.tests, logs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

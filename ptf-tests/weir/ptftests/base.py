@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every PTF test has: the switch with two hosts and two collectors, and nothing of it left afterwards.
+
+station 1 ── port 1 ┐           ┌ port 3 ── collector 1
+                    ┼ the switch┼
+station 2 ── port 2 ┘           └ port 4 ── collector 2
+"""
+
+from __future__ import annotations
+
+import itertools
+import unittest
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import ptf
+from ptf import testutils
+
+from weir.controlplane.apply import Count
+from weir.ptftests import entries, packets
+from weir.ptftests.capabilities import TARGETS
+from weir.ptftests.config import PORTS, RunConfig
+from weir.ptftests.control import Control, Writable
+from weir.ptftests.device import Device
+from weir.ptftests.reports import Reports
+from weir.ptftests.traffic import Traffic, sentinel_mac
+
+
+@cache
+def _config() -> RunConfig:
+    return RunConfig.load(Path(testutils.test_param_get("config")))
+
+
+@cache
+def _control() -> Control:
+    """One connection for all tests."""
+    return Control(_config())
+
+
+@cache
+def _cells() -> Iterator[int]:
+    """Blocks of 256 cells, each used by one test, so that its packet numbers begin at 1."""
+    return itertools.count(256, 256)
+
+
+class WeirTest(unittest.TestCase):
+    """One behaviour. `needs` names capabilities without which the test is skipped."""
+
+    needs: tuple[str, ...] = ()
+
+    def setUp(self) -> None:
+        """Put stations, flood group, mirror sessions and collectors on the switch."""
+        name = f"{type(self).__module__}.{type(self).__name__}"
+        ptf.open_logfile(name)
+        self.config = _config()
+        self.can = TARGETS[self.config.target]
+        for capability in self.needs:
+            ability = getattr(self.can, capability)
+            if not ability:
+                self.skipTest(f"SKIP {name} on {self.config.target}: {ability.why}")
+        self.control = _control()
+        self.device = Device(self.config, self.control)
+        self.traffic = Traffic(ptf.dataplane_instance)
+        self.cell = next(_cells())
+        before = self.control.entities()
+        self.addCleanup(self._nothing_stays, before)
+        self.addCleanup(self.control.undo)
+        self.reports = Reports(self.control, self.traffic, self.p4_port)
+        self.control.insert(*self._stations(), *self.reports.entities())
+
+    def p4_port(self, port: int) -> int:
+        """The switch's number of a port."""
+        return self.config.port(port).p4_port
+
+    def install(self, *written: Writable) -> None:
+        """Insert entries; set meter cells."""
+        for entity in written:
+            if isinstance(entity, entries.METERS):
+                self.control.modify(entity)
+            else:
+                self.control.insert(entity)
+
+    def assert_colours(self, cell: int, packets_met: Iterable[tuple[int, int]]) -> None:
+        """The cell's counters say what its packets, as (bytes, colour), were; nothing was counted before."""
+        wanted = [Count(0, 0)] * len(entries.COLOURS)
+        met = 0
+        for size, colour in packets_met:
+            wanted[colour] = Count(wanted[colour].packets + 1, wanted[colour].bytes + size)
+            met += 1
+        counted = self.control.counts("policer_counter", [cell * 4 + colour for colour in entries.COLOURS])
+        self.assertEqual([counted[cell * 4 + colour] for colour in entries.COLOURS], wanted)
+        self.assertEqual(self.control.counts("met_counter", [cell])[cell].packets, met)
+
+    def _stations(self) -> Iterator[Writable]:
+        yield entries.flood_group(tuple(self.p4_port(port) for port in PORTS))
+        for port in PORTS:
+            yield entries.forward(packets.mac_number(packets.host_mac(port)), self.p4_port(port))
+            yield entries.forward(sentinel_mac(port), self.p4_port(port))
+
+    def _nothing_stays(self, before: set[str]) -> None:
+        stayed = self.control.entities() ^ before
+        self.assertFalse(stayed, f"the test left the switch changed: {stayed}")

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each target can do, declared. A test that needs what is missing says SKIP and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Cannot:
+    """A capability that a target lacks, and the reason, which the skipped test prints."""
+
+    why: str
+
+    def __bool__(self) -> bool:
+        """False: the target cannot."""
+        return False
+
+
+Ability = bool | Cannot
+"""True, or why not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What tests may need of a target beside the pipeline itself."""
+
+    writes_registers: Ability
+    """The pipeline's registers can be set, so that packet and sequence numbers can be chosen."""
+    exact_buckets: Ability
+    """A meter's rate and burst are what was written, to the byte."""
+    meters_at_ingress_time: Ability
+    """A meter's clock is the one that stamps packets when they come in."""
+    shapes_queues: Ability
+    """The test can make a port's egress queue slow and short."""
+    deflects_queue_drops: Ability
+    """A packet that its egress queue drops comes back to the pipeline, which reports it."""
+    short_frames: Ability
+    """Frames below Ethernet's 60 bytes reach the program as they are."""
+
+
+EMBEDDED = Capabilities(
+    writes_registers=True,
+    exact_buckets=True,
+    meters_at_ingress_time=True,
+    shapes_queues=True,
+    deflects_queue_drops=True,
+    short_frames=True,
+)
+BMV2 = Capabilities(
+    writes_registers=True,
+    exact_buckets=True,
+    meters_at_ingress_time=Cannot("bmv2's meters read the clock when a packet meets them"),
+    shapes_queues=True,
+    deflects_queue_drops=Cannot("bmv2 drops a packet at a full queue without a trace"),
+    short_frames=True,
+)
+_TOFINO_BUCKETS = Cannot("Tofino rounds rates and bursts to what its meters can express")
+_TOFINO_QUEUES = Cannot("queues are set in the chassis configuration, before the run")
+TOFINO_MODEL = Capabilities(
+    writes_registers=Cannot("Stratum does not write registers of TNA programs"),
+    exact_buckets=_TOFINO_BUCKETS,
+    meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
+    shapes_queues=_TOFINO_QUEUES,
+    deflects_queue_drops=Cannot("the model's queues never fill"),
+    short_frames=True,
+)
+TOFINO = Capabilities(
+    writes_registers=TOFINO_MODEL.writes_registers,
+    exact_buckets=_TOFINO_BUCKETS,
+    meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
+    shapes_queues=_TOFINO_QUEUES,
+    deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot"),
+    short_frames=Cannot("Ethernet pads frames to 60 bytes"),
+)
+
+TARGETS: Mapping[str, Capabilities] = MappingProxyType(
+    {"embedded": EMBEDDED, "bmv2": BMV2, "tofino-model": TOFINO_MODEL, "tofino": TOFINO}
+)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run's settings, as the runner hands them to the tests, and the port map file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PORTS = (1, 2, 3, 4)
+"""The tests' own port numbers: hosts at 1 and 2, collectors at 3 and 4."""
+
+
+class PortMapError(Exception):
+    """The port map file cannot be used; the text says why and what would be valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One port: the tests' number, the switch's, and the interface at the other end of its link."""
+
+    number: int
+    p4_port: int
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files: the authority of the switch's certificate; for mutual TLS a certificate and its key."""
+
+    ca: str
+    cert: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Where the switch is and what it can be asked beside P4Runtime."""
+
+    target: str
+    address: str
+    device_id: int
+    ports: tuple[Port, ...]
+    pipeline: str
+    """Folder with the compiled program."""
+    tls: Tls | None = None
+    thrift_port: int | None = None
+    """bmv2's own service, for what P4Runtime does not have there."""
+
+    def port(self, number: int) -> Port:
+        """The port that the tests call so."""
+        return next(port for port in self.ports if port.number == number)
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=2))
+
+    @classmethod
+    def load(cls, path: Path) -> RunConfig:
+        """Read what `save` wrote."""
+        found: dict[str, Any] = json.loads(path.read_text())
+        found["ports"] = tuple(Port(**port) for port in found["ports"])
+        found["tls"] = Tls(**found["tls"]) if found["tls"] else None
+        return cls(**found)
+
+
+def read_port_map(path: Path) -> tuple[Port, ...]:
+    """Ports of a port map file: a JSON list of `{"ptf_port": 1, "p4_port": 132, "iface_name": "eth1"}`.
+
+    Raises:
+        PortMapError: the file is not that, or has not the ports that the tests use.
+    """
+    valid = f'valid: a JSON list of {{"ptf_port": …, "p4_port": …, "iface_name": …}} for ptf_port {PORTS}'
+    try:
+        entries = json.loads(path.read_text())
+        ports = tuple(
+            Port(int(entry["ptf_port"]), int(entry["p4_port"]), str(entry["iface_name"])) for entry in entries
+        )
+    except OSError as error:
+        raise PortMapError(f"{path}: {error.strerror}; {valid}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise PortMapError(f"{path}: {error}; {valid}") from error
+    if sorted(port.number for port in ports) != sorted(PORTS):
+        raise PortMapError(f"{path}: ptf_port {[port.number for port in ports]}; {valid}")
+    return ports

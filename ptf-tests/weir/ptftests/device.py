@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests ask of a software switch beside tables and meters: registers and queues."""
+
+from __future__ import annotations
+
+import subprocess
+
+from weir.ptftests.config import RunConfig
+from weir.ptftests.control import Control
+from weir.ptftests.switch import BMV2_CLI
+from weir.topo.tools import find_own_program
+
+
+class Device:
+    """The switch under test, by what its target offers; capabilities say what may be asked."""
+
+    def __init__(self, config: RunConfig, control: Control) -> None:
+        """Name the switch."""
+        self._config, self._control = config, control
+
+    def write_register(self, register: str, index: int, value: int) -> None:
+        """Set a cell of one of the pipeline's registers, by its short name."""
+        if self._config.target == "bmv2":
+            self._bmv2(f"register_write {self._control.full_name(register)} {index} {value}")
+        else:
+            self._control.write_register(register, index, value)
+
+    def slow_queue(self, port: int, packets: int) -> None:
+        """Let a port's egress queue hold so many packets and send about one in a second."""
+        p4_port = self._config.port(port).p4_port
+        if self._config.target == "bmv2":
+            self._bmv2(f"set_queue_depth {packets} {p4_port}", f"set_queue_rate 1 {p4_port}")
+        else:
+            self._links(p4_port, f"packets={packets},rate=8kbit/s,burst=1B,deflect={p4_port}")
+
+    def restore_queue(self, port: int) -> None:
+        """The queue as it was before `slow_queue`."""
+        p4_port = self._config.port(port).p4_port
+        if self._config.target == "bmv2":
+            self._bmv2(f"set_queue_rate 1000000000 {p4_port}", f"set_queue_depth 64 {p4_port}")
+        else:
+            self._links(p4_port, "packets=none,rate=none,burst=none,deflect=none")
+
+    def _links(self, p4_port: int, options: str) -> None:
+        program = str(find_own_program("weir-switch"))
+        _run([program, "links", "set", "--at", self._config.address, str(p4_port), options])
+
+    def _bmv2(self, *lines: str) -> None:
+        """Commands of bmv2's CLI; it exits with 0 whatever they say, so that what they say is looked at."""
+        command = [BMV2_CLI, "--thrift-port", str(self._config.thrift_port)]
+        said = _run(command, "\n".join(lines) + "\n")
+        if "Error" in said or "Invalid" in said:
+            raise RuntimeError(f"{BMV2_CLI} refused {lines}: {said}")
+
+
+def _run(command: list[str], text: str = "") -> str:
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"`{' '.join(command)}` failed: {done.stdout}{done.stderr}")
+    return done.stdout

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests put on the switch, by the names in the pipeline's P4Info."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from finsy import P4MeterConfig, P4MeterEntry
+
+from weir.controlplane.entities import CloneSession, Match, MeterCell, MulticastGroup, TableEntry
+from weir.ptftests.expect import Endpoint
+from weir.ptftests.packets import mac_number
+
+COLOURS = GREEN, YELLOW, RED = (0, 1, 2)
+FLOOD_GROUP = 1
+LOWEST_RATE_BYTES_PER_S = 1
+"""While a test runs, which is seconds, such a bucket gains a few bytes: less than any frame."""
+PRIORITY = 10
+
+METERS = (MeterCell, P4MeterEntry)
+Key = int | tuple[int, int]
+"""A value, or a value and a mask."""
+
+
+def ip(address: str) -> int:
+    """An address as tables match it."""
+    return int(ipaddress.ip_address(address))
+
+
+def entry(table: str, keys: dict[str, Key], action: str, priority: int = 0, **args: int) -> TableEntry:
+    """An entry of any table."""
+    matches = [
+        Match(name, value) if isinstance(value, int) else Match(name, *value) for name, value in keys.items()
+    ]
+    matches.sort(key=lambda match: match.field)
+    return TableEntry(table, tuple(matches), action, tuple(sorted(args.items())), priority)
+
+
+def forward(mac: int, p4_port: int) -> TableEntry:
+    """A station is behind a port."""
+    return entry("forward", {"dst": mac}, "set_egress", port=p4_port)
+
+
+def flood_group(p4_ports: tuple[int, ...]) -> MulticastGroup:
+    """Where frames to unknown stations go."""
+    return MulticastGroup(FLOOD_GROUP, p4_ports)
+
+
+def session(number: int, p4_port: int) -> CloneSession:
+    """Where mirrored packets go."""
+    return CloneSession(number, (p4_port,))
+
+
+def police_shared(cell: int, priority: int = PRIORITY, **keys: Key) -> TableEntry:
+    """Matching flows meet one cell."""
+    return entry("classify", keys, "police_shared", priority, cell=cell)
+
+
+def police_hashed(base: int, mask: int, priority: int = PRIORITY, **keys: Key) -> TableEntry:
+    """Each matching flow meets the cell that its 5-tuple hashes to."""
+    return entry("classify", keys, "police_hashed", priority, base=base, mask=mask)
+
+
+def verdict(cell: Key, colour: int, action: str, priority: int = PRIORITY, **args: int) -> TableEntry:
+    """What happens to packets of a colour."""
+    return entry("verdict", {"cell": cell, "colour": colour}, action, priority, **args)
+
+
+def report_drops(cell: Key, mirror: int, collector: int, priority: int = PRIORITY) -> TableEntry:
+    """Dropped packets of a cell are reported."""
+    return entry("report", {"cell": cell}, "report_drops", priority, session=mirror, collector=collector)
+
+
+def token_bucket(cell: int, burst_bytes: int, rate_bytes_per_s: int = LOWEST_RATE_BYTES_PER_S) -> MeterCell:
+    """A two-colour policer: green up to the burst, then red."""
+    return MeterCell("policer", cell, rate_bytes_per_s, burst_bytes)
+
+
+def two_rate(cell: int, committed_burst_bytes: int, peak_burst_bytes: int) -> P4MeterEntry:
+    """RFC 2698 at the lowest rates: the bursts decide."""
+    rate = LOWEST_RATE_BYTES_PER_S
+    config = P4MeterConfig(cir=rate, cburst=committed_burst_bytes, pir=rate, pburst=peak_burst_bytes)
+    return P4MeterEntry("policer", index=cell, config=config)
+
+
+def collector(number: int, *, switch: Endpoint, here: Endpoint, node_id: int, inner_bytes: int) -> TableEntry:
+    """Where a collector is, and how reports to it look."""
+    return entry(
+        "collector",
+        {"collector": number},
+        "set_collector",
+        src_mac=mac_number(switch.mac),
+        dst_mac=mac_number(here.mac),
+        src=ip(switch.ip),
+        dst=ip(here.ip),
+        src_port=switch.udp_port,
+        dst_port=here.udp_port,
+        node_id=node_id,
+        inner_bytes=inner_bytes,
+    )

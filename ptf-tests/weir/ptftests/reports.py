@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two collectors of the tests: what the switch must know of them, and the reports that reached them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from weir.ptftests import entries
+from weir.ptftests.control import Control, Writable
+from weir.ptftests.expect import Endpoint, Report, WrongReport, decode, payload_of
+from weir.ptftests.packets import host_mac
+from weir.ptftests.traffic import Traffic
+
+INNER_BYTES = 128
+SEQUENCE_NUMBERS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """One collector: its number in the pipeline, its port and mirror session, and both ends' addresses."""
+
+    number: int
+    port: int
+    session: int
+    here: Endpoint
+    switch: Endpoint
+    node_id: int
+    inner_bytes: int = INNER_BYTES
+
+
+FIRST = Collector(
+    number=1,
+    port=3,
+    session=11,
+    here=Endpoint(host_mac(3), "10.0.0.9", 32766),
+    switch=Endpoint("02:00:00:00:00:fe", "10.0.0.254", 32766),
+    node_id=1,
+)
+SECOND = Collector(
+    number=2,
+    port=4,
+    session=12,
+    here=Endpoint(host_mac(4), "192.0.2.9", 6343),
+    switch=Endpoint("02:00:00:00:00:fd", "192.0.2.254", 50000),
+    node_id=0xC0FFEE,
+)
+COLLECTORS = (FIRST, SECOND)
+
+
+class Reports:
+    """Collectors on the switch, and reports out of frames."""
+
+    def __init__(self, control: Control, traffic: Traffic, p4_port: Callable[[int], int]) -> None:
+        """Nothing is written yet."""
+        self._control, self._traffic, self._p4_port = control, traffic, p4_port
+
+    def entities(self) -> Iterator[Writable]:
+        """Mirror sessions and collectors."""
+        for collector in COLLECTORS:
+            yield entries.session(collector.session, self._p4_port(collector.port))
+            yield self.collector(collector)
+
+    def collector(self, collector: Collector) -> Writable:
+        """What the switch must know of a collector."""
+        return entries.collector(
+            collector.number,
+            switch=collector.switch,
+            here=collector.here,
+            node_id=collector.node_id,
+            inner_bytes=collector.inner_bytes,
+        )
+
+    def decode(self, frames: Sequence[bytes], collector: Collector = FIRST) -> list[Report]:
+        """Reports out of the frames that left through a collector's port, all of them. Raises WrongReport."""
+        found = [decode(payload_of(frame, collector.switch, collector.here)) for frame in frames]
+        for report in found:
+            if report.node_id != collector.node_id:
+                raise WrongReport(f"node_id is {report.node_id}; valid: {collector.node_id}")
+        return found
+
+    def sent(self, collector: Collector = FIRST) -> int:
+        """How many reports the switch says it has made for a collector."""
+        return self._control.counts("report_counter", [collector.number])[collector.number].packets
+
+
+def sequence_gaps(found: Sequence[Report]) -> list[tuple[int, int]]:
+    """Neighbours whose sequence numbers do not follow each other."""
+    pairs = itertools.pairwise(found)
+    return [
+        (one.sequence, other.sequence)
+        for one, other in pairs
+        if other.sequence != (one.sequence + 1) % SEQUENCE_NUMBERS
+    ]
