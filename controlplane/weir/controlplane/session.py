@@ -20,6 +20,7 @@ from finsy import (
     GRPCStatusCode,
     P4Client,
     P4ClientError,
+    P4DigestList,
     P4RuntimeVersion,
     P4Schema,
 )
@@ -85,6 +86,7 @@ class Session:
         self._version: P4RuntimeVersion | None = None
         self._listener: asyncio.Task[None] | None = None
         self._lost: ControlPlaneError | None = None
+        self._digests: asyncio.Queue[Any] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
         """Connect and become primary.
@@ -202,6 +204,25 @@ class Session:
             except P4ClientError as error:
                 raise self._explain(error) from error
 
+    async def next_digest(self) -> P4DigestList:
+        """Wait for the next list of a digest's messages, and acknowledge it.
+
+        Raises:
+            ReadError: the list is of a digest that the P4Info does not know.
+            NotPrimaryError, SwitchUnreachableError: no list will come any more.
+        """
+        self._check_alive()
+        message = await self._digests.get()
+        if message is None:
+            self._digests.put_nowait(None)
+            self._check_alive()
+        try:
+            digest = P4DigestList.decode(message, self._schema)
+        except (KeyError, ValueError) as error:
+            raise ReadError(f"the switch sent a digest that the P4Info does not know: {error}") from error
+        await self._client.send(digest.ack().encode_update(self._schema))
+        return digest
+
     def _decode(self, entity: p4r.Entity) -> Any:
         try:
             return decode_entity(entity, self._schema)
@@ -248,8 +269,12 @@ class Session:
                 if message.WhichOneof("update") == "arbitration" and message.arbitration.status.code != 0:
                     election_id = U128.decode(message.arbitration.election_id)
                     self._lost = NotPrimaryError(self._not_primary(election_id))
+                elif message.WhichOneof("update") == "digest":
+                    self._digests.put_nowait(message)
         except (P4ClientError, RuntimeError) as error:
             self._lost = self._explain(error)
+        finally:
+            self._digests.put_nowait(None)  # wakes who waits
 
     async def _request(self, request: Any) -> Any:
         self._check_alive()
