@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! v1model's hash algorithms, and the hash of the tables.
 
-use crc::{CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc};
+use crc::{Algorithm, CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc, Table};
 
 use crate::ir::Algo;
 
@@ -22,6 +22,40 @@ pub(crate) fn compute(algo: Algo, bytes: &[u8]) -> u64 {
     }
 }
 
+/// Free bytes in front of what [`compute_behind`] takes.
+pub(crate) const LEAD_BYTES: usize = CHUNK_BYTES;
+
+/// As [`compute`], of what stands behind the first [`LEAD_BYTES`] bytes of `buffer`, which are zero. What stands in the buffer
+/// afterwards is of no use.
+pub(crate) fn compute_behind(algo: Algo, buffer: &mut [u8]) -> u64 {
+    match algo {
+        Algo::Crc16 => u64::from(CRC16_FROM_ZERO.checksum(chunks(buffer, 0))),
+        Algo::Crc16Ccitt if buffer.len() >= LEAD_BYTES + 2 => {
+            u64::from(CRC16_CCITT_FROM_ZERO.checksum(chunks(buffer, 2)))
+        }
+        Algo::Crc32 if buffer.len() >= LEAD_BYTES + 4 => {
+            u64::from(CRC32_FROM_ZERO.checksum(chunks(buffer, 4)))
+        }
+        _ => compute(algo, buffer.get(LEAD_BYTES..).unwrap_or_default()),
+    }
+}
+
+/// Makes whole chunks of what stands behind the lead, of which the first `inverted` bytes are inverted.
+///
+/// A remainder that starts from zero stays zero as long as zeros come, so zeros in front change nothing; and to start from
+/// all ones is to start from zero with as many bits inverted.
+#[inline(always)]
+fn chunks(buffer: &mut [u8], inverted: usize) -> &[u8] {
+    for byte in buffer.iter_mut().skip(LEAD_BYTES).take(inverted) {
+        *byte = !*byte;
+    }
+    let start = match buffer.len() % CHUNK_BYTES {
+        0 => LEAD_BYTES,
+        part => part,
+    };
+    buffer.get(start..).unwrap_or_default()
+}
+
 /// Big-endian 16-bit words; an odd last byte is the high half of its word.
 fn words16(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes
@@ -32,14 +66,17 @@ fn words16(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
 /// RFC 1071.
 pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u64;
-    let mut chunks = bytes.chunks_exact(4);
-    for chunk in &mut chunks {
-        sum += u64::from(u32::from_be_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]));
+    let mut add = |word: u64| sum += (word >> 32) + (word & 0xffff_ffff);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        add(u64::from_be_bytes(*word));
     }
-    for word in words16(chunks.remainder()) {
-        // The remainder starts at an even offset, so its words weigh like the low halves above.
-        sum += u64::from(word);
+    // Zeros behind the last bytes add nothing.
+    let mut last = [0; 8];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
     }
+    add(u64::from_be_bytes(last));
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }
@@ -52,6 +89,22 @@ static CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
 static CRC16_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 /// CRC-32 of IEEE 802.3.
 static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+
+/// Bytes that the tables of the following take at once.
+const CHUNK_BYTES: usize = 16;
+/// The same, whose remainder starts from zero, by chunks.
+static CRC16_FROM_ZERO: Crc<u16, Table<CHUNK_BYTES>> =
+    Crc::<u16, Table<CHUNK_BYTES>>::new(&CRC_16_ARC);
+static CRC16_CCITT_FROM_ZERO: Crc<u16, Table<CHUNK_BYTES>> =
+    Crc::<u16, Table<CHUNK_BYTES>>::new(&Algorithm {
+        init: 0,
+        ..CRC_16_IBM_3740
+    });
+static CRC32_FROM_ZERO: Crc<u32, Table<CHUNK_BYTES>> =
+    Crc::<u32, Table<CHUNK_BYTES>>::new(&Algorithm {
+        init: 0,
+        ..CRC_32_ISO_HDLC
+    });
 
 /// Hash of a packed table key: folded multiplication of two words at a time, seeded.
 #[inline(always)]
@@ -75,6 +128,7 @@ pub(crate) fn key_hash(seed: u64, mut words: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn crcs_have_the_check_values_of_the_catalogue() {
@@ -93,6 +147,27 @@ mod tests {
         );
         // By hand: 0x0102 + 0x0300.
         assert_eq!(internet_checksum(&[1, 2, 3]), !0x0402);
+    }
+
+    proptest! {
+        #[test]
+        fn a_lead_in_front_changes_no_hash(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            use Algo::{Crc16, Crc16Ccitt, Crc32, Csum16, Identity, Xor16};
+            for algo in [Crc16, Crc16Ccitt, Crc32, Csum16, Identity, Xor16] {
+                let mut buffer = vec![0; LEAD_BYTES];
+                buffer.extend(&bytes);
+                prop_assert_eq!(compute_behind(algo, &mut buffer), compute(algo, &bytes), "{:?}", algo);
+            }
+        }
+
+        #[test]
+        fn internet_checksum_is_the_sum_of_16_bit_words(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let sum = words16(&bytes).fold(0_u32, |sum, word| {
+                let sum = sum + u32::from(word);
+                (sum & 0xffff) + (sum >> 16)
+            });
+            prop_assert_eq!(u32::from(!internet_checksum(&bytes)), sum);
+        }
     }
 
     #[test]

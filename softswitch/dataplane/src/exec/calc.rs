@@ -33,21 +33,19 @@ pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculati
 /// The calculation's value when all that it takes are whole bytes at fixed places.
 fn compute_pieces(phv: &[u8], algo: Algo, pieces: &[CalcPiece]) -> u64 {
     // Eight more than the longest, because each piece is written as eight bytes.
-    let mut buffer = [0_u8; CALC_PIECES_BYTES + 8];
-    let mut length = 0;
+    let mut buffer = [0_u8; hash::LEAD_BYTES + CALC_PIECES_BYTES + 8];
+    let mut end = hash::LEAD_BYTES;
     for piece in pieces {
         if piece.valid.is_some_and(|valid| byte(phv, valid) == 0) {
             continue;
         }
         let from = piece.offset as usize;
-        if let (Some(to), Some(from)) =
-            (buffer.get_mut(length..length + 8), phv.get(from..from + 8))
-        {
+        if let (Some(to), Some(from)) = (buffer.get_mut(end..end + 8), phv.get(from..from + 8)) {
             to.copy_from_slice(from);
         }
-        length += usize::from(piece.bytes);
+        end += usize::from(piece.bytes);
     }
-    hash::compute(algo, buffer.get(..length).unwrap_or_default())
+    hash::compute_behind(algo, buffer.get_mut(..end).unwrap_or_default())
 }
 
 /// Concatenates the inputs bit by bit, pads the last byte with zeros on the right.

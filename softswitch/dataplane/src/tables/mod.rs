@@ -164,11 +164,16 @@ impl TableState {
     }
 
     /// The best entry for a packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lookup(&mut self, spec: &Table, phv: &[u8]) -> Option<u32> {
         if self.live == 0 {
             return None;
         }
+        self.lookup_fields(spec, phv)
+    }
+
+    #[inline(never)]
+    fn lookup_fields(&mut self, spec: &Table, phv: &[u8]) -> Option<u32> {
         match (&*self.parts, self.scratch.len()) {
             ([], _) => {}
             (parts, 1) => return self.lookup_key(&pack_narrow::<1>(parts, phv)),

@@ -93,12 +93,28 @@ impl TupleSpace {
         *self = Self::new(self.words, self.seed);
     }
 
-    /// The slot of the best entry; `key` has the table's number of words. Where that is known to the compiler, loops over
-    /// words are unrolled.
+    /// The slot of the best entry; `key` has the table's number of words.
     #[inline(always)]
     pub(super) fn lookup(&mut self, key: &[u64]) -> Option<u32> {
+        // Known lengths, so that loops over words are unrolled.
+        match key {
+            [a] => self.best(&[*a]),
+            [a, b] => self.best(&[*a, *b]),
+            [a, b, c] => self.best(&[*a, *b, *c]),
+            longer => self.best(longer),
+        }
+    }
+
+    #[inline(always)]
+    fn best(&mut self, key: &[u64]) -> Option<u32> {
         if self.few.is_whole() {
             return self.few.lookup(key, |slot| self.ranges_hold(slot, key));
+        }
+        if let [only] = self.order.as_slice()
+            && let Some(tuple) = self.tuples.get(only.tuple as usize)
+            && tuple.exact
+        {
+            return tuple.heads.get_exact(key).map(|head| head.slot);
         }
         if self.order.len() <= UNCACHED_TUPLES {
             return self.search(key);
