@@ -17,14 +17,15 @@ const bit<16> WEIR_DOMAIN_ID  = 0x5745;
 // Policer and colour (bit 0), wire length (1), packet number (2).
 const bit<16> DS_MD_BITS      = 0xE000;
 
-const bit<8>  MD_WORDS        = 9;   // 6 words of baseline and 3 of domain metadata
-const bit<8>  MAIN_WORDS      = 2;   // RepMdBits ... DSMdstatus
-const bit<16> REPORT_BYTES    = 56;  // all report headers, without the inner packet
-const bit<16> UDP_BYTES       = 8;
-const bit<16> IPV4_BYTES      = 20;
-const bit<16> ETHERNET_BYTES  = 14;
+// Packets that a queue lost before this one (3): in reports of gaps alone.
+const bit<16> DS_MD_BITS_LOST = 0xF000;
 
-const drop_reason_t DROP_REASON_POLICER = 70;
+const bit<8>  MD_WORDS        = 9;   // 6 words of baseline and 3 of domain metadata
+const bit<8>  LOST_WORDS      = 1;
+const bit<8>  MAIN_WORDS      = 2;   // RepMdBits ... DSMdstatus
+const bit<8>  REPORT_LENGTH_TO_THE_END = 255;  // for what eight bits cannot say
+const bit<16> REPORT_BYTES    = 56;  // all report headers, without the inner packet and the word of lost packets
+const bit<16> LOST_BYTES      = 4;
 
 header report_group_t {
     bit<4>  version;
@@ -68,6 +69,10 @@ header report_domain_t {
     bit<8>  reserved;
     bit<32> wire_length;
     bit<32> packet_number;
+}
+
+header report_lost_t {
+    bit<32> queue_lost;
 }
 
 #endif

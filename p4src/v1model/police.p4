@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meter -> colour -> verdict, counted on the way.
-control Police(inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+// Meter -> colour, counted on the way.
+control Police(inout metadata_t meta, in standard_metadata_t standard_metadata) {
     meter<cell_t>(POLICER_CELLS, MeterType.bytes) policer;
     register<bit<32>, cell_t>(POLICER_CELLS) packet_number;
 
     // met_counter counts every packet before its colour is known: green + yellow + red must equal it.
     counter<cell_t>(POLICER_CELLS, CounterType.packets) met_counter;
     counter<cell_colour_t>(COLOUR_COUNTERS, CounterType.packets_and_bytes) policer_counter;
-    counter<drop_reason_t>(DROP_REASONS, CounterType.packets_and_bytes) drop_counter;
-
-    action pass_packet() {}
-
-    action drop_packet() {
-        meta.dropped = true;
-        meta.report.drop_reason = DROP_REASON_POLICER;
-    }
-
-    table verdict {
-        key = {
-            meta.report.cell:   ternary @name("cell");
-            meta.report.colour: exact   @name("colour");
-        }
-        actions = { pass_packet; drop_packet; }
-        const default_action = pass_packet;
-        size = VERDICT_ENTRIES;
-    }
 
     apply {
         meta.report.wire_length = standard_metadata.packet_length;
@@ -36,10 +18,5 @@ control Police(inout metadata_t meta, inout standard_metadata_t standard_metadat
         met_counter.count(meta.report.cell);
         policer.execute_meter(meta.report.cell, meta.report.colour);
         policer_counter.count(meta.report.cell ++ meta.report.colour);
-        verdict.apply();
-        if (meta.dropped) {
-            drop_counter.count(meta.report.drop_reason);
-            mark_to_drop(standard_metadata);
-        }
     }
 }

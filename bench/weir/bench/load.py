@@ -32,7 +32,7 @@ def _keys(entry: int) -> tuple[Match, ...]:
         (prefix, Match("protocol", 17)),
         (host,),
         (prefix, Match("src", 0xAC100000, 0xFFF00000)),
-        (prefix, Match("dst_port", _PORT)),
+        (prefix, Match("dst_port", _PORT), Match("has_ports", 1)),
         (prefix, Match("ingress_port", 1)),
         (host, Match("src", _SOURCE, _EXACT_IP)),
         (prefix, Match("dscp", 0)),
@@ -58,7 +58,7 @@ def entities(receiver: HostPort, collector: HostPort) -> Iterator[Entity]:
             "classify",
             _keys(entry),
             "police_hashed",
-            (("base", base), ("mask", _CELLS - 1)),
+            (("base", base), ("mask", _CELLS - 1), ("watched", 0)),
             1 + entry * 7 % CLASSIFY_ENTRIES,
         )
     yield TableEntry("verdict", (Match("colour", _RED),), "drop_packet", priority=1)
@@ -91,7 +91,8 @@ def hosts_only(hosts: list[HostPort]) -> Iterator[Entity]:
         )
     cell = CLASSIFY_ENTRIES * _CELLS
     yield MeterCell("policer", cell, *_UNPOLICED)
-    yield TableEntry("classify", (Match("protocol", 6),), "police_shared", (("cell", cell),), 2000)
+    args = (("cell", cell), ("watched", 0))
+    yield TableEntry("classify", (Match("protocol", 6),), "police_shared", args, 2000)
 
 
 async def fill(address: str, hosts: list[HostPort]) -> None:

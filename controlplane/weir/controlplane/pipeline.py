@@ -17,11 +17,19 @@ from weir.controlplane.errors import PipelineError, PlanError
 
 NAME = "weir"
 
+_FLOW = frozenset({"src", "dst", "protocol", "src_port", "dst_port"})
+_CLASSIFIED = _FLOW | {"ingress_port", "dscp", "has_ports"}
+
 TABLES: Mapping[str, frozenset[str]] = {
     "forward": frozenset({"dst"}),
-    "classify": frozenset({"ingress_port", "src", "dst", "protocol", "src_port", "dst_port", "dscp"}),
+    "classify": _CLASSIFIED,
+    "classify_ipv6": _CLASSIFIED,
+    "flow_policer": _FLOW,
+    "flow_policer_ipv6": _FLOW,
     "verdict": frozenset({"cell", "colour"}),
     "report": frozenset({"cell"}),
+    "report_enqueues": frozenset({"cell"}),
+    "report_queue": frozenset({"port"}),
     "collector": frozenset({"collector"}),
 }
 """Tables that plans write, and their key fields."""

@@ -68,6 +68,6 @@ def test_another_key_of_a_table_is_named(copied: Path) -> None:
     (copied / "weir.p4info.txtpb").write_text(text.replace('name: "dscp"', 'name: "tos"'))
     assert message_of(copied) == (
         "D/weir.p4info.txtpb: table 'classify' has the key "
-        "dst, dst_port, ingress_port, protocol, src, src_port, tos; "
-        "valid: dscp, dst, dst_port, ingress_port, protocol, src, src_port"
+        "dst, dst_port, has_ports, ingress_port, protocol, src, src_port, tos; "
+        "valid: dscp, dst, dst_port, has_ports, ingress_port, protocol, src, src_port"
     )

@@ -262,9 +262,10 @@ def _policing(
         )
         if policer.config.mode == "shared":
             action = "police_shared"
-            args: tuple[tuple[str, int], ...] = (("cell", policer.index),)
+            args: tuple[tuple[str, int], ...] = (("cell", policer.index), ("watched", 0))
         else:
-            action, args = "police_hashed", (("base", policer.index), ("mask", policer.cells - 1))
+            action = "police_hashed"
+            args = (("base", policer.index), ("mask", policer.cells - 1), ("watched", 0))
         priority = len(phase.policers) - order  # P4Runtime: the larger number wins
         keys = (key for match in policer.config.match for key in _match_keys(match, hosts))
         for key in dict.fromkeys(keys):
@@ -277,6 +278,8 @@ def _match_keys(match: MatchConfig, hosts: Mapping[str, HostPort]) -> Iterator[t
         "src_port": match.src_port,
         "dst_port": match.dst_port,
         "dscp": match.dscp,
+        # Without this, a later fragment, which has no ports, would be taken for one of port 0.
+        "has_ports": 1 if match.src_port is not None or match.dst_port is not None else None,
     }
     rest = [Match(field, value) for field, value in single.items() if value is not None]
     sources = [[Match("src", ip_number(hosts[name].ip))] for name in match.source or ()] or [[]]

@@ -75,7 +75,7 @@ def test_the_shared_policer_takes_the_flows_of_all_servers(demo: Plan) -> None:
             "classify",
             (Match("dst", 0x0A000001), Match("src", 0x0A000000 + server)),
             "police_shared",
-            (("cell", 1),),
+            (("cell", 1), ("watched", 0)),
             1,
         )
         for server in (2, 3, 4, 5)
@@ -157,6 +157,7 @@ def test_a_match_becomes_one_entry_without_the_fields_that_it_leaves_open(hashed
     assert entries[0].matches == (
         Match("dscp", 46),
         Match("dst_port", 53),
+        Match("has_ports", 1),
         Match("protocol", 17),
         Match("src", 0x0A000003),
     )
@@ -168,7 +169,7 @@ def test_a_hashed_policer_has_aligned_cells_that_one_entry_covers(hashed: PhaseP
     assert (each.index, each.cells) == (4, 4)
     assert [cell.index for cell in hashed.entities if isinstance(cell, MeterCell)] == [1, 4, 5, 6, 7]
     assert table(hashed, "verdict")[1].matches == (Match("cell", 4, 0xFFFC), Match("colour", 2))
-    assert table(hashed, "classify")[1].args == (("base", 4), ("mask", 3))
+    assert table(hashed, "classify")[1].args == (("base", 4), ("mask", 3), ("watched", 0))
 
 
 def test_a_rate_that_is_no_whole_number_of_bytes_is_rounded_and_said(hashed: PhasePlan) -> None:

@@ -51,14 +51,20 @@ def session(number: int, p4_port: int) -> CloneSession:
     return CloneSession(number, (p4_port,))
 
 
+def _classify(keys: dict[str, Key], action: str, priority: int, **args: int) -> TableEntry:
+    """An entry that names ports is for packets that have some."""
+    ports: dict[str, Key] = {"has_ports": 1} if keys.keys() & {"src_port", "dst_port"} else {}
+    return entry("classify", keys | ports, action, priority, **args)
+
+
 def police_shared(cell: int, priority: int = PRIORITY, **keys: Key) -> TableEntry:
     """Matching flows meet one cell."""
-    return entry("classify", keys, "police_shared", priority, cell=cell)
+    return _classify(keys, "police_shared", priority, cell=cell, watched=0)
 
 
 def police_hashed(base: int, mask: int, priority: int = PRIORITY, **keys: Key) -> TableEntry:
     """Each matching flow meets the cell that its 5-tuple hashes to."""
-    return entry("classify", keys, "police_hashed", priority, base=base, mask=mask)
+    return _classify(keys, "police_hashed", priority, base=base, mask=mask, watched=0)
 
 
 def verdict(cell: Key, colour: int, action: str, priority: int = PRIORITY, **args: int) -> TableEntry:

@@ -146,7 +146,7 @@ fn lpm(entries: u32, mixed: bool) -> Fallible<()> {
 fn ternary(entries: u32, masks: u32) -> Fallible<()> {
     let add = |switch: &mut Switch, entry: u32| {
         let shape = entry % masks;
-        let mut key = vec![KeyMatch::Any; 7];
+        let mut key = vec![KeyMatch::Any; 8];
         let source = u32::MAX << (shape % 32);
         key[1] = KeyMatch::Ternary {
             value: (0xac10_0304 & source).to_be_bytes().to_vec(),
@@ -166,7 +166,7 @@ fn ternary(entries: u32, masks: u32) -> Fallible<()> {
             key,
             1 + i32::try_from(entry)?,
             action,
-            vec![vec![7]],
+            vec![vec![7], vec![0]],
         )
     };
     let frame = |entry: u32| workload::udp_frame(mac(1), entry.to_be_bytes(), 1_024);

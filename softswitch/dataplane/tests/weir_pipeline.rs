@@ -40,7 +40,7 @@ fn policing_switch(config: MeterConfig) -> Switch {
         "WeirIngress.forward.set_egress",
         &[&[2]],
     );
-    let mut key = vec![KeyMatch::Any; 7];
+    let mut key = vec![KeyMatch::Any; 8];
     key[3] = exact(&[17]);
     let police = "WeirIngress.classify.police_shared";
     insert(
@@ -49,15 +49,15 @@ fn policing_switch(config: MeterConfig) -> Switch {
         key,
         1,
         police,
-        &[&CELL.to_be_bytes()],
+        &[&CELL.to_be_bytes(), &[0]],
     );
     let red = vec![KeyMatch::Any, exact(&[2])];
     insert(
         &mut switch,
-        "WeirIngress.police.verdict",
+        "WeirIngress.verdict.verdict",
         red,
         1,
-        "WeirIngress.police.drop_packet",
+        "WeirIngress.verdict.drop_packet",
         &[],
     );
     let report = "WeirIngress.mirror_drops.report";
@@ -176,11 +176,11 @@ fn dropped_packet_is_reported_byte_by_byte() {
         2
     );
     assert_eq!(
-        count(&switch, "WeirIngress.police.drop_counter", 70).packets,
+        count(&switch, "WeirIngress.drop_counter", 70).packets,
         1
     );
     assert_eq!(
-        count(&switch, "WeirEgress.make_report.report_counter", 1).packets,
+        count(&switch, "WeirEgress.send_report.report_counter", 1).packets,
         1
     );
     let stats = switch.stats();
@@ -254,8 +254,8 @@ fn vlan_tag_and_other_protocols_pass_untouched() {
     });
     let mut tagged = ethernet(CLIENT, SERVER, 0x8100, &[0x60, 42, 0x08, 0]);
     tagged.extend(ipv4([1, 2, 3, 4], [5, 6, 7, 8], 9, &[1; 40]));
-    let ipv6 = ethernet(CLIENT, SERVER, 0x86dd, &[0x60; 80]);
-    for frame in [tagged, ipv6] {
+    let other = ethernet(CLIENT, SERVER, 0x88b5, &[0x60; 80]);
+    for frame in [tagged, other] {
         assert_eq!(send(&mut switch, 1, &frame, 0), [(2, frame, 0)]);
     }
 }
@@ -313,7 +313,7 @@ fn replaced_program_starts_afresh_and_keeps_its_ports() {
             0,
         )
         .expect("a valid port");
-    let other = ethernet(CLIENT, SERVER, 0x86dd, &[0; 50]);
+    let other = ethernet(CLIENT, SERVER, 0x88b5, &[0; 50]);
     for _ in 0..3 {
         switch.receive(1, &other, 0);
     }

@@ -94,14 +94,14 @@ const DST_PORT: u16 = 5_201;
 
 /// The match of a classify entry. All entries of one shape form one tuple; every flow has to look in all eight.
 fn classify_key(entry: u16) -> Vec<KeyMatch> {
-    let mut key = vec![KeyMatch::Any; 7];
+    let mut key = vec![KeyMatch::Any; 8];
     key[2] = masked(&address(entry, 0), &[255, 255, 255, 0]);
     match entry % 8 {
         0 => {}
         1 => key[3] = exact(&[17]),
         2 => key[2] = exact(&address(entry, 1)),
         3 => key[1] = masked(&[172, 16, 0, 0], &[255, 240, 0, 0]),
-        4 => key[5] = exact(&DST_PORT.to_be_bytes()),
+        4 => (key[5], key[7]) = (exact(&DST_PORT.to_be_bytes()), exact(&[1])),
         5 => key[0] = exact(&[1]),
         6 => (key[1], key[2]) = (exact(&SRC), exact(&address(entry, 1))),
         _ => key[6] = exact(&[0]),
@@ -123,14 +123,14 @@ pub fn weir() -> Fallible<Switch> {
             "WeirIngress.forward.set_egress",
             vec![vec![2]],
         )?;
-        let base = entry * CELLS;
+        let base = (entry + 1) * CELLS;
         insert(
             &mut switch,
             "WeirIngress.classify.classify",
             classify_key(entry),
             1 + i32::from(entry * 7 % CLASSIFY_ENTRIES),
             "WeirIngress.classify.police_hashed",
-            vec![base.to_be_bytes().to_vec(), vec![0, 63]],
+            vec![base.to_be_bytes().to_vec(), vec![0, 63], vec![0]],
         )?;
         let (rate, burst) = if entry % RED_EVERY == 7 {
             (1, 1)
@@ -166,10 +166,10 @@ pub fn weir() -> Fallible<Switch> {
 fn report(switch: &mut Switch) -> Fallible<()> {
     insert(
         switch,
-        "WeirIngress.police.verdict",
+        "WeirIngress.verdict.verdict",
         vec![KeyMatch::Any, exact(&[2])],
         1,
-        "WeirIngress.police.drop_packet",
+        "WeirIngress.verdict.drop_packet",
         vec![],
     )?;
     insert(

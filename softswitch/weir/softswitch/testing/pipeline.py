@@ -49,7 +49,7 @@ def _entries() -> list[Entity]:
     }
     return [
         TableEntry("forward", (Match("dst", CLIENT_MAC),), "set_egress", (("port", RECEIVING),)),
-        TableEntry("classify", (), "police_shared", (("cell", CELL),), priority=1),
+        TableEntry("classify", (), "police_shared", (("cell", CELL), ("watched", 0)), priority=1),
         # Only green passes; the colour of what does not is in its report.
         TableEntry("verdict", (Match("colour", Colour.YELLOW),), "drop_packet", priority=1),
         TableEntry("verdict", (Match("colour", Colour.RED),), "drop_packet", priority=1),
