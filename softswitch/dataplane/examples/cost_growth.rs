@@ -2,7 +2,7 @@
 //! How the cost of a packet grows with table entries and with flows, as CSV: `series,size,ns_per_packet,insert_ns,
 //! bytes_per_entry`. The last column is empty where the table is too small to measure it. `tools/switch_cost.py` draws it.
 //!
-//! `cargo run --release -p weir-dataplane --example cost_growth`
+//! `cargo run --release -p weir-dataplane --example cost_growth [SERIES]`, the latter the beginning of a series' name
 
 #[path = "../benches/workload/mod.rs"]
 mod workload;
@@ -16,6 +16,8 @@ use workload::Fallible;
 
 /// Distinct packets of the series that vary the entries.
 const FLOWS: u32 = 10_000;
+/// As above, so few that what they need is in the cache whatever the number of entries: what remains is the algorithm.
+const FEW_FLOWS: u32 = 100;
 /// Packets per round, and rounds; the fastest round counts, since others only add what is not the switch.
 const ROUND: usize = 20_000;
 const ROUNDS: usize = 15;
@@ -75,14 +77,25 @@ fn fastest_ns(switch: &mut Switch, frames: &[Vec<u8>]) -> f64 {
     best
 }
 
-/// One point of a series: `insert` adds entry number n, `frame` is a packet that hits it.
+/// Whether a series was asked for.
+fn wanted(series: &str) -> bool {
+    std::env::args()
+        .nth(1)
+        .is_none_or(|start| series.starts_with(&start))
+}
+
+/// One point of a series: `insert` adds entry number n, `frame` is a packet that hits it; and if `few_too`, of the series
+/// of few flows beside it.
 fn point(
-    series: &str,
+    (series, few_too): (&str, bool),
     program: &str,
     entries: u32,
     insert: impl Fn(&mut Switch, u32) -> Fallible<()>,
     frame: impl Fn(u32) -> Vec<u8>,
 ) -> Fallible<()> {
+    if !wanted(series) {
+        return Ok(());
+    }
     let mut switch = roomy(program)?;
     let before = LIVE.load(Relaxed);
     let start = Instant::now();
@@ -93,12 +106,20 @@ fn point(
     let bytes = (entries >= LEAST_FOR_MEMORY)
         .then_some(LIVE.load(Relaxed).saturating_sub(before) / u64::from(entries));
     // Spread over all entries; a fixed number of packets, so that only the number of entries changes.
-    let stride = (entries / FLOWS).max(1);
-    let mut frames: Vec<Vec<u8>> = (0..FLOWS).map(|i| frame(i * stride % entries)).collect();
-    workload::scatter(&mut frames);
-    let ns = fastest_ns(&mut switch, &frames);
+    let mut ns = |flows: u32| {
+        let stride = (entries / flows).max(1);
+        let mut frames: Vec<Vec<u8>> = (0..flows).map(|i| frame(i * stride % entries)).collect();
+        workload::scatter(&mut frames);
+        fastest_ns(&mut switch, &frames)
+    };
     let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());
-    println!("{series},{entries},{ns:.1},{insert_ns:.0},{bytes}");
+    println!("{series},{entries},{:.1},{insert_ns:.0},{bytes}", ns(FLOWS));
+    if few_too {
+        println!(
+            "{series} ({FEW_FLOWS} flows),{entries},{:.1},,",
+            ns(FEW_FLOWS)
+        );
+    }
     Ok(())
 }
 
@@ -117,7 +138,7 @@ fn exact(entries: u32) -> Fallible<()> {
         workload::insert(switch, table, key, 0, action, vec![vec![2]])
     };
     let frame = |entry| workload::udp_frame(mac(entry), [10, 0, 0, 1], 1_024);
-    point("exact", "weir", entries, add, frame)
+    point(("exact", true), "weir", entries, add, frame)
 }
 
 /// Prefixes of 17 to 32 bits (`mixed`) or of 24.
@@ -139,7 +160,7 @@ fn lpm(entries: u32, mixed: bool) -> Fallible<()> {
     } else {
         "LPM with one length"
     };
-    point(series, "ipv4_router", entries, add, frame)
+    point((series, !mixed), "ipv4_router", entries, add, frame)
 }
 
 /// Entries with unique destinations, spread over `masks` combinations of masks.
@@ -170,13 +191,8 @@ fn ternary(entries: u32, masks: u32) -> Fallible<()> {
         )
     };
     let frame = |entry: u32| workload::udp_frame(mac(1), entry.to_be_bytes(), 1_024);
-    point(
-        &format!("ternary with {masks} masks"),
-        "weir",
-        entries,
-        add,
-        frame,
-    )
+    let series = format!("ternary with {masks} masks");
+    point((&series, false), "weir", entries, add, frame)
 }
 
 fn main() -> Fallible<()> {
@@ -193,6 +209,9 @@ fn main() -> Fallible<()> {
         ternary(entries, 64)?;
     }
     for flows in [1, 100, 1_000, 10_000, 100_000, 1_000_000] {
+        if !wanted("flows") {
+            break;
+        }
         let mut switch = workload::weir()?;
         let frames = workload::flows(flows);
         let ns = fastest_ns(&mut switch, &frames);

@@ -16,6 +16,7 @@ mod info;
 mod ir;
 mod load;
 mod log;
+mod memory;
 mod meter;
 mod ports;
 mod pre;

@@ -188,7 +188,7 @@ impl Switch {
         let (action, args) = encode(&self.program, view.info, view.spec)?;
         if let Some(entry) = self.state_mut(table)?.entry_mut(handle.0) {
             entry.action = action;
-            entry.args = args;
+            entry.args = args.into();
         }
         Ok(())
     }

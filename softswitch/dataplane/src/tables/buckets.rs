@@ -3,6 +3,7 @@
 //! touches one or two cache lines whatever the number of entries.
 
 use crate::hash::key_hash;
+use crate::memory;
 
 /// What a key leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,7 +200,7 @@ impl Buckets {
             (self.last + 1) * 2
         };
         let stride = self.words + 1;
-        let old = std::mem::replace(&mut self.cells, vec![EMPTY; cells * stride]);
+        let old = std::mem::replace(&mut self.cells, memory::filled(EMPTY, cells * stride));
         self.last = cells - 1;
         for cell in old.chunks_exact(stride) {
             if let Some((head, key)) = cell.split_last()

@@ -4,6 +4,7 @@
 //! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key, with the help of `few` or
 //! `cache`; this module keeps what belongs to a slot.
 
+mod args;
 mod buckets;
 mod cache;
 mod few;
@@ -16,22 +17,27 @@ use crate::control::CounterValue;
 use crate::exec::phv::{get, load_bits, load_wide_at, low_mask};
 use crate::exec::wide::Wide;
 use crate::ir::{AnyField, KeyPart, Slot, Table};
+use crate::memory;
 use crate::meter::CountedMeter;
+use args::Args;
 use idle::IdleTimers;
 use key::PackedKey;
 use tuple::TupleSpace;
 
-/// What belongs to one entry, beside its key.
+/// What belongs to one entry, beside its key: one cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Entry {
     /// Index in the table's action list.
     pub action: u16,
-    pub args: Box<[u64]>,
+    pub args: Args,
     pub priority: i32,
     pub direct: Direct,
     /// Age, for listing oldest first.
     pub sequence: u64,
 }
+
+const _: () = assert!(size_of::<Option<Entry>>() == 64);
 
 /// The direct counter and meter of an entry.
 #[derive(Debug, Default)]
@@ -255,7 +261,7 @@ impl TableState {
         self.sequence += 1;
         let entry = Entry {
             action,
-            args,
+            args: args.into(),
             priority,
             direct: Direct::new(self.with_meter),
             sequence: self.sequence,
@@ -263,7 +269,7 @@ impl TableState {
         let slot = if let Some(slot) = self.free.pop() {
             slot
         } else {
-            self.entries.push(None);
+            memory::push(&mut self.entries, None);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         };
         if let Some(place) = self.entries.get_mut(slot as usize) {
