@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which policer cell a packet meets, if any. The target defines, before it includes this file,
-//   FlowHash(in headers_t, in metadata_t, out flow_hash_t)        of an IPv4 flow, and FlowHashIpv6, and
-//   AnnounceFlow(in headers_t, in metadata_t)                     a digest of a new flow, of either kind.
+//   FlowHash(in headers_t, in metadata_t, out flow_hash_t)          of an IPv4 flow, and FlowHashIpv6,
+//   AnnounceFlow(in headers_t, inout metadata_t)                    a digest of a new flow, of either kind, and
+//   CheckLengths(in headers_t, inout metadata_t, in bit<32> bytes)  of an IPv4 packet in its frame, and CheckLengthsIpv6:
+//     a drop reason if they contradict each other.
 #ifndef WEIR_CLASSIFY_P4
 #define WEIR_CLASSIFY_P4
 
@@ -23,11 +25,13 @@ control TakePorts(in headers_t hdr, inout flow_metadata_t flow) {
     }
 }
 
-// A packet whose lengths contradict each other meets none and has a drop reason; `frame_bytes` is without the FCS.
+// `frame_bytes` is without the FCS.
 control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port, in bit<32> frame_bytes) {
     FlowHash() flow_hash;
     FlowHashIpv6() flow_hash_ipv6;
     AnnounceFlow() announce_flow;
+    CheckLengths() check_lengths;
+    CheckLengthsIpv6() check_lengths_ipv6;
     TakePorts() take_ports;
     flow_hash_t bucket;
 
@@ -124,57 +128,39 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
     apply {
         take_ports.apply(hdr, meta.flow);
         if (hdr.ipv4.isValid()) {
-            if (hdr.vlan.isValid()) {
-                if ((bit<32>)hdr.ipv4.total_length + (bit<32>)(ETHERNET_BYTES + VLAN_BYTES) > frame_bytes) {
-                    meta.report.drop_reason = DROP_REASON_IPV4_LENGTH;
-                }
-            } else if ((bit<32>)hdr.ipv4.total_length + (bit<32>)ETHERNET_BYTES > frame_bytes) {
-                meta.report.drop_reason = DROP_REASON_IPV4_LENGTH;
-            }
-            // Without options the parser has seen to it.
-            if (hdr.ipv4_options.isValid()) {
-                if (hdr.ipv4.total_length < meta.flow.transport_bytes + (bit<16>)(hdr.ipv4.ihl ++ 2w0)) {
-                    meta.report.drop_reason = DROP_REASON_IPV4_OVERLAP;
-                }
-            }
+            check_lengths.apply(hdr, meta, frame_bytes);
             if (meta.report.drop_reason == DROP_REASON_NONE) {
                 switch (classify.apply().action_run) {
                     police_hashed: {
                         flow_hash.apply(hdr, meta, bucket);
-                        meta.report.cell = meta.report.cell + (bucket & meta.mask);
+                        bucket = bucket & meta.mask;
+                        meta.report.cell = meta.report.cell + bucket;
                     }
                     police_learned: {
                         if (flow_policer.apply().miss) {
                             announce_flow.apply(hdr, meta);
                             flow_hash.apply(hdr, meta, bucket);
-                            meta.report.cell = meta.report.cell + (bucket & meta.mask);
+                            bucket = bucket & meta.mask;
+                            meta.report.cell = meta.report.cell + bucket;
                         }
                     }
                 }
             }
         } else if (hdr.ipv6.isValid()) {
-            if (hdr.vlan.isValid()) {
-                if ((bit<32>)hdr.ipv6.payload_length + (bit<32>)(ETHERNET_BYTES + VLAN_BYTES + IPV6_BYTES)
-                        > frame_bytes) {
-                    meta.report.drop_reason = DROP_REASON_IPV6_LENGTH;
-                }
-            } else if ((bit<32>)hdr.ipv6.payload_length + (bit<32>)(ETHERNET_BYTES + IPV6_BYTES) > frame_bytes) {
-                meta.report.drop_reason = DROP_REASON_IPV6_LENGTH;
-            }
-            if (hdr.ipv6.payload_length < meta.flow.transport_bytes + meta.flow.extension_bytes) {
-                meta.report.drop_reason = DROP_REASON_IPV6_OVERLAP;
-            }
+            check_lengths_ipv6.apply(hdr, meta, frame_bytes);
             if (meta.report.drop_reason == DROP_REASON_NONE) {
                 switch (classify_ipv6.apply().action_run) {
                     police_hashed: {
                         flow_hash_ipv6.apply(hdr, meta, bucket);
-                        meta.report.cell = meta.report.cell + (bucket & meta.mask);
+                        bucket = bucket & meta.mask;
+                        meta.report.cell = meta.report.cell + bucket;
                     }
                     police_learned: {
                         if (flow_policer_ipv6.apply().miss) {
                             announce_flow.apply(hdr, meta);
                             flow_hash_ipv6.apply(hdr, meta, bucket);
-                            meta.report.cell = meta.report.cell + (bucket & meta.mask);
+                            bucket = bucket & meta.mask;
+                            meta.report.cell = meta.report.cell + bucket;
                         }
                     }
                 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the headers of a report in front of a mirrored packet.
+// Puts the headers of a report in front of a mirrored packet, of which `mirrored_bytes` are there. One operation in each
+// statement, and no comparison of two fields: Tofino has neither.
 #ifndef WEIR_MAKE_REPORT_P4
 #define WEIR_MAKE_REPORT_P4
 
 #include "drop_reasons.p4"
 
 // `report_bytes` is the length of the whole report frame, to which the target cuts the mirrored packet.
-control MakeReport(inout headers_t hdr, in report_metadata_t report, in bit<64> ingress_ns, in bit<64> egress_ns,
-                   out bool wanted, out bit<32> report_bytes) {
+control MakeReport(inout headers_t hdr, in report_metadata_t report, in bit<16> mirrored_bytes, in bit<64> ingress_ns,
+                   in bit<64> egress_ns, out bool wanted, out bit<32> report_bytes) {
     bit<16> inner = 0;
+    bit<16> surplus;
     bit<16> words;
 
     action set_collector(bit<48> src_mac, bit<48> dst_mac, bit<32> src, bit<32> dst, bit<16> src_port,
@@ -99,12 +101,12 @@ control MakeReport(inout headers_t hdr, in report_metadata_t report, in bit<64> 
         if (wanted) {
             fill();
             // The inner packet is cut to what the collector wants, or whole if it is shorter.
-            if (report.wire_length < (bit<32>)inner) {
-                inner = report.wire_length[15:0];
-            }
+            surplus = inner |-| mirrored_bytes;
+            inner = inner - surplus;
             hdr.report_ipv4.total_length = inner + (IPV4_BYTES + UDP_BYTES + REPORT_BYTES);
             hdr.report_udp.length = inner + (UDP_BYTES + REPORT_BYTES);
-            words = ((inner + 3) >> 2) + (bit<16>)(MAIN_WORDS + MD_WORDS);
+            words = inner + (4 * (bit<16>)(MAIN_WORDS + MD_WORDS) + 3);
+            words = words >> 2;
             report_bytes = (bit<32>)inner + (bit<32>)(ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + REPORT_BYTES);
             if (report.drop_reason != DROP_REASON_NONE) {
                 hdr.report_individual.dropped = 1;
@@ -119,7 +121,7 @@ control MakeReport(inout headers_t hdr, in report_metadata_t report, in bit<64> 
                 hdr.report_udp.length = hdr.report_udp.length + LOST_BYTES;
                 report_bytes = report_bytes + (bit<32>)LOST_BYTES;
             }
-            if (words > (bit<16>)REPORT_LENGTH_TO_THE_END) {
+            if (words[15:8] != 0) {
                 words = (bit<16>)REPORT_LENGTH_TO_THE_END;
             }
             hdr.report_individual.report_length = words[7:0];

@@ -50,6 +50,8 @@ struct metadata_t {
     bit<1>            only_numbered;  // observed for that alone
     bit<1>            for_collector;
     cell_t            mask;      // of the flow's hash
+    bit<1>            unlearned; // a flow to announce, and the first cell of its policer
+    cell_t            base;
     bit<32>           queue_number;
     bit<6>            new_dscp;
     bit<2>            new_ecn;

@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every table, array and index width of the pipeline, in one place for both targets.
+// Every table, array and index width of the pipeline, in one place for both targets. What Tofino has less room for
+// stands beside; the largest number of policers it takes is in docs/tofino.md.
 #ifndef WEIR_SIZES_P4
 #define WEIR_SIZES_P4
 
 #define FORWARD_ENTRIES       1024
 #define CLASSIFY_ENTRIES      1024
 #define CLASSIFY_IPV6_ENTRIES 512
-#define LEARNED_FLOWS         16384
-#define LEARNED_IPV6_FLOWS    4096
 #define VERDICT_ENTRIES       1024
 #define REPORT_ENTRIES        1024
 #define COLLECTORS            16
 
-#define POLICER_CELLS    65536
+#ifdef WEIR_TOFINO
+#ifndef POLICER_CELLS
+#define POLICER_CELLS      16384
+#endif
+#define LEARNED_FLOWS      16384
+#define LEARNED_IPV6_FLOWS 4096
+#else
+#define POLICER_CELLS      65536
+#define LEARNED_FLOWS      16384
+#define LEARNED_IPV6_FLOWS 4096
+#endif
 // One counter per cell and colour; colours take two bits of the index.
-#define COLOUR_COUNTERS  262144
+#define COLOUR_COUNTERS    (4 * POLICER_CELLS)
 // Counts until the next report of a flow; flows are told apart by their hash.
 #define FLOW_COUNTS      65536
 #define DROP_REASONS     256

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// (policer, colour) -> what happens to the packet.
+// (policer, colour) -> what happens to the packet. The target defines, before it includes this file,
+//   UpdateChecksum(inout headers_t, in metadata_t)    of IPv4, for a DSCP and ECN that are still to be written.
 #ifndef WEIR_VERDICT_P4
 #define WEIR_VERDICT_P4
 
@@ -7,7 +8,7 @@
 
 // Writes the new DSCP and ECN, and remembers what the sender wrote.
 control Rewrite(inout headers_t hdr, inout metadata_t meta) {
-    bit<32> sum;
+    UpdateChecksum() new_checksum;
 
     apply {
         meta.report.rewritten = 1;
@@ -15,13 +16,7 @@ control Rewrite(inout headers_t hdr, inout metadata_t meta) {
             meta.report.original_dscp = hdr.ipv4.dscp;
             meta.report.original_ecn = hdr.ipv4.ecn;
             meta.report.original_checksum = hdr.ipv4.checksum;
-            // RFC 1624, equation 3: HC' = ~(~HC + ~m + m'). Only the low byte of the 16-bit word m changes.
-            sum = (bit<32>)(~hdr.ipv4.checksum) + 0xFFFF;
-            sum = sum - (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn);
-            sum = sum + (bit<32>)(meta.new_dscp ++ meta.new_ecn);
-            sum = (bit<32>)sum[31:16] + (bit<32>)sum[15:0];
-            sum = (bit<32>)sum[31:16] + (bit<32>)sum[15:0];
-            hdr.ipv4.checksum = ~sum[15:0];
+            new_checksum.apply(hdr, meta);
             hdr.ipv4.dscp = meta.new_dscp;
             hdr.ipv4.ecn = meta.new_ecn;
         } else {

@@ -45,7 +45,7 @@ struct flow_ipv6_digest_t {
 const bit<32> CONTROLLER = 1;
 
 // A flow without a cell of its own; `meta.report.cell` is still the first cell of its policer.
-control AnnounceFlow(in headers_t hdr, in metadata_t meta) {
+control AnnounceFlow(in headers_t hdr, inout metadata_t meta) {
     counter<cell_t>(POLICER_CELLS, CounterType.packets) unlearned_counter;
 
     apply {

@@ -20,3 +20,17 @@ control Police(inout metadata_t meta, in standard_metadata_t standard_metadata) 
         policer_counter.count(meta.report.cell ++ meta.report.colour);
     }
 }
+
+// RFC 1624, equation 3: HC' = ~(~HC + ~m + m'). Only the low byte of the 16-bit word m changes.
+control UpdateChecksum(inout headers_t hdr, in metadata_t meta) {
+    bit<32> sum;
+
+    apply {
+        sum = (bit<32>)(~hdr.ipv4.checksum) + 0xFFFF;
+        sum = sum - (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn);
+        sum = sum + (bit<32>)(meta.new_dscp ++ meta.new_ecn);
+        sum = (bit<32>)sum[31:16] + (bit<32>)sum[15:0];
+        sum = (bit<32>)sum[31:16] + (bit<32>)sum[15:0];
+        hdr.ipv4.checksum = ~sum[15:0];
+    }
+}

@@ -11,9 +11,10 @@
 #include "../shared/malformed.p4"
 #include "../shared/forward.p4"
 #include "flows.p4"
+#include "lengths.p4"
 #include "../shared/classify.p4"
-#include "../shared/verdict.p4"
 #include "police.p4"
+#include "../shared/verdict.p4"
 #include "queue.p4"
 #include "../shared/make_report.p4"
 #include "report.p4"
@@ -86,8 +87,9 @@ control WeirEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         if (meta.for_collector == 1) {
             restore.apply(hdr, meta.report);
             // v1model's clock has microseconds.
-            make_report.apply(hdr, meta.report, (bit<64>)meta.report.ingress_time * 1000,
-                              (bit<64>)meta.report.egress_time * 1000, wanted, report_bytes);
+            make_report.apply(hdr, meta.report, meta.report.wire_length[15:0],
+                              (bit<64>)meta.report.ingress_time * 1000, (bit<64>)meta.report.egress_time * 1000,
+                              wanted, report_bytes);
             if (wanted) {
                 send_report.apply(hdr, meta, report_bytes);
             } else {
