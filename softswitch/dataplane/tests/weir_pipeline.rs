@@ -175,10 +175,7 @@ fn dropped_packet_is_reported_byte_by_byte() {
         count(&switch, "WeirIngress.police.met_counter", u64::from(CELL)).packets,
         2
     );
-    assert_eq!(
-        count(&switch, "WeirIngress.drop_counter", 70).packets,
-        1
-    );
+    assert_eq!(count(&switch, "WeirIngress.drop_counter", 70).packets, 1);
     assert_eq!(
         count(&switch, "WeirEgress.send_report.report_counter", 1).packets,
         1
