@@ -18,6 +18,7 @@ mod load;
 mod log;
 mod memory;
 mod meter;
+mod native;
 mod ports;
 mod pre;
 mod program;

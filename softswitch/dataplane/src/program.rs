@@ -6,14 +6,18 @@ use crate::error::{ControlError, LoadError};
 use crate::info::{ActionId, ProgramInfo, TableId, TableInfo};
 use crate::ir::{Ir, Table};
 use crate::load;
+use crate::native::Native;
 use crate::tables::TableState;
 use crate::tables::key::{self, parse_value, value_bytes};
+use std::sync::Arc;
 
 /// A program compiled from BMv2 JSON, ready to run. Immutable; tables and other state live in the switch.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub(crate) info: ProgramInfo,
     pub(crate) ir: Ir,
+    /// None where only the interpreter can run it.
+    pub(crate) native: Option<Arc<Native>>,
 }
 
 impl Program {
@@ -23,7 +27,8 @@ impl Program {
     /// [`LoadError`] names the construct that is missing, malformed or not supported, and where it stands.
     pub fn from_json(json: &[u8]) -> Result<Self, LoadError> {
         let (info, ir) = load::load(json)?;
-        let program = Self { info, ir };
+        let native = Native::compile(&info, &ir).map(Arc::new);
+        let program = Self { info, ir, native };
         for (info, spec) in program.info.tables.iter().zip(&program.ir.tables) {
             let mut table = TableState::new(spec, 0);
             program
@@ -39,6 +44,12 @@ impl Program {
     /// What the program declares, by name.
     pub fn info(&self) -> &ProgramInfo {
         &self.info
+    }
+
+    /// Whether it can run as machine code. The interpreter runs a program that is too large, and all on processors that
+    /// the code generator does not know.
+    pub fn has_code(&self) -> bool {
+        self.native.is_some()
     }
 
     /// Lets the entries of a table that the program starts with be changed and others be added, up to `size` in all: BMv2

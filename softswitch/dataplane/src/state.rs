@@ -6,13 +6,14 @@ use crate::info::{DigestId, MeterUnit, ProgramInfo};
 use crate::log::LogQueue;
 use crate::memory;
 use crate::meter::CountedMeter;
+use crate::native::Array;
 use crate::stats::Stats;
 use crate::value_set::ValueSet;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct MeterArray {
-    pub cells: Vec<CountedMeter>,
+    pub cells: Array<CountedMeter>,
     pub bytes: bool,
 }
 
@@ -21,7 +22,7 @@ pub(crate) struct MeterArray {
 pub(crate) struct RegisterArray {
     pub width: u32,
     pub words: usize,
-    pub cells: Vec<u64>,
+    pub cells: Array<u64>,
 }
 
 impl RegisterArray {
@@ -112,7 +113,7 @@ impl DigestQueue {
 #[derive(Debug)]
 pub(crate) struct Externs {
     pub meters: Vec<MeterArray>,
-    pub counters: Vec<Vec<CounterValue>>,
+    pub counters: Vec<Array<CounterValue>>,
     pub registers: Vec<RegisterArray>,
     pub value_sets: Vec<ValueSet>,
     pub random: Random,
@@ -135,14 +136,14 @@ impl Externs {
                 .meters
                 .iter()
                 .map(|m| MeterArray {
-                    cells: memory::filled(CountedMeter::default(), cells(m.size)),
+                    cells: memory::filled(CountedMeter::default(), cells(m.size)).into(),
                     bytes: m.unit == MeterUnit::Bytes,
                 })
                 .collect(),
             counters: info
                 .counters
                 .iter()
-                .map(|c| memory::filled(CounterValue::default(), cells(c.size)))
+                .map(|c| memory::filled(CounterValue::default(), cells(c.size)).into())
                 .collect(),
             registers: info
                 .registers
@@ -155,7 +156,7 @@ impl Externs {
                     RegisterArray {
                         width: r.width_bits,
                         words,
-                        cells,
+                        cells: cells.into(),
                     }
                 })
                 .collect(),

@@ -168,7 +168,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
 
 /// The colour that a cell of an indirect meter gives the packet; None (and counted) where there is no such cell.
 #[inline(always)]
-pub(super) fn execute_meter(
+pub(crate) fn execute_meter(
     cx: &mut Cx<'_>,
     packet: &Packet,
     meter: u16,

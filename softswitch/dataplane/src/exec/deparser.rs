@@ -5,6 +5,7 @@ use super::packet::Packet;
 use super::phv::{byte, load_u32};
 use super::pipeline::Cx;
 use super::{action, calc};
+use crate::ir::Ir;
 
 /// Updates checksums, writes the headers, applies `truncate`.
 pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
@@ -15,6 +16,15 @@ pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
     if !ir.deparse_prims.is_empty() {
         action::run(cx, packet, &ir.deparse_prims, &[]);
     }
+    let done = cx.native.is_some_and(|native| native.deparse(cx, packet));
+    if !done {
+        emit(ir, packet);
+    }
+    packet.seal(packet.truncate);
+}
+
+/// Puts the valid headers in front of the payload.
+fn emit(ir: &Ir, packet: &mut Packet) {
     // Last header first: each one goes right before what is already there.
     for header in ir.deparse.iter().rev() {
         let Some(info) = ir.headers.get(usize::from(*header)) else {
@@ -36,5 +46,4 @@ pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
             }
         }
     }
-    packet.seal(packet.truncate);
 }

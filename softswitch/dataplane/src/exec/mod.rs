@@ -11,7 +11,7 @@ pub(crate) mod packet;
 pub(crate) mod parser;
 pub(crate) mod phv;
 pub(crate) mod pipeline;
-mod prefetch;
+pub(crate) mod prefetch;
 mod stack;
 mod value_set;
 pub(crate) mod wide;

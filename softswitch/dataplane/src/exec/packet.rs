@@ -96,6 +96,24 @@ impl Packet {
         self.length = u32::try_from(headers + kept).unwrap_or(u32::MAX);
     }
 
+    /// Bytes that the parser took.
+    pub(crate) fn parsed_bytes(&self) -> usize {
+        self.cursor - self.start
+    }
+
+    /// The space in front of the payload, if it has `room` bytes or more.
+    pub(crate) fn space(&mut self, room: usize) -> Option<&mut [u8]> {
+        if self.cursor < room {
+            return None;
+        }
+        self.buf.get_mut(..self.cursor)
+    }
+
+    /// The last `bytes` bytes of that space become payload.
+    pub(crate) fn take_space(&mut self, bytes: usize) {
+        self.cursor = self.cursor.saturating_sub(bytes);
+    }
+
     /// Moves the cursor; false (and no move) beyond the end.
     pub(crate) fn advance(&mut self, bytes: usize) -> bool {
         match self.cursor.checked_add(bytes) {

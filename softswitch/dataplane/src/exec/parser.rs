@@ -10,34 +10,17 @@ use super::wide::Wide;
 use crate::ir::{FastState, Header, HeaderOrNext, Ir, ParseState, ParserOp, SELECT_WORDS, Varbit};
 
 /// A parser may loop over a header stack, but one that takes nothing must end.
-const MAX_STATES: u32 = 1024;
+pub(crate) const MAX_STATES: u32 = 1024;
 
 /// Parses the packet into its (cleared) PHV and verifies checksums; errors are left in `parser_error` and
 /// `checksum_error`. Returns false when parsing ended with an error.
 pub(crate) fn parse(cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
     let ir = cx.ir;
     packet.rewind();
-    let mut error = ir.errors.no_error;
-    let mut next = ir.start;
-    let mut visited = 0;
-    while let Some(state) = next.and_then(|s| ir.states.get(usize::from(s))) {
-        visited += 1;
-        if visited > MAX_STATES {
-            error = ir.errors.timeout;
-            break;
-        }
-        let outcome = match &state.fast {
-            Some(fast) => run_fast(ir, packet, fast, state.default),
-            None => run_state(cx, packet, state),
-        };
-        match outcome {
-            Ok(state) => next = state,
-            Err(code) => {
-                error = code;
-                break;
-            }
-        }
-    }
+    let error = match cx.native.and_then(|native| native.parse(cx, packet)) {
+        Some(error) => error,
+        None => walk(cx, packet),
+    };
     store_opt(
         &mut packet.phv,
         ir.intrinsics.parser_error,
@@ -53,6 +36,41 @@ pub(crate) fn parse(cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
         u64::from(wrong),
     );
     error == ir.errors.no_error
+}
+
+/// Goes from state to state; the error.
+fn walk(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
+    let ir = cx.ir;
+    let mut next = ir.start;
+    let mut visited = 0;
+    while let Some(state) = next.and_then(|s| ir.states.get(usize::from(s))) {
+        visited += 1;
+        if visited > MAX_STATES {
+            return ir.errors.timeout;
+        }
+        let outcome = match &state.fast {
+            Some(fast) => run_fast(ir, packet, fast, state.default),
+            None => run_state(cx, packet, state),
+        };
+        match outcome {
+            Ok(state) => next = state,
+            Err(code) => return code,
+        }
+    }
+    ir.errors.no_error
+}
+
+/// One state for code that leaves it to the interpreter: the next, or the error.
+pub(crate) fn run_one(
+    cx: &mut Cx<'_>,
+    packet: &mut Packet,
+    state: usize,
+) -> Result<Option<u16>, u32> {
+    let ir = cx.ir;
+    let Some(state) = ir.states.get(state) else {
+        return Ok(None);
+    };
+    run_state(cx, packet, state)
 }
 
 fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet) -> View<'a> {

@@ -8,6 +8,7 @@ use super::packet::Packet;
 use super::phv::{get, low_mask, put, put_const};
 use super::prefetch;
 use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
+use crate::native::{Gress, Native};
 use crate::ports::Port;
 use crate::state::Externs;
 use crate::tables::profile::{Call, Pointer, ProfileState};
@@ -16,24 +17,55 @@ use crate::tables::{Direct, TableState};
 /// What a step of the packet path works with, beside the packet and the tables.
 pub(crate) struct Cx<'a> {
     pub ir: &'a Ir,
+    /// The program's code, if it is to be used.
+    pub native: Option<&'a Native>,
     pub externs: &'a mut Externs,
     pub profiles: &'a [ProfileState],
     pub now_ns: u64,
     pub drop_port: Port,
 }
 
-/// Runs a pipeline from step `start` to its end or to `exit`.
-pub(crate) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, start: u32) {
-    let mut at = start;
+/// Runs a pipeline to its end or to `exit`.
+pub(crate) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
+    if let Some(native) = cx.native
+        && native.run(cx, tables, packet, gress)
+    {
+        return;
+    }
+    let mut at = match gress {
+        Gress::Ingress => cx.ir.flat.ingress,
+        Gress::Egress => cx.ir.flat.egress,
+    };
     while let Some(index) = run_steps(cx, packet, at, &[]) {
-        let Some(table) = tables.get_mut(usize::from(index)) else {
+        let index = usize::from(index);
+        let Some(table) = tables.get_mut(index) else {
             break;
         };
-        match apply(cx, table, packet, usize::from(index)) {
+        match apply(cx, table, packet, index) {
             Some(next) if !packet.exit => at = next,
             _ => break,
         }
     }
+}
+
+/// One step for code that leaves it to the interpreter. For a condition whether it is true, for all others whether the
+/// packet is to leave the pipeline.
+pub(crate) fn run_step(cx: &mut Cx<'_>, packet: &mut Packet, index: usize, args: &[u64]) -> bool {
+    let ir = cx.ir;
+    match ir.flat.steps.get(index) {
+        Some(Step::IfFalse { value, .. }) => return view(ir, packet, args).is_true(*value),
+        Some(Step::Set { to, value }) => {
+            let value = view(ir, packet, args).eval_low(*value);
+            put(&mut packet.phv, *to, value);
+        }
+        Some(Step::Slow(index) | Step::Assert(index)) => {
+            if let Some(prim) = ir.flat.slow.get(*index as usize) {
+                action::run(cx, packet, std::slice::from_ref(prim), args);
+            }
+        }
+        _ => {}
+    }
+    packet.exit
 }
 
 /// Runs steps until a table's turn has come (its index), or an end (None).
@@ -80,10 +112,8 @@ fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> 
                 index,
                 to,
             } => {
-                let array = cx.externs.registers.get(usize::from(*register));
-                match array.and_then(|r| r.cell(get(&packet.phv, *index))) {
-                    Some([word, ..]) => put(&mut packet.phv, *to, *word),
-                    _ => cx.externs.stats.index_out_of_range += 1,
+                if let Some(word) = read_register(cx, *register, get(&packet.phv, *index)) {
+                    put(&mut packet.phv, *to, word);
                 }
             }
             Step::WriteRegister {
@@ -160,6 +190,7 @@ fn view<'a>(ir: &'a Ir, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
     }
 }
 
+/// Counts the packet; a cell that is not there is counted as such.
 #[inline(always)]
 fn count(cx: &mut Cx<'_>, packet: &Packet, counter: u16, index: u64) {
     let array = cx.externs.counters.get_mut(usize::from(counter));
@@ -171,8 +202,21 @@ fn count(cx: &mut Cx<'_>, packet: &Packet, counter: u16, index: u64) {
     }
 }
 
+/// The first word of a register's cell; one that is not there is counted.
 #[inline(always)]
-fn write_register(cx: &mut Cx<'_>, register: u16, index: u64, value: u64) {
+pub(crate) fn read_register(cx: &mut Cx<'_>, register: u16, index: u64) -> Option<u64> {
+    let array = cx.externs.registers.get(usize::from(register));
+    let cell = array.and_then(|array| array.cell(index));
+    let word = cell.and_then(|cell| cell.first()).copied();
+    if word.is_none() {
+        cx.externs.stats.index_out_of_range += 1;
+    }
+    word
+}
+
+/// Writes a cell whose value has at most 64 bits; a cell that is not there is counted.
+#[inline(always)]
+pub(crate) fn write_register(cx: &mut Cx<'_>, register: u16, index: u64, value: u64) {
     let Some(array) = cx.externs.registers.get_mut(usize::from(register)) else {
         return;
     };
@@ -188,8 +232,39 @@ fn write_register(cx: &mut Cx<'_>, register: u16, index: u64, value: u64) {
     }
 }
 
+/// The entry for the packet, with what a hit or miss changes in the table.
+pub(crate) fn find(
+    cx: &mut Cx<'_>,
+    table: &mut TableState,
+    packet: &mut Packet,
+    index: usize,
+) -> Option<u32> {
+    let spec = cx.ir.tables.get(index)?;
+    let found = table.lookup(spec, &packet.phv);
+    note(cx, table, packet, (spec, found));
+    found
+}
+
+/// Direct counter, direct meter and idle timeout of what was found.
+#[inline(always)]
+pub(crate) fn note(
+    cx: &mut Cx<'_>,
+    table: &mut TableState,
+    packet: &mut Packet,
+    (spec, found): (&Table, Option<u32>),
+) {
+    if (spec.direct_counter || spec.direct_meter.is_some())
+        && let Some(direct) = table.direct_mut(found)
+    {
+        run_direct(cx, spec, direct, found.is_some(), packet);
+    }
+    if let (true, Some(slot)) = (spec.support_timeout, found) {
+        table.touch(slot, cx.now_ns);
+    }
+}
+
 /// Looks up, counts, runs the action; gives the step behind the table.
-fn apply(
+pub(crate) fn apply(
     cx: &mut Cx<'_>,
     table: &mut TableState,
     packet: &mut Packet,
@@ -198,16 +273,8 @@ fn apply(
     let ir = cx.ir;
     let spec = ir.tables.get(index)?;
     let next = ir.flat.tables.get(index)?;
-    let found = table.lookup(spec, &packet.phv);
+    let found = find(cx, table, packet, index);
     let hit = found.is_some();
-    if (spec.direct_counter || spec.direct_meter.is_some())
-        && let Some(direct) = table.direct_mut(found)
-    {
-        run_direct(cx, spec, direct, hit, packet);
-    }
-    if let (true, Some(slot)) = (spec.support_timeout, found) {
-        table.touch(slot, cx.now_ns);
-    }
     if let (Some(used), Some(slot)) = (spec.profile, found) {
         let word = table.entry(slot).and_then(|e| e.args.first()).copied();
         return Some(apply_indirect(

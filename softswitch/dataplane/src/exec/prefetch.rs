@@ -5,22 +5,29 @@ use super::phv::get;
 use crate::ir::{ArrayRef, Prefetch};
 use crate::state::Externs;
 
-const LINE_BYTES: usize = 64;
+/// What the processor brings at once.
+pub(crate) const LINE_BYTES: usize = 64;
 
-/// Brings what a reference leads to into the cache, without waiting for it.
+/// Brings the line of an address into the cache, without waiting for it. Any address will do.
+#[inline(always)]
+pub(crate) fn bring_line(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads and changes nothing that a program can see, whatever the address, and needs no more than
+    // SSE, which every x86-64 processor has.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Brings what a reference leads to.
 #[inline(always)]
 fn bring<T>(place: &T) {
-    let first = std::ptr::from_ref(place).cast::<i8>();
+    let first = std::ptr::from_ref(place).cast::<u8>();
     for at in (0..size_of::<T>().max(1)).step_by(LINE_BYTES) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads and changes nothing that a program can see, whatever the address, and needs no more
-        // than SSE, which every x86-64 processor has.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(at));
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (first, at);
+        bring_line(first.wrapping_add(at));
     }
 }
 

@@ -54,6 +54,8 @@ pub struct SwitchConfig {
     pub max_passes: u32,
     /// Digests kept for the control plane before further ones are counted as lost.
     pub max_digests: usize,
+    /// Run the program as machine code where there is any, which changes nothing but speed.
+    pub native: bool,
 }
 
 impl Default for SwitchConfig {
@@ -65,6 +67,7 @@ impl Default for SwitchConfig {
             max_frame_bytes: 65_536,
             max_passes: 64,
             max_digests: 16_384,
+            native: true,
         }
     }
 }

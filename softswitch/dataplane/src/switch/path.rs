@@ -7,6 +7,7 @@ use crate::exec::packet::Packet;
 use crate::exec::phv::{copy_between, load_opt, store_opt, store_with};
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, deparser, parser};
+use crate::native::Gress;
 use crate::ports::Port;
 use crate::tm::Admission;
 
@@ -33,6 +34,11 @@ impl Switch {
     fn cx(&mut self) -> (Cx<'_>, &mut [crate::tables::TableState]) {
         let cx = Cx {
             ir: &self.program.ir,
+            native: self
+                .program
+                .native
+                .as_deref()
+                .filter(|_| self.config.native),
             externs: &mut self.externs,
             profiles: &self.profiles,
             now_ns: self.now_ns,
@@ -117,10 +123,9 @@ impl Switch {
     fn ingress(&mut self, mut packet: Box<Packet>) -> Option<Box<Packet>> {
         packet.clear_requests();
         let length = packet.length;
-        let start = self.program.ir.flat.ingress;
         let (mut cx, tables) = self.cx();
         let parsed = parser::parse(&mut cx, &mut packet);
-        pipeline::run(&mut cx, tables, &mut packet, start);
+        pipeline::run(&mut cx, tables, &mut packet, Gress::Ingress);
         packet.exit = false;
         if !parsed {
             self.externs.stats.parser_errors += 1;
@@ -403,9 +408,8 @@ impl Switch {
         }
         store_opt(phv, intrinsics.qid, u64::from(packet.priority));
         store_opt(phv, intrinsics.packet_length, u64::from(packet.length));
-        let start = self.program.ir.flat.egress;
         let (mut cx, tables) = self.cx();
-        pipeline::run(&mut cx, tables, &mut packet, start);
+        pipeline::run(&mut cx, tables, &mut packet, Gress::Egress);
         packet.exit = false;
         if let Some((session, list)) = packet.clone.take() {
             self.clone_egress(&packet, session, list);

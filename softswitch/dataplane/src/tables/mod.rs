@@ -197,6 +197,20 @@ impl TableState {
         self.index.lookup(key)
     }
 
+    /// As [`Self::lookup_key`], of any number of words.
+    #[inline]
+    pub(crate) fn lookup_packed(&mut self, key: &[u64]) -> Option<u32> {
+        if self.live == 0 {
+            return None;
+        }
+        self.index.lookup(key)
+    }
+
+    /// Words of a packed key.
+    pub(crate) fn key_words(&self) -> usize {
+        self.scratch.len()
+    }
+
     /// Action and arguments of an entry, or of the default.
     #[inline]
     pub(crate) fn action_of(&self, slot: Option<u32>) -> Option<(u16, &[u64])> {

@@ -11,7 +11,7 @@ pub type Sent = (u32, Vec<u8>, u64);
 pub fn program_json(name: &str) -> Vec<u8> {
     let folder = match name {
         "weir" => "../../p4src/build",
-        "l2_learning" | "ipv4_router" => "../programs",
+        "l2_learning" | "ipv4_router" | "mixture" => "../programs",
         _ => "tests/programs",
     };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))

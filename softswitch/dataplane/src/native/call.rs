@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where Rust and the program's code call each other: all that is unsafe about it.
+//!
+//! Why the code may be run:
+//! - It reads and writes the PHV at offsets that were checked against `Ir::phv_bytes` when it was written; `run` calls
+//!   it only for a PHV of that length, and nothing that a helper does changes the length.
+//! - It reads a packet's bytes, and writes to the space in front of them, only within the length that the frame states;
+//!   the deparser is called only with as much space as all headers need. Helpers of the parser change no packet bytes.
+//! - It reads and writes counters and registers below the number of cells that the array itself states, and only those of
+//!   numbers that `Ir` has; `Externs` has the same arrays, because both come from one program.
+//! - It indexes tables only through helpers, which check; it reads action arguments only below the count that it
+//!   compared, or from `ZEROS`.
+//! - A frame's pointers come from references that `run` holds exclusively until the code returns. The code itself
+//!   touches only the frame, the PHV and arguments; helpers make references anew from the frame, one at a time, and keep
+//!   none. Arguments lie in a table or profile, which no step of an action changes.
+//! - It is called from `Native` only, which owns its memory and frees it when nothing can call it any more.
+//! - A panic in a helper ends the process, as in every `extern "C"` function, instead of unwinding through the code.
+
+use super::Refused;
+use super::array::Array;
+use crate::control::CounterValue;
+use crate::exec::packet::Packet;
+use crate::exec::pipeline::Cx;
+use crate::info::ProgramInfo;
+use crate::ir::Ir;
+use crate::state::{MeterArray, RegisterArray};
+use crate::tables::TableState;
+use cranelift_jit::JITModule;
+use cranelift_module::FuncId;
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::sync::Mutex;
+
+/// What the code works with.
+#[repr(C)]
+pub(super) struct Frame {
+    pub phv: *mut u8,
+    /// Arguments of the running action.
+    pub args: *const u64,
+    pub arg_words: usize,
+    /// A second result of a helper.
+    pub result: u64,
+    /// What is to be parsed, or the space that headers are put into.
+    pub bytes: *mut u8,
+    pub length: usize,
+    /// Bytes parsed, or bytes left of the space.
+    pub offset: usize,
+    /// The first of each kind, and what the packet counts for.
+    pub counters: *const Array<CounterValue>,
+    pub meters: *const MeterArray,
+    pub registers: *const RegisterArray,
+    pub packet_bytes: u64,
+    pub tables: *mut TableState,
+    pub table_count: usize,
+    /// A `Cx`.
+    pub cx: *mut c_void,
+    pub packet: *mut Packet,
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "offsets within a frame are small"
+)]
+impl Frame {
+    pub(super) const PHV: i32 = offset_of!(Self, phv) as i32;
+    pub(super) const ARGS: i32 = offset_of!(Self, args) as i32;
+    pub(super) const ARG_WORDS: i32 = offset_of!(Self, arg_words) as i32;
+    pub(super) const BYTES: i32 = offset_of!(Self, bytes) as i32;
+    pub(super) const LENGTH: i32 = offset_of!(Self, length) as i32;
+    pub(super) const OFFSET: i32 = offset_of!(Self, offset) as i32;
+    pub(super) const COUNTERS: i32 = offset_of!(Self, counters) as i32;
+    pub(super) const METERS: i32 = offset_of!(Self, meters) as i32;
+    pub(super) const REGISTERS: i32 = offset_of!(Self, registers) as i32;
+    pub(super) const PACKET_BYTES: i32 = offset_of!(Self, packet_bytes) as i32;
+    pub(super) const RESULT: i32 = offset_of!(Self, result) as i32;
+}
+
+/// Arguments that are not there.
+static ZEROS: [u64; 256] = [0; 256];
+
+/// Address of that many zero words.
+pub(super) fn zeros(words: u16) -> Result<u64, Refused> {
+    let zeros = ZEROS.get(..usize::from(words)).ok_or(Refused)?;
+    Ok(zeros.as_ptr() as u64)
+}
+
+type Function = unsafe extern "C" fn(*mut Frame) -> u64;
+
+/// A program's code.
+pub(crate) struct Native {
+    phv_bytes: usize,
+    /// Counters, meters and registers.
+    arrays: (usize, usize, usize),
+    ingress: Function,
+    egress: Function,
+    parser: Option<Function>,
+    /// And the bytes of the space that it needs.
+    deparser: Option<(Function, usize)>,
+    /// Owns the memory of the code.
+    module: Mutex<Option<JITModule>>,
+}
+
+/// The functions of a program's code.
+pub(super) struct Functions {
+    pub ingress: FuncId,
+    pub egress: FuncId,
+    pub parser: Option<FuncId>,
+    pub deparser: Option<(FuncId, usize)>,
+}
+
+impl std::fmt::Debug for Native {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Native").finish_non_exhaustive()
+    }
+}
+
+/// One of a program's two pipelines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gress {
+    Ingress,
+    Egress,
+}
+
+impl Native {
+    /// The functions must be defined and finalized in the module, and written for this program.
+    pub(super) fn new(
+        (info, ir): (&ProgramInfo, &Ir),
+        module: JITModule,
+        functions: &Functions,
+    ) -> Self {
+        let function = |id| {
+            let code = module.get_finalized_function(id);
+            // SAFETY: `Compiler::function` gave every function this signature, in the C convention of the platform.
+            unsafe { std::mem::transmute::<*const u8, Function>(code) }
+        };
+        Self {
+            phv_bytes: ir.phv_bytes,
+            arrays: (info.counters.len(), info.meters.len(), info.registers.len()),
+            ingress: function(functions.ingress),
+            egress: function(functions.egress),
+            parser: functions.parser.map(function),
+            deparser: functions.deparser.map(|(id, room)| (function(id), room)),
+            module: Mutex::new(Some(module)),
+        }
+    }
+
+    /// Whether there are the arrays that the code was written for.
+    #[inline]
+    fn fits(&self, cx: &Cx<'_>) -> bool {
+        let externs = &*cx.externs;
+        let arrays = (
+            externs.counters.len(),
+            externs.meters.len(),
+            externs.registers.len(),
+        );
+        arrays == self.arrays
+    }
+
+    /// Runs a pipeline; false (and nothing done) if the packet's fields are not those of the program.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        cx: &mut Cx<'_>,
+        tables: &mut [TableState],
+        packet: &mut Packet,
+        gress: Gress,
+    ) -> bool {
+        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
+            return false;
+        }
+        let code = match gress {
+            Gress::Ingress => self.ingress,
+            Gress::Egress => self.egress,
+        };
+        let mut frame = Frame::new(cx, packet);
+        frame.tables = tables.as_mut_ptr();
+        frame.table_count = tables.len();
+        // SAFETY: see the head of this file.
+        unsafe { code(&raw mut frame) };
+        true
+    }
+
+    /// Parses the packet from its start; the parser's error. None (and nothing done) if there is no code for it.
+    #[inline]
+    pub(crate) fn parse(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> Option<u32> {
+        let code = self.parser?;
+        if packet.phv.len() != self.phv_bytes {
+            return None;
+        }
+        let bytes = packet.payload();
+        let (start, length) = (bytes.as_ptr(), bytes.len());
+        let mut frame = Frame::new(cx, packet);
+        // The parser only reads them.
+        (frame.bytes, frame.length) = (start.cast_mut(), length);
+        // SAFETY: see the head of this file.
+        let error = unsafe { code(&raw mut frame) };
+        let taken = frame.offset;
+        packet.rewind();
+        packet.advance(taken);
+        u32::try_from(error).ok()
+    }
+
+    /// Puts the valid headers in front of the payload; false (and nothing done) if there is no code for it.
+    #[inline]
+    pub(crate) fn deparse(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
+        let Some((code, room)) = self.deparser else {
+            return false;
+        };
+        if packet.phv.len() != self.phv_bytes {
+            return false;
+        }
+        let Some(space) = packet.space(room) else {
+            return false;
+        };
+        let (start, length) = (space.as_mut_ptr(), space.len());
+        let mut frame = Frame::new(cx, packet);
+        (frame.bytes, frame.length) = (start, length);
+        // SAFETY: see the head of this file.
+        unsafe { code(&raw mut frame) };
+        let used = length.saturating_sub(frame.offset);
+        packet.take_space(used);
+        true
+    }
+}
+
+impl Frame {
+    #[inline]
+    fn new(cx: &mut Cx<'_>, packet: &mut Packet) -> Self {
+        Self {
+            phv: packet.phv.as_mut_ptr(),
+            args: ZEROS.as_ptr(),
+            arg_words: 0,
+            result: 0,
+            bytes: std::ptr::null_mut(),
+            length: 0,
+            offset: 0,
+            counters: cx.externs.counters.as_ptr(),
+            meters: cx.externs.meters.as_ptr(),
+            registers: cx.externs.registers.as_ptr(),
+            packet_bytes: u64::from(packet.ingress_length),
+            tables: std::ptr::null_mut(),
+            table_count: 0,
+            cx: std::ptr::from_mut(cx).cast(),
+            packet,
+        }
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let module = match self.module.get_mut() {
+            Ok(module) => module.take(),
+            Err(poisoned) => poisoned.into_inner().take(),
+        };
+        if let Some(module) = module {
+            // SAFETY: `self` is the only one that calls into it, and it is being dropped.
+            unsafe { module.free_memory() };
+        }
+    }
+}

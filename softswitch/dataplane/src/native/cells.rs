@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counters, registers and the memory of arrays that is brought near: in line, because nearly every step of a measuring
+//! program is one of these.
+
+use super::Refused;
+use super::array::Array;
+use super::call::Frame;
+use super::code::Code;
+use super::helper;
+use crate::control::CounterValue;
+use crate::info::ProgramInfo;
+use crate::ir::{ArrayRef, Prefetch, Slot};
+use crate::meter::CountedMeter;
+use crate::state::{MeterArray, RegisterArray};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use std::mem::{offset_of, size_of};
+
+/// Where the first cell's address and the number of cells stand, from the first array of a kind on.
+struct Place {
+    arrays: i32,
+    first: i32,
+    len: i32,
+    /// Cells of this many bytes.
+    cell_bytes: usize,
+}
+
+fn place(info: &ProgramInfo, array: ArrayRef) -> Result<Place, Refused> {
+    let (count, i) = match array {
+        ArrayRef::Counter(i) => (info.counters.len(), i),
+        ArrayRef::Meter(i) => (info.meters.len(), i),
+        ArrayRef::Register(i) => (info.registers.len(), i),
+    };
+    if usize::from(i) >= count {
+        return Err(Refused);
+    }
+    let (arrays, at, cell_bytes) = match array {
+        ArrayRef::Counter(i) => (
+            Frame::COUNTERS,
+            usize::from(i) * size_of::<Array<CounterValue>>(),
+            size_of::<CounterValue>(),
+        ),
+        ArrayRef::Meter(i) => (
+            Frame::METERS,
+            usize::from(i) * size_of::<MeterArray>() + offset_of!(MeterArray, cells),
+            size_of::<CountedMeter>(),
+        ),
+        ArrayRef::Register(i) => (
+            Frame::REGISTERS,
+            usize::from(i) * size_of::<RegisterArray>() + offset_of!(RegisterArray, cells),
+            8 * register_width_bits(info, i)?.div_ceil(64) as usize,
+        ),
+    };
+    let offset = |within: usize| i32::try_from(at + within).map_err(|_| Refused);
+    Ok(Place {
+        arrays,
+        first: offset(Array::<u64>::FIRST)?,
+        len: offset(Array::<u64>::LEN)?,
+        cell_bytes,
+    })
+}
+
+fn register_width_bits(info: &ProgramInfo, register: u16) -> Result<u32, Refused> {
+    let register = info.registers.get(usize::from(register)).ok_or(Refused)?;
+    Ok(register.width_bits)
+}
+
+impl Code<'_, '_> {
+    /// Address of a cell, and whether there is one of this index.
+    fn cell(&mut self, array: ArrayRef, index: Value) -> Result<(Value, Value), Refused> {
+        let place = place(self.info, array)?;
+        let arrays = self.frame_constant(place.arrays);
+        let len = self.array_word(arrays, place.len);
+        let some = self.b.ins().icmp(IntCC::UnsignedLessThan, index, len);
+        let first = self.array_word(arrays, place.first);
+        let distance = self.times(index, place.cell_bytes);
+        Ok((self.b.ins().iadd(first, distance), some))
+    }
+
+    fn times(&mut self, value: Value, by: usize) -> Value {
+        self.b.ins().imul_imm(value, by as i64)
+    }
+
+    /// Goes on where there is a cell; elsewhere that is counted, and control comes to the block that is given back.
+    fn only_if(&mut self, some: Value) -> cranelift_codegen::ir::Block {
+        let (on, none, behind) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
+        self.b.ins().brif(some, on, &[], none, &[]);
+        self.b.set_cold_block(none);
+        self.b.switch_to_block(none);
+        self.call(helper::out_of_range(), &[]);
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(on);
+        behind
+    }
+
+    fn resume(&mut self, behind: cranelift_codegen::ir::Block) {
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(behind);
+    }
+
+    /// Counts the packet.
+    pub(super) fn count(&mut self, counter: u16, index: Slot) -> Result<(), Refused> {
+        let index = self.get(index)?;
+        let (cell, some) = self.cell(ArrayRef::Counter(counter), index)?;
+        let behind = self.only_if(some);
+        let length = self.frame_constant(Frame::PACKET_BYTES);
+        for (at, add) in [
+            (offset_of!(CounterValue, packets), None),
+            (offset_of!(CounterValue, bytes), Some(length)),
+        ] {
+            let at = i32::try_from(at).map_err(|_| Refused)?;
+            let old = self.array_word(cell, at);
+            let new = match add {
+                Some(add) => self.b.ins().iadd(old, add),
+                None => self.b.ins().iadd_imm(old, 1),
+            };
+            self.set_array_word(cell, at, new);
+        }
+        self.resume(behind);
+        Ok(())
+    }
+
+    /// Whether the cells of a register are one word each.
+    pub(super) fn one_word(&self, register: u16) -> bool {
+        register_width_bits(self.info, register).is_ok_and(|width| (1..=64).contains(&width))
+    }
+
+    /// Reads a cell of one word into a field.
+    pub(super) fn read_register(
+        &mut self,
+        register: u16,
+        index: Slot,
+        to: Slot,
+    ) -> Result<(), Refused> {
+        let index = self.get(index)?;
+        let (cell, some) = self.cell(ArrayRef::Register(register), index)?;
+        let behind = self.only_if(some);
+        let value = self.array_word(cell, 0);
+        self.put(to, value)?;
+        self.resume(behind);
+        Ok(())
+    }
+
+    /// Writes a field into a cell of one word.
+    pub(super) fn write_register(
+        &mut self,
+        register: u16,
+        index: Slot,
+        value: Slot,
+    ) -> Result<(), Refused> {
+        let width = register_width_bits(self.info, register)?;
+        let (index, value) = (self.get(index)?, self.get(value)?);
+        let (cell, some) = self.cell(ArrayRef::Register(register), index)?;
+        let behind = self.only_if(some);
+        let value = self.low_bits_of(value, width);
+        self.set_array_word(cell, 0, value);
+        self.resume(behind);
+        Ok(())
+    }
+
+    /// Brings near what an index leads to. Any address will do, so that nothing is compared.
+    pub(super) fn prefetch(&mut self, prefetch: &Prefetch) -> Result<(), Refused> {
+        let index = self.get(prefetch.index)?;
+        let mut addresses = Vec::new();
+        for (array, by) in &prefetch.arrays {
+            let place = place(self.info, *array)?;
+            let arrays = self.frame_constant(place.arrays);
+            let first = self.array_word(arrays, place.first);
+            let index = match by & 63 {
+                0 => index,
+                by => self.b.ins().ishl_imm(index, i64::from(by)),
+            };
+            let distance = self.times(index, place.cell_bytes);
+            let address = self.b.ins().iadd(first, distance);
+            addresses.push(address);
+            if place.cell_bytes > helper::LINE_BYTES {
+                let next = self.b.ins().iadd_imm(address, helper::LINE_BYTES as i64);
+                addresses.push(next);
+            }
+        }
+        for some in addresses.chunks(helper::ADDRESSES) {
+            let mut all = some.to_vec();
+            all.resize(helper::ADDRESSES, some[0]);
+            self.call(helper::bring(), &all);
+        }
+        Ok(())
+    }
+}

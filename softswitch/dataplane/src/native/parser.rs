@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The parser's states: blocks that copy headers and compare fields. States that do more are helpers.
+
+use super::Refused;
+use super::call::Frame;
+use super::code::Code;
+use super::helper;
+use crate::exec::parser::MAX_STATES;
+use crate::ir::{FastState, Ir, ParseState};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_frontend::{Switch, Variable};
+
+/// States that are compiled; the parser of a program with more is interpreted.
+const MOST_STATES: usize = 512;
+/// Bytes of a header that is copied in line; longer ones are left to the interpreter.
+const MOST_BYTES: u32 = 256;
+
+struct Writer<'a, 'f> {
+    code: Code<'a, 'f>,
+    /// A block per state.
+    states: Vec<Block>,
+    /// The end; takes the error.
+    done: Block,
+    /// What is to be parsed: address and length.
+    bytes: Value,
+    length: Value,
+    /// Bytes taken by now.
+    taken: Variable,
+    /// Some state may be visited again, so that visits are counted.
+    cyclic: bool,
+}
+
+/// Where a state may lead.
+fn targets(state: &ParseState) -> impl Iterator<Item = u16> + '_ {
+    let cases = state.cases.iter().map(|case| case.next);
+    let sets = state.set_cases.iter().map(|case| case.next);
+    cases.chain(sets).chain(state.default).flatten()
+}
+
+/// Whether states lead back to one that was visited.
+fn cyclic(ir: &Ir) -> bool {
+    // Kahn: take away states that none leads to; a cycle is what is left.
+    let mut into = vec![0_usize; ir.states.len()];
+    for to in ir.states.iter().flat_map(targets) {
+        if let Some(count) = into.get_mut(usize::from(to)) {
+            *count += 1;
+        }
+    }
+    let mut free: Vec<usize> = (0..into.len()).filter(|state| into[*state] == 0).collect();
+    let mut taken = 0;
+    while let Some(state) = free.pop() {
+        taken += 1;
+        for to in targets(&ir.states[state]) {
+            if let Some(count) = into.get_mut(usize::from(to)) {
+                *count -= 1;
+                if *count == 0 {
+                    free.push(usize::from(to));
+                }
+            }
+        }
+    }
+    taken < into.len()
+}
+
+/// Writes the parser into an empty function, which gives the error and leaves the bytes taken in the frame.
+pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
+    let ir = code.ir;
+    if ir.states.len() > MOST_STATES {
+        return Err(Refused);
+    }
+    let states = ir.states.iter().map(|_| code.b.create_block()).collect();
+    let done = code.b.create_block();
+    code.b.append_block_param(done, types::I64);
+    let (bytes, length) = (
+        code.frame_word(Frame::BYTES),
+        code.frame_word(Frame::LENGTH),
+    );
+    let taken = code.b.declare_var(types::I64);
+    let zero = code.number(0);
+    code.b.def_var(taken, zero);
+    let mut writer = Writer {
+        code,
+        states,
+        done,
+        bytes,
+        length,
+        taken,
+        cyclic: cyclic(ir),
+    };
+    writer.go(ir.start);
+    for (index, state) in ir.states.iter().enumerate() {
+        writer.state(index, state)?;
+    }
+    let code = &mut writer.code;
+    code.b.switch_to_block(done);
+    let taken = code.b.use_var(taken);
+    code.set_frame_word(Frame::OFFSET, taken);
+    let error = code.b.block_params(done)[0];
+    code.b.ins().return_(&[error]);
+    writer.code.finish();
+    Ok(())
+}
+
+impl Writer<'_, '_> {
+    /// Ends parsing.
+    fn end(&mut self, error: u32) {
+        let error = self.code.number(u64::from(error));
+        self.code.b.ins().jump(self.done, &[error.into()]);
+    }
+
+    fn block(&self, state: Option<u16>) -> Option<Block> {
+        self.states.get(usize::from(state?)).copied()
+    }
+
+    /// Goes to a state, or to the end without an error.
+    fn go(&mut self, state: Option<u16>) {
+        match self.block(state) {
+            Some(block) => {
+                self.code.b.ins().jump(block, &[]);
+            }
+            None => self.end(self.code.ir.errors.no_error),
+        }
+    }
+
+    fn state(&mut self, index: usize, state: &ParseState) -> Result<(), Refused> {
+        let block = *self.states.get(index).ok_or(Refused)?;
+        self.code.b.switch_to_block(block);
+        if self.cyclic {
+            self.count_visit();
+        }
+        match &state.fast {
+            Some(fast) if fast.extracts.iter().all(|e| e.bytes <= MOST_BYTES) => {
+                self.fast(fast, state.default)
+            }
+            _ => {
+                self.slow(index, state);
+                Ok(())
+            }
+        }
+    }
+
+    fn count_visit(&mut self) {
+        let code = &mut self.code;
+        let visits = code.frame_word(Frame::RESULT);
+        let visits = code.b.ins().iadd_imm(visits, 1);
+        code.set_frame_word(Frame::RESULT, visits);
+        let most = i64::from(MAX_STATES);
+        let on = code
+            .b
+            .ins()
+            .icmp_imm(IntCC::UnsignedLessThanOrEqual, visits, most);
+        let timeout = code.b.create_block();
+        code.go_on_if(on, timeout);
+        let here = code.b.current_block();
+        code.b.switch_to_block(timeout);
+        self.end(self.code.ir.errors.timeout);
+        if let Some(here) = here {
+            self.code.b.switch_to_block(here);
+        }
+    }
+
+    fn fast(&mut self, state: &FastState, default: Option<Option<u16>>) -> Result<(), Refused> {
+        for header in &state.extracts {
+            let code = &mut self.code;
+            let taken = code.b.use_var(self.taken);
+            let end = code.b.ins().iadd_imm(taken, i64::from(header.bytes));
+            let enough = code
+                .b
+                .ins()
+                .icmp(IntCC::UnsignedLessThanOrEqual, end, self.length);
+            let short = code.b.create_block();
+            code.go_on_if(enough, short);
+            let here = code.b.current_block().ok_or(Refused)?;
+            code.b.switch_to_block(short);
+            self.end(self.code.ir.errors.packet_too_short);
+            let code = &mut self.code;
+            code.b.switch_to_block(here);
+            let from = code.b.ins().iadd(self.bytes, taken);
+            code.copy_in(from, header.offset, header.bytes)?;
+            code.set_byte(header.valid, 1)?;
+            code.b.def_var(self.taken, end);
+        }
+        let code = &mut self.code;
+        let mut key = None;
+        for (slot, padded) in &state.key {
+            let value = code.get(*slot)?;
+            key = Some(match key {
+                None => value,
+                Some(key) => {
+                    let key = code.b.ins().ishl_imm(key, i64::from(padded & 63));
+                    code.b.ins().bor(key, value)
+                }
+            });
+        }
+        let key = key.unwrap_or_else(|| code.number(0));
+        for (value, mask, next) in &state.cases {
+            let masked = match mask {
+                &u64::MAX => key,
+                mask => self.code.b.ins().band_imm(key, mask.cast_signed()),
+            };
+            let value = self.code.number(value & mask);
+            let differs = self.code.b.ins().icmp(IntCC::NotEqual, masked, value);
+            let case = self.code.b.create_block();
+            self.code.go_on_if(differs, case);
+            let here = self.code.b.current_block().ok_or(Refused)?;
+            self.code.b.switch_to_block(case);
+            self.go(*next);
+            self.code.b.switch_to_block(here);
+        }
+        match default {
+            Some(next) => self.go(next),
+            None => self.end(self.code.ir.errors.no_match),
+        }
+        Ok(())
+    }
+
+    /// A state that the interpreter runs.
+    fn slow(&mut self, index: usize, state: &ParseState) {
+        let code = &mut self.code;
+        let taken = code.b.use_var(self.taken);
+        code.set_frame_word(Frame::OFFSET, taken);
+        let index = code.number(index as u64);
+        let next = code.call(helper::parse_state(), &[index]);
+        let taken = code.frame_word(Frame::OFFSET);
+        code.b.def_var(self.taken, taken);
+        let failed = code.b.ins().band_imm(next, helper::ERROR.cast_signed());
+        let (bad, good) = (code.b.create_block(), code.b.create_block());
+        code.b.ins().brif(failed, bad, &[], good, &[]);
+        code.b.switch_to_block(bad);
+        let error = code
+            .b
+            .ins()
+            .band_imm(next, (helper::ERROR - 1).cast_signed());
+        code.b.ins().jump(self.done, &[error.into()]);
+
+        code.b.switch_to_block(good);
+        let mut switch = Switch::new();
+        let mut known: Vec<u16> = targets(state).collect();
+        known.sort_unstable();
+        known.dedup();
+        for target in known {
+            if let Some(block) = self.block(Some(target)) {
+                switch.set_entry(u128::from(target), block);
+            }
+        }
+        let accept = self.code.b.create_block();
+        switch.emit(&mut self.code.b, next, accept);
+        self.code.b.switch_to_block(accept);
+        self.end(self.code.ir.errors.no_error);
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The steps of a pipeline: branches become jumps, a table's actions stand behind its lookup.
+
+use super::call::Frame;
+use super::code::Code;
+use super::expr::Args;
+use super::{MAX_STEPS, Refused, helper};
+use crate::ir::{Prim, Slot, Step};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use std::collections::HashMap;
+
+/// Steps that lead to each other: a pipeline, or an action where a table runs it.
+pub(super) struct Region {
+    /// Where control goes at the region's end.
+    leave: Block,
+    args: Option<Args>,
+    blocks: HashMap<u32, Block>,
+    waiting: Vec<u32>,
+}
+
+impl Region {
+    pub(super) fn new(leave: Block, args: Option<Args>) -> Self {
+        Self {
+            leave,
+            args,
+            blocks: HashMap::new(),
+            waiting: Vec::new(),
+        }
+    }
+}
+
+/// A pipeline being written.
+pub(super) struct Writer<'a, 'f> {
+    pub code: Code<'a, 'f>,
+    /// Steps that control comes to by another way than from the step before.
+    leaders: &'a [bool],
+    /// Where the pipeline ends.
+    pub done: Block,
+    written: usize,
+}
+
+/// Which steps begin a block.
+pub(super) fn leaders(ir: &crate::ir::Ir) -> Vec<bool> {
+    let mut leaders = vec![false; ir.flat.steps.len()];
+    let mut mark = |to: &u32| {
+        if let Some(leader) = leaders.get_mut(*to as usize) {
+            *leader = true;
+        }
+    };
+    for step in &ir.flat.steps {
+        if let Step::IfZero { to, .. }
+        | Step::IfNotEqual { to, .. }
+        | Step::IfFalse { to, .. }
+        | Step::Jump(to) = step
+        {
+            mark(to);
+        }
+    }
+    for table in &ir.flat.tables {
+        table.next.iter().for_each(&mut mark);
+        table.hit.iter().for_each(&mut mark);
+        table.miss.iter().for_each(&mut mark);
+        mark(&table.base);
+    }
+    leaders
+}
+
+/// Writes the pipeline that starts at `start` into an empty function.
+pub(super) fn pipeline(
+    mut code: Code<'_, '_>,
+    leaders: &[bool],
+    start: u32,
+) -> Result<(), Refused> {
+    let done = code.b.create_block();
+    let mut writer = Writer {
+        code,
+        leaders,
+        done,
+        written: 0,
+    };
+    writer.region(Region::new(done, None), start)?;
+    let code = &mut writer.code;
+    code.b.switch_to_block(done);
+    let zero = code.number(0);
+    code.b.ins().return_(&[zero]);
+    writer.code.finish();
+    Ok(())
+}
+
+impl Writer<'_, '_> {
+    /// The block that begins at a step; written later.
+    pub(super) fn block(&mut self, region: &mut Region, at: u32) -> Block {
+        if at as usize >= self.leaders.len() {
+            return region.leave;
+        }
+        *region.blocks.entry(at).or_insert_with(|| {
+            region.waiting.push(at);
+            self.code.b.create_block()
+        })
+    }
+
+    /// Writes all that can be reached from `start`, and a jump there.
+    pub(super) fn region(&mut self, mut region: Region, start: u32) -> Result<(), Refused> {
+        let first = self.block(&mut region, start);
+        self.code.b.ins().jump(first, &[]);
+        while let Some(at) = region.waiting.pop() {
+            if let Some(block) = region.blocks.get(&at) {
+                self.code.b.switch_to_block(*block);
+                self.run(&mut region, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps one behind the other, to the end of the block.
+    fn run(&mut self, region: &mut Region, start: u32) -> Result<(), Refused> {
+        let steps = self.code.ir.flat.steps.as_slice();
+        let mut at = start;
+        loop {
+            let index = at as usize;
+            let Some(step) = steps.get(index) else {
+                self.code.b.ins().jump(region.leave, &[]);
+                return Ok(());
+            };
+            if at != start && self.leaders.get(index) == Some(&true) {
+                let next = self.block(region, at);
+                self.code.b.ins().jump(next, &[]);
+                return Ok(());
+            }
+            self.written += 1;
+            if self.written > MAX_STEPS {
+                return Err(Refused);
+            }
+            match step {
+                Step::Jump(to) => {
+                    let to = self.block(region, *to);
+                    self.code.b.ins().jump(to, &[]);
+                    return Ok(());
+                }
+                Step::Return | Step::End => {
+                    self.code.b.ins().jump(region.leave, &[]);
+                    return Ok(());
+                }
+                Step::Table(table) => return self.table(region, *table),
+                Step::IfZero { field, to } => {
+                    let to = self.block(region, *to);
+                    let value = self.code.get(*field)?;
+                    self.code.go_on_if(value, to);
+                }
+                Step::IfNotEqual { field, value, to } => {
+                    let to = self.block(region, *to);
+                    let (field, value) = (self.code.get(*field)?, self.code.number(*value));
+                    let equal = self.code.b.ins().icmp(IntCC::Equal, field, value);
+                    self.code.go_on_if(equal, to);
+                }
+                Step::IfFalse { value, to } => {
+                    let to = self.block(region, *to);
+                    let value = match self.code.eval(*value, region.args) {
+                        Ok(value) => value,
+                        Err(Refused) => self.interpret(region, at),
+                    };
+                    self.code.go_on_if(value, to);
+                }
+                Step::Assert(_) => {
+                    let exit = self.interpret(region, at);
+                    self.end_if(exit);
+                }
+                Step::StopIfExit => {
+                    let exit = self.code.call(helper::exit(), &[]);
+                    self.end_if(exit);
+                }
+                step => self.plain(region, at, step)?,
+            }
+            at += 1;
+        }
+    }
+
+    /// Ends the pipeline where `exit` is not zero.
+    pub(super) fn end_if(&mut self, exit: Value) {
+        let on = self.code.b.create_block();
+        self.code.b.ins().brif(exit, self.done, &[], on, &[]);
+        self.code.b.switch_to_block(on);
+    }
+
+    /// Leaves a step to the interpreter; what it says (see `helper::step`).
+    fn interpret(&mut self, region: &Region, at: u32) -> Value {
+        let at = self.code.number(u64::from(at));
+        let with_args = self.code.number(u64::from(region.args.is_some()));
+        self.code.call(helper::step(), &[at, with_args])
+    }
+
+    /// A step that control goes on behind.
+    fn plain(&mut self, region: &Region, at: u32, step: &Step) -> Result<(), Refused> {
+        let code = &mut self.code;
+        match *step {
+            Step::SetConst { offset, keep, bits } => code.put_const(offset, keep, bits),
+            Step::Copy { to, from } => {
+                let value = code.get(from)?;
+                code.put(to, value)
+            }
+            Step::AddConst { to, from, value } => {
+                let from = code.get(from)?;
+                let value = code.b.ins().iadd_imm(from, value.cast_signed());
+                code.put(to, value)
+            }
+            Step::Concat { to, high, by, low } => {
+                let (high, low) = (code.get(high)?, code.get(low)?);
+                let high = code.b.ins().ishl_imm(high, i64::from(by & 63));
+                let value = code.b.ins().bor(high, low);
+                code.put(to, value)
+            }
+            Step::SetArg { to, word } => {
+                let value = code.arg(region.args, word);
+                code.put(to, value)
+            }
+            Step::Set { to, value } => match code.eval(value, region.args) {
+                Ok(value) => code.put(to, value),
+                Err(Refused) => {
+                    self.interpret(region, at);
+                    Ok(())
+                }
+            },
+            Step::Count { counter, index } => code.count(counter, index),
+            Step::Meter { meter, index, to } => {
+                let (meter, index) = (code.number(u64::from(meter)), code.get(index)?);
+                let colour = code.call(helper::meter(), &[meter, index]);
+                // No cell leaves the target as it is.
+                let none = code.number(helper::NONE);
+                let some = code.b.ins().icmp(IntCC::NotEqual, colour, none);
+                self.put_if(some, to, colour)
+            }
+            Step::ReadRegister {
+                register,
+                index,
+                to,
+            } if code.one_word(register) => code.read_register(register, index, to),
+            Step::ReadRegister {
+                register,
+                index,
+                to,
+            } => {
+                let (register, index) = (code.number(u64::from(register)), code.get(index)?);
+                let some = code.call(helper::read_register(), &[register, index]);
+                let value = code.frame_word(Frame::RESULT);
+                self.put_if(some, to, value)
+            }
+            Step::WriteRegister {
+                register,
+                index,
+                value,
+            } if code.one_word(register) => code.write_register(register, index, value),
+            Step::WriteRegister {
+                register,
+                index,
+                value,
+            } => {
+                let register = code.number(u64::from(register));
+                let (index, value) = (code.get(index)?, code.get(value)?);
+                code.call(helper::write_register(), &[register, index, value]);
+                Ok(())
+            }
+            Step::Hash {
+                calculation,
+                to,
+                mask,
+            } => {
+                let calculation = code.number(u64::from(calculation));
+                let value = code.call(helper::hash(), &[calculation]);
+                let value = code.b.ins().band_imm(value, mask.cast_signed());
+                code.put(to, value)
+            }
+            Step::Prefetch(index) => {
+                let prefetches = &code.ir.flat.prefetches;
+                code.prefetch(prefetches.get(index as usize).ok_or(Refused)?)
+            }
+            _ => {
+                self.interpret(region, at);
+                Ok(())
+            }
+        }
+    }
+
+    fn put_if(&mut self, condition: Value, to: Slot, value: Value) -> Result<(), Refused> {
+        let behind = self.code.b.create_block();
+        self.code.go_on_if(condition, behind);
+        self.code.put(to, value)?;
+        self.code.b.ins().jump(behind, &[]);
+        self.code.b.switch_to_block(behind);
+        Ok(())
+    }
+
+    /// Whether an action may set the packet's exit flag and go on.
+    pub(super) fn may_exit(&self, action: u16) -> bool {
+        let action = self.code.ir.actions.get(usize::from(action));
+        action.is_some_and(|action| action.prims.iter().any(|p| matches!(p, Prim::Exit)))
+    }
+
+    /// A word of 64 bits as a table index of 32.
+    pub(super) fn narrow(&mut self, value: Value) -> Value {
+        self.code.b.ins().ireduce(types::I32, value)
+    }
+}

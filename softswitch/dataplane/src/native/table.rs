@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tables: the key is packed by the code, the lookup is a helper, and the actions follow it in line.
+
+use super::Refused;
+use super::call::Frame;
+use super::expr::Args;
+use super::helper;
+use super::steps::{Region, Writer};
+use crate::ir::{AnyField, Table, TableNext};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_frontend::Switch;
+
+impl Writer<'_, '_> {
+    /// A table and what follows it in `region`.
+    pub(super) fn table(&mut self, region: &mut Region, index: u16) -> Result<(), Refused> {
+        let ir = self.code.ir;
+        let spec = ir.tables.get(usize::from(index)).ok_or(Refused)?;
+        let next = ir.flat.tables.get(usize::from(index)).ok_or(Refused)?;
+        let number = self.code.number(u64::from(index));
+        if spec.profile.is_some() {
+            let to = self.code.call(helper::apply(), &[number]);
+            return self.branch(region, next, to);
+        }
+        let found = match self.key(spec) {
+            Ok(words) => {
+                let key = self.code.words(&words);
+                let plain =
+                    !spec.direct_counter && spec.direct_meter.is_none() && !spec.support_timeout;
+                if plain {
+                    self.code.call(helper::find(), &[number, key])
+                } else {
+                    self.code.call(helper::find_and_count(), &[number, key])
+                }
+            }
+            Err(Refused) => self.code.call(helper::find_unpacked(), &[number]),
+        };
+        self.dispatch(region, spec, next, found)
+    }
+
+    /// The key as the table compares it.
+    fn key(&mut self, spec: &Table) -> Result<Vec<Value>, Refused> {
+        let mut key = vec![None; usize::from(spec.key_words)];
+        for part in &spec.key {
+            for (i, value) in self.code.key_words(part.field)?.into_iter().enumerate() {
+                let value = match &part.mask {
+                    None => value,
+                    Some(mask) => {
+                        // What the interpreter takes for a word that the mask does not have.
+                        let missing = match part.field {
+                            AnyField::Narrow(_) => u64::MAX,
+                            AnyField::Wide(_) => 0,
+                        };
+                        let mask = mask.get(i).copied().unwrap_or(missing);
+                        self.code.b.ins().band_imm(value, mask.cast_signed())
+                    }
+                };
+                let value = match part.shift {
+                    0 => value,
+                    by => self.code.b.ins().ishl_imm(value, i64::from(by)),
+                };
+                let word = key.get_mut(usize::from(part.word) + i).ok_or(Refused)?;
+                *word = Some(match *word {
+                    None => value,
+                    Some(old) => self.code.b.ins().bor(old, value),
+                });
+            }
+        }
+        let word = |word: Option<Value>| word.unwrap_or_else(|| self.code.number(0));
+        Ok(key.into_iter().map(word).collect())
+    }
+
+    /// Goes to the step that the interpreter named.
+    fn branch(&mut self, region: &mut Region, next: &TableNext, to: Value) -> Result<(), Refused> {
+        let mut targets = next.next.clone();
+        targets.extend(next.hit);
+        targets.extend(next.miss);
+        targets.push(next.base);
+        targets.sort_unstable();
+        targets.dedup();
+        let mut switch = Switch::new();
+        for target in targets {
+            let block = self.block(region, target);
+            switch.set_entry(u128::from(target), block);
+        }
+        let to = self.narrow(to);
+        switch.emit(&mut self.code.b, to, self.done);
+        Ok(())
+    }
+
+    /// Runs the action that was found and goes on behind the table.
+    fn dispatch(
+        &mut self,
+        region: &mut Region,
+        spec: &Table,
+        next: &TableNext,
+        found: Value,
+    ) -> Result<(), Refused> {
+        let ir = self.code.ir;
+        let mut switch = Switch::new();
+        let mut actions = Vec::new();
+        for (local, action) in (0_u16..).zip(&spec.actions) {
+            let block = self.code.b.create_block();
+            switch.set_entry(u128::from(local), block);
+            actions.push((block, *action, next.next.get(usize::from(local)).copied()));
+        }
+        let none = self.code.b.create_block();
+        let local = self
+            .code
+            .b
+            .ins()
+            .band_imm(found, i64::from(u32::from(u16::MAX) << 1 | 1));
+        let local = self.narrow(local);
+        switch.emit(&mut self.code.b, local, none);
+
+        self.code.b.switch_to_block(none);
+        let base = Some(next.base);
+        self.go_on(region, next, base, found);
+        for (block, action, behind) in actions {
+            self.code.b.switch_to_block(block);
+            let start = ir.flat.actions.get(usize::from(action)).copied();
+            if let Some(start) = start {
+                let args = self.args(action)?;
+                let after = self.code.b.create_block();
+                self.region(Region::new(after, args), start)?;
+                self.code.b.switch_to_block(after);
+                if self.may_exit(action) {
+                    let exit = self.code.call(helper::exit(), &[]);
+                    self.end_if(exit);
+                }
+            }
+            self.go_on(region, next, behind, found);
+        }
+        Ok(())
+    }
+
+    /// The arguments of an action that was just found.
+    fn args(&mut self, action: u16) -> Result<Option<Args>, Refused> {
+        let action = self.code.ir.actions.get(usize::from(action));
+        let words = action.ok_or(Refused)?.arg_words;
+        let given = self.code.frame_word(Frame::ARGS);
+        if words == 0 {
+            return Ok(Some(Args { at: given, words }));
+        }
+        // An entry has as many as its action takes; the code does not rely on it.
+        let count = self.code.frame_word(Frame::ARG_WORDS);
+        let enough =
+            self.code
+                .b
+                .ins()
+                .icmp_imm(IntCC::UnsignedGreaterThanOrEqual, count, i64::from(words));
+        let zeros = self.code.number(super::call::zeros(words)?);
+        let at = self.code.b.ins().select(enough, given, zeros);
+        Ok(Some(Args { at, words }))
+    }
+
+    /// Leaves the table: by hit or miss where the program asks for it, else by the action.
+    fn go_on(
+        &mut self,
+        region: &mut Region,
+        next: &TableNext,
+        by_action: Option<u32>,
+        found: Value,
+    ) {
+        let behind = by_action.unwrap_or(next.base);
+        let hit = next.hit.unwrap_or(behind);
+        let miss = next.miss.unwrap_or(behind);
+        let (hit, miss): (Block, Block) = (self.block(region, hit), self.block(region, miss));
+        if hit == miss {
+            self.code.b.ins().jump(hit, &[]);
+        } else {
+            let by = self.code.b.ins().band_imm(found, helper::HIT.cast_signed());
+            self.code.b.ins().brif(by, hit, &[], miss, &[]);
+        }
+    }
+}
