@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which policer cell a packet meets, if any. The target defines, before it includes this file,
-//   FlowHash(in headers_t, in metadata_t, out flow_hash_t)          of an IPv4 flow, and FlowHashIpv6,
-//   AnnounceFlow(in headers_t, inout metadata_t)                    a digest of a new flow, of either kind, and
-//   CheckLengths(in headers_t, inout metadata_t, in bit<32> bytes)  of an IPv4 packet in its frame, and CheckLengthsIpv6:
-//     a drop reason if they contradict each other.
+//   FlowHash(in headers_t, in metadata_t, out flow_hash_t)          of an IPv4 flow, and FlowHashIpv6;
+//   AnnounceFlow(in headers_t, inout metadata_t)                    a digest of a new flow, and AnnounceFlowIpv6;
+//   CountUnlearned(in metadata_t)                                   `unlearned_counter`;
+//   CheckLengths(in headers_t, inout metadata_t, in bit<32> bytes)  of an IPv4 packet in its frame, and
+//     CheckLengthsIpv6: a drop reason if they contradict each other.
+// When a flow is counted and announced, `meta.report.cell` is still the first cell of its policer.
 #ifndef WEIR_CLASSIFY_P4
 #define WEIR_CLASSIFY_P4
 
@@ -32,6 +34,8 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
     AnnounceFlow() announce_flow;
     CheckLengths() check_lengths;
     CheckLengthsIpv6() check_lengths_ipv6;
+    AnnounceFlowIpv6() announce_flow_ipv6;
+    CountUnlearned() count_unlearned;
     TakePorts() take_ports;
     flow_hash_t bucket;
 
@@ -138,6 +142,7 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
                     }
                     police_learned: {
                         if (flow_policer.apply().miss) {
+                            count_unlearned.apply(meta);
                             announce_flow.apply(hdr, meta);
                             flow_hash.apply(hdr, meta, bucket);
                             bucket = bucket & meta.mask;
@@ -157,7 +162,8 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
                     }
                     police_learned: {
                         if (flow_policer_ipv6.apply().miss) {
-                            announce_flow.apply(hdr, meta);
+                            count_unlearned.apply(meta);
+                            announce_flow_ipv6.apply(hdr, meta);
                             flow_hash_ipv6.apply(hdr, meta, bucket);
                             bucket = bucket & meta.mask;
                             meta.report.cell = meta.report.cell + bucket;

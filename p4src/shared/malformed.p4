@@ -6,7 +6,7 @@
 #include "drop_reasons.p4"
 
 // In which header a frame ended that the parser could not follow: the first one that is announced and not there.
-control FindCut(in headers_t hdr, inout drop_reason_t reason) {
+control FindCut(in headers_t hdr, in metadata_t meta, inout drop_reason_t reason) {
     bit<16> ether_type = 0;
 
     apply {
@@ -29,6 +29,8 @@ control FindCut(in headers_t hdr, inout drop_reason_t reason) {
             }
         } else if (!hdr.ipv6.isValid()) {
             reason = DROP_REASON_CUT_IPV6;
+        } else if (meta.flow.protocol == PROTOCOL_TCP || meta.flow.protocol == PROTOCOL_UDP) {
+            reason = DROP_REASON_CUT_TRANSPORT;
         } else {
             reason = DROP_REASON_CUT_IPV6_EXTENSION;
         }

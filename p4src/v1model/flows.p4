@@ -44,20 +44,27 @@ struct flow_ipv6_digest_t {
 // The receiver of a digest means nothing to P4Runtime.
 const bit<32> CONTROLLER = 1;
 
-// A flow without a cell of its own; `meta.report.cell` is still the first cell of its policer.
+// One place for each digest: every call of `digest` would be a list of its own in the compiler's output.
 control AnnounceFlow(in headers_t hdr, inout metadata_t meta) {
+    apply {
+        flow_digest_t flow = { hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, meta.flow.src_port,
+                               meta.flow.dst_port, meta.report.cell };
+        digest(CONTROLLER, flow);
+    }
+}
+
+control AnnounceFlowIpv6(in headers_t hdr, inout metadata_t meta) {
+    apply {
+        flow_ipv6_digest_t flow = { hdr.ipv6.src, hdr.ipv6.dst, meta.flow.protocol, meta.flow.src_port,
+                                    meta.flow.dst_port, meta.report.cell };
+        digest(CONTROLLER, flow);
+    }
+}
+
+control CountUnlearned(in metadata_t meta) {
     counter<cell_t>(POLICER_CELLS, CounterType.packets) unlearned_counter;
 
     apply {
         unlearned_counter.count(meta.report.cell);
-        if (hdr.ipv4.isValid()) {
-            flow_digest_t flow = { hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, meta.flow.src_port,
-                                   meta.flow.dst_port, meta.report.cell };
-            digest(CONTROLLER, flow);
-        } else {
-            flow_ipv6_digest_t flow = { hdr.ipv6.src, hdr.ipv6.dst, meta.flow.protocol, meta.flow.src_port,
-                                        meta.flow.dst_port, meta.report.cell };
-            digest(CONTROLLER, flow);
-        }
     }
 }

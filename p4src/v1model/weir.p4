@@ -40,7 +40,7 @@ control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 verdict.apply(hdr, meta);
             }
         } else if (standard_metadata.parser_error == error.PacketTooShort) {
-            find_cut.apply(hdr, meta.report.drop_reason);
+            find_cut.apply(hdr, meta, meta.report.drop_reason);
         }
         if (meta.report.drop_reason == DROP_REASON_NONE) {
             if (meta.numbered == 1) {

@@ -90,7 +90,13 @@ async def configure(address: str, receiver: HostPort, rate_bps: int, burst_bytes
         await session.write("modify", [MeterCell("policer", _CELL, rate_bps // 8, burst_bytes)])
         entries = [
             TableEntry("forward", (Match("dst", mac),), "set_egress", (("port", receiver.switch_port),)),
-            TableEntry("classify", (Match("protocol", 17),), "police_shared", (("cell", _CELL), ("watched", 0)), priority=1),
+            TableEntry(
+                "classify",
+                (Match("protocol", 17),),
+                "police_shared",
+                (("cell", _CELL), ("watched", 0)),
+                priority=1,
+            ),
             TableEntry("verdict", (Match("colour", _RED),), "drop_packet", priority=1),
         ]
         await session.write("insert", entries)
