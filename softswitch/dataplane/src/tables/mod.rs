@@ -33,8 +33,6 @@ pub(crate) struct Entry {
     pub args: Args,
     pub priority: i32,
     pub direct: Direct,
-    /// Age, for listing oldest first.
-    pub sequence: u64,
 }
 
 const _: () = assert!(size_of::<Option<Entry>>() == 64);
@@ -51,6 +49,8 @@ pub(crate) struct Direct {
 #[derive(Debug)]
 pub(crate) struct TableState {
     entries: Vec<Option<Entry>>,
+    /// Per entry its age, for listing oldest first.
+    ages: Vec<u64>,
     free: Vec<u32>,
     live: usize,
     sequence: u64,
@@ -149,6 +149,7 @@ impl TableState {
     pub(crate) fn new(spec: &Table, seed: u64) -> Self {
         Self {
             entries: Vec::new(),
+            ages: Vec::new(),
             free: Vec::new(),
             live: 0,
             sequence: 0,
@@ -278,16 +279,19 @@ impl TableState {
             args: args.into(),
             priority,
             direct: Direct::new(self.with_meter),
-            sequence: self.sequence,
         };
         let slot = if let Some(slot) = self.free.pop() {
             slot
         } else {
             memory::push(&mut self.entries, None);
+            self.ages.push(0);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         };
         if let Some(place) = self.entries.get_mut(slot as usize) {
             *place = Some(entry);
+        }
+        if let Some(age) = self.ages.get_mut(slot as usize) {
+            *age = self.sequence;
         }
         self.live += 1;
         self.index.insert(slot, key, rank);
@@ -312,6 +316,7 @@ impl TableState {
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.ages.clear();
         self.free.clear();
         self.live = 0;
         self.index.clear();
@@ -323,8 +328,8 @@ impl TableState {
     /// Slots, oldest first.
     pub(crate) fn slots(&self) -> Vec<u32> {
         let mut slots: Vec<(u64, u32)> = (0..)
-            .zip(&self.entries)
-            .filter_map(|(slot, e)| e.as_ref().map(|e| (e.sequence, slot)))
+            .zip(self.entries.iter().zip(&self.ages))
+            .filter_map(|(slot, (entry, age))| entry.as_ref().map(|_| (*age, slot)))
             .collect();
         slots.sort_unstable();
         slots.into_iter().map(|(_, slot)| slot).collect()
