@@ -13,6 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from finsy.proto import p4r
+from half_sent import PREFACE, half_sent
 from hostile_client import DEVICE_ID, HostileClient, destinations
 from switch_process import SwitchProcess
 
@@ -20,7 +21,11 @@ CPU_PORT = 510
 PATIENCE_S = 60
 # What the switch may have in memory whatever its clients do: the tables of the tests take a small part of it.
 MAX_RESIDENT_BYTES = 512 << 20
-HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+# What the switch keeps for large messages under way, and for one of them, a program.
+LARGE_BYTES = 512 << 20
+MAX_PIPELINE_BYTES = 256 << 20
+# The connections that it serves.
+MAX_CONNECTIONS = 256
 Compiled = Callable[[str], tuple[Path, Path]]
 
 
@@ -129,13 +134,65 @@ def test_reads_whose_answers_nobody_takes_hold_up_no_writer(
 def test_half_sent_requests_and_garbage_hold_up_nobody(switch: SwitchProcess) -> None:
     host, port = switch.address.split(":")
     headers_that_never_end = b"\x00\x40\x00\x01\x04\x00\x00\x00\x01" + b"\x82"
-    beginnings = [b"", HTTP2_PREFACE[:10], HTTP2_PREFACE, HTTP2_PREFACE + headers_that_never_end, bytes(4096)]
+    beginnings = [b"", PREFACE[:10], PREFACE, PREFACE + headers_that_never_end, bytes(4096)]
     with ExitStack() as stack:
         for beginning in beginnings * 20:
             connection = stack.enter_context(socket.create_connection((host, int(port))))
             connection.sendall(beginning)
         check_alive(switch.address)
     check_alive(switch.address)
+
+
+def refusal(write: Callable[[], object]) -> str | None:
+    """Why the switch has no room for a request; None when it took it."""
+    try:
+        write()
+    except grpc.RpcError as error:
+        if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
+            raise
+        return str(error.details())
+    return None
+
+
+def test_half_sent_large_requests_take_no_more_room_than_there_is(
+    switch: SwitchProcess, primary: HostileClient, compiled: Compiled
+) -> None:
+    p4info, _ = compiled("entities")
+    entry = destinations(p4info, "forward", "to_port", range(1, 2))
+    primary.write(entry).result()
+
+    def write(metadata_bytes: int) -> Callable[[], object]:
+        update = p4r.Update(type=p4r.Update.MODIFY, entity=entry[0].entity)
+        update.entity.table_entry.metadata = bytes(metadata_bytes)
+        return lambda: primary.write([update]).result()
+
+    small, large = write(10), write(100_000)
+    assert refusal(large) is None
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(half_sent(switch.address, "SetForwardingPipelineConfig", MAX_PIPELINE_BYTES))
+        wait_until(lambda: refusal(large) is not None, "the half-sent requests had all the room")
+        said = refusal(large)
+        print(f"{switch.resident_bytes() >> 20} MiB with 20 half-sent requests; {said}")
+        assert said is not None
+        assert f"of the {LARGE_BYTES} bytes for messages larger than 32768 bytes, 0 are free" in said
+        assert refusal(small) is None, "small requests have room of their own"
+        assert switch.resident_bytes() < MAX_RESIDENT_BYTES
+    wait_until(lambda: refusal(large) is None, "the room was given back")
+
+
+def test_more_connections_than_are_served_are_told_so(weir_switch: Path) -> None:
+    with SwitchProcess(weir_switch, max_open_files=1024) as switch, ExitStack() as stack:
+        host, port = switch.address.split(":")
+        idle = [socket.create_connection((host, int(port))) for _ in range(MAX_CONNECTIONS)]
+        for connection in idle:
+            stack.enter_context(connection)
+        said = refusal(lambda: check_alive(switch.address))
+        print(said)
+        assert said is not None
+        assert f"serves {MAX_CONNECTIONS} connections" in said
+        idle[0].close()
+        wait_until(lambda: refusal(lambda: check_alive(switch.address)) is None, "a place became free")
 
 
 def test_more_connections_than_the_system_allows_are_refused_and_said(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes connections, and keeps its calm when the system gives no more of them.
+//! Takes connections, and keeps its calm when the system gives no more of them or there are more than are served.
 
 use std::future::Future;
 use std::io;
@@ -7,10 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Sleep, sleep};
 use tokio_stream::Stream;
+use tonic::transport::server::Connected;
 use tracing::warn;
+
+use super::admission::{Admission, Place};
 
 /// How long nothing is accepted after the system refused: a listener without descriptors stays ready, and asking it
 /// at once again would take a whole processor.
@@ -19,15 +23,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The connections that clients make; it never ends and never fails.
 pub struct Connections {
     listener: TcpListener,
+    admission: Admission,
     pause: Option<Pin<Box<Sleep>>>,
     complained: bool,
 }
 
 impl Connections {
-    /// The connections made to `listener`.
-    pub fn new(listener: TcpListener) -> Self {
+    /// The connections made to `listener`, which take their places from `admission`.
+    pub fn new(listener: TcpListener, admission: Admission) -> Self {
         Self {
             listener,
+            admission,
             pause: None,
             complained: false,
         }
@@ -35,7 +41,7 @@ impl Connections {
 }
 
 impl Stream for Connections {
-    type Item = io::Result<TcpStream>;
+    type Item = io::Result<Connection>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -48,7 +54,8 @@ impl Stream for Connections {
                     self.complained = false;
                     // Answers are small and awaited, so they must not wait for more to be sent with them.
                     if stream.set_nodelay(true).is_ok() {
-                        return Poll::Ready(Some(Ok(stream)));
+                        let place = self.admission.connect();
+                        return Poll::Ready(Some(Ok(Connection { stream, place })));
                     }
                 }
                 Err(error) => {
@@ -60,5 +67,59 @@ impl Stream for Connections {
                 }
             }
         }
+    }
+}
+
+/// A connection and its place among those that are served.
+pub struct Connection {
+    stream: TcpStream,
+    place: Place,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Place;
+
+    fn connect_info(&self) -> Place {
+        self.place.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, buffer)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The P4Runtime gRPC service.
 //!
-//! It takes connections (`accept`), checks who asks (`arbitration`), runs what is asked on the dataplane thread (`pipeline_config`, `write`, `read`)
+//! It takes connections (`accept`) and requests as there is room (`admission`), checks who asks (`arbitration`), runs what is asked on the dataplane thread (`pipeline_config`, `write`, `read`)
 //! and carries packets and digests to and from the primary controller (`stream`). What an update means is decided in
 //! [`crate::node`].
 
 mod accept;
+pub mod admission;
 pub mod arbitration;
 mod pipeline_config;
 mod read;
@@ -21,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::{RwLock, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -29,7 +31,7 @@ use tonic::{Request, Response, Status, Streaming};
 use weir_p4runtime::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
 use weir_p4runtime::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
-    GetForwardingPipelineConfigResponse, MasterArbitrationUpdate, ReadRequest, ReadResponse,
+    GetForwardingPipelineConfigResponse, MasterArbitrationUpdate, ReadRequest,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
     StreamMessageResponse, Uint128, WriteRequest, WriteResponse,
 };
@@ -38,6 +40,7 @@ use crate::engine::{Handle, Stopped};
 use crate::node::Notification;
 use crate::node::failure::Failure;
 use accept::Connections;
+use admission::{Admission, Guard, Hold, Limits};
 use arbitration::{Arbitration, ClientId};
 use pipeline_config::SavedConfig;
 use role::Access;
@@ -46,8 +49,6 @@ use target::Target;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
-/// A program's JSON can be larger than gRPC's usual 4 MB.
-const MAX_REQUEST_BYTES: usize = 256 << 20;
 
 /// The service; cheap to clone.
 #[derive(Clone)]
@@ -59,6 +60,7 @@ pub struct Service {
 struct Shared {
     device_id: u64,
     engine: Handle,
+    admission: Admission,
     clients: Mutex<Clients>,
     /// Held to write while state changes, and to read while it is read: a read sees all of a write or nothing of it.
     control: RwLock<Control>,
@@ -94,9 +96,20 @@ impl Service {
         engine: Handle,
         notifications: mpsc::Receiver<Notification>,
     ) -> Self {
+        Self::with_limits(device_id, engine, notifications, Limits::default())
+    }
+
+    /// As `new`, with other limits of what clients may make it hold.
+    pub fn with_limits(
+        device_id: u64,
+        engine: Handle,
+        notifications: mpsc::Receiver<Notification>,
+        limits: Limits,
+    ) -> Self {
         let shared = Arc::new(Shared {
             device_id,
             engine,
+            admission: Admission::new(limits),
             clients: Mutex::new(Clients {
                 arbitration: Arbitration::new(device_id),
                 streams: HashMap::new(),
@@ -149,16 +162,18 @@ impl Service {
             transport = transport.tls_config(tls)?;
         }
         let links = crate::links::service::server(self.shared.engine.clone());
+        let admission = self.shared.admission.clone();
+        // The guard knows what each call may take.
         let server = P4RuntimeServer::new(self)
-            .max_decoding_message_size(MAX_REQUEST_BYTES)
+            .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
         let serving = transport
             // A controller whose machine has gone must not stay primary for ever.
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .add_service(server)
-            .add_service(links)
-            .serve_with_incoming(Connections::new(listener));
+            .add_service(Guard::new(server, admission.clone()))
+            .add_service(Guard::new(links, admission.clone()))
+            .serve_with_incoming(Connections::new(listener, admission));
         tokio::select! {
             result = serving => result,
             () = stop => Ok(()),
@@ -210,10 +225,21 @@ impl From<Failure> for Status {
     }
 }
 
-/// Runs a request to its end also when its client goes away meanwhile.
+/// The room that a request takes; none for one that came some other way than gRPC.
+fn hold<T>(request: &Request<T>) -> Hold {
+    request.extensions().get().cloned().unwrap_or_default()
+}
+
+/// Runs a request to its end also when its client goes away meanwhile; until then it keeps its room.
 async fn to_the_end<T: Send + 'static>(
+    hold: Hold,
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
+    let work = async move {
+        let result = work.await;
+        drop(hold);
+        result
+    };
     match tokio::spawn(work).await {
         Ok(result) => result,
         Err(error) => Err(Status::internal(format!(
@@ -224,7 +250,7 @@ async fn to_the_end<T: Send + 'static>(
 
 #[tonic::async_trait]
 impl P4Runtime for Service {
-    type ReadStream = tokio_stream::Iter<std::vec::IntoIter<Result<ReadResponse, Status>>>;
+    type ReadStream = read::Responses;
     type StreamChannelStream = ReceiverStream<Result<StreamMessageResponse, Status>>;
 
     async fn write(
@@ -232,7 +258,10 @@ impl P4Runtime for Service {
         request: Request<WriteRequest>,
     ) -> Result<Response<WriteResponse>, Status> {
         let shared = Arc::clone(&self.shared);
-        to_the_end(async move { write::write(&shared, request.into_inner()).await }).await?;
+        to_the_end(hold(&request), async move {
+            write::write(&shared, request.into_inner()).await
+        })
+        .await?;
         Ok(Response::new(WriteResponse {}))
     }
 
@@ -240,8 +269,9 @@ impl P4Runtime for Service {
         &self,
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let _held = hold(&request);
         let responses = read::read(&self.shared, request.into_inner()).await?;
-        Ok(Response::new(tokio_stream::iter(responses)))
+        Ok(Response::new(responses))
     }
 
     async fn set_forwarding_pipeline_config(
@@ -249,8 +279,10 @@ impl P4Runtime for Service {
         request: Request<SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let shared = Arc::clone(&self.shared);
-        to_the_end(async move { pipeline_config::set(&shared, request.into_inner()).await })
-            .await?;
+        to_the_end(hold(&request), async move {
+            pipeline_config::set(&shared, request.into_inner()).await
+        })
+        .await?;
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
     }
 
@@ -258,9 +290,11 @@ impl P4Runtime for Service {
         &self,
         request: Request<GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
-        Ok(Response::new(
-            pipeline_config::get(&self.shared, request.get_ref()).await?,
-        ))
+        let answer = pipeline_config::get(&self.shared, request.get_ref()).await?;
+        let room = self.shared.admission.answer(answer.encoded_len())?;
+        let mut answer = Response::new(answer);
+        answer.extensions_mut().insert(room);
+        Ok(answer)
     }
 
     async fn stream_channel(

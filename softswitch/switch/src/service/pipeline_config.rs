@@ -155,10 +155,11 @@ async fn take_over(shared: &Shared, config: &SavedConfig) -> Result<(), Status> 
     let fresh = Target::Saved(&fresh.shadow);
     for query in state::queries() {
         let (mut here, mut given) = (Vec::new(), Vec::new());
-        read_one(&live, query.clone(), &mut here).await??;
+        let mut room = shared.admission.room();
+        read_one(&live, query.clone(), &mut here, &mut room).await??;
         // What either program starts with is nobody's state.
-        read_one(&fresh, query.clone(), &mut given).await??;
-        read_one(&saved, query, &mut given).await??;
+        read_one(&fresh, query.clone(), &mut given, &mut room).await??;
+        read_one(&saved, query, &mut given, &mut room).await??;
         let given: HashSet<Vec<u8>> = given.iter().map(Message::encode_to_vec).collect();
         here.retain(|entity| !given.contains(&entity.encode_to_vec()));
         let updates: Vec<_> = here

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `Read` RPC.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_stream::Stream;
 use tonic::Status;
 use weir_p4runtime::p4::v1::{Entity, ReadRequest, ReadResponse};
 
+use super::admission::Room;
 use super::role::{self, Access};
 use super::target::Target;
 use super::{Shared, rpc_status};
@@ -19,10 +25,7 @@ const MAX_ENTITIES: usize = 1_250_000;
 
 /// All responses. They are gathered before the first is sent, so that a client that reads slowly holds up nobody who
 /// writes.
-pub async fn read(
-    shared: &Shared,
-    request: ReadRequest,
-) -> Result<Vec<Result<ReadResponse, Status>>, Status> {
+pub async fn read(shared: &Shared, request: ReadRequest) -> Result<Responses, Status> {
     shared.check_device(request.device_id)?;
     let role = role::name(&request.role, 0);
     let access = shared.clients().arbitration.access(&role)?.clone();
@@ -33,10 +36,11 @@ pub async fn read(
             "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
         ));
     }
+    let mut room = shared.admission.room();
     let mut entities = Vec::new();
     let mut outcomes = Vec::with_capacity(request.entities.len());
     for query in request.entities {
-        outcomes.push(read_one(&target, query, &mut entities).await?);
+        outcomes.push(read_one(&target, query, &mut entities, &mut room).await?);
     }
     drop(control);
     if access != Access::Full {
@@ -50,13 +54,27 @@ pub async fn read(
         if entities.is_empty() {
             break;
         }
-        responses.push(Ok(ReadResponse { entities }));
+        let kept = room.split(entities.len());
+        responses.push((Ok(ReadResponse { entities }), kept));
     }
     // What could be read is sent; the status then says what could not.
     if let Err(status) = rpc_status::of_batch(&outcomes, "queries") {
-        responses.push(Err(status));
+        responses.push((Err(status), None));
     }
-    Ok(responses)
+    Ok(Responses(responses.into_iter()))
+}
+
+/// Responses on their way; the room of each is given back when it goes.
+pub struct Responses(
+    std::vec::IntoIter<(Result<ReadResponse, Status>, Option<OwnedSemaphorePermit>)>,
+);
+
+impl Stream for Responses {
+    type Item = Result<ReadResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.0.next().map(|(response, _)| response))
+    }
 }
 
 /// Reads what a query asks for.
@@ -64,6 +82,7 @@ pub async fn read_one(
     target: &Target<'_>,
     query: Entity,
     entities: &mut Vec<Entity>,
+    room: &mut Room,
 ) -> Result<Result<(), Failure>, Status> {
     let mut plan = match target.call(move |node| node.plan_read(&query)).await? {
         Ok(plan) => plan,
@@ -83,7 +102,10 @@ pub async fn read_one(
                     "more than {MAX_ENTITIES} entities in one Read; ask for them in several requests"
                 )));
             }
-            Ok(read) => entities.extend(read),
+            Ok(read) => {
+                room.take(read.len())?;
+                entities.extend(read);
+            }
             Err(failure) => return Ok(Err(failure)),
         }
     }

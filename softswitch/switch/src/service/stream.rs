@@ -82,8 +82,14 @@ async fn receive(
     mut requests: Streaming<StreamMessageRequest>,
 ) -> Result<(), Status> {
     while let Some(request) = requests.next().await {
-        // A broken connection is not an error of the switch; the client finds out by itself.
-        let Ok(request) = request else { return Ok(()) };
+        let request = match request {
+            Ok(request) => request,
+            // What does not fit or come is said; that a connection is broken the client finds out by itself.
+            Err(status) => match status.code() {
+                Code::ResourceExhausted | Code::DeadlineExceeded => return Err(status),
+                _ => return Ok(()),
+            },
+        };
         match request.update {
             Some(Request::Arbitration(update)) => arbitrate(shared, client, &update).await?,
             Some(Request::Packet(packet)) => packet_out(shared, client, packet).await?,

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How much the service holds for its clients: bytes of requests under way, entities read and not yet sent, connections.
+//!
+//! A message is counted when its length is announced, before room is made for it, until it has been carried out; what does
+//! not fit is refused, so that no number of clients makes the switch take more memory than this.
+
+mod body;
+mod guard;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+
+pub use guard::Guard;
+
+/// What all clients together may make the service hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of messages larger than [`SMALL_BYTES`].
+    pub large_bytes: usize,
+    /// Bytes of the others, which large ones cannot keep out.
+    pub small_bytes: usize,
+    /// Entities that were read and not yet sent, about 800 bytes each.
+    pub entities: usize,
+    /// Connections that are served.
+    pub connections: usize,
+}
+
+/// Largest message that counts as small.
+pub const SMALL_BYTES: usize = 32 << 10;
+/// A message counts for this at least: something is kept for an empty one as well.
+const LEAST_BYTES: usize = 1 << 10;
+/// Largest message that carries a program.
+const MAX_PIPELINE_BYTES: usize = 256 << 20;
+/// Largest batch: about a million updates.
+const MAX_WRITE_BYTES: usize = 64 << 20;
+/// Largest message otherwise, gRPC's usual limit.
+const MAX_OTHER_BYTES: usize = 4 << 20;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            large_bytes: 2 * MAX_PIPELINE_BYTES,
+            small_bytes: 64 << 20,
+            entities: 2_500_000,
+            connections: 256,
+        }
+    }
+}
+
+/// What is left of the limits.
+#[derive(Clone)]
+pub struct Admission {
+    limits: Limits,
+    large: Arc<Semaphore>,
+    small: Arc<Semaphore>,
+    entities: Arc<Semaphore>,
+    connections: Arc<Semaphore>,
+}
+
+/// Room that messages of one call take; what refers to it keeps it.
+#[derive(Clone, Default)]
+pub struct Hold(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Hold {
+    fn replace(&self, permit: Option<OwnedSemaphorePermit>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+    }
+}
+
+/// Connections have it, and their requests: None for one too many.
+#[derive(Clone)]
+pub struct Place(Option<Arc<OwnedSemaphorePermit>>);
+
+impl Admission {
+    /// All of the limits.
+    pub fn new(limits: Limits) -> Self {
+        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits));
+        Self {
+            limits,
+            large: semaphore(limits.large_bytes),
+            small: semaphore(limits.small_bytes),
+            entities: semaphore(limits.entities),
+            connections: semaphore(limits.connections),
+        }
+    }
+
+    /// A new connection's place.
+    pub fn connect(&self) -> Place {
+        Place(
+            Arc::clone(&self.connections)
+                .try_acquire_owned()
+                .ok()
+                .map(Arc::new),
+        )
+    }
+
+    /// Why a connection is not served, if it is not.
+    fn check(&self, place: Option<&Place>) -> Result<(), Status> {
+        match place {
+            Some(Place(None)) => Err(Status::resource_exhausted(format!(
+                "the switch serves {} connections at a time, and there are more; close one of them, then connect again",
+                self.limits.connections
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Room for a message of `bytes` of the call `method`.
+    fn admit(&self, method: &str, bytes: usize) -> Result<OwnedSemaphorePermit, Status> {
+        let most = match method {
+            "SetForwardingPipelineConfig" => MAX_PIPELINE_BYTES,
+            "Write" => MAX_WRITE_BYTES,
+            _ => MAX_OTHER_BYTES,
+        };
+        if bytes > most {
+            return Err(Status::resource_exhausted(format!(
+                "a {method} of {bytes} bytes; at most {most} bytes are valid, so send it in several requests if it can be divided"
+            )));
+        }
+        self.take(bytes).map_err(|free| {
+            Status::resource_exhausted(format!(
+                "no room for a {method} of {bytes} bytes: {free}; \
+                 send it again when other requests have ended, or in smaller parts"
+            ))
+        })
+    }
+
+    /// Room for an answer of `bytes`, until it has been sent.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` when too much is on its way.
+    pub fn answer(&self, bytes: usize) -> Result<Hold, Status> {
+        let permit = self.take(bytes).map_err(|free| {
+            Status::resource_exhausted(format!(
+                "no room for an answer of {bytes} bytes: {free}; ask again when other requests have ended"
+            ))
+        })?;
+        let hold = Hold::default();
+        hold.replace(Some(permit));
+        Ok(hold)
+    }
+
+    /// Room for a message, or what there is.
+    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, String> {
+        let (room, of, kind) = if bytes > SMALL_BYTES {
+            (&self.large, self.limits.large_bytes, "larger than")
+        } else {
+            (&self.small, self.limits.small_bytes, "up to")
+        };
+        let permits = u32::try_from(bytes.max(LEAST_BYTES)).unwrap_or(u32::MAX);
+        Arc::clone(room)
+            .try_acquire_many_owned(permits)
+            .map_err(|_| {
+                format!(
+                    "of the {of} bytes for messages {kind} {SMALL_BYTES} bytes, {} are free",
+                    room.available_permits()
+                )
+            })
+    }
+
+    /// Room for entities that a read gathers; none yet.
+    pub fn room(&self) -> Room {
+        Room {
+            entities: Arc::clone(&self.entities),
+            of: self.limits.entities,
+            held: None,
+        }
+    }
+}
+
+/// Room for entities that are gathered one after the other.
+pub struct Room {
+    entities: Arc<Semaphore>,
+    of: usize,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    /// Takes room for `count` more.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` when other reads hold too many.
+    pub fn take(&mut self, count: usize) -> Result<(), Status> {
+        let permits = u32::try_from(count).unwrap_or(u32::MAX);
+        let more = Arc::clone(&self.entities).try_acquire_many_owned(permits);
+        let more = more.map_err(|_| {
+            Status::resource_exhausted(format!(
+                "the reads under way hold {} of the {} entities that the switch keeps for them; \
+                 read again when their answers have been taken, or less at a time",
+                self.of - self.entities.available_permits(),
+                self.of
+            ))
+        })?;
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        Ok(())
+    }
+
+    /// What is kept for `count` of the entities, by itself.
+    pub fn split(&mut self, count: usize) -> Option<OwnedSemaphorePermit> {
+        self.held.as_mut()?.split(count)
+    }
+}

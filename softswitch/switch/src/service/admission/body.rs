@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The body of a request, which asks for room for each of its messages before it passes them on.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep};
+use tonic::{Status, body::Body};
+
+use super::{Admission, Hold};
+
+/// How long a client may take between two parts of a message for which room is kept.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// gRPC's prefix of each message: whether it is compressed, and its length in four bytes.
+const PREFIX_BYTES: usize = 5;
+
+/// A body of gRPC messages.
+pub struct Counted {
+    body: Body,
+    admission: Admission,
+    /// Last part of the path.
+    method: String,
+    hold: Hold,
+    prefix: [u8; PREFIX_BYTES],
+    /// Of the prefix.
+    have: usize,
+    /// Bytes of the message that are still to come.
+    rest: usize,
+    patience: Pin<Box<Sleep>>,
+}
+
+impl Counted {
+    /// Its messages take room from `admission` for as long as something refers to `hold`.
+    pub fn new(body: Body, admission: Admission, method: String, hold: Hold) -> Self {
+        Self {
+            body,
+            admission,
+            method,
+            hold,
+            prefix: [0; PREFIX_BYTES],
+            have: 0,
+            rest: 0,
+            patience: Box::pin(sleep(PATIENCE)),
+        }
+    }
+
+    fn pass(&mut self, mut data: &[u8]) -> Result<(), Status> {
+        while !data.is_empty() {
+            if self.rest > 0 {
+                let part = self.rest.min(data.len());
+                self.rest -= part;
+                data = &data[part..];
+                continue;
+            }
+            self.prefix[self.have] = data[0];
+            self.have += 1;
+            data = &data[1..];
+            if self.have == PREFIX_BYTES {
+                self.have = 0;
+                let [_, length @ ..] = self.prefix;
+                self.rest = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+                // The message before it has been taken.
+                self.hold.replace(None);
+                let permit = self.admission.admit(&self.method, self.rest)?;
+                self.hold.replace(Some(permit));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            if self.rest == 0 {
+                return Poll::Pending;
+            }
+            ready!(self.patience.as_mut().poll(context));
+            return Poll::Ready(Some(Err(Status::deadline_exceeded(format!(
+                "the rest of a {}, {} bytes, did not come within {} s",
+                self.method,
+                self.rest,
+                PATIENCE.as_secs()
+            )))));
+        };
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            self.pass(data)?;
+            self.patience.as_mut().reset(Instant::now() + PATIENCE);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
