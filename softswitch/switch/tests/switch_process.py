@@ -52,6 +52,15 @@ class SwitchProcess:
         code = self.stop()
         assert kind is not None or code == 0, f"weir-switch ended with code {code}"
 
+    @property
+    def pid(self) -> int:
+        """The process, for signals."""
+        return self._process.pid
+
+    def state(self) -> str:
+        """The letter that the kernel has for what it does: `R` runs, `S` waits, `T` was stopped."""
+        return Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
     def resident_bytes(self) -> int:
         """Memory that it has now. Fails when it has ended."""
         assert self._process.poll() is None, f"weir-switch ended with code {self._process.returncode}"

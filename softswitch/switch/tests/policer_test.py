@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policer whose switch did not run for a while meters what came meanwhile at the times at which it came.
+
+The verdicts are held against exact arithmetic on the captured stamps: no time is measured by the test itself.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adversity_wire_test import SANDBOX
+from policer_scenario import BURST_BYTES, FRAME_BYTES, RATE_BYTES_PER_S
+
+# The kernel stamps with one clock, the switch meters with another; reading both takes a moment.
+CLOCKS_NS = 50_000
+SECOND_NS = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def seen(
+    weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What the scenario saw."""
+    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
+    if allowed.returncode != 0:
+        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
+    p4info, blob = compiled("entities")
+    scenario, folder = Path(__file__).with_name("policer_scenario.py"), tmp_path_factory.mktemp("policer")
+    command = [*SANDBOX, sys.executable, str(scenario), str(weir_switch), str(blob), str(p4info), str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_each_frame_is_metered_at_its_own_arrival(seen: dict[str, Any]) -> None:
+    passed = set(seen["left"])
+    assert len(seen["came"]) == seen["sent"], "the capture saw every frame that came"
+    assert len(passed) == seen["forwarded"], "the capture saw every frame that left"
+    assert seen["overruns"] == 0, "the ring held every frame"
+    # Tokens in bytes times ns, so that all is whole numbers; they follow the verdicts that the switch gave.
+    full, need = BURST_BYTES * SECOND_NS, FRAME_BYTES * SECOND_NS
+    uncertain = 2 * RATE_BYTES_PER_S * CLOCKS_NS
+    tokens, then_ns, undecided, wrong = full, seen["came"][0][0], 0, []
+    for now_ns, number in seen["came"]:
+        tokens = min(full, tokens + RATE_BYTES_PER_S * (now_ns - then_ns))
+        then_ns = now_ns
+        if abs(tokens - need) <= uncertain:
+            undecided += 1
+        elif (tokens > need) != (number in passed):
+            wrong.append((number, now_ns, tokens / SECOND_NS, number in passed))
+        if number in passed:
+            tokens = max(0, tokens - need)
+    print(f"{seen['sent']} frames, {len(passed)} passed, {undecided} too close to tell, {len(wrong)} wrong")
+    assert wrong == []
+    assert undecided < seen["sent"] // 2
+
+
+def test_the_bucket_fills_while_the_switch_is_stopped(seen: dict[str, Any]) -> None:
+    stopped_ns, resumed_ns, passed = seen["stopped_ns"], seen["resumed_ns"], set(seen["left"])
+    meanwhile = [(now_ns, number) for now_ns, number in seen["came"] if stopped_ns < now_ns < resumed_ns]
+    through = sum(number in passed for _, number in meanwhile) * FRAME_BYTES
+    print(f"{len(meanwhile)} frames meanwhile, {through} bytes of them passed")
+    # Metered all at one time they would get no more than what the bucket holds.
+    assert through > BURST_BYTES
