@@ -3,7 +3,9 @@
 
 mod support;
 
-use support::{Controller, TestSwitch, exact, frame, group, id, running, table_entry, update};
+use support::{
+    Controller, TestSwitch, config, exact, frame, group, id, running, table_entry, update,
+};
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::action_profile_action::WatchKind as ActionWatch;
@@ -12,6 +14,7 @@ use weir_p4runtime::p4::v1::action_profile_group::{Member, member::WatchKind};
 use weir_p4runtime::p4::v1::entity::Entity;
 use weir_p4runtime::p4::v1::field_match::{FieldMatchType, Lpm, Ternary};
 use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replication;
+use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use weir_p4runtime::p4::v1::stream_message_response::Update as StreamResponse;
 use weir_p4runtime::p4::v1::table_action::Type as ActionType;
 use weir_p4runtime::p4::v1::update::Type;
@@ -616,6 +619,58 @@ async fn initial_entries_can_be_changed_unless_they_are_const() {
     accept(&mut controller, Type::Insert, &[Entity::TableEntry(more)]).await;
     accept(&mut controller, Type::Delete, &found[..1]).await;
     assert_eq!(controller.read(all).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn packets_meet_initial_entries_as_they_were_changed_and_a_new_pipeline_restores_them() {
+    let (switch, mut controller, p4info) = running("features").await;
+    let all = Entity::TableEntry(TableEntry {
+        table_id: id(&p4info, "initial"),
+        ..TableEntry::default()
+    });
+    let as_compiled = controller.read(all.clone()).await.unwrap();
+    let entry = |found: &Entity| match found {
+        Entity::TableEntry(entry) => entry.clone(),
+        other => panic!("{other:?}"),
+    };
+    // The program's order is that of the priorities: the first one wins over the second, which has it in its mask.
+    let priorities: Vec<i32> = as_compiled.iter().map(|e| entry(e).priority).collect();
+    assert_eq!(priorities, [2, 1]);
+    let (one, two) = (0xE1, 0xE5);
+    for source in [one, two] {
+        switch.receive(3, frame(DESTINATION, source)).await;
+    }
+    assert_eq!((switch.sent(1).await, switch.sent(2).await), (1, 1));
+    // The one of higher priority goes; the other takes its packets, to another port.
+    let moved = TableEntry {
+        action: table_entry(&p4info, "initial", &[], "set_port", &[b"\x03"]).action,
+        ..entry(&as_compiled[1])
+    };
+    accept(&mut controller, Type::Delete, &as_compiled[..1]).await;
+    accept(
+        &mut controller,
+        Type::Modify,
+        &[Entity::TableEntry(moved.clone())],
+    )
+    .await;
+    assert_eq!(
+        controller.read(all.clone()).await.unwrap(),
+        [Entity::TableEntry(moved)]
+    );
+    switch.receive(2, frame(DESTINATION, one)).await;
+    assert_eq!(
+        (
+            switch.sent(1).await,
+            switch.sent(2).await,
+            switch.sent(3).await
+        ),
+        (1, 1, 1)
+    );
+    controller
+        .set_pipeline(PipelineAction::VerifyAndCommit, Some(config("features")))
+        .await
+        .unwrap();
+    assert_eq!(controller.read(all).await.unwrap(), as_compiled);
 }
 
 #[tokio::test]

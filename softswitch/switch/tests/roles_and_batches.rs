@@ -5,8 +5,8 @@ mod support;
 
 use prost::Message;
 use support::{
-    CPU_PORT, Controller, batch_errors, config, exact, frame, group, id, running, table_entry,
-    update,
+    CPU_PORT, Controller, batch_errors, config, exact, frame, group, id, role, running,
+    table_entry, update,
 };
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
@@ -17,37 +17,8 @@ use weir_p4runtime::p4::v1::stream_message_response::Update as StreamResponse;
 use weir_p4runtime::p4::v1::update::Type;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 use weir_p4runtime::p4::v1::{
-    CounterData, DirectCounterEntry, Index, MeterConfig, MeterEntry, PacketOut, Role, TableEntry,
+    CounterData, DirectCounterEntry, Index, MeterConfig, MeterEntry, PacketOut, TableEntry,
 };
-
-/// A role that owns one table, and gets packets if it `hears` them.
-fn role(p4info: &P4Info, table: &str, hears: bool) -> Role {
-    let owned = id(p4info, table);
-    let has_id = |id: u32| id == owned;
-    let part = P4Info {
-        tables: p4info
-            .tables
-            .iter()
-            .filter(|t| t.preamble.as_ref().is_some_and(|p| has_id(p.id)))
-            .cloned()
-            .collect(),
-        controller_packet_metadata: p4info
-            .controller_packet_metadata
-            .iter()
-            .filter(|m| hears && m.preamble.as_ref().is_some_and(|p| p.name == "packet_in"))
-            .cloned()
-            .collect(),
-        ..P4Info::default()
-    };
-    Role {
-        name: "forwarder".to_owned(),
-        config: Some(prost_types::Any {
-            type_url: "type.googleapis.com/p4.config.v1.P4Info".to_owned(),
-            value: part.encode_to_vec(),
-        }),
-        ..Role::default()
-    }
-}
 
 fn forward(p4info: &P4Info, destination: u8, port: u8) -> Entity {
     Entity::TableEntry(table_entry(
@@ -69,7 +40,7 @@ fn entries(p4info: &P4Info) -> Entity {
 #[tokio::test]
 async fn a_role_writes_what_its_config_lists_beside_the_default_roles_primary() {
     let (switch, mut primary, p4info) = running("entities").await;
-    let role = role(&p4info, "forward", true);
+    let role = role(&p4info, "forwarder", "forward", true);
     let mut forwarder = Controller::connect_as(&switch, 1, Some(role.clone())).await;
     match forwarder.next().await {
         Ok(Some(StreamResponse::Arbitration(update))) => {
@@ -110,13 +81,10 @@ async fn a_role_writes_what_its_config_lists_beside_the_default_roles_primary() 
 #[tokio::test]
 async fn packets_reach_the_primaries_of_roles_that_have_them() {
     let (switch, mut primary, p4info) = running("entities").await;
-    let hearing = role(&p4info, "forward", true);
+    let hearing = role(&p4info, "forwarder", "forward", true);
     let mut hearing = Controller::connect_as(&switch, 1, Some(hearing)).await;
     assert_eq!(hearing.arbitration().await, Code::Ok);
-    let deaf = Role {
-        name: "deaf".to_owned(),
-        ..role(&p4info, "forward", false)
-    };
+    let deaf = role(&p4info, "deaf", "forward", false);
     let mut deaf = Controller::connect_as(&switch, 1, Some(deaf)).await;
     assert_eq!(deaf.arbitration().await, Code::Ok);
     let up = Entity::TableEntry(table_entry(

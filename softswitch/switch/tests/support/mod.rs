@@ -86,9 +86,7 @@ impl TestSwitch {
     }
 
     pub async fn client(&self) -> P4RuntimeClient<Channel> {
-        P4RuntimeClient::connect(format!("http://{}", self.address))
-            .await
-            .unwrap()
+        client_of(self.address).await
     }
 
     /// A frame arrives at a port.
@@ -118,6 +116,34 @@ impl Drop for TestSwitch {
     }
 }
 
+async fn client_of(address: SocketAddr) -> P4RuntimeClient<Channel> {
+    P4RuntimeClient::connect(format!("http://{address}"))
+        .await
+        .unwrap()
+}
+
+/// All that a query finds, with a client or one that names a role.
+pub async fn read_as(
+    client: &mut P4RuntimeClient<Channel>,
+    role: String,
+    query: v1::entity::Entity,
+) -> Result<Vec<v1::entity::Entity>, Status> {
+    let request = ReadRequest {
+        device_id: DEVICE,
+        entities: vec![Entity {
+            entity: Some(query),
+        }],
+        role,
+    };
+    let mut responses = client.read(request).await?.into_inner();
+    let mut found = Vec::new();
+    while let Some(response) = responses.message().await? {
+        let entities = response.entities.into_iter();
+        found.extend(entities.filter_map(|entity| entity.entity));
+    }
+    Ok(found)
+}
+
 /// A controller with its stream.
 pub struct Controller {
     pub client: P4RuntimeClient<Channel>,
@@ -139,7 +165,16 @@ impl Controller {
         election_id: u128,
         role: Option<v1::Role>,
     ) -> Self {
-        let mut client = switch.client().await;
+        Self::connect_at(switch.address, election_id, role).await
+    }
+
+    /// As `connect_as`, for a task that cannot borrow the switch.
+    pub async fn connect_at(
+        address: SocketAddr,
+        election_id: u128,
+        role: Option<v1::Role>,
+    ) -> Self {
+        let mut client = client_of(address).await;
         let (requests, receiver) = mpsc::channel(16);
         let opened = client.stream_channel(ReceiverStream::new(receiver));
         let mut controller = Self {
@@ -259,25 +294,8 @@ impl Controller {
         &mut self,
         query: v1::entity::Entity,
     ) -> Result<Vec<v1::entity::Entity>, Status> {
-        let entities = vec![Entity {
-            entity: Some(query),
-        }];
-        let request = ReadRequest {
-            device_id: DEVICE,
-            entities,
-            role: self.role_name(),
-        };
-        let mut responses = self.client.read(request).await?.into_inner();
-        let mut found = Vec::new();
-        while let Some(response) = responses.message().await? {
-            found.extend(
-                response
-                    .entities
-                    .into_iter()
-                    .filter_map(|entity| entity.entity),
-            );
-        }
-        Ok(found)
+        let role = self.role_name();
+        read_as(&mut self.client, role, query).await
     }
 }
 
@@ -352,6 +370,35 @@ pub fn id(p4info: &P4Info, name: &str) -> u32 {
         .find(matches)
         .unwrap_or_else(|| panic!("no object is called {name}"))
         .id
+}
+
+/// A role that owns one table, and gets packets if it `hears` them.
+pub fn role(p4info: &P4Info, name: &str, table: &str, hears: bool) -> v1::Role {
+    let owned = id(p4info, table);
+    let has_id = |id: u32| id == owned;
+    let part = P4Info {
+        tables: p4info
+            .tables
+            .iter()
+            .filter(|t| t.preamble.as_ref().is_some_and(|p| has_id(p.id)))
+            .cloned()
+            .collect(),
+        controller_packet_metadata: p4info
+            .controller_packet_metadata
+            .iter()
+            .filter(|m| hears && m.preamble.as_ref().is_some_and(|p| p.name == "packet_in"))
+            .cloned()
+            .collect(),
+        ..P4Info::default()
+    };
+    v1::Role {
+        name: name.to_owned(),
+        config: Some(prost_types::Any {
+            type_url: "type.googleapis.com/p4.config.v1.P4Info".to_owned(),
+            value: part.encode_to_vec(),
+        }),
+        ..v1::Role::default()
+    }
 }
 
 /// An entry of a table; matches and parameters have the ids 1, 2, … in order.
