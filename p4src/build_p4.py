@@ -59,6 +59,7 @@ PROGRAMS = (
             "logs",
             "matches",
             "parsers",
+            "queueing",
             "unions",
             "value_sets",
             "varbits",
