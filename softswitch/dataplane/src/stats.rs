@@ -52,6 +52,27 @@ pub struct Stats {
     pub log_lost: u64,
 }
 
+impl Stats {
+    /// Packets that came into being: frames, clones, copies.
+    pub fn begun(&self) -> u64 {
+        self.received + self.cloned + self.multicast_copies
+    }
+
+    /// Packets that have ended. The others wait in queues, are on links or were lost there.
+    pub fn ended(&self) -> u64 {
+        self.transmitted
+            + self.multicast
+            + self.oversize
+            + self.dropped_ingress
+            + self.dropped_egress
+            + self.dropped_queue
+            + self.dropped_no_port
+            + self.dropped_reconfigured
+            + self.dropped_no_replica
+            + self.dropped_loop
+    }
+}
+
 /// Totals of one port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortStats {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames, garbage and plausible, through every program; the pipeline's entries are as the program has them and random.
 
+use std::ops::Range;
+
 use fastrand::Rng;
 use weir_dataplane::{
     ActionCall, CloneSession, KeyMatch, LOSS_ALL_PPB, MatchKind, MeterConfig, PortConfig, Program,
@@ -11,6 +13,7 @@ use crate::bytes;
 use crate::corpus::Corpus;
 
 const FRAMES: usize = 64;
+const PORTS: Range<u32> = 0..4;
 const ETHER_TYPES: [[u8; 2]; 7] = [
     [8, 0],
     [0x86, 0xdd],
@@ -25,7 +28,7 @@ const ETHER_TYPES: [[u8; 2]; 7] = [
 pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     let at = random.usize(..corpus.programs.len());
     let program = Program::from_json(&corpus.programs[at].json).map_err(|e| e.to_string())?;
-    Ok(exercise(program, random, FRAMES))
+    exercise(program, random, FRAMES)
 }
 
 /// A rate of any magnitude.
@@ -61,19 +64,28 @@ fn link(random: &mut Rng) -> PortConfig {
     config
 }
 
-/// Gives a program entries, groups and frames. True: some frames left again.
-pub fn exercise(program: Program, random: &mut Rng, frames: usize) -> bool {
+/// A switch on which a program has entries, groups and ports.
+fn ready(program: Program, random: &mut Rng) -> Switch {
     let config = SwitchConfig {
         seed: random.u64(..),
         ..SwitchConfig::default()
     };
     let mut switch = Switch::new(program, config);
-    let mut now_ns = 0;
-    for port in 0..4 {
+    for port in PORTS {
         // A refused port is one more case.
-        let _ = switch.set_port(port, link(random), now_ns);
+        let _ = switch.set_port(port, link(random), 0);
     }
     populate(&mut switch, random);
+    switch
+}
+
+/// Gives a program entries, groups and frames. True: some frames left again.
+///
+/// # Errors
+/// When a packet is missing from the counters.
+pub fn exercise(program: Program, random: &mut Rng, frames: usize) -> Result<bool, String> {
+    let mut switch = ready(program, random);
+    let mut now_ns = 0_u64;
     let mut left = 0_u64;
     for _ in 0..frames {
         let frame = frame(random);
@@ -88,8 +100,25 @@ pub fn exercise(program: Program, random: &mut Rng, frames: usize) -> bool {
             switch.drain_digests(|_| {});
         }
     }
+    left += settle(&mut switch)?;
+    Ok(left > 0)
+}
+
+/// Lets everything leave that can; how many frames did.
+fn settle(switch: &mut Switch) -> Result<u64, String> {
+    let mut left = 0;
     switch.advance(u64::MAX, &mut |_: u32, _: &[u8], _: u64| left += 1);
-    left > 0
+    switch.drain_digests(|_| {});
+    let ports = PORTS.map(|port| switch.port_stats(port));
+    let elsewhere = ports.map(|port| port.queued_packets + port.in_flight + port.link_lost);
+    let (stats, elsewhere) = (switch.stats(), elsewhere.sum::<u64>());
+    if stats.begun() == stats.ended() + elsewhere {
+        Ok(left)
+    } else {
+        Err(format!(
+            "packets are missing from the counters, {elsewhere} on links and in queues: {stats:?}"
+        ))
+    }
 }
 
 /// A frame: noise, or headers that a parser might go into.
@@ -214,4 +243,63 @@ fn entry(switch: &Switch, random: &mut Rng, index: usize) -> Option<(TableId, Ta
         action: ActionCall { action, args },
     };
     Some((id, entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each program with entries, and frames of each kind, as `with` changes them.
+    fn hostile(with: impl Fn(&mut Switch, &[u8], &mut Rng)) {
+        let corpus = Corpus::load().expect("the repository's programs");
+        let mut random = Rng::with_seed(1);
+        for compiled in &corpus.programs {
+            let program = Program::from_json(&compiled.json).expect("a program of the repository");
+            for ether_type in ETHER_TYPES {
+                let mut switch = ready(program.clone(), &mut random);
+                let mut frame: Vec<u8> =
+                    std::iter::repeat_with(|| random.u8(..)).take(150).collect();
+                frame[12..14].copy_from_slice(&ether_type);
+                frame[14] = 0x46;
+                with(&mut switch, &frame, &mut random);
+                if let Err(missing) = settle(&mut switch) {
+                    panic!("{missing}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_program_counts_frames_cut_at_each_byte() {
+        hostile(|switch, frame, random| {
+            for length in 0..=frame.len() {
+                switch.receive(random.u32(PORTS), &frame[..length], 0);
+            }
+            assert_eq!(switch.stats().received, frame.len() as u64 + 1);
+        });
+    }
+
+    #[test]
+    fn every_program_counts_frames_with_changed_bytes() {
+        hostile(|switch, frame, random| {
+            for _ in 0..300 {
+                let mut frame = frame.to_vec();
+                bytes::mutate(random, &mut frame);
+                switch.receive(random.u32(PORTS), &frame, 0);
+            }
+            assert_eq!(switch.stats().received, 300);
+        });
+    }
+
+    #[test]
+    fn every_program_counts_frames_with_each_bit_of_a_header_flipped() {
+        hostile(|switch, frame, random| {
+            for bit in 0..8 * 60 {
+                let mut frame = frame.to_vec();
+                frame[bit / 8] ^= 1 << (bit % 8);
+                switch.receive(random.u32(PORTS), &frame, 0);
+            }
+            assert_eq!(switch.stats().received, 480);
+        });
+    }
 }

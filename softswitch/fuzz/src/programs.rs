@@ -28,7 +28,7 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     };
     match Program::from_json(&json) {
         Ok(program) => {
-            packets::exercise(program, random, FRAMES);
+            packets::exercise(program, random, FRAMES)?;
             Ok(true)
         }
         Err(_) => Ok(false),
