@@ -12,6 +12,8 @@ from pathlib import Path
 from sandbox import compare, problem
 from subjects import REPOSITORY, SUBJECTS
 
+COUNTED = ("entries", "packets", "frames", "counters", "digests", "colours")
+
 
 def main() -> int:
     """0 when there was no difference or could be no comparison, which is said; 1 when there was one."""
@@ -29,19 +31,21 @@ def main() -> int:
     found = shutil.which("weir-switch") or REPOSITORY / ".venv" / "bin" / "weir-switch"
     switch, first = given.switch or Path(found), given.first_seed
     first = secrets.randbelow(1_000_000) if first is None else first
-    totals = {"comparisons": 0, "entries": 0, "packets": 0, "frames": 0, "counters": 0, "differences": 0}
+    totals = dict.fromkeys(("comparisons", *COUNTED, "differences"), 0)
     for seed in range(first, first + given.seeds):
         for program in given.program or SUBJECTS:
             with tempfile.TemporaryDirectory() as folder:
                 outcome = compare(switch.resolve(), program, seed, given.packets, Path(folder))
             differences = outcome["differences"]
-            for key in ("entries", "packets", "frames", "counters"):
+            for key in COUNTED:
                 totals[key] += outcome[key]
             totals["comparisons"] += 1
             totals["differences"] += len(differences)
             print(
                 f"{program:12} seed {seed}: {outcome['entries']} entries, {outcome['packets']} packets in, "
-                f"{outcome['frames']} out, {outcome['counters']} counters: {len(differences)} differences",
+                f"{outcome['frames']} out, {outcome['counters']} counters, {outcome['digests']} digests, "
+                f"{outcome['colours']} colours of refilling meters (and {outcome['open_colours']} open): "
+                f"{len(differences)} differences",
                 flush=True,
             )
             for difference in differences:

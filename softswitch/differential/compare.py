@@ -8,6 +8,7 @@ Runs in a sandbox, started by __main__.py and differential_test.py as
 import json
 import random
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any
 from finsy.proto import p4i, p4r
 from generate import PORTS, Generator
 from google.protobuf import text_format
-from peers import Frames, Peer, bmv2, run, weir
+from peers import MAX_DIGEST_LIST, PATIENCE_S, Frames, Peer, bmv2, run, weir
+from refill import compare_refill
 from subjects import REPOSITORY, SUBJECTS, Subject
 
 # After so many the rest tells nothing new.
@@ -38,6 +40,11 @@ class Outcome:
     packets: int = 0
     frames: int = 0
     counters: int = 0
+    digests: int = 0
+    colours: int = 0
+    """Of meters that refill: where only one was possible."""
+    open_colours: int = 0
+    """Where more than one was."""
     sentinels: int = 0
     differences: list[str] = field(default_factory=list)
 
@@ -107,6 +114,24 @@ def compare_counters(outcome: Outcome, p4info: p4i.P4Info, peers: list[Peer]) ->
         differ(outcome, direct.preamble.alias, without_zeros(our), without_zeros(their))
 
 
+def compare_digests(outcome: Outcome, peers: list[Peer]) -> None:
+    """What was announced to the controllers: the same messages, ours in lists no longer than was asked for.
+
+    bmv2 adds all that one of its own buffers holds to a list before it looks at `max_list_size`
+    (p4lang/PI, proto/frontend/src/digest_mgr.cpp), so its lists may be longer.
+    """
+    ours, theirs = peers
+    deadline = time.monotonic() + PATIENCE_S
+    while ours.digests != theirs.digests and time.monotonic() < deadline:
+        time.sleep(0.02)  # the last lists are under way
+    outcome.digests += len(ours.digests)
+    for one, other in ((ours, theirs), (theirs, ours)):
+        for digest_id, message in sorted(one.digests - other.digests)[:MAX_DIFFERENCES]:
+            outcome.differences.append(f"digest {digest_id}: only {one.name} announced {message}")
+    if ours.longest_list > MAX_DIGEST_LIST:
+        outcome.differences.append(f"{ours.name} sent a list of {ours.longest_list} digests")
+
+
 def key(read: p4r.Entity) -> str:
     """What a direct counter belongs to."""
     entry = read.direct_counter_entry.table_entry
@@ -145,13 +170,22 @@ def compare(binary: Path, program: str, seed: int, packets: int, folder: Path) -
     """One program, one seed."""
     subject, outcome = SUBJECTS[program], Outcome(program, seed)
     compiled = REPOSITORY / subject.folder
-    p4info_file, blob = compiled / f"{program}.p4info.txtpb", compiled / f"{program}.json"
+    name = subject.compiled or program
+    p4info_file, blob = compiled / f"{name}.p4info.txtpb", compiled / f"{name}.json"
     p4info = text_format.Parse(p4info_file.read_text(), p4i.P4Info())
     rng = random.Random(f"{program} {seed}")
     with weir(binary, folder) as ours, bmv2(folder) as theirs:
         peers = [ours, theirs]
         for peer in peers:
             peer.push(p4info_file, blob)
+            if p4info.digests:
+                peer.listen(p4info)
+        if subject.refills:
+            verdicts = compare_refill(p4info, peers, rng, packets)
+            outcome.packets, outcome.entries = verdicts.packets, verdicts.entries
+            outcome.colours = verdicts.decided
+            outcome.open_colours, outcome.differences = verdicts.open, verdicts.wrong[:MAX_DIFFERENCES]
+            return outcome
         generator = Generator(p4info, subject.shape, rng)
         updates = generator.updates()
         compare_writes(outcome, peers, updates)
@@ -159,6 +193,8 @@ def compare(binary: Path, program: str, seed: int, packets: int, folder: Path) -
             compare_packets(outcome, subject, peers, rng, packets * part // PARTS)
             compare_writes(outcome, peers, generator.changes(updates, CHANGES))
         compare_counters(outcome, p4info, peers)
+        if p4info.digests:
+            compare_digests(outcome, peers)
     return outcome
 
 

@@ -5,6 +5,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
-from finsy.proto import p4r, rpc_status
+from finsy.proto import p4i, p4r, rpc_status
 from generate import PORTS
 from subjects import Sentinel
 
@@ -32,6 +33,8 @@ PATIENCE_S = 20
 ALL_PROTOCOLS = 3  # ETH_P_ALL of linux/if_ether.h
 OUTGOING = 4  # PACKET_OUTGOING of linux/if_packet.h: what we sent ourselves
 RECEIVE_BUFFER_BYTES = 8 << 20
+MAX_DIGEST_LIST = 4
+DIGEST_TIMEOUT_NS = 20_000_000
 Frames = Counter[tuple[int, bytes]]
 """How often each frame left through each port."""
 
@@ -109,6 +112,9 @@ class Peer:
         self.name, self.links = name, links
         self._client = HostileClient(address)
         self._client.open_stream()
+        self.digests: set[tuple[int, str]] = set()
+        """Id and message of what was announced, each once."""
+        self.longest_list = 0
 
     def __enter__(self) -> Self:
         """Nothing more to do."""
@@ -141,6 +147,33 @@ class Peer:
             detail.Unpack(error)
             return f"{grpc_name(error.canonical_code)}: {error.message}"
         return f"{refusal.code().name}: {refusal.details()}"
+
+    def listen(self, p4info: p4i.P4Info) -> None:
+        """Ask for every digest of the program; lists that come are acknowledged, and kept in `digests`."""
+        for digest in p4info.digests:
+            update = p4r.Update(type=p4r.Update.INSERT)
+            entry = update.entity.digest_entry
+            entry.digest_id = digest.preamble.id
+            entry.config.max_list_size = MAX_DIGEST_LIST
+            entry.config.max_timeout_ns = DIGEST_TIMEOUT_NS
+            entry.config.ack_timeout_ns = 60 * 1_000_000_000
+            refused = self._client.write([update]).exception()
+            if refused is not None:
+                raise refused
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def _hear(self) -> None:
+        try:
+            for response in self._client.stream:
+                if response.HasField("digest"):
+                    found = response.digest
+                    self.longest_list = max(self.longest_list, len(found.data))
+                    self.digests |= {(found.digest_id, " ".join(str(data).split())) for data in found.data}
+                    ack = p4r.StreamMessageRequest()
+                    ack.digest_ack.digest_id, ack.digest_ack.list_id = found.digest_id, found.list_id
+                    self._client.send(ack)
+        except grpc.RpcError:
+            return  # the comparison is over
 
     def read(self, entity: p4r.Entity) -> list[p4r.Entity]:
         """Everything that matches."""

@@ -38,6 +38,10 @@ class Subject:
     """Sentinels one after the other: one more than the times a packet can come back."""
     blank: Callable[[bytes], bytes] = bytes
     """Removes what differs between two runs of the same switch: times."""
+    compiled: str = ""
+    """Name of the program, where the subject is called something else."""
+    refills: bool = False
+    """Only meters that refill are compared, as `refill.py` says."""
 
 
 def pool(*values: int) -> Pool:
@@ -298,5 +302,8 @@ SUBJECTS = {
         multicast,
         batch=1,
         rounds=4,
+    ),
+    "refill": Subject(
+        "softswitch/programs", Shape(), sample_packet, multicast, batch=1, compiled="mixture", refills=True
     ),
 }
