@@ -138,3 +138,31 @@ fn digests_beyond_the_limit_are_counted_as_lost() {
         (2, 3)
     );
 }
+
+/// As p4c writes a control with a digest that is applied in two places.
+#[test]
+fn two_lists_of_one_name_are_one_digest_to_the_control_plane() {
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&common::program_json("l2_learning")).expect("JSON");
+    let mut second = json["learn_lists"][0].clone();
+    second["id"] = 2.into();
+    json["learn_lists"]
+        .as_array_mut()
+        .expect("a list")
+        .push(second);
+    let text = json.to_string();
+    let uses_second = text.replacen(
+        r#""op":"generate_digest","parameters":[{"type":"hexstr","value":"0x00000001"},{"type":"hexstr","value":"0x1"}]"#,
+        r#""op":"generate_digest","parameters":[{"type":"hexstr","value":"0x00000001"},{"type":"hexstr","value":"0x2"}]"#,
+        1,
+    );
+    assert_ne!(text, uses_second);
+    let program = weir_dataplane::Program::from_json(uses_second.as_bytes()).expect("a program");
+    let mut switch = Switch::new(program, weir_dataplane::SwitchConfig::default());
+    switch.receive(1, &ethernet(B, A, 0x0800, &[]), 0);
+    assert_eq!(switch.info().digests.len(), 1);
+    let announced = switch.info().digest("learn_t").expect("a digest");
+    let mut ids = Vec::new();
+    switch.drain_digests(|message| ids.push(message.digest));
+    assert_eq!(ids, [announced]);
+}

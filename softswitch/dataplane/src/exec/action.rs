@@ -334,26 +334,23 @@ fn register_write(
 
 /// Queues the digest that the packet asked for.
 pub(crate) fn emit_digest(cx: &mut Cx<'_>, packet: &Packet, list: u16) {
-    let Some(fields) = cx.ir.digests.get(usize::from(list)) else {
+    let Some(source) = cx.ir.digests.get(usize::from(list)) else {
         return;
     };
-    let queued =
-        cx.externs
-            .digests
-            .push(crate::info::DigestId(u32::from(list)), cx.now_ns, |out| {
-                for field in fields {
-                    match field {
-                        DigestField::Field(field) => append_bytes(&packet.phv, *field, out),
-                        DigestField::Const { value, width } => {
-                            let bytes = (*width as usize).div_ceil(8);
-                            for i in (0..bytes).rev() {
-                                let word = value.get(i / 8).copied().unwrap_or(0);
-                                out.push(word.to_le_bytes()[i % 8]);
-                            }
-                        }
+    let queued = cx.externs.digests.push(source.digest, cx.now_ns, |out| {
+        for field in &source.fields {
+            match field {
+                DigestField::Field(field) => append_bytes(&packet.phv, *field, out),
+                DigestField::Const { value, width } => {
+                    let bytes = (*width as usize).div_ceil(8);
+                    for i in (0..bytes).rev() {
+                        let word = value.get(i / 8).copied().unwrap_or(0);
+                        out.push(word.to_le_bytes()[i % 8]);
                     }
                 }
-            });
+            }
+        }
+    });
     if queued {
         cx.externs.stats.digests += 1;
     } else {

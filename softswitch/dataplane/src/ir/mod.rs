@@ -467,10 +467,18 @@ pub(crate) struct Ir {
     pub deparse_prims: Vec<Prim>,
     pub deparse: Vec<u16>,
     pub field_lists: Vec<Vec<AnyField>>,
-    pub digests: Vec<Vec<DigestField>>,
+    pub digests: Vec<DigestSource>,
+    /// By the number of the digest, not of its source.
     pub digest_widths: Vec<Vec<u32>>,
     pub log_messages: Vec<LogMessage>,
     pub intrinsics: Intrinsics,
+}
+
+/// A place of the program that generates a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DigestSource {
+    pub digest: crate::info::DigestId,
+    pub fields: Vec<DigestField>,
 }
 
 /// A text with values between its pieces.

@@ -5,8 +5,10 @@ use super::emit::{Demand, compile, const_words};
 use super::expr::{Scope, hexstr, pair, text};
 use super::layout::wide_field;
 use super::{Loader, Result, dangling, invalid, unsupported};
-use crate::info::{DigestInfo, FieldInfo};
-use crate::ir::{Algo, AnyField, CalcInput, Calculation, Checksum, DigestField, PHV_PADDING};
+use crate::info::{DigestId, DigestInfo, FieldInfo};
+use crate::ir::{
+    Algo, AnyField, CalcInput, Calculation, Checksum, DigestField, DigestSource, PHV_PADDING,
+};
 use crate::tables::key::value_bytes;
 use serde_json::Value;
 
@@ -102,14 +104,29 @@ impl Loader<'_> {
                 fields.push(field);
                 infos.push(FieldInfo { name, width_bits });
             }
-            self.ir
-                .digest_widths
-                .push(infos.iter().map(|f| f.width_bits).collect());
-            self.ir.digests.push(fields);
-            self.info.digests.push(DigestInfo {
-                name: list.name.clone(),
-                fields: infos,
-            });
+            let widths: Vec<u32> = infos.iter().map(|f| f.width_bits).collect();
+            // A control that is applied twice has a list in each place; to the control plane they are one digest.
+            let digest = match self.info.digest(&list.name) {
+                Some(known) if self.ir.digest_widths.get(known.0 as usize) == Some(&widths) => {
+                    known
+                }
+                Some(_) => {
+                    let what = "a second list of this name with other widths".into();
+                    return Err(unsupported(&place, what));
+                }
+                None => {
+                    // No more than there are lists, which `index` counts.
+                    let fresh =
+                        DigestId(u32::try_from(self.info.digests.len()).unwrap_or(u32::MAX));
+                    self.ir.digest_widths.push(widths);
+                    self.info.digests.push(DigestInfo {
+                        name: list.name.clone(),
+                        fields: infos,
+                    });
+                    fresh
+                }
+            };
+            self.ir.digests.push(DigestSource { digest, fields });
             self.names.learn_lists.insert(list.id, index);
         }
         Ok(())
