@@ -45,13 +45,13 @@ class PortsCountWhatEntersAndWhatLeaves(WeirTest):
         # The sentinels of an exchange are counted too: an exchange without frames says how much that is.
         for sent in ([], frames):
             before = {name: self.control.counts(name, [port])[port] for name, port in counters.items()}
-            self.traffic.exchange(1, sent or [packets.sized(packets.ethernet(1, 3))])
+            self.traffic.exchange(1, sent)
             for name, port in counters.items():
                 after = self.control.counts(name, [port])[port]
                 counted[name, bool(sent)] = Count(
                     after.packets - before[name].packets, after.bytes - before[name].bytes
                 )
-        for name, alone in (("ingress_port_counter", 1), ("egress_port_counter", 0)):
+        for name in counters:
             more = counted[name, True].packets - counted[name, False].packets
             more_bytes = counted[name, True].bytes - counted[name, False].bytes
-            self.assertEqual((more, more_bytes), (10 - alone, (10 - alone) * FRAME_BYTES), name)
+            self.assertEqual((more, more_bytes), (10, 10 * FRAME_BYTES), name)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from weir.controlplane.errors import ControlPlaneError
-from weir.controlplane.pipeline import default_directory
+from weir.controlplane.pipeline import NAME, default_directory
 from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PortMapError, RunConfig, Tls, read_port_map
 from weir.ptftests.run_ptf import ptf_program, run_ptf
@@ -30,7 +30,9 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tls-cert", help="PEM: certificate to show to the switch (mutual TLS)")
     parser.add_argument("--tls-key", help="PEM: its private key")
-    parser.add_argument("--pipeline", type=Path, default=default_directory(), help="folder of the program")
+    built = default_directory()
+    parser.add_argument("--p4info", type=Path, default=built / f"{NAME}.p4info.txtpb", help="default: weir's")
+    parser.add_argument("--program", type=Path, default=built / f"{NAME}.json", help="what the switch runs")
     parser.add_argument("--logs", type=Path, default=Path("target/ptf"), help="folder (default target/ptf)")
     parser.add_argument(
         "tests", nargs="*", help="groups or tests, such as `drops` or `drops.Name` (default all)"
@@ -46,17 +48,22 @@ def main() -> int:
         return EXIT_USAGE
     logs = (given.logs / given.target).resolve()
     logs.mkdir(parents=True, exist_ok=True)
-    pipeline = given.pipeline.resolve()
+    p4info, program = given.p4info.resolve(), given.program.resolve()
+    for path in (p4info, program):
+        if not path.is_file():
+            print(f"ptf: {path}: no such file; valid: what p4c made (make p4)", file=sys.stderr)
+            return EXIT_USAGE
     try:
         if given.address is None and given.port_map is None:
-            return _on_a_switch_of_our_own(given.target, pipeline, logs, given.tests)
-        return _on_a_switch_that_runs(given, pipeline, logs)
+            return _on_a_switch_of_our_own(given, p4info, program, logs)
+        return _on_a_switch_that_runs(given, p4info, program, logs)
     except (SandboxError, PortMapError, ControlPlaneError) as error:
         print(f"ptf: {error}", file=sys.stderr)
         return EXIT_USAGE
 
 
-def _on_a_switch_of_our_own(target: str, pipeline: Path, logs: Path, tests: list[str]) -> int:
+def _on_a_switch_of_our_own(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:
+    target: str = given.target
     if target not in STARTERS:
         print(f"ptf: {target} is not started from here; valid: --address and --port-map", file=sys.stderr)
         return EXIT_USAGE
@@ -64,16 +71,18 @@ def _on_a_switch_of_our_own(target: str, pipeline: Path, logs: Path, tests: list
     if why_not is not None:
         print(f"SKIP all tests on {target}: {why_not}")
         return 0
-    return run_in_sandbox("weir.ptftests.inside", [target, str(pipeline), str(logs), *tests])
+    return run_in_sandbox(
+        "weir.ptftests.inside", [target, str(p4info), str(program), str(logs), *given.tests]
+    )
 
 
-def _on_a_switch_that_runs(given: argparse.Namespace, pipeline: Path, logs: Path) -> int:
+def _on_a_switch_that_runs(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:
     if given.address is None or given.port_map is None:
         print("ptf: valid: --address and --port-map together, or neither", file=sys.stderr)
         return EXIT_USAGE
     ports = read_port_map(given.port_map)
     tls = Tls(given.tls_ca, given.tls_cert, given.tls_key) if given.tls_ca else None
-    config = RunConfig(given.target, given.address, given.device_id, ports, str(pipeline), tls)
+    config = RunConfig(given.target, given.address, given.device_id, ports, str(p4info), str(program), tls)
     return run_ptf(config, given.tests, logs)
 
 

@@ -92,6 +92,10 @@ class WeirTest(unittest.TestCase):
         self.assertEqual([counted[cell * 4 + colour] for colour in entries.COLOURS], wanted)
         self.assertEqual(self.control.counts("met_counter", [cell])[cell].packets, met)
 
+    def drops(self, reason: int) -> int:
+        """Packets that ingress has dropped for a reason."""
+        return self.control.counts("drop_counter", [reason])[reason].packets
+
     def _stations(self) -> Iterator[Writable]:
         yield entries.flood_group(tuple(self.p4_port(port) for port in PORTS))
         for port in PORTS:

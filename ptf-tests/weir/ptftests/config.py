@@ -42,8 +42,9 @@ class RunConfig:
     address: str
     device_id: int
     ports: tuple[Port, ...]
-    pipeline: str
-    """Folder with the compiled program."""
+    p4info: str
+    program: str
+    """What the switch runs: for bmv2 and weir-switch p4c's JSON."""
     tls: Tls | None = None
     thrift_port: int | None = None
     """bmv2's own service, for what P4Runtime does not have there."""

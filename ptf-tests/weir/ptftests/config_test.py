@@ -31,6 +31,8 @@ def test_a_missing_port_map_is_named(tmp_path):
 
 
 def test_settings_are_read_as_they_were_saved(tmp_path):
-    config = RunConfig("tofino", "switch:9559", 7, (Port(1, 132, "eth1"),), "here", Tls("ca.pem"), None)
+    config = RunConfig(
+        "tofino", "switch:9559", 7, (Port(1, 132, "eth1"),), "weir.p4info", "weir.bin", Tls("ca.pem")
+    )
     config.save(tmp_path / "run.json")
     assert RunConfig.load(tmp_path / "run.json") == config

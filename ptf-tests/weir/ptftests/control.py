@@ -13,15 +13,16 @@ from finsy import (
     GRPCCredentialsTLS,
     P4CloneSessionEntry,
     P4CounterEntry,
+    P4DigestList,
     P4MeterEntry,
     P4MulticastGroupEntry,
     P4RegisterEntry,
+    P4Schema,
     P4TableEntry,
 )
 
 from weir.controlplane.apply import Count
 from weir.controlplane.entities import CloneSession, Entity, MeterCell, MulticastGroup, TableEntry
-from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.session import Session
 from weir.controlplane.translate import FinsyEntity
 from weir.ptftests.config import RunConfig, Tls
@@ -39,7 +40,7 @@ class Control:
         """Connect. Raises ControlPlaneError."""
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="control", daemon=True).start()
-        self._pipeline = load_pipeline(Path(config.pipeline))
+        self._schema = P4Schema(Path(config.p4info), Path(config.program))
         self._written: list[tuple[str, Writable]] = []
         self._session = self._run(self._open(config))
 
@@ -47,12 +48,12 @@ class Control:
         tls = _credentials(config.tls)
         session = Session(config.address, config.device_id, _ELECTION_ID, _TIMEOUT_S, tls)
         await session.__aenter__()
-        session.use(self._pipeline.schema)
+        session.use(self._schema)
         return session
 
     def push(self) -> None:
         """Load the program; the switch then has no entries."""
-        self._run(self._session.push_pipeline(self._pipeline.schema))
+        self._run(self._session.push_pipeline(self._schema))
 
     def close(self) -> None:
         """Disconnect."""
@@ -86,7 +87,7 @@ class Control:
 
     def entities(self) -> set[str]:
         """Everything that can be inserted and is on the switch now: entries, groups, mirror sessions."""
-        asked: list[Any] = [P4TableEntry(table.alias) for table in self._pipeline.schema.tables]
+        asked: list[Any] = [P4TableEntry(table.alias) for table in self._schema.tables]
         found = self._read([*asked, P4MulticastGroupEntry(), P4CloneSessionEntry()])
         return {
             repr(entity)
@@ -99,9 +100,13 @@ class Control:
         found = self._read([P4CounterEntry(counter, index=index) for index in indices])
         return {entry.index: Count(entry.packet_count, entry.byte_count) for entry in found}
 
+    def digest(self) -> P4DigestList:
+        """The next list of a digest's messages, acknowledged. Raises TimeoutError when none comes."""
+        return self._run(self._session.next_digest())
+
     def full_name(self, register: str) -> str:
         """A register's name with the controls around it."""
-        return self._pipeline.schema.registers[register].name
+        return self._schema.registers[register].name
 
     def write_register(self, register: str, index: int, value: int) -> None:
         """Set a cell of a register; it is 0 after `undo`."""

@@ -25,13 +25,20 @@ class Device:
         else:
             self._control.write_register(register, index, value)
 
-    def slow_queue(self, port: int, packets: int) -> None:
-        """Let a port's egress queue hold so many packets and send about one in a second."""
+    def slow_queue(
+        self, port: int, packets: int, packets_per_s: int, frame_bytes: int, deflect_to: int | None
+    ) -> None:
+        """Let a port's egress queue hold so many packets and send them at a rate.
+
+        `deflect_to`: through which port what it drops goes, where the switch can deflect.
+        """
         p4_port = self._config.port(port).p4_port
         if self._config.target == "bmv2":
-            self._bmv2(f"set_queue_depth {packets} {p4_port}", f"set_queue_rate 1 {p4_port}")
+            self._bmv2(f"set_queue_depth {packets} {p4_port}", f"set_queue_rate {packets_per_s} {p4_port}")
         else:
-            self._links(p4_port, f"packets={packets},rate=8kbit/s,burst=1B,deflect={p4_port}")
+            deflect = "none" if deflect_to is None else self._config.port(deflect_to).p4_port
+            rate = f"rate={packets_per_s * frame_bytes * 8}bit/s,burst={frame_bytes}B"
+            self._links(p4_port, f"packets={packets},{rate},deflect={deflect}")
 
     def restore_queue(self, port: int) -> None:
         """The queue as it was before `slow_queue`."""

@@ -16,6 +16,7 @@ FLOOD_GROUP = 1
 LOWEST_RATE_BYTES_PER_S = 1
 """While a test runs, which is seconds, such a bucket gains a few bytes: less than any frame."""
 PRIORITY = 10
+IPV4, IPV6 = "classify", "classify_ipv6"
 
 METERS = (MeterCell, P4MeterEntry)
 Key = int | tuple[int, int]
@@ -51,20 +52,36 @@ def session(number: int, p4_port: int) -> CloneSession:
     return CloneSession(number, (p4_port,))
 
 
-def _classify(keys: dict[str, Key], action: str, priority: int, **args: int) -> TableEntry:
-    """An entry that names ports is for packets that have some."""
+def _classify(table: str, keys: dict[str, Key], action: str, priority: int, **args: int) -> TableEntry:
+    """An entry that names ports is for packets that have some, unless it says otherwise."""
     ports: dict[str, Key] = {"has_ports": 1} if keys.keys() & {"src_port", "dst_port"} else {}
-    return entry("classify", keys | ports, action, priority, **args)
+    return entry(table, ports | keys, action, priority, **args)
 
 
-def police_shared(cell: int, priority: int = PRIORITY, **keys: Key) -> TableEntry:
+def police_shared(
+    cell: int, priority: int = PRIORITY, *, table: str = IPV4, watched: bool = False, **keys: Key
+) -> TableEntry:
     """Matching flows meet one cell."""
-    return _classify(keys, "police_shared", priority, cell=cell, watched=0)
+    return _classify(table, keys, "police_shared", priority, cell=cell, watched=watched)
 
 
-def police_hashed(base: int, mask: int, priority: int = PRIORITY, **keys: Key) -> TableEntry:
+def police_hashed(
+    base: int, mask: int, priority: int = PRIORITY, *, table: str = IPV4, watched: bool = False, **keys: Key
+) -> TableEntry:
     """Each matching flow meets the cell that its 5-tuple hashes to."""
-    return _classify(keys, "police_hashed", priority, base=base, mask=mask, watched=0)
+    return _classify(table, keys, "police_hashed", priority, base=base, mask=mask, watched=watched)
+
+
+def police_learned(
+    base: int, mask: int, priority: int = PRIORITY, *, table: str = IPV4, watched: bool = False, **keys: Key
+) -> TableEntry:
+    """Each matching flow meets the cell that `learned` gives it; until then, as `police_hashed` says."""
+    return _classify(table, keys, "police_learned", priority, base=base, mask=mask, watched=watched)
+
+
+def learned(cell: int, *, table: str = "flow_policer", **keys: Key) -> TableEntry:
+    """A flow has a cell of its own."""
+    return entry(table, keys, "set_flow_cell", cell=cell)
 
 
 def verdict(cell: Key, colour: int, action: str, priority: int = PRIORITY, **args: int) -> TableEntry:
@@ -75,6 +92,32 @@ def verdict(cell: Key, colour: int, action: str, priority: int = PRIORITY, **arg
 def report_drops(cell: Key, mirror: int, collector: int, priority: int = PRIORITY) -> TableEntry:
     """Dropped packets of a cell are reported."""
     return entry("report", {"cell": cell}, "report_drops", priority, session=mirror, collector=collector)
+
+
+def report_enqueued(
+    cell: Key, mirror: int, collector: int, *, every: int, congested_at: int = 0, priority: int = PRIORITY
+) -> TableEntry:
+    """Packets of a cell that pass are reported: of each flow the first, and then each `every`-th."""
+    return entry(
+        "report_enqueues",
+        {"cell": cell},
+        "report_enqueued",
+        priority,
+        session=mirror,
+        collector=collector,
+        every=every,
+        congested_at=congested_at,
+    )
+
+
+def report_queue_drops(p4_port: int, mirror: int, collector: int) -> TableEntry:
+    """What the queue of a port drops is reported."""
+    return entry("report_queue", {"port": p4_port}, "report_queue_drops", session=mirror, collector=collector)
+
+
+def forward_numbered(mac: int, p4_port: int) -> TableEntry:
+    """A station is behind a port, whose egress looks for gaps."""
+    return entry("forward", {"dst": mac}, "set_numbered_egress", port=p4_port)
 
 
 def token_bucket(cell: int, burst_bytes: int, rate_bytes_per_s: int = LOWEST_RATE_BYTES_PER_S) -> MeterCell:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 SPECIFICATION = Path(__file__).resolve().parents[3] / "docs" / "spec" / "telemetry-report.md"
 OUTER_BYTES = 14 + 20 + 8
 HEADERS_BYTES = 56
-REASON_QUEUE, REASON_POLICER = 51, 70
+_DOMAIN_BITS, _LOST_BIT = 0xE000, 0x1000
 _HEADERS = struct.Struct("!IIBBBBHHHHIQQBBHHBBII")
 
 
@@ -54,6 +54,8 @@ class Report:
     wire_length: int
     packet_number: int
     inner: bytes
+    queue_lost: int = 0
+    """Packets that the queue dropped before this one."""
 
 
 def decode(payload: bytes) -> Report:
@@ -63,16 +65,19 @@ def decode(payload: bytes) -> Report:
     group, node_id, types, words, metadata_words, flags, *rest = _HEADERS.unpack_from(payload)
     bits, domain, domain_bits, status, queue, ingress_ns, egress_ns, *rest = rest
     drop_queue_id, drop_reason, pad, policer, colour, reserved, wire_length, packet_number = rest
-    inner = payload[HEADERS_BYTES:]
+    inner, queue_lost, lost_words = payload[HEADERS_BYTES:], 0, 0
+    if domain_bits == _DOMAIN_BITS | _LOST_BIT and len(inner) >= 4:
+        queue_lost, inner, lost_words = int.from_bytes(inner[:4], "big"), inner[4:], 1
+        domain_bits ^= _LOST_BIT
     fixed = {
         "version": (group >> 28, 2),
         "RepType and InType": (types, 0x13),
-        "report length": (words, 2 + 9 + -(-len(inner) // 4)),
-        "metadata length": (metadata_words, 9),
+        "report length": (words, 2 + 9 + lost_words + -(-len(inner) // 4)),
+        "metadata length": (metadata_words, 9 + lost_words),
         "I and reserved": (flags & 0x1F, 0),
         "RepMdBits": (bits, 0x1C01),
         "domain": (domain, 0x5745),
-        "DSMdBits": (domain_bits, 0xE000),
+        "DSMdBits": (domain_bits, _DOMAIN_BITS),
         "DSMdstatus": (status, 0),
         "padding": (pad, 0),
         "reserved": (reserved, 0),
@@ -98,6 +103,7 @@ def decode(payload: bytes) -> Report:
         wire_length=wire_length,
         packet_number=packet_number,
         inner=inner,
+        queue_lost=queue_lost,
     )
 
 
@@ -126,6 +132,17 @@ def internet_checksum(covered: bytes) -> int:
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return 0xFFFF - total
+
+
+def reasons(specification: Path = SPECIFICATION) -> dict[str, int]:
+    """The specification's drop reasons, by name."""
+    section = specification.read_text().split("### Drop reasons")[1].split("\n#")[0]
+    rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", section, re.M)
+    return {name: int(code) for code, name in rows}
+
+
+REASONS = reasons()
+REASON_QUEUE, REASON_POLICER, REASON_NOT_ECT = (REASONS[name] for name in ("queue", "policer", "not ECT"))
 
 
 class Vector(NamedTuple):

@@ -20,12 +20,13 @@ def main(stop: StopToken) -> int:
     """Run the tests; 0 when none failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", choices=STARTERS)
-    parser.add_argument("pipeline", type=Path)
+    parser.add_argument("p4info", type=Path)
+    parser.add_argument("program", type=Path)
     parser.add_argument("logs", type=Path)
     parser.add_argument("tests", nargs="*")
     given = parser.parse_args()
     try:
-        with STARTERS[given.target](given.pipeline, given.logs, stop) as config:
+        with STARTERS[given.target](given.p4info, given.program, given.logs, stop) as config:
             return run_ptf(config, given.tests, given.logs, stop)
     except (ProcessError, ToolMissingError, ControlPlaneError) as error:
         print(f"ptf: {error}", file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Packet, Raw
@@ -51,6 +51,11 @@ def tcp(frame_bytes: int = 100, src_port: int = SRC_PORT, dst_port: int = DST_PO
     """TCP over IPv4 from port 1's station to port 2's; further fields are the IPv4 header's."""
     header = IP(**{"src": SRC_IP, "dst": DST_IP, **ip})
     return sized(ethernet() / header / TCP(sport=src_port, dport=dst_port, flags="A"), frame_bytes)
+
+
+def option(content: bytes) -> Packet:
+    """An option of IPv4, as it is on the wire."""
+    return IPOption(content)
 
 
 def numbered(count: int, frame_bytes: int = 100, src_port: int = SRC_PORT, **ip: Any) -> list[bytes]:

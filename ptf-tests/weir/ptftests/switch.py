@@ -29,8 +29,8 @@ _THRIFT_PORT = 9090
 _DEVICE_ID = 1
 _READY_S = 30.0
 _POLL_S = 0.02
-Starter = Callable[[Path, Path, StopToken], AbstractContextManager[RunConfig]]
-"""Takes the compiled program's folder, one for logs, and what ends the wait."""
+Starter = Callable[[Path, Path, Path, StopToken], AbstractContextManager[RunConfig]]
+"""Takes the P4Info, the program, a folder for logs, and what ends the wait."""
 
 
 def make_links() -> tuple[Port, ...]:
@@ -52,19 +52,19 @@ def _outside(port: int) -> str:
 
 
 @contextmanager
-def embedded(pipeline: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
+def embedded(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
     """A running weir-switch."""
     ports = make_links()
     with SwitchProcess(
         [SwitchPort(port, _inside(port)) for port in PORTS], logs, p4runtime=_ADDRESS, device_id=_DEVICE_ID
     ) as switch:
         switch.wait_ready(stop)
-        yield RunConfig("embedded", _ADDRESS, _DEVICE_ID, ports, str(pipeline))
+        yield RunConfig("embedded", _ADDRESS, _DEVICE_ID, ports, str(p4info), str(program))
         switch.check_running()
 
 
 @contextmanager
-def bmv2(pipeline: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
+def bmv2(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
     """A running simple_switch_grpc."""
     ports = make_links()
     interfaces = [word for port in PORTS for word in ("-i", f"{port}@{_inside(port)}")]
@@ -73,7 +73,9 @@ def bmv2(pipeline: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
     process = LoggedProcess(BMV2, command, logs / f"{BMV2}.log")
     try:
         _wait_for_server(process, stop)
-        yield RunConfig("bmv2", _ADDRESS, _DEVICE_ID, ports, str(pipeline), thrift_port=_THRIFT_PORT)
+        yield RunConfig(
+            "bmv2", _ADDRESS, _DEVICE_ID, ports, str(p4info), str(program), thrift_port=_THRIFT_PORT
+        )
         process.check_running()
     finally:
         process.stop()

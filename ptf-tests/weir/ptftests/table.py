@@ -59,8 +59,9 @@ def _tests(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
         inherited = [needs[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in needs]
         needs[node.name] = inherited[0] if inherited else ()
         for part in node.body:
-            if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "needs":
-                needs[node.name] = tuple(ast.literal_eval(part.value))
+            target = part.targets[0] if isinstance(part, ast.Assign) else getattr(part, "target", None)
+            if isinstance(target, ast.Name) and target.id == "needs":
+                needs[node.name] = tuple(ast.literal_eval(part.value))  # type: ignore[attr-defined]
         if any(isinstance(part, ast.FunctionDef) and part.name == "runTest" for part in node.body):
             yield f"{path.stem}.{node.name}", needs[node.name]
 

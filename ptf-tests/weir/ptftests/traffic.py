@@ -2,7 +2,8 @@
 """Frames into the switch and out of it, without sleeping: a sentinel tells when all has passed.
 
 A sentinel is a frame that the program forwards to one port. Ports are first in, first out, so when it has
-left a port, everything that entered before it and leaves there has left too: "nothing came" is a fact.
+left a port, everything that entered before it and leaves there has left too: "nothing came" is a fact. What
+egress mirrors comes to the collector's port only when its packet leaves another: that takes a second round.
 """
 
 from __future__ import annotations
@@ -62,8 +63,12 @@ class Traffic:
         """One frame, without waiting for anything."""
         self._dataplane.send(0, port, frame)
 
-    def exchange(self, port: int, frames: Iterable[bytes], ports: Sequence[int] = PORTS) -> Frames:
+    def exchange(
+        self, port: int, frames: Iterable[bytes], ports: Sequence[int] = PORTS, rounds: int = 1
+    ) -> Frames:
         """Send frames into a port and return all that left through `ports` meanwhile.
+
+        `rounds`: 2 when egress mirrors.
 
         Raises:
             NothingCame: a sentinel did not leave: the switch forwards nothing, or a queue overflowed.
@@ -72,8 +77,9 @@ class Traffic:
         for chunk in _chunks(frames):
             for frame in chunk:
                 self.send(port, frame)
-            for number, passed in self.flushed(port, ports).items():
-                left[number] += passed
+            for _ in range(rounds):
+                for number, passed in self.flushed(port, ports).items():
+                    left[number] += passed
         return left
 
     def flushed(self, port: int, ports: Sequence[int] = PORTS) -> Frames:
@@ -120,6 +126,8 @@ def _is_sentinel(frame: bytes) -> bool:
 
 
 def _chunks(frames: Iterable[bytes]) -> Iterable[list[bytes]]:
+    """At least one, which may be empty."""
     remaining = iter(frames)
+    yield list(itertools.islice(remaining, _CHUNK))
     while chunk := list(itertools.islice(remaining, _CHUNK)):
         yield chunk

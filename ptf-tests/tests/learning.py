@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learned policers: a new flow is announced and hashed; a known one has a bucket of its own."""
+
+from finsy import P4DigestEntry
+
+from weir.controlplane.cells import hashed_cell
+from weir.controlplane.entities import TableEntry
+from weir.ptftests import entries, packets
+from weir.ptftests.base import WeirTest
+from weir.ptftests.entries import IPV6, RED
+from weir.ptftests.packets import DST_IP, DST_IP6, DST_PORT, SRC_IP, SRC_IP6, SRC_PORT
+from weir.ptftests.reports import FIRST
+
+FRAME_BYTES = 100
+UDP = 17
+HASHED_CELLS = 16
+LISTEN = {"max_list_size": 1, "max_timeout_ns": 0, "ack_timeout_ns": 1_000_000_000}
+
+
+class Learning(WeirTest):
+    """Flows to the tests' port are learned; the first 16 cells are hashed ones, another is a flow's own."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.mine = self.cell + HASHED_CELLS
+        self.install(
+            *(entries.token_bucket(self.cell + number, 2 * FRAME_BYTES) for number in range(HASHED_CELLS)),
+            entries.token_bucket(self.mine, 5 * FRAME_BYTES),
+            entries.verdict((self.cell, 0xFF00), RED, "drop_packet"),
+            entries.police_learned(self.cell, HASHED_CELLS - 1, dst_port=DST_PORT),
+            entries.police_learned(self.cell, HASHED_CELLS - 1, table=IPV6, dst_port=DST_PORT),
+        )
+
+    def known_flow(self) -> TableEntry:
+        """What gives the tests' flow a cell of its own."""
+        return entries.learned(
+            self.mine,
+            src=entries.ip(SRC_IP),
+            dst=entries.ip(DST_IP),
+            protocol=UDP,
+            src_port=SRC_PORT,
+            dst_port=DST_PORT,
+        )
+
+    def learn(self) -> None:
+        """The tests' flow has a cell of its own."""
+        self.install(self.known_flow())
+
+    def unlearned(self) -> int:
+        """Packets of the policer whose flow had no cell."""
+        return self.control.counts("unlearned_counter", [self.cell])[self.cell].packets
+
+    def hashed(self, src_port: int) -> int:
+        """The cell of a flow that is not known."""
+        return hashed_cell(self.cell, HASHED_CELLS, SRC_IP, DST_IP, UDP, src_port, DST_PORT)
+
+
+class ANewFlowIsAnnouncedWithItsFiveTuple(Learning):
+    def runTest(self) -> None:
+        self.control.insert(P4DigestEntry("flow_digest_t", **LISTEN))
+        self.traffic.exchange(1, [packets.udp()])
+        digest = self.control.digest()
+        self.assertEqual(digest.digest_id, "flow_digest_t")
+        self.assertEqual(
+            list(digest),
+            [
+                {
+                    "src": entries.ip(SRC_IP),
+                    "dst": entries.ip(DST_IP),
+                    "protocol": UDP,
+                    "src_port": SRC_PORT,
+                    "dst_port": DST_PORT,
+                    "base": self.cell,
+                }
+            ],
+        )
+
+
+class ANewIpv6FlowIsAnnouncedWithItsFiveTuple(Learning):
+    def runTest(self) -> None:
+        self.control.insert(P4DigestEntry("flow_ipv6_digest_t", **LISTEN))
+        header = packets.IPv6(src=SRC_IP6, dst=DST_IP6)
+        transport = packets.UDP(sport=SRC_PORT, dport=DST_PORT)
+        self.traffic.exchange(1, [packets.sized(packets.ethernet() / header / transport)])
+        (flow,) = list(self.control.digest())
+        self.assertEqual((flow["src"], flow["dst"]), (entries.ip(SRC_IP6), entries.ip(DST_IP6)))
+        self.assertEqual((flow["src_port"], flow["dst_port"], flow["base"]), (SRC_PORT, DST_PORT, self.cell))
+
+
+class AnUnknownFlowMeetsAHashedCellAndIsCountedUnlearned(Learning):
+    def runTest(self) -> None:
+        sent = packets.numbered(5)
+        self.assertEqual(self.traffic.exchange(1, sent)[2], sent[:2])
+        cell = self.hashed(SRC_PORT)
+        self.assertEqual(self.control.counts("met_counter", [cell])[cell].packets, 5)
+        self.assertEqual(self.unlearned(), 5)
+
+
+class AKnownFlowMeetsACellOfItsOwn(Learning):
+    def runTest(self) -> None:
+        self.learn()
+        sent = packets.numbered(8)
+        self.assertEqual(self.traffic.exchange(1, sent)[2], sent[:5])
+        self.assertEqual(self.control.counts("met_counter", [self.mine])[self.mine].packets, 8)
+        self.assertEqual(self.unlearned(), 0)
+
+
+class AKnownIpv6FlowMeetsACellOfItsOwn(Learning):
+    def runTest(self) -> None:
+        self.install(
+            entries.learned(
+                self.mine,
+                table="flow_policer_ipv6",
+                src=entries.ip(SRC_IP6),
+                dst=entries.ip(DST_IP6),
+                protocol=UDP,
+                src_port=SRC_PORT,
+                dst_port=DST_PORT,
+            )
+        )
+        header = packets.IPv6(src=SRC_IP6, dst=DST_IP6)
+        transport = packets.UDP(sport=SRC_PORT, dport=DST_PORT)
+        frame = packets.sized(packets.ethernet() / header / transport, FRAME_BYTES)
+        self.assertEqual(self.traffic.exchange(1, [frame] * 8)[2], [frame] * 5)
+        self.assertEqual(self.unlearned(), 0)
+
+
+class ReportsOfAKnownFlowSayThatItIsTracked(Learning):
+    def runTest(self) -> None:
+        self.install(entries.report_drops((self.cell, 0xFF00), FIRST.session, FIRST.number))
+        unknown = self.reports.decode(self.traffic.exchange(1, packets.numbered(8))[FIRST.port])
+        self.learn()
+        known = self.reports.decode(self.traffic.exchange(1, packets.numbered(8))[FIRST.port])
+        self.assertEqual([report.tracked for report in unknown], [False] * 6)
+        self.assertEqual([report.tracked for report in known], [True] * 3)
+
+
+class AFlowThatIsForgottenMeetsItsHashedCellAgain(Learning):
+    def runTest(self) -> None:
+        self.learn()
+        self.traffic.exchange(1, packets.numbered(3))
+        self.control.delete(self.known_flow())
+        self.traffic.exchange(1, packets.numbered(2))
+        met = self.control.counts("met_counter", [self.mine, self.hashed(SRC_PORT)])
+        self.assertEqual([count.packets for count in met.values()], [3, 2])
+
+
+class AFloodOfNewFlowsFillsHashedCellsAndTakesNothingFromKnownOnes(Learning):
+    flows = 1000
+
+    def runTest(self) -> None:
+        self.learn()
+        flood = [packets.udp(FRAME_BYTES, src_port=port) for port in range(10_000, 10_000 + self.flows)]
+        self.traffic.exchange(1, flood)
+        known = packets.numbered(8)
+        self.assertEqual(self.traffic.exchange(1, known)[2], known[:5])
+        self.assertEqual(self.unlearned(), self.flows)
+        cells = range(self.cell, self.cell + HASHED_CELLS)
+        met = self.control.counts("met_counter", cells)
+        self.assertEqual(sum(count.packets for count in met.values()), self.flows)
+        self.assertTrue(all(met[cell].packets for cell in cells))
+        beyond = range(self.mine, self.cell + 256)
+        other = self.control.counts("met_counter", beyond)
+        self.assertEqual(
+            {cell: count.packets for cell, count in other.items() if count.packets}, {self.mine: 8}
+        )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a full egress queue drops is reported: packet by packet where the switch deflects it, else by number.
+
+Which packets find the queue full depends on the switch's threads. What is exact is the sum: every packet that
+was sent leaves, or is reported.
+"""
+
+from weir.ptftests import entries, packets
+from weir.ptftests.base import WeirTest
+from weir.ptftests.expect import REASONS
+from weir.ptftests.packets import host_mac, mac_number
+from weir.ptftests.reports import FIRST
+
+FRAME_BYTES = 100
+FRAMES = 40
+# The queue holds 4 packets and sends 10 in a second: 40 packets that come within 3.5 s overflow it.
+QUEUE_PACKETS, QUEUE_PACKETS_PER_S = 4, 10
+
+
+class FullQueue(WeirTest):
+    """Station 2 is behind a queue that is slow and short; whatever else, the others are not."""
+
+    needs: tuple[str, ...] = ("shapes_queues",)
+
+    def fill(self, frames: list[bytes], collector_port: int | None) -> tuple[list[bytes], list[bytes]]:
+        """Send through the queue; return what left at station 2, and at the first collector until then."""
+        self.addCleanup(self.device.restore_queue, 2)
+        self.device.slow_queue(2, QUEUE_PACKETS, QUEUE_PACKETS_PER_S, FRAME_BYTES, collector_port)
+        while_full = self.traffic.exchange(1, frames, ports=(FIRST.port,))[FIRST.port]
+        self.device.restore_queue(2)
+        after = self.traffic.exchange(1, [], (2, FIRST.port), rounds=2)
+        return after[2], while_full + after[FIRST.port]
+
+
+class EveryPacketThatAQueueDroppedIsReportedOnceWhereTheSwitchDeflects(FullQueue):
+    needs = ("shapes_queues", "deflects_queue_drops")
+
+    def runTest(self) -> None:
+        self.install(entries.report_queue_drops(self.p4_port(2), FIRST.session, FIRST.number))
+        sent = packets.numbered(FRAMES, FRAME_BYTES)
+        left, reported = self.fill(sent, FIRST.port)
+        found = self.reports.decode(reported)
+        self.assertTrue(found, "the queue dropped nothing")
+        self.assertEqual(sorted([*left, *(report.inner for report in found)]), sorted(sent))
+        self.assertEqual({report.drop_reason for report in found}, {REASONS["queue"]})
+        self.assertEqual({(report.dropped, report.congested) for report in found}, {(True, True)})
+        self.assertTrue(all(report.queue_occupancy > 0 for report in found))
+        self.assertEqual({(report.wire_length, report.policer) for report in found}, {(FRAME_BYTES, 0)})
+
+
+class ThePacketBehindAGapReportsHowManyTheQueueDropped(FullQueue):
+    def runTest(self) -> None:
+        station = mac_number(host_mac(2))
+        self.control.delete(entries.forward(station, self.p4_port(2)))
+        self.install(
+            entries.forward_numbered(station, self.p4_port(2)),
+            entries.report_queue_drops(self.p4_port(2), FIRST.session, FIRST.number),
+        )
+        # The first packet's number may continue a gap that another test left.
+        self.traffic.exchange(1, packets.numbered(1, FRAME_BYTES), rounds=2)
+        sent = packets.numbered(FRAMES, FRAME_BYTES)
+        left, reported = self.fill(sent, None)
+        more = self.traffic.exchange(1, [packets.udp(FRAME_BYTES, id=9999)], rounds=2)
+        found = self.reports.decode(reported + more[FIRST.port])
+        lost = len(sent) - len(left)
+        self.assertGreater(lost, 0, "the queue dropped nothing")
+        self.assertEqual(sum(report.queue_lost for report in found), lost)
+        self.assertTrue(all(report.queue_lost and report.congested for report in found))
+        self.assertEqual({report.dropped for report in found}, {False})
