@@ -26,6 +26,7 @@ from weir.controlplane.entities import CloneSession, Entity, MeterCell, Multicas
 from weir.controlplane.session import Session
 from weir.controlplane.translate import FinsyEntity
 from weir.ptftests.config import RunConfig, Tls
+from weir.ptftests.traffic import PATIENCE_S
 
 _T = TypeVar("_T")
 _TIMEOUT_S = 60.0  # only a broken switch takes this long; a Tofino takes a while to load a program
@@ -102,7 +103,7 @@ class Control:
 
     def digest(self) -> P4DigestList:
         """The next list of a digest's messages, acknowledged. Raises TimeoutError when none comes."""
-        return self._run(self._session.next_digest())
+        return self._run(self._session.next_digest(), PATIENCE_S)
 
     def full_name(self, register: str) -> str:
         """A register's name with the controls around it."""
@@ -118,8 +119,8 @@ class Control:
 
         return self._run(collect())
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT_S)
+    def _run(self, work: Coroutine[Any, Any, _T], timeout_s: float = _TIMEOUT_S) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
 
 def _credentials(tls: Tls | None) -> GRPCCredentialsTLS | None:
