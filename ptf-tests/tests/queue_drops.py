@@ -67,3 +67,23 @@ class ThePacketBehindAGapReportsHowManyTheQueueDropped(FullQueue):
         self.assertEqual(sum(report.queue_lost for report in found), lost)
         self.assertTrue(all(report.queue_lost and report.congested for report in found))
         self.assertEqual({report.dropped for report in found}, {False})
+
+
+class EnqueueReportsSayHowFullTheQueueWasAndWhetherThatIsCongestion(FullQueue):
+    def runTest(self) -> None:
+        # Above an empty queue and, where occupancy is in bytes, above one packet; below what the queue holds.
+        congested_at = 2
+        self.install(
+            entries.police_shared(self.cell, watched=True, src=entries.ip(packets.SRC_IP)),
+            entries.report_enqueued(
+                self.cell, FIRST.session, FIRST.number, every=1, congested_at=congested_at
+            ),
+        )
+        sent = packets.numbered(FRAMES, FRAME_BYTES, src_port=30_000 + self.cell // 64)
+        left, reported = self.fill(sent, None)
+        found = self.reports.decode(reported)
+        self.assertEqual([report.inner for report in found], left)
+        for report in found:
+            self.assertEqual(report.congested, report.queue_occupancy >= congested_at, report)
+            self.assertGreaterEqual(report.egress_ns, report.ingress_ns)
+        self.assertIn(True, {report.congested for report in found})

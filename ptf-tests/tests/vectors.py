@@ -13,7 +13,8 @@ from weir.ptftests.entries import RED, YELLOW
 from weir.ptftests.expect import Endpoint, Vector, payload_of
 from weir.ptftests.reports import FIRST, Collector
 
-INGRESS_NS = slice(24, 32)
+FLAGS, CONGESTED = 11, 0x40
+QUEUE, INGRESS_NS, EGRESS_NS, DROP_QUEUE = slice(20, 24), slice(24, 32), slice(32, 40), slice(40, 41)
 
 
 class VectorTest(WeirTest):
@@ -76,3 +77,27 @@ class AYellowAckRoundedUpIsTheVectorWithItsOuterHeaders(VectorTest):
         wanted = expect.frames()["frame-of-the-ack"]
         self.assertEqual(frame[: expect.OUTER_BYTES].hex(), wanted[: expect.OUTER_BYTES].hex())
         self.assert_report(frame[expect.OUTER_BYTES :], vector)
+
+
+class AnEnqueuedAckIsTheVectorButForItsQueue(VectorTest):
+    def runTest(self) -> None:
+        # The vector's queue (its number, occupancy and congestion) and both times are the switch's; what they
+        # mean is shown by enqueues and queue_drops. All other bytes are the vector's.
+        vector = expect.vectors()["enqueue-green-through-queue-2"]
+        cell, number = int(vector.values["policer"]), int(vector.values["packet_number"])
+        self.device.write_register("packet_number", cell, number - 1)
+        self.device.write_register("sequence", FIRST.number, int(vector.values["sequence"]))
+        # In this test alone this flow is watched; its count of packets to the next report is still 0.
+        self.install(
+            entries.token_bucket(cell, 10_000),
+            entries.police_shared(cell, watched=True, src=entries.ip(vector.values["src"])),
+            entries.report_enqueued(cell, FIRST.session, FIRST.number, every=1),
+        )
+        inner = vector.payload[expect.HEADERS_BYTES :]
+        (frame,) = self.traffic.exchange(1, [inner], rounds=2)[FIRST.port]
+        payload = payload_of(frame, FIRST.switch, FIRST.here)
+        wanted = bytearray(vector.payload)
+        for field in (QUEUE, INGRESS_NS, EGRESS_NS, DROP_QUEUE):
+            wanted[field] = payload[field]
+        wanted[FLAGS] = wanted[FLAGS] & ~CONGESTED | payload[FLAGS] & CONGESTED
+        self.assertEqual(payload.hex(), wanted.hex())
