@@ -75,6 +75,20 @@ class ATokenBucketPassesItsBurstAndThenNothing(WeirTest):
         self.assertEqual(self.traffic.exchange(1, [*big, *small])[2], [*big[:5], small[0]])
 
 
+class AFloodedPacketMeetsItsPolicerOnce(WeirTest):
+    def runTest(self) -> None:
+        self.install(
+            entries.token_bucket(self.cell, burst_bytes=2 * FRAME_BYTES),
+            entries.verdict(self.cell, RED, "drop_packet"),
+            entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
+        )
+        nobody = bytes.fromhex("020000000077")
+        sent = [nobody + frame[6:] for frame in packets.numbered(3, FRAME_BYTES)]
+        passed = sent[:2]
+        self.assertEqual(self.traffic.exchange(1, sent), {1: [], 2: passed, 3: passed, 4: passed})
+        self.assert_colours(self.cell, [(FRAME_BYTES, colour) for colour in (GREEN, GREEN, RED)])
+
+
 class ThreeColoursOfTwoRatesFollowRfc2698(WeirTest):
     needs = ("exact_buckets",)
 
