@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learned policers: a new flow is announced and hashed; a known one has a bucket of its own."""
 
-from finsy import P4DigestEntry
-
 from weir.controlplane.cells import hashed_cell
 from weir.controlplane.entities import TableEntry
+from weir.controlplane.learning import FlowLearner, LearningStatus
 from weir.ptftests import entries, packets
 from weir.ptftests.base import WeirTest
 from weir.ptftests.entries import IPV6, RED
@@ -14,7 +13,6 @@ from weir.ptftests.reports import FIRST
 FRAME_BYTES = 100
 UDP = 17
 HASHED_CELLS = 16
-LISTEN = {"max_list_size": 1, "max_timeout_ns": 0, "ack_timeout_ns": 1_000_000_000}
 
 
 class Learning(WeirTest):
@@ -57,7 +55,7 @@ class Learning(WeirTest):
 
 class ANewFlowIsAnnouncedWithItsFiveTuple(Learning):
     def runTest(self) -> None:
-        self.control.insert(P4DigestEntry("flow_digest_t", **LISTEN))
+        self.control.listen()
         self.traffic.exchange(1, [packets.udp()])
         digest = self.control.digest()
         self.assertEqual(digest.digest_id, "flow_digest_t")
@@ -78,7 +76,7 @@ class ANewFlowIsAnnouncedWithItsFiveTuple(Learning):
 
 class ANewIpv6FlowIsAnnouncedWithItsFiveTuple(Learning):
     def runTest(self) -> None:
-        self.control.insert(P4DigestEntry("flow_ipv6_digest_t", **LISTEN))
+        self.control.listen()
         header = packets.IPv6(src=SRC_IP6, dst=DST_IP6)
         transport = packets.UDP(sport=SRC_PORT, dport=DST_PORT)
         self.traffic.exchange(1, [packets.sized(packets.ethernet() / header / transport)])
@@ -133,6 +131,26 @@ class ReportsOfAKnownFlowSayThatItIsTracked(Learning):
         known = self.reports.decode(self.traffic.exchange(1, packets.numbered(8))[FIRST.port])
         self.assertEqual([report.tracked for report in unknown], [False] * 6)
         self.assertEqual([report.tracked for report in known], [True] * 3)
+
+
+class WhenTheCellsRunOutFlowsStayHashedAndTheControlPlaneSaysSo(Learning):
+    def runTest(self) -> None:
+        pool = range(self.mine, self.mine + 3)
+        learner = FlowLearner({self.cell: pool})
+        self.install(*(entries.token_bucket(cell, 5 * FRAME_BYTES) for cell in pool))
+        self.control.listen()
+        ports = range(7001, 7006)
+        flows = {port: packets.numbered(6, FRAME_BYTES, src_port=port) for port in ports}
+        for port in ports:
+            self.traffic.exchange(1, flows[port][:1])
+            self.install(*learner.entries(self.control.digest()))
+        self.assertEqual(learner.status(self.cell), LearningStatus(3, 0, 2))
+        for port in ports:
+            self.traffic.exchange(1, flows[port][1:])
+        met = self.control.counts("met_counter", pool)
+        self.assertEqual([count.packets for count in met.values()], [5, 5, 5])
+        # The first packet of each flow, and all packets of two flows.
+        self.assertEqual(self.unlearned(), 3 + 2 * 6)
 
 
 class AFlowThatIsForgottenMeetsItsHashedCellAgain(Learning):

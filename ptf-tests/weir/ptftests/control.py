@@ -23,6 +23,7 @@ from finsy import (
 
 from weir.controlplane.apply import Count
 from weir.controlplane.entities import CloneSession, Entity, MeterCell, MulticastGroup, TableEntry
+from weir.controlplane.learning import DIGESTS
 from weir.controlplane.session import Session
 from weir.controlplane.translate import FinsyEntity
 from weir.ptftests.config import RunConfig, Tls
@@ -100,6 +101,10 @@ class Control:
         """Packets and bytes of cells of a counter."""
         found = self._read([P4CounterEntry(counter, index=index) for index in indices])
         return {entry.index: Count(entry.packet_count, entry.byte_count) for entry in found}
+
+    def listen(self) -> None:
+        """Have new flows announced; `undo` ends it."""
+        self.insert(*DIGESTS)
 
     def digest(self) -> P4DigestList:
         """The next list of a digest's messages, acknowledged. Raises TimeoutError when none comes."""

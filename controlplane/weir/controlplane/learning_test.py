@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from finsy import P4DigestList
+
+from weir.controlplane.entities import Match, TableEntry
+from weir.controlplane.errors import ReadError
+from weir.controlplane.learning import FlowLearner, LearningStatus
+
+BASE = 16
+
+
+def announced(*ports, base=BASE, digest="flow_digest_t"):
+    flows = [
+        {"src": 1, "dst": 2, "protocol": 17, "src_port": port, "dst_port": 9, "base": base} for port in ports
+    ]
+    return P4DigestList(digest, list_id=1, timestamp=0, data=flows)
+
+
+def cells(entries):
+    return [dict(entry.args)["cell"] for entry in entries]
+
+
+def test_a_new_flow_gets_a_cell_of_its_policers_pool():
+    learner = FlowLearner({BASE: range(100, 102)})
+    key = (
+        Match("dst", 2),
+        Match("dst_port", 9),
+        Match("protocol", 17),
+        Match("src", 1),
+        Match("src_port", 5),
+    )
+    entry = TableEntry("flow_policer", key, "set_flow_cell", (("cell", 100),))
+    assert learner.entries(announced(5)) == [entry]
+
+
+def test_a_flow_that_is_announced_again_gets_nothing_new():
+    learner = FlowLearner({BASE: range(100, 102)})
+    assert cells(learner.entries(announced(5, 5))) == [100]
+    assert learner.entries(announced(5)) == []
+
+
+def test_an_ipv6_flow_is_another_one_and_in_its_own_table():
+    learner = FlowLearner({BASE: range(100, 102)})
+    learner.entries(announced(5))
+    (entry,) = learner.entries(announced(5, digest="flow_ipv6_digest_t"))
+    assert (entry.table, cells([entry])) == ("flow_policer_ipv6", [101])
+
+
+def test_flows_beyond_the_pool_are_counted_once_and_get_nothing():
+    learner = FlowLearner({BASE: range(100, 102)})
+    assert cells(learner.entries(announced(1, 2, 3, 4, 3))) == [100, 101]
+    assert learner.status(BASE) == LearningStatus(2, 0, 2)
+
+
+def test_a_forgotten_flows_cell_goes_to_the_next_one():
+    learner = FlowLearner({BASE: range(100, 101)})
+    (entry,) = learner.entries(announced(1, 2))
+    learner.forget(entry)
+    assert cells(learner.entries(announced(2))) == [100]
+    assert learner.status(BASE) == LearningStatus(1, 0, 0)
+
+
+def test_policers_do_not_share_their_pools():
+    learner = FlowLearner({BASE: range(100, 101), 32: range(200, 201)})
+    assert cells(learner.entries(announced(1))) == [100]
+    assert cells(learner.entries(announced(2, base=32))) == [200]
+
+
+def test_what_is_no_flow_of_a_learned_policer_is_refused_with_what_would_be():
+    learner = FlowLearner({BASE: range(100, 101)})
+    with pytest.raises(ReadError, match=r"policer 7; valid: 16"):
+        learner.entries(announced(1, base=7))
+    with pytest.raises(ReadError, match=r"'other'; valid: flow_digest_t"):
+        learner.entries(announced(1, digest="other"))
