@@ -13,7 +13,7 @@ FRAME_BYTES = 100
 class EveryPacketOfAPolicerIsCountedInOneColourWithItsBytes(WeirTest):
     def runTest(self) -> None:
         self.install(
-            entries.two_rate(self.cell, 3 * FRAME_BYTES, 7 * FRAME_BYTES),
+            entries.two_rate(self.cell, entries.burst_of(3), entries.burst_of(7)),
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(packets.SRC_IP)),
         )
@@ -25,7 +25,7 @@ class EveryPacketOfAPolicerIsCountedInOneColourWithItsBytes(WeirTest):
 class DropsOfAPolicerAreCountedByReason(WeirTest):
     def runTest(self) -> None:
         self.install(
-            entries.token_bucket(self.cell, 4 * FRAME_BYTES),
+            entries.token_bucket(self.cell, entries.burst_of(4)),
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(packets.SRC_IP)),
         )

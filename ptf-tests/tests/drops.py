@@ -32,7 +32,7 @@ class Dropping(WeirTest):
 
 
 class EveryDroppedPacketOfABurstIsReportedOnceAndInOrder(Dropping):
-    burst_bytes = 100 * FRAME_BYTES
+    burst_bytes = entries.burst_of(100)
 
     def runTest(self) -> None:
         self.report_to_first()

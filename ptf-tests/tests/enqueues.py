@@ -78,7 +78,7 @@ class OneInNOfEachFlowIsReportedTheFirstAmongThem(Enqueuing):
 
 
 class WhatIsDroppedIsNotReportedAsEnqueued(Enqueuing):
-    burst_bytes = 3 * FRAME_BYTES
+    burst_bytes = entries.burst_of(3)
 
     def runTest(self) -> None:
         self.report_enqueued(every=1)

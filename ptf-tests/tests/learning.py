@@ -22,8 +22,11 @@ class Learning(WeirTest):
         super().setUp()
         self.mine = self.cell + HASHED_CELLS
         self.install(
-            *(entries.token_bucket(self.cell + number, 2 * FRAME_BYTES) for number in range(HASHED_CELLS)),
-            entries.token_bucket(self.mine, 5 * FRAME_BYTES),
+            *(
+                entries.token_bucket(self.cell + number, entries.burst_of(2))
+                for number in range(HASHED_CELLS)
+            ),
+            entries.token_bucket(self.mine, entries.burst_of(5)),
             entries.verdict((self.cell, 0xFF00), RED, "drop_packet"),
             entries.police_learned(self.cell, HASHED_CELLS - 1, dst_port=DST_PORT),
             entries.police_learned(self.cell, HASHED_CELLS - 1, table=IPV6, dst_port=DST_PORT),
@@ -137,7 +140,7 @@ class WhenTheCellsRunOutFlowsStayHashedAndTheControlPlaneSaysSo(Learning):
     def runTest(self) -> None:
         pool = range(self.mine, self.mine + 3)
         learner = FlowLearner({self.cell: pool})
-        self.install(*(entries.token_bucket(cell, 5 * FRAME_BYTES) for cell in pool))
+        self.install(*(entries.token_bucket(cell, entries.burst_of(5)) for cell in pool))
         self.control.listen()
         ports = range(7001, 7006)
         flows = {port: packets.numbered(6, FRAME_BYTES, src_port=port) for port in ports}

@@ -22,7 +22,7 @@ UDP = 17
 class AllFlowsOfASharedPolicerEmptyOneBucket(WeirTest):
     def runTest(self) -> None:
         self.install(
-            entries.token_bucket(self.cell, burst_bytes=10 * FRAME_BYTES),
+            entries.token_bucket(self.cell, burst_bytes=entries.burst_of(10)),
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP), dst=entries.ip(DST_IP)),
         )
@@ -38,7 +38,7 @@ class EachFlowOfAHashedPolicerMeetsTheCellOfItsHash(WeirTest):
         ports = range(6000, 6100)
         cell_of = {port: hashed_cell(base, self.cells, SRC_IP, DST_IP, UDP, port, DST_PORT) for port in ports}
         self.install(
-            *(entries.token_bucket(base + number, 3 * FRAME_BYTES) for number in range(self.cells)),
+            *(entries.token_bucket(base + number, entries.burst_of(3)) for number in range(self.cells)),
             entries.verdict((base, 0xFFFF ^ mask), RED, "drop_packet"),
             entries.police_hashed(base, mask, protocol=UDP, dst_port=DST_PORT),
         )
@@ -78,7 +78,7 @@ class ATokenBucketPassesItsBurstAndThenNothing(WeirTest):
 class AFloodedPacketMeetsItsPolicerOnce(WeirTest):
     def runTest(self) -> None:
         self.install(
-            entries.token_bucket(self.cell, burst_bytes=2 * FRAME_BYTES),
+            entries.token_bucket(self.cell, burst_bytes=entries.burst_of(2)),
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )

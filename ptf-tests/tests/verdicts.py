@@ -38,7 +38,7 @@ def ipv6(traffic_class: int) -> bytes:
 class EachColourHasAVerdictOfItsOwn(WeirTest):
     def runTest(self) -> None:
         self.install(
-            entries.two_rate(self.cell, 3 * FRAME_BYTES, 6 * FRAME_BYTES),
+            entries.two_rate(self.cell, entries.burst_of(3), entries.burst_of(6)),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
             entries.verdict(self.cell, GREEN, "pass_packet"),
             entries.verdict(self.cell, YELLOW, "remark_dscp", dscp=10),
@@ -52,7 +52,7 @@ class EachColourHasAVerdictOfItsOwn(WeirTest):
 class APacketWithoutAVerdictPasses(WeirTest):
     def runTest(self) -> None:
         self.install(
-            entries.two_rate(self.cell, FRAME_BYTES, 2 * FRAME_BYTES),
+            entries.two_rate(self.cell, entries.burst_of(1), entries.burst_of(2)),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
         sent = packets.numbered(5)

@@ -120,6 +120,11 @@ def forward_numbered(mac: int, p4_port: int) -> TableEntry:
     return entry("forward", {"dst": mac}, "set_numbered_egress", port=p4_port)
 
 
+def burst_of(frames: int, frame_bytes: int = 100) -> int:
+    """A burst that lets so many frames pass, also on a target that rounds it by less than half a frame."""
+    return frames * frame_bytes + frame_bytes // 2
+
+
 def token_bucket(cell: int, burst_bytes: int, rate_bytes_per_s: int = LOWEST_RATE_BYTES_PER_S) -> MeterCell:
     """A two-colour policer: green up to the burst, then red."""
     return MeterCell("policer", cell, rate_bytes_per_s, burst_bytes)

@@ -100,6 +100,7 @@ STARTERS: Mapping[str, Starter] = {"embedded": embedded, "bmv2": bmv2}
 
 def problem(target: str) -> str | None:
     """Why a software switch cannot be started here; None when it can."""
-    if target == "bmv2" and shutil.which(BMV2) is None:
-        return f"{BMV2} is not on PATH (https://github.com/p4lang/behavioral-model)"
+    for program in (BMV2, BMV2_CLI) if target == "bmv2" else ():
+        if shutil.which(program) is None:
+            return f"{program} is not on PATH (https://github.com/p4lang/behavioral-model)"
     return None
