@@ -37,6 +37,7 @@ pub(crate) fn schema() -> SchemaRef {
         optional("colour", DataType::UInt8),
         optional("wire_length", DataType::UInt32),
         optional("packet_number", DataType::UInt32),
+        optional("queue_lost", DataType::UInt32),
         optional("src", DataType::Utf8),
         optional("dst", DataType::Utf8),
         optional("src_port", DataType::UInt16),
@@ -67,6 +68,7 @@ pub(crate) struct Rows {
     colour: UInt8Builder,
     wire_length: UInt32Builder,
     packet_number: UInt32Builder,
+    queue_lost: UInt32Builder,
     src: StringBuilder,
     dst: StringBuilder,
     src_port: UInt16Builder,
@@ -122,6 +124,7 @@ impl Rows {
             .append_option(weir.verdict.map(|verdict| verdict.colour));
         self.wire_length.append_option(weir.wire_length);
         self.packet_number.append_option(weir.packet_number);
+        self.queue_lost.append_option(weir.queue_lost);
 
         self.push_flow(report);
         self.inner.append_value(report.inner);
@@ -169,6 +172,7 @@ impl Rows {
             Arc::new(self.colour.finish()),
             Arc::new(self.wire_length.finish()),
             Arc::new(self.packet_number.finish()),
+            Arc::new(self.queue_lost.finish()),
             Arc::new(self.src.finish()),
             Arc::new(self.dst.finish()),
             Arc::new(self.src_port.finish()),

@@ -209,6 +209,7 @@ fn every_report_is_stored_once_and_what_did_not_come_is_accounted() {
             "packet_number",
             Arc::new(UInt32Array::from_iter_values(sequences.map(packet_number))),
         ),
+        ("queue_lost", Arc::new(UInt32Array::from(vec![None; 7]))),
         (
             "src",
             Arc::new(StringArray::from(vec![

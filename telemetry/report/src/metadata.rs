@@ -18,7 +18,7 @@ pub struct Interfaces {
 pub struct Occupancy {
     /// Queue or buffer id.
     pub id: u8,
-    /// Level, 24 bits, in the sender's unit (weir: bytes).
+    /// Level, 24 bits, in the sender's unit (weir on v1model: packets; on Tofino: cells of 80 bytes).
     pub level: u32,
 }
 
@@ -72,6 +72,8 @@ pub struct WeirMetadata {
     pub wire_length: Option<u32>,
     /// Bit 2: the packet's number in its policer, 1 for the first, modulo 2³².
     pub packet_number: Option<u32>,
+    /// Bit 3: packets that the queue dropped before this one, where the switch cannot say which.
+    pub queue_lost: Option<u32>,
 }
 
 /// Domain-specific metadata.
@@ -197,7 +199,7 @@ fn read_baseline(bytes: &[u8], bits: u16) -> Baseline {
 
 /// Words of the bits weir defines; bits that a later version adds come behind them.
 fn weir_words(ds_md_bits: u16) -> usize {
-    (0..3).filter(|&n| bit(ds_md_bits, n)).count()
+    (0..4).filter(|&n| bit(ds_md_bits, n)).count()
 }
 
 fn read_domain(bytes: &[u8], id: u16, bits: u16) -> Domain<'_> {
@@ -218,6 +220,9 @@ fn read_domain(bytes: &[u8], id: u16, bits: u16) -> Domain<'_> {
     }
     if bit(bits, 2) {
         weir.packet_number = Some(words.u32());
+    }
+    if bit(bits, 3) {
+        weir.queue_lost = Some(words.u32());
     }
     Domain::Weir(weir)
 }

@@ -73,6 +73,7 @@ fn values(payload: &[u8]) -> Result<BTreeMap<String, String>, ReportError> {
             put("colour", weir.verdict.map(|v| v.colour.into()));
             put("wire_length", weir.wire_length.map(u64::from));
             put("packet_number", weir.packet_number.map(u64::from));
+            put("queue_lost", weir.queue_lost.map(u64::from));
         }
         Domain::Other { id, bits, bytes } => {
             put("domain_id", Some(id.into()));
