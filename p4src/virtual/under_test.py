@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from finsy.p4entity import encode_entities
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 
 from weir.controlplane.entities import CloneSession, Entity, Match, MeterCell, MulticastGroup, TableEntry
 from weir.controlplane.pipeline import load_pipeline
@@ -120,9 +120,14 @@ class Report:
 class PipelineUnderTest:
     """A switch with the pipeline, the client behind RECEIVING, and a collector behind COLLECTING."""
 
-    def __init__(self, *entities: Entity, ports: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        *entities: Entity,
+        ports: Mapping[int, str] | None = None,
+        policer: p4i.MeterSpec.Type.ValueType | None = None,
+    ) -> None:
         """Add `entities` to the forwarding and reporting that every test has."""
-        self.pipeline = load_pipeline()
+        self.pipeline = load_pipeline(policer=policer)
         self.switch = VirtualSwitch(dict.fromkeys(range(1, 6), "") | dict(ports or {}))
         self.switch.set_pipeline(self.pipeline.schema.p4info, self.pipeline.program_path.read_bytes())
         self.write(
@@ -147,6 +152,14 @@ class PipelineUnderTest:
         (encoded,) = encode_entities([to_finsy(one)], self.pipeline.schema)
         update = p4r.Update(type=kind, entity=encoded)
         self.switch.write(p4r.WriteRequest(device_id=1, updates=[update]))
+
+    def meter(self, **config: int) -> None:
+        """Configure the cell as P4Runtime says it: cir, cburst, pir, pburst, eburst."""
+        meter = self.pipeline.schema.meters["policer"]
+        cell = p4r.MeterEntry(
+            meter_id=meter.id, index=p4r.Index(index=CELL), config=p4r.MeterConfig(**config)
+        )
+        self.switch.modify(p4r.Entity(meter_entry=cell))
 
     def send(self, frame: bytes, time_ns: int | None = None, port: int = SENDING) -> list[Event]:
         """Let a frame arrive, now unless told otherwise."""

@@ -2,9 +2,7 @@
 """What happens to a packet of a colour, and what is counted of it."""
 
 import pytest
-from finsy import P4MeterConfig, P4MeterEntry
-from finsy.p4entity import encode_entities
-from finsy.proto import p4r
+from finsy.proto import p4i
 
 from virtual import frames as f
 from virtual.under_test import (
@@ -44,11 +42,7 @@ def test_three_colours_of_two_rates_have_three_verdicts():
         drop(),
     )
     # Frames of 154 bytes; the committed bucket holds one, the peak bucket two.
-    config = P4MeterConfig(cir=NO_RATE, cburst=154, pir=NO_RATE, pburst=308)
-    (cell,) = encode_entities([P4MeterEntry("policer", index=CELL, config=config)], switch.pipeline.schema)
-    switch.switch.write(
-        p4r.WriteRequest(device_id=1, updates=[p4r.Update(type=p4r.Update.MODIFY, entity=cell)])
-    )
+    switch.meter(cir=NO_RATE, cburst=154, pir=NO_RATE, pburst=308)
     frame = f.ipv4(f.tcp())
     assert len(frame) == 154
     assert switch.passed(frame) == [frame]
@@ -57,6 +51,21 @@ def test_three_colours_of_two_rates_have_three_verdicts():
     assert (report.colour, report.packet_number, report.inner) == (RED, 3, frame[:128])
     assert switch.colours() == (1, 1, 1)
     assert [switch.count("policer_counter", CELL << 2 | colour) for colour in range(3)] == [(1, 154)] * 3
+
+
+def test_three_colours_of_a_single_rate_follow_rfc_2697():
+    # Green takes from the committed bucket alone, yellow from the excess bucket: two of each, then red.
+    switch = PipelineUnderTest(*BOTH, drop(), policer=p4i.MeterSpec.SINGLE_RATE_THREE_COLOR)
+    switch.meter(cir=154, cburst=308, pir=154, pburst=308, eburst=308)
+    frame = f.ipv4(f.tcp())
+    assert [len(switch.passed(frame, 0)) for _ in range(5)] == [1, 1, 1, 1, 0]
+    assert switch.colours() == (2, 2, 1)
+    # A frame's worth of tokens a second fill the committed bucket first.
+    assert switch.passed(frame, 1_000_000_000) == [frame]
+    assert switch.colours() == (3, 2, 1)
+    # Three frames' worth: two for the committed bucket, and what overflows it for the excess bucket.
+    assert [len(switch.passed(frame, 4_000_000_000)) for _ in range(4)] == [1, 1, 1, 0]
+    assert switch.colours() == (5, 3, 2)
 
 
 @pytest.mark.parametrize("dscp", [0, 1, 10, 46, 63])

@@ -71,8 +71,14 @@ def default_directory() -> Path:
     return inside if inside.is_dir() else here.parents[3] / "p4src" / "build"
 
 
-def load_pipeline(directory: Path | None = None) -> Pipeline:
+def load_pipeline(
+    directory: Path | None = None, policer: p4i.MeterSpec.Type.ValueType | None = None
+) -> Pipeline:
     """Read ``weir.p4info.txtpb`` and ``weir.json`` from ``directory``.
+
+    ``policer`` is the type of the policer meter: all its cells are of one. By default it is
+    TWO_RATE_THREE_COLOR (RFC 2698), in whose words a plain token bucket can be said too;
+    SINGLE_RATE_THREE_COLOR is RFC 2697, where the switch has it.
 
     Raises:
         PipelineError: a file is missing or is not what its name says, or its objects are not weir's.
@@ -87,6 +93,9 @@ def load_pipeline(directory: Path | None = None) -> Pipeline:
     _check_program(program_path)
     try:
         p4info = text_format.Parse(p4info_path.read_text(encoding="utf-8"), p4i.P4Info())
+        for meter in p4info.meters:
+            if policer is not None and meter.preamble.alias == "policer":
+                meter.spec.type = policer
         schema = P4Schema(p4info, program_path)
     except (text_format.ParseError, ValueError) as error:
         raise PipelineError(
