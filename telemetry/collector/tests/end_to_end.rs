@@ -375,7 +375,7 @@ fn a_count_ends_the_collection_and_interrupt_does_as_well() {
     collector.signal(Signal::SIGINT);
     assert_eq!(collector.wait().code, Some(0));
     let (rows, _) = read_parquet(&folder.output());
-    assert_eq!((rows.num_rows(), rows.num_columns()), (0, 22));
+    assert_eq!((rows.num_rows(), rows.num_columns()), (0, 23));
 }
 
 #[test]
