@@ -12,15 +12,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 from hostile_client import HostileClient, destinations
+from scenarios import PATIENCE_S, wait_until
 from switch_process import SwitchProcess
 
 PUSHES = 20
-PATIENCE_S = 60
 KNOWN = 0x0B
 FRAME = KNOWN.to_bytes(6, "big") + (0x0A).to_bytes(6, "big") + b"\x88\xb5" + bytes(46)
 # Smaller than the file of statistics.
@@ -40,14 +39,6 @@ def build_links() -> None:
         for name in (f"s{number}", f"e{number}"):
             run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
             run("ip", "link", "set", name, "up")
-
-
-def wait_until(condition: Any, what: str) -> None:
-    """Wait until a condition holds; fail when it takes absurdly long."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain until {what}"
-        time.sleep(0.01)
 
 
 class Load:

@@ -15,10 +15,10 @@ import pytest
 from finsy.proto import p4r
 from half_sent import PREFACE, half_sent
 from hostile_client import DEVICE_ID, HostileClient, destinations
+from scenarios import PATIENCE_S, wait_until
 from switch_process import SwitchProcess
 
 CPU_PORT = 510
-PATIENCE_S = 60
 # What the switch may have in memory whatever its clients do: the tables of the tests take a small part of it.
 MAX_RESIDENT_BYTES = 512 << 20
 # What the switch keeps for large messages under way, and for one of them, a program.
@@ -27,14 +27,6 @@ MAX_PIPELINE_BYTES = 256 << 20
 # The connections that it serves.
 MAX_CONNECTIONS = 256
 Compiled = Callable[[str], tuple[Path, Path]]
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition holds; fail when it takes absurdly long."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain until {what}"
-        time.sleep(0.01)
 
 
 def check_alive(address: str) -> None:

@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program pushed under full load while the disk is full, with real frames between namespaces."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scenarios import run_scenario
 
-SANDBOX = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--net",
-    "--mount",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-]
 MAX_GROWTH_BYTES = 128 << 20
 
 
@@ -29,17 +16,9 @@ def seen(
     weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """What the scenario saw, and the last statistics of the switch."""
-    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
-    if allowed.returncode != 0:
-        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
     p4info, blob = compiled("l2_learning")
-    scenario = Path(__file__).with_name("adversity_scenario.py")
     folder = tmp_path_factory.mktemp("adversity")
-    command = [*SANDBOX, sys.executable, str(scenario), str(weir_switch), str(blob), str(p4info), str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
+    return run_scenario("adversity_scenario.py", weir_switch, blob, p4info, folder)
 
 
 def test_a_push_under_load_loses_no_count(seen: dict[str, Any]) -> None:

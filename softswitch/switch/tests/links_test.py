@@ -2,15 +2,12 @@
 """Links that change while real frames cross them: a wire between two hosts, and the ports of a switch."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
+from scenarios import run_scenario
 
 
 @pytest.fixture(scope="module")
@@ -18,17 +15,10 @@ def measured(
     weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """What the scenario measured, the statistics of the wire, and the log of both."""
-    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
-    if allowed.returncode != 0:
-        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
     stats = tmp_path_factory.mktemp("links") / "stats.json"
     _, blob = compiled("l2_learning")
-    scenario = Path(__file__).with_name("links_scenario.py")
-    command = [*SANDBOX, sys.executable, str(scenario), str(weir_switch), str(stats), str(blob)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=180)
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found | {"stats": json.loads(stats.read_text()), "log": ended.stderr}
+    found = run_scenario("links_scenario.py", weir_switch, stats, blob)
+    return found | {"stats": json.loads(stats.read_text())}
 
 
 def test_a_wire_carries_everything_with_the_delay_of_both_directions(measured: dict[str, Any]) -> None:

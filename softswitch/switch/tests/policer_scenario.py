@@ -19,10 +19,11 @@ import threading
 import time
 from pathlib import Path
 
-from adversity_scenario import build_links, statistics, wait_until
+from adversity_scenario import build_links, statistics
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 from hostile_client import HostileClient, destinations
+from scenarios import wait_until
 from switch_process import SwitchProcess
 
 RATE_BYTES_PER_S = 125_000

@@ -4,16 +4,13 @@
 The verdicts are held against exact arithmetic on the captured stamps: no time is measured by the test itself.
 """
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from adversity_wire_test import SANDBOX
 from policer_scenario import BURST_BYTES, FRAME_BYTES, RATE_BYTES_PER_S
+from scenarios import run_scenario
 
 # The kernel stamps with one clock, the switch meters with another; reading both takes a moment.
 CLOCKS_NS = 50_000
@@ -25,16 +22,9 @@ def seen(
     weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """What the scenario saw."""
-    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
-    if allowed.returncode != 0:
-        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
     p4info, blob = compiled("entities")
-    scenario, folder = Path(__file__).with_name("policer_scenario.py"), tmp_path_factory.mktemp("policer")
-    command = [*SANDBOX, sys.executable, str(scenario), str(weir_switch), str(blob), str(p4info), str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
+    folder = tmp_path_factory.mktemp("policer")
+    return run_scenario("policer_scenario.py", weir_switch, blob, p4info, folder)
 
 
 def test_each_frame_is_metered_at_its_own_arrival(seen: dict[str, Any]) -> None:

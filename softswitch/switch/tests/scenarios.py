@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenarios with real frames: programs in namespaces of their own that print as JSON what they saw."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
+# Only a broken switch takes this long.
+PATIENCE_S = 60
+TIME_LIMIT_S = 240
+
+
+def run_scenario(name: str, *arguments: object) -> dict[str, Any]:
+    """What the scenario in the file `name` printed, and as `log` what it and the switch said besides.
+
+    Skips where user namespaces are not allowed.
+    """
+    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
+    if allowed.returncode != 0:
+        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
+    command = [*SANDBOX, "--mount-proc", sys.executable, str(Path(__file__).with_name(name))]
+    command += [str(argument) for argument in arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return {"log": ended.stderr} | found
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until a condition holds; fail when it takes absurdly long."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain until {what}"
+        time.sleep(0.01)
