@@ -5,9 +5,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_ports::mapping::Mapping;
 use weir_ports::socket::{ETH_P_ALL, bind, packet_socket, promiscuous, set_option};
 
 const BLOCK_BYTES: usize = 1 << 18;
@@ -18,7 +18,7 @@ const BLOCK_TIMEOUT_MS: u32 = 1;
 /// The ring of one interface.
 pub struct BlockRing {
     socket: OwnedFd,
-    ring: NonNull<u8>,
+    ring: Mapping,
     next: usize,
 }
 
@@ -42,21 +42,7 @@ impl BlockRing {
             tp_feature_req_word: 0,
         };
         set_option(&socket, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a new shared mapping of the ring that the socket has just been given, of exactly its size.
-        let address = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                BLOCK_BYTES * BLOCKS,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                socket.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let ring = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
+        let ring = Mapping::of_socket(&socket, BLOCK_BYTES * BLOCKS, 0)?;
         let ring = Self {
             socket,
             ring,
@@ -72,7 +58,7 @@ impl BlockRing {
         // SAFETY: `next` is below BLOCKS, so the block lies inside the mapping; its descriptor begins with version
         // and offset, then the header whose first word is the status that kernel and user space share.
         let (block, status) = unsafe {
-            let block = self.ring.add(self.next * BLOCK_BYTES);
+            let block = self.ring.start().add(self.next * BLOCK_BYTES);
             let header = &raw mut (*block.cast::<libc::tpacket_block_desc>().as_ptr()).hdr.bh1;
             (block, AtomicU32::from_ptr(&raw mut (*header).block_status))
         };
@@ -103,12 +89,5 @@ impl BlockRing {
 impl AsRawFd for BlockRing {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
-    }
-}
-
-impl Drop for BlockRing {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `open` with this address and size, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.ring.as_ptr().cast(), BLOCK_BYTES * BLOCKS) };
     }
 }

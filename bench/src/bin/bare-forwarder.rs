@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use weir_bench::block_ring::BlockRing;
 use weir_bench::report;
-use weir_ports::sender::Sender;
+use weir_ports::sender::PacketSender;
 use weir_ports::socket::interface_state;
 
 /// Forwards between two interfaces through TPACKET_V3 rings until it is ended.
@@ -29,7 +29,10 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut sides = Vec::new();
     for name in [&arguments.first, &arguments.second] {
         let index = interface_state(name).map_err(|error| format!("interface {name}: {error}"))?;
-        sides.push((BlockRing::open(index.index)?, Sender::open(index.index)?));
+        sides.push((
+            BlockRing::open(index.index)?,
+            PacketSender::open(index.index)?,
+        ));
     }
     println!("bare-forwarder: forwarding");
     io::stdout().flush()?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use weir_bench::report;
-use weir_ports::sender::Sender;
+use weir_ports::sender::PacketSender;
 use weir_ports::socket::interface_state;
 
 /// Destinations, each with an Ethernet and an IPv4 address; flows beyond differ in the UDP source port.
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 fn send(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let name = &arguments.interface;
     let state = interface_state(name).map_err(|error| format!("interface {name}: {error}"))?;
-    let mut sender = Sender::open(state.index)?;
+    let mut sender = PacketSender::open(state.index)?;
     let frames = frames(arguments.flows.max(1), arguments.frame_bytes as usize);
     let (start, length) = (Instant::now(), Duration::from_secs_f64(arguments.seconds));
     let (mut packets, mut refused) = (0, 0);

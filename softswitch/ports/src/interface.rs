@@ -98,7 +98,7 @@ impl Interface {
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         self.open = Some(Open {
             receiver: Receiver::open(state.index, max_frame_bytes)?,
-            sender: Sender::open(state.index)?,
+            sender: Sender::open(state.index, state.mtu_bytes)?,
             max_frame_bytes,
         });
         Ok(true)
@@ -202,6 +202,20 @@ impl Interface {
                 }
             }
             _ => self.counters.tx_errors += 1,
+        }
+    }
+
+    /// Frames are left that [`Interface::flush`] could not hand over yet.
+    pub fn is_sending(&self) -> bool {
+        let open = self.open.as_ref();
+        open.is_some_and(|open| open.sender.waiting() > 0)
+    }
+
+    /// Hands over what it still can, and counts the rest: nobody will send it.
+    pub fn end(&mut self) {
+        self.flush();
+        if let Some(open) = &self.open {
+            self.counters.tx_errors += open.sender.waiting() as u64;
         }
     }
 

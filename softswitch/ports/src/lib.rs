@@ -2,13 +2,16 @@
 //! Ports: network interfaces, read through packet rings and written through packet sockets.
 //!
 //! Layout: [`interface`] is one port with its counters and its way back from an interface that disappeared,
-//! `socket` (receiving) and `sender` the only places with `unsafe` system calls, [`checksum`] completes what the sending host left to its
-//! network card, [`arrivals`] merges the rings of all ports by time of arrival.
+//! `socket` (receiving), `sender` and `xdp` (sending) and `mapping` (memory shared with the kernel) the only places with
+//! `unsafe` code, [`checksum`] completes what the sending host left to its network card, [`arrivals`] merges the
+//! rings of all ports by time of arrival.
 
 pub mod arrivals;
 pub mod checksum;
 pub mod interface;
+pub mod mapping;
 pub mod sender;
 pub mod socket;
+pub mod xdp;
 
 pub use interface::{Counters, Interface, OpenError};

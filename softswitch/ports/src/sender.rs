@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sends frames out of one interface, many with one system call.
+//! Sends frames out of one interface, many with one system call: through AF_XDP where that is permitted, else
+//! through a packet socket.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 
-use super::socket::{bind, packet_socket, set_option, set_socket_option};
+use tracing::info;
+
+use super::socket::{bind, packet_socket, set_option, set_option_at};
+use super::xdp::XdpSender;
 
 /// Frames of one `sendmmsg(2)`. More gains nothing measurable and delays the first of them.
 const BATCH_FRAMES: usize = 64;
@@ -25,15 +29,74 @@ pub struct Sent {
     pub error: Option<io::Error>,
 }
 
-/// A socket with the frames that are to be sent next.
-pub struct Sender {
+/// The fastest way out of an interface that there is.
+pub enum Sender {
+    /// Through an AF_XDP socket.
+    Xdp(Box<XdpSender>),
+    /// Through a packet socket.
+    Packet(PacketSender),
+}
+
+impl Sender {
+    /// Opens what is permitted.
+    ///
+    /// # Errors
+    /// The kernel's, for the packet socket.
+    pub fn open(interface_index: u32, mtu_bytes: usize) -> io::Result<Self> {
+        match XdpSender::open(interface_index, mtu_bytes) {
+            Ok(sender) => Ok(Self::Xdp(Box::new(sender))),
+            Err(error) => {
+                info!("sending with sendmmsg, because AF_XDP is not to be had: {error}");
+                PacketSender::open(interface_index).map(Self::Packet)
+            }
+        }
+    }
+
+    /// Takes a frame (Ethernet without FCS) into the batch; true when the batch is full.
+    pub fn push(&mut self, frame: &[u8]) -> bool {
+        match self {
+            Self::Xdp(sender) => sender.push(frame),
+            Self::Packet(sender) => sender.push(frame),
+        }
+    }
+
+    /// Frames that wait to be sent.
+    pub fn waiting(&self) -> usize {
+        match self {
+            Self::Xdp(sender) => sender.waiting(),
+            Self::Packet(sender) => sender.waiting(),
+        }
+    }
+
+    /// Hands the batch to the interface; never waits. A frame that is refused does not hold back the next; one for
+    /// which there is no room yet may wait for the next call.
+    pub fn flush(&mut self) -> Sent {
+        match self {
+            Self::Xdp(sender) => sender.flush(),
+            Self::Packet(sender) => sender.flush(),
+        }
+    }
+}
+
+/// Asks for room for frames that the receiver has not taken yet.
+pub(crate) fn enlarge_buffer(socket: &OwnedFd) {
+    let bytes: libc::c_int = 4 << 20;
+    // The forced variant needs a privilege that a user namespace does not give; the other is capped. Both are only
+    // room, so neither failing is an error.
+    if set_option_at(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
+        let _ = set_option_at(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
+    }
+}
+
+/// A packet socket with the frames that are to be sent next.
+pub struct PacketSender {
     socket: OwnedFd,
     bytes: Vec<u8>,
     /// Where each frame ends in `bytes`.
     ends: Vec<usize>,
 }
 
-impl Sender {
+impl PacketSender {
     /// Opens a socket that sends past the queueing discipline: the switch has queues of its own.
     ///
     /// # Errors
@@ -41,12 +104,7 @@ impl Sender {
     pub fn open(interface_index: u32) -> io::Result<Self> {
         let socket = packet_socket()?;
         set_option(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        let bytes: libc::c_int = 4 << 20;
-        // The forced variant needs a privilege that a user namespace does not give; the other is capped. Both are
-        // only room for frames that the receiver has not taken yet, so neither failing is an error.
-        if set_socket_option(&socket, libc::SO_SNDBUFFORCE, &bytes).is_err() {
-            let _ = set_socket_option(&socket, libc::SO_SNDBUF, &bytes);
-        }
+        enlarge_buffer(&socket);
         // Protocol 0: this socket receives nothing.
         bind(&socket, interface_index, 0)?;
         Ok(Self {

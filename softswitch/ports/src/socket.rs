@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packet sockets: a receive ring (`TPACKET_V2`). With `sender` the only `unsafe` code of the ports.
+//! Packet sockets: a receive ring (`TPACKET_V2`). Options of sockets.
 //!
 //! `TPACKET_V2` hands over each frame as it comes; version 3 would hold frames back to fill a block. Kernel
 //! interface: `packet(7)` and `Documentation/networking/packet_mmap.rst`.
@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::checksum;
+use super::mapping::Mapping;
 
 /// Frames in a ring: more than 300 ms of 150-byte frames at 40 Mbit/s, so that a pause of the scheduler loses none.
 const RING_FRAMES: usize = 4096;
@@ -22,6 +23,9 @@ const VLAN_TAG_BYTES: usize = 4;
 const MAC_ADDRESSES_BYTES: usize = 12;
 /// Room that the kernel needs in a slot besides the frame: its header, the address, alignment, the virtio header.
 const SLOT_OVERHEAD_BYTES: usize = 160;
+/// Cache lines of a slot up to the transport header of its frame.
+const SLOT_HEAD_LINES: usize = 3;
+const LINE_BYTES: usize = 64;
 /// Socket option, missing from libc: `PACKET_IGNORE_OUTGOING` of `linux/if_packet.h`.
 pub const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// `struct virtio_net_hdr` of `linux/virtio_net.h` in front of the frame.
@@ -42,14 +46,10 @@ pub struct RingFrame<'a> {
 /// The receive ring of one interface.
 pub struct Receiver {
     socket: OwnedFd,
-    ring: NonNull<u8>,
-    ring_bytes: usize,
+    ring: Mapping,
     slot_bytes: usize,
     next: usize,
 }
-
-// SAFETY: the mapping belongs to this value alone and is not bound to the thread that made it.
-unsafe impl Send for Receiver {}
 
 impl Receiver {
     /// Opens a ring for frames of up to `max_frame_bytes` on the interface; promiscuous, inbound frames only.
@@ -80,25 +80,10 @@ impl Receiver {
             tp_frame_nr: to_uint(RING_FRAMES)?,
         };
         set_option(&socket, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a new shared mapping of the ring that the socket has just been given, of exactly its size.
-        let address = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                ring_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                socket.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let ring = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
+        let ring = Mapping::of_socket(&socket, ring_bytes, 0)?;
         let receiver = Self {
             socket,
             ring,
-            ring_bytes,
             slot_bytes,
             next: 0,
         };
@@ -110,7 +95,7 @@ impl Receiver {
 
     fn slot(&self) -> NonNull<u8> {
         // SAFETY: `next` is below RING_FRAMES, so the slot lies inside the mapping.
-        unsafe { self.ring.add(self.next * self.slot_bytes) }
+        unsafe { self.ring.start().add(self.next * self.slot_bytes) }
     }
 
     fn status(&self) -> &AtomicU32 {
@@ -132,6 +117,27 @@ impl Receiver {
     pub fn oldest_ns(&self) -> Option<u64> {
         let header = self.header()?;
         Some(u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec))
+    }
+
+    /// Asks the processor for the slot after the next, which the kernel has written on another core: by the time that
+    /// it is read, it is there.
+    #[inline(always)]
+    fn prefetch_after_next(&self) {
+        let slot = (self.next + 2) % RING_FRAMES;
+        // SAFETY: the slot lies inside the mapping.
+        let slot = unsafe { self.ring.start().add(slot * self.slot_bytes) };
+        // The packet header, and where the frame begins.
+        for line in 0..SLOT_HEAD_LINES {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a prefetch reads and changes nothing that a program can see, and needs no more than SSE, which
+            // every x86-64 processor has.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(slot.as_ptr().add(line * LINE_BYTES).cast());
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = (slot, line);
+        }
     }
 
     /// Gives the oldest frame to `use_frame` and its slot back to the kernel.
@@ -168,6 +174,7 @@ impl Receiver {
                 truncated: header.tp_len != header.tp_snaplen,
             });
         }
+        self.prefetch_after_next();
         // Release: our use of the slot is over before the kernel may fill it again.
         self.status()
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -178,7 +185,7 @@ impl Receiver {
     pub fn take_overruns(&self) -> io::Result<u64> {
         // SAFETY: an all-zero tpacket_stats is a valid value of a plain C structure.
         let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };
-        get_option(
+        get_option_at(
             &self.socket,
             libc::SOL_PACKET,
             libc::PACKET_STATISTICS,
@@ -190,7 +197,7 @@ impl Receiver {
     /// The pending error of the socket, which this call clears; `ENETDOWN` when the interface went down or away.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let mut error: libc::c_int = 0;
-        get_option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+        get_option_at(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
         Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
     }
 }
@@ -198,13 +205,6 @@ impl Receiver {
 impl AsRawFd for Receiver {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `open` with this address and size, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.ring.as_ptr().cast(), self.ring_bytes) };
     }
 }
 
@@ -354,15 +354,7 @@ pub fn set_option<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> 
     set_option_at(socket, libc::SOL_PACKET, option, value)
 }
 
-pub(crate) fn set_socket_option<T: Copy>(
-    socket: &OwnedFd,
-    option: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    set_option_at(socket, libc::SOL_SOCKET, option, value)
-}
-
-fn set_option_at<T: Copy>(
+pub(crate) fn set_option_at<T: Copy>(
     socket: &OwnedFd,
     level: libc::c_int,
     option: libc::c_int,
@@ -385,12 +377,13 @@ fn set_option_at<T: Copy>(
     }
 }
 
-fn get_option<T: Copy>(
+/// Reads an option; `T` is the type that it has. Returns how many bytes of it the kernel gave.
+pub(crate) fn get_option_at<T: Copy>(
     socket: &OwnedFd,
     level: libc::c_int,
     option: libc::c_int,
     value: &mut T,
-) -> io::Result<()> {
+) -> io::Result<usize> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: pointer and size describe `value`; every caller passes the type that the option gives.
     let result = unsafe {
@@ -405,7 +398,7 @@ fn get_option<T: Copy>(
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
-        Ok(())
+        Ok(size as usize)
     }
 }
 

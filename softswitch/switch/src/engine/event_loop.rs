@@ -19,6 +19,8 @@ use crate::node::{Notification, Output};
 const BATCH_FRAMES: usize = 64;
 /// Commands run before frames get their turn.
 const BATCH_COMMANDS: usize = 16;
+/// When frames that an interface had no room for are tried again.
+const RESEND_INTERVAL_NS: u64 = 50_000;
 /// How often an interface that disappeared is looked for.
 const REOPEN_INTERVAL_NS: u64 = 200_000_000;
 
@@ -76,6 +78,7 @@ impl<F: Forwarder> EventLoop<F> {
                 self.wait();
             }
         }
+        self.core.interfaces.iter_mut().for_each(Interface::end);
         self.core
     }
 
@@ -150,17 +153,19 @@ impl<F: Forwarder> EventLoop<F> {
     fn wait(&mut self) {
         let core = &self.core;
         self.waits.reset(&self.waker);
+        let now_ns = self.clock.now_ns();
         let mut wake_at_ns = core.node.next_event_ns();
         for (index, interface) in core.interfaces.iter().enumerate() {
-            match interface.poll_fd() {
-                Some(fd) => self.waits.add(index, fd),
-                None => {
-                    wake_at_ns =
-                        Some(wake_at_ns.map_or(self.reopen_at_ns, |at| at.min(self.reopen_at_ns)));
+            let again_at_ns = match interface.poll_fd() {
+                Some(fd) => {
+                    self.waits.add(index, fd);
+                    let again_at_ns = now_ns + RESEND_INTERVAL_NS;
+                    interface.is_sending().then_some(again_at_ns)
                 }
-            }
+                None => Some(self.reopen_at_ns),
+            };
+            wake_at_ns = wake_at_ns.into_iter().chain(again_at_ns).min();
         }
-        let now_ns = self.clock.now_ns();
         let timeout_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
         if self.waits.wait(timeout_ns) {
             self.waker.clear();
