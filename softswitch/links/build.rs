@@ -15,8 +15,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = protox::compile([FILE], ["proto"])?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is unset")?);
     fs::write(out.join("descriptors.binpb"), files.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .include_file("modules.rs")
-        .compile_fds(files)?;
+    let mut build = tonic_prost_build::configure().include_file("modules.rs");
+    // The counters are shown and written as JSON, as they are.
+    for counters in ["QueueCounters", "LinkCounters"] {
+        let path = format!("weir.links.v1.{counters}");
+        build = build.type_attribute(path, "#[derive(serde::Serialize)]");
+    }
+    build.compile_fds(files)?;
     Ok(())
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
-use weir_dataplane::QueueStats;
+use weir_links::v1::QueueCounters;
 
 use crate::engine::{Core, Forwarder};
+use crate::links::convert;
 
 /// Version of the file's layout.
 const SCHEMA: u32 = 1;
@@ -41,43 +42,7 @@ struct PortSnapshot {
     in_flight: u64,
     link_lost: u64,
     /// Those that were offered packets.
-    queues: Vec<QueueSnapshot>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct QueueSnapshot {
-    priority: u32,
-    offered_packets: u64,
-    offered_bytes: u64,
-    passed_packets: u64,
-    passed_bytes: u64,
-    dropped_bytes_limit: u64,
-    dropped_packets_limit: u64,
-    dropped_bytes: u64,
-    deflected_packets: u64,
-    removed_packets: u64,
-    waiting_packets: u64,
-    waiting_bytes: u64,
-}
-
-fn queues(stats: &[QueueStats]) -> Vec<QueueSnapshot> {
-    let used = (0..).zip(stats);
-    used.filter(|(_, queue)| queue.offered_packets > 0)
-        .map(|(priority, queue)| QueueSnapshot {
-            priority,
-            offered_packets: queue.offered_packets,
-            offered_bytes: queue.offered_bytes,
-            passed_packets: queue.passed_packets,
-            passed_bytes: queue.passed_bytes,
-            dropped_bytes_limit: queue.dropped_bytes_limit,
-            dropped_packets_limit: queue.dropped_packets_limit,
-            dropped_bytes: queue.dropped_bytes,
-            deflected_packets: queue.deflected_packets,
-            removed_packets: queue.removed_packets,
-            waiting_packets: queue.waiting_packets,
-            waiting_bytes: queue.waiting_bytes,
-        })
-        .collect()
+    queues: Vec<QueueCounters>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -139,7 +104,7 @@ impl Snapshot {
                 queued_bytes: queue.queued_bytes,
                 in_flight: queue.in_flight,
                 link_lost: queue.link_lost,
-                queues: queues(&node.queue_stats(interface.number())),
+                queues: convert::queues(&node.queue_stats(interface.number())),
             }
         });
         let ports = ports.collect();

@@ -3,18 +3,48 @@
 
     h1 (10.0.0.1) e1 ─── s1 [a: weir-switch wire: b] s2 ─── e2 (10.0.0.2) h2
 
-Started by links_test.py as `unshare … python links_scenario.py SWITCH STATS PROGRAM`; prints what it measured
-as one line of JSON.
+Started by links_test.py as `unshare … python links_scenario.py SWITCH STATS P4INFO JSON`; prints what it
+measured as one line of JSON.
 """
 
 import json
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from hostile_client import HostileClient, destinations
 from switch_process import SwitchProcess
-from wire_scenario import ECHO, ask, build_links, run
+from wire_scenario import ask, build_links, echo_server, run
+
+KNOWN = 0x0B
+ADDRESSES = KNOWN.to_bytes(6, "big") + (0x0A).to_bytes(6, "big") + b"\x88\xb5"
+PATIENCE_S = 60
+STREAM_BYTES = 32 << 20
+RECEIVE = """
+import hashlib, json, socket
+server = socket.create_server(("10.0.0.2", 5201))
+print("ready", flush=True)
+stream, _ = server.accept()
+digest, length = hashlib.sha256(), 0
+while data := stream.recv(1 << 16):
+    digest.update(data)
+    length += len(data)
+print(json.dumps({"received_bytes": length, "received_digest": digest.hexdigest()}))
+"""
+SEND = """
+import hashlib, json, random, socket, sys
+data = random.Random(1).randbytes(1 << 20)
+digest, rounds = hashlib.sha256(), int(sys.argv[1]) >> 20
+stream = socket.create_connection(("10.0.0.2", 5201))
+for _ in range(rounds):
+    stream.sendall(data)
+    digest.update(data)
+stream.close()
+print(json.dumps({"sent_bytes": rounds << 20, "sent_digest": digest.hexdigest()}))
+"""
 
 
 def links(binary: str, *arguments: str) -> tuple[int, str]:
@@ -33,6 +63,33 @@ def recreate_second_link() -> None:
     run("ip", "-n", "h1", "neigh", "flush", "dev", "e1")
 
 
+def start(host: str, program: str, *arguments: str) -> "subprocess.Popen[str]":
+    """Run a Python program on a host."""
+    command = ["ip", "netns", "exec", host, sys.executable, "-c", program, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def stream(binary: str, at: list[str]) -> dict[str, Any]:
+    """A TCP stream from h1 to h2, while the delay of the way there changes again and again."""
+    for host, end in (("h1", "e1"), ("h2", "e2")):
+        # Frames as long as a wire would carry.
+        run("ip", "netns", "exec", host, "ethtool", "-K", end, "tso", "off", "gso", "off")
+    receiver = start("h2", RECEIVE)
+    assert receiver.stdout is not None
+    assert receiver.stdout.readline() == "ready\n"
+    sender = start("h1", SEND, str(STREAM_BYTES))
+    changes = 0
+    while sender.poll() is None:
+        code, said = links(binary, "set", *at, "2", f"delay={1 + changes % 5}ms,packets=1000")
+        assert code == 0, said
+        changes += 1
+    result: dict[str, Any] = {"changes": changes}
+    for process in (sender, receiver):
+        printed, _ = process.communicate(timeout=PATIENCE_S)
+        result |= json.loads(printed)
+    return result
+
+
 def wire(binary: str, stats_file: str) -> dict[str, Any]:
     """Ask through the wire while its delay, then its interfaces change."""
     result: dict[str, Any] = {}
@@ -45,36 +102,75 @@ def wire(binary: str, stats_file: str) -> dict[str, Any]:
         recreate_second_link()
         result["recreated"] = ask(patience_s=0.5)
         result["get"] = links(binary, "get", *at)
+        result["stream"] = stream(binary, at)
         result["refused"] = links(binary, "set", *at, "7", "delay=1ms")
         result["add"] = links(binary, "add", *at, "3=lo")
     return result
 
 
-def switch(binary: str, program: str) -> dict[str, Any]:
-    """Add a port to a running switch and remove it."""
-    run("ip", "link", "add", "s3", "type", "veth", "peer", "name", "e3")
-    with SwitchProcess(Path(binary), "--port", "1=s1", "--json", program) as process:
+def switch(binary: str, stats: Path, p4info: Path, program: Path) -> dict[str, Any]:
+    """Add ports to a running switch, let frames pass between them, and remove one."""
+    for number in (3, 4):
+        run("ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", f"e{number}")
+        for end in (f"s{number}", f"e{number}"):
+            run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
+            run("ip", "link", "set", end, "up")
+    # What comes in here is too long for the other.
+    run("ip", "link", "set", "e3", "mtu", "9000")
+    run("ip", "link", "set", "s3", "mtu", "9000")
+    with (
+        SwitchProcess(Path(binary), "--port", "1=s1", "--stats", str(stats)) as process,
+        HostileClient(process.address) as client,
+    ):
+        client.open_stream()
+        client.push(p4info, program)
+        known = destinations(p4info, "destination", "forward", range(KNOWN, KNOWN + 1))
+        known[0].entity.table_entry.action.action.params[0].value = b"\x04"
+        client.write(known).result()
         at = ["--at", process.address]
-        return {
+        added = {
             "add": links(binary, "add", *at, "3=s3,rate=1Mbit/s"),
-            "again": links(binary, "add", *at, "3=e3"),
-            "missing": links(binary, "add", *at, "4=nothing"),
-            "get": links(binary, "get", *at),
-            "remove": links(binary, "remove", *at, "3"),
-            "after": links(binary, "get", *at),
+            "second": links(binary, "add", *at, "4=s4"),
         }
+        sink = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5))
+        sink.bind(("e4", 0x88B5))
+        sink.settimeout(PATIENCE_S)
+        source = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        source.bind(("e3", 0))
+        frame = ADDRESSES + bytes(46)
+        source.send(frame)
+        crossed = sink.recv(2048) == frame
+        result = added | {
+            "crossed": crossed,
+            "again": links(binary, "add", *at, "3=e3"),
+            "missing": links(binary, "add", *at, "5=nothing"),
+            "get": links(binary, "get", *at),
+        }
+        too_long = [1515, 1900, 2100, 9000]
+        for length in too_long:
+            source.send(ADDRESSES + bytes(length - len(ADDRESSES)))
+        waiting = time.monotonic() + PATIENCE_S
+        while _passed(links(binary, "get", *at)[1], 4) < 1 + len(too_long):
+            assert time.monotonic() < waiting, "the frames that are too long did not reach port 4"
+        result["remove"] = links(binary, "remove", *at, "3")
+        result["after"] = links(binary, "get", *at)
+    result["too_long"] = len(too_long)
+    result["stats"] = json.loads(stats.read_text())
+    return result
 
 
-def main(binary: str, stats_file: str, program: str) -> None:
+def _passed(shown: str, port: int) -> int:
+    """Frames that passed a port's link, of what `links get` prints."""
+    return next(int(one["link"]["passed_packets"]) for one in json.loads(shown) if one["port"] == port)
+
+
+def main(binary: str, stats_file: str, p4info: str, program: str) -> None:
     """Measure a wire, then a switch."""
     build_links()
-    echo = subprocess.Popen(
-        ["ip", "netns", "exec", "h2", sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True
-    )
-    assert echo.stdout is not None
-    assert echo.stdout.readline() == "ready\n"
-    result = {"wire": wire(binary, stats_file), "switch": switch(binary, program)}
-    echo.kill()
+    with echo_server():
+        result = {"wire": wire(binary, stats_file)}
+    stats = Path(stats_file).with_name("switch.json")
+    result["switch"] = switch(binary, stats, Path(p4info), Path(program))
     print(json.dumps(result))
 
 

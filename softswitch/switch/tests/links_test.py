@@ -16,8 +16,8 @@ def measured(
 ) -> dict[str, Any]:
     """What the scenario measured, the statistics of the wire, and the log of both."""
     stats = tmp_path_factory.mktemp("links") / "stats.json"
-    _, blob = compiled("l2_learning")
-    found = run_scenario("links_scenario.py", weir_switch, stats, blob)
+    p4info, blob = compiled("l2_learning")
+    found = run_scenario("links_scenario.py", weir_switch, stats, p4info, blob)
     return found | {"stats": json.loads(stats.read_text())}
 
 
@@ -61,6 +61,14 @@ def test_every_frame_on_a_wire_is_accounted_for(measured: dict[str, Any]) -> Non
             assert queue["offered_packets"] == kept + dropped
 
 
+def test_a_tcp_stream_crosses_a_wire_whole_while_its_links_change(measured: dict[str, Any]) -> None:
+    stream = measured["wire"]["stream"]
+    print(f"changed {stream['changes']} times while {stream['sent_bytes']} bytes crossed")
+    assert stream["changes"] > 0
+    assert stream["received_bytes"] == stream["sent_bytes"]
+    assert stream["received_digest"] == stream["sent_digest"]
+
+
 def test_what_a_wire_cannot_do_is_refused_with_a_reason(measured: dict[str, Any]) -> None:
     assert measured["wire"]["refused"] == [
         1,
@@ -79,4 +87,16 @@ def test_a_port_is_added_to_a_running_switch_and_removed(measured: dict[str, Any
     ports = {port["port"]: port for port in json.loads(switch["get"][1])}
     assert ports[3]["options"] == "rate=1000000bit/s,burst=3000B,limit=256000B"
     assert switch["remove"] == [0, ""]
-    assert [port["port"] for port in json.loads(switch["after"][1])] == [1]
+    assert [port["port"] for port in json.loads(switch["after"][1])] == [1, 4]
+
+
+def test_frames_pass_between_ports_that_were_added(measured: dict[str, Any]) -> None:
+    switch = measured["switch"]
+    assert switch["crossed"] is True
+    ports = {port["port"]: port for port in json.loads(switch["get"][1])}
+    assert ports[4]["link"]["passed_packets"] == 1
+
+
+def test_frames_that_an_interface_does_not_take_are_counted_as_errors(measured: dict[str, Any]) -> None:
+    last = {port["port"]: port for port in measured["switch"]["stats"]["ports"]}[4]
+    assert (last["tx_packets"], last["tx_errors"]) == (1, measured["switch"]["too_long"])

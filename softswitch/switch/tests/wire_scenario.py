@@ -11,6 +11,8 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,20 @@ def build_links() -> None:
         run("ip", "-n", host, "link", "set", end, "up")
 
 
+@contextmanager
+def echo_server() -> Iterator[None]:
+    """What h2 receives goes back."""
+    command = ["ip", "netns", "exec", "h2", sys.executable, "-c", ECHO]
+    echo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert echo.stdout is not None
+        assert echo.stdout.readline() == "ready\n"
+        yield
+    finally:
+        echo.kill()
+        echo.wait()
+
+
 def ask(patience_s: float = 20) -> dict[str, Any]:
     """Send datagrams from h1 to h2, each when the one before is answered or `patience_s` has passed.
 
@@ -128,19 +144,13 @@ def mac(host: str, interface: str) -> int:
 def main(binary: str, blob: str, p4info: str, stats_file: str) -> None:
     """Measure; take an interface away and give it back; measure again."""
     build_links()
-    echo = subprocess.Popen(
-        ["ip", "netns", "exec", "h2", sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True
-    )
-    assert echo.stdout is not None
-    assert echo.stdout.readline() == "ready\n"
     ports = ["--port", "1=s1,delay=10ms", "--port", "2=s2,delay=10ms"]
-    with SwitchProcess(Path(binary), *ports, "--stats", stats_file) as switch:
+    with echo_server(), SwitchProcess(Path(binary), *ports, "--stats", stats_file) as switch:
         result = asyncio.run(control(switch.address, Path(p4info), Path(blob)))
         run("ip", "link", "set", "s2", "down")
         run("ip", "link", "set", "s2", "up")
         # What is sent before the switch has found the interface again is lost, and counted.
         result["after_loss"] = ask(patience_s=0.5)
-    echo.kill()
     print(json.dumps(result))
 
 

@@ -107,32 +107,8 @@ struct Shown {
     up: bool,
     /// As `links set` takes them.
     options: String,
-    queues: Vec<ShownQueue>,
-    link: ShownLink,
-}
-
-#[derive(Serialize)]
-struct ShownQueue {
-    priority: u32,
-    offered_packets: u64,
-    offered_bytes: u64,
-    passed_packets: u64,
-    passed_bytes: u64,
-    dropped_bytes_limit: u64,
-    dropped_packets_limit: u64,
-    dropped_bytes: u64,
-    deflected_packets: u64,
-    removed_packets: u64,
-    waiting_packets: u64,
-    waiting_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct ShownLink {
-    offered_packets: u64,
-    passed_packets: u64,
-    lost_packets: u64,
-    in_flight_packets: u64,
+    queues: Vec<v1::QueueCounters>,
+    link: v1::LinkCounters,
 }
 
 /// Runs the command.
@@ -190,35 +166,12 @@ fn config(port: u32, link: &v1::Link) -> Result<weir_dataplane::PortConfig, Clie
 
 fn show(port: v1::Port) -> Result<Shown, ClientError> {
     let config = config(port.number, &port.link.unwrap_or_default())?;
-    let link = port.counters.unwrap_or_default();
     Ok(Shown {
         port: port.number,
         interface: port.interface,
         up: port.up,
         options: options::show(&config),
-        queues: port.queues.iter().map(show_queue).collect(),
-        link: ShownLink {
-            offered_packets: link.offered_packets,
-            passed_packets: link.passed_packets,
-            lost_packets: link.lost_packets,
-            in_flight_packets: link.in_flight_packets,
-        },
+        queues: port.queues,
+        link: port.counters.unwrap_or_default(),
     })
-}
-
-fn show_queue(queue: &v1::QueueCounters) -> ShownQueue {
-    ShownQueue {
-        priority: queue.priority,
-        offered_packets: queue.offered_packets,
-        offered_bytes: queue.offered_bytes,
-        passed_packets: queue.passed_packets,
-        passed_bytes: queue.passed_bytes,
-        dropped_bytes_limit: queue.dropped_bytes_limit,
-        dropped_packets_limit: queue.dropped_packets_limit,
-        dropped_bytes: queue.dropped_bytes,
-        deflected_packets: queue.deflected_packets,
-        removed_packets: queue.removed_packets,
-        waiting_packets: queue.waiting_packets,
-        waiting_bytes: queue.waiting_bytes,
-    }
 }

@@ -4,6 +4,6 @@
 
 pub mod at;
 pub mod client;
-mod convert;
+pub(crate) mod convert;
 pub mod options;
 pub mod service;
