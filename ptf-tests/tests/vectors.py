@@ -11,6 +11,7 @@ from weir.ptftests import entries, expect
 from weir.ptftests.base import WeirTest
 from weir.ptftests.entries import RED, YELLOW
 from weir.ptftests.expect import Endpoint, Vector, payload_of
+from weir.ptftests.packets import host_mac, mac_number
 from weir.ptftests.reports import FIRST, Collector
 
 FLAGS, CONGESTED = 11, 0x40
@@ -100,4 +101,31 @@ class AnEnqueuedAckIsTheVectorButForItsQueue(VectorTest):
         for field in (QUEUE, INGRESS_NS, EGRESS_NS, DROP_QUEUE):
             wanted[field] = payload[field]
         wanted[FLAGS] = wanted[FLAGS] & ~CONGESTED | payload[FLAGS] & CONGESTED
+        self.assertEqual(payload.hex(), wanted.hex())
+
+
+class AReportOfAGapIsTheVectorButForItsTimes(VectorTest):
+    def runTest(self) -> None:
+        # The two counts of the port's packets, before and behind its queue, are set apart by five losses. The
+        # vector's packet is for station 1.
+        vector = expect.vectors()["gap-of-five-before-a-green-packet"]
+        cell, lost = int(vector.values["policer"]), int(vector.values["queue_lost"])
+        station, port = mac_number(host_mac(1)), self.p4_port(1)
+        self.control.delete(entries.forward(station, port))
+        self.device.write_register("packet_number", cell, int(vector.values["packet_number"]) - 1)
+        self.device.write_register("sequence", FIRST.number, int(vector.values["sequence"]))
+        self.device.write_register("number_packets.last_number", port, 100 + lost)
+        self.device.write_register("queue.last_number", port, 100)
+        self.install(
+            entries.forward_numbered(station, port),
+            entries.token_bucket(cell, 10_000),
+            entries.police_shared(cell, src=entries.ip(vector.values["src"])),
+            entries.report_queue_drops(port, FIRST.session, FIRST.number),
+        )
+        inner = vector.payload[expect.HEADERS_BYTES + 4 :]
+        (frame,) = self.traffic.exchange(2, [inner], rounds=2)[FIRST.port]
+        payload = payload_of(frame, FIRST.switch, FIRST.here)
+        wanted = bytearray(vector.payload)
+        for field in (INGRESS_NS, EGRESS_NS):
+            wanted[field] = payload[field]
         self.assertEqual(payload.hex(), wanted.hex())
