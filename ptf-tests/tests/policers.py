@@ -7,6 +7,8 @@ traffic.PATIENCE_S fails), so that the bursts alone decide, to the byte.
 
 import time
 
+from finsy.proto import p4i
+
 from weir.controlplane.cells import hashed_cell
 from weir.ptftests import entries, packets
 from weir.ptftests.base import WeirTest
@@ -103,6 +105,25 @@ class ThreeColoursOfTwoRatesFollowRfc2698(WeirTest):
         )
         sizes = [100, 100, 400, 100, 100, 100, 60]
         colours = [GREEN, GREEN, RED, GREEN, YELLOW, YELLOW, RED]
+        sent = [packets.udp(size, id=number) for number, size in enumerate(sizes)]
+        self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
+        self.assert_colours(self.cell, zip(sizes, colours, strict=True))
+
+
+class ThreeColoursOfOneRateFollowRfc2697(WeirTest):
+    needs = ("exact_buckets", "single_rate_three_colours")
+    policer = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
+
+    def runTest(self) -> None:
+        # RFC 2697, section 3, colour-blind: green when the committed bucket has the bytes, which it then
+        # loses; else yellow when the excess bucket has them, which it then loses; else red, which costs
+        # nothing.
+        self.install(
+            entries.single_rate(self.cell, 3 * FRAME_BYTES, 2 * FRAME_BYTES),
+            entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
+        )
+        sizes = [100, 100, 250, 150, 100, 60]
+        colours = [GREEN, GREEN, RED, YELLOW, GREEN, RED]
         sent = [packets.udp(size, id=number) for number, size in enumerate(sizes)]
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
         self.assert_colours(self.cell, zip(sizes, colours, strict=True))

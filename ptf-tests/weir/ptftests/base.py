@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import ptf
+from finsy.proto import p4i
 from ptf import testutils
 
 from weir.controlplane.apply import Count
@@ -48,6 +49,8 @@ class WeirTest(unittest.TestCase):
     """One behaviour. `needs` names capabilities without which the test is skipped."""
 
     needs: tuple[str, ...] = ()
+    policer: p4i.MeterSpec.Type.ValueType | None = None
+    """A MeterSpec.Type that the test wants the policers to have; by default what the P4Info says."""
 
     def setUp(self) -> None:
         """Put stations, flood group, mirror sessions and collectors on the switch."""
@@ -63,6 +66,9 @@ class WeirTest(unittest.TestCase):
         self.device = Device(self.config, self.control)
         self.traffic = Traffic(ptf.dataplane_instance)
         self.cell = next(_cells())
+        if self.policer is not None:
+            self.addCleanup(self.control.push)
+            self.control.push(self.policer)
         before = self.control.entities()
         self.addCleanup(self._nothing_stays, before)
         self.addCleanup(self.control.undo)

@@ -31,6 +31,8 @@ class Capabilities:
     """The pipeline's registers can be set, so that packet and sequence numbers can be chosen."""
     exact_buckets: Ability
     """A meter's rate and burst are what was written, to the byte."""
+    single_rate_three_colours: Ability
+    """The policers can be of RFC 2697's kind."""
     meters_at_ingress_time: Ability
     """A meter's clock is the one that stamps packets when they come in."""
     shapes_queues: Ability
@@ -44,6 +46,7 @@ class Capabilities:
 EMBEDDED = Capabilities(
     writes_registers=True,
     exact_buckets=True,
+    single_rate_three_colours=True,
     meters_at_ingress_time=True,
     shapes_queues=True,
     deflects_queue_drops=True,
@@ -52,6 +55,7 @@ EMBEDDED = Capabilities(
 BMV2 = Capabilities(
     writes_registers=True,
     exact_buckets=True,
+    single_rate_three_colours=Cannot("bmv2's meters are of two rates"),
     meters_at_ingress_time=Cannot("bmv2's meters read the clock when a packet meets them"),
     shapes_queues=True,
     deflects_queue_drops=Cannot("bmv2 drops a packet at a full queue without a trace"),
@@ -62,6 +66,7 @@ _TOFINO_QUEUES = Cannot("queues are set in the chassis configuration, before the
 TOFINO_MODEL = Capabilities(
     writes_registers=Cannot("Stratum does not write registers of TNA programs"),
     exact_buckets=_TOFINO_BUCKETS,
+    single_rate_three_colours=Cannot("Tofino's meters are of two rates"),
     meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("the model's queues never fill"),
@@ -70,6 +75,7 @@ TOFINO_MODEL = Capabilities(
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
     exact_buckets=_TOFINO_BUCKETS,
+    single_rate_three_colours=Cannot("Tofino's meters are of two rates"),
     meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot"),

@@ -20,6 +20,8 @@ from finsy import (
     P4Schema,
     P4TableEntry,
 )
+from finsy.proto import p4i
+from google.protobuf import text_format
 
 from weir.controlplane.apply import Count
 from weir.controlplane.entities import CloneSession, Entity, MeterCell, MulticastGroup, TableEntry
@@ -42,6 +44,7 @@ class Control:
         """Connect. Raises ControlPlaneError."""
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="control", daemon=True).start()
+        self._config = config
         self._schema = P4Schema(Path(config.p4info), Path(config.program))
         self._written: list[tuple[str, Writable]] = []
         self._session = self._run(self._open(config))
@@ -53,8 +56,13 @@ class Control:
         session.use(self._schema)
         return session
 
-    def push(self) -> None:
-        """Load the program; the switch then has no entries."""
+    def push(self, policer: p4i.MeterSpec.Type.ValueType | None = None) -> None:
+        """Load the program; the switch then has no entries. `policer`: a MeterSpec.Type for that meter."""
+        p4info = text_format.Parse(Path(self._config.p4info).read_text(), p4i.P4Info())
+        for meter in p4info.meters:
+            if policer is not None and meter.preamble.alias == "policer":
+                meter.spec.type = policer
+        self._schema = P4Schema(p4info, Path(self._config.program))
         self._run(self._session.push_pipeline(self._schema))
 
     def close(self) -> None:

@@ -130,6 +130,13 @@ def token_bucket(cell: int, burst_bytes: int, rate_bytes_per_s: int = LOWEST_RAT
     return MeterCell("policer", cell, rate_bytes_per_s, burst_bytes)
 
 
+def single_rate(cell: int, committed_burst_bytes: int, excess_burst_bytes: int) -> P4MeterEntry:
+    """RFC 2697 at the lowest rate: the bursts decide."""
+    rate, burst = LOWEST_RATE_BYTES_PER_S, committed_burst_bytes
+    config = P4MeterConfig(cir=rate, cburst=burst, pir=rate, pburst=burst, eburst=excess_burst_bytes)
+    return P4MeterEntry("policer", index=cell, config=config)
+
+
 def two_rate(cell: int, committed_burst_bytes: int, peak_burst_bytes: int) -> P4MeterEntry:
     """RFC 2698 at the lowest rates: the bursts decide."""
     rate = LOWEST_RATE_BYTES_PER_S
