@@ -6,7 +6,7 @@
 //! [`Switch::receive`] and [`Switch::advance`], frames, ports and times go out through a [`Sink`].
 //!
 //! Layout, in the order a packet meets it: `load` (JSON to flat program, once), `exec` (parser, pipelines,
-//! deparser), `tables` (lookups), `meter`, `state` (counters, registers), `pre` (multicast, clones), `tm` (queues, links).
+//! deparser; `native` is the same as machine code), `tables` (lookups), `meter`, `state` (counters, registers), `pre` (multicast, clones), `tm` (queues, links).
 
 mod control;
 mod error;

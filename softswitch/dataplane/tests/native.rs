@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Sent, collect, program};
+use common::{Sent, collect, program, program_json};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -311,4 +311,21 @@ fn every_program_of_the_project_has_code() {
     for (name, program) in COMPILED.iter() {
         assert!(program.has_code(), "{name}");
     }
+}
+
+#[test]
+fn a_program_that_would_take_long_to_compile_is_interpreted() {
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&program_json("ipv4_router")).expect("JSON");
+    for action in json["actions"].as_array_mut().expect("a list") {
+        let primitives = action["primitives"].as_array_mut().expect("a list");
+        let once = primitives.clone();
+        for _ in 0..4_000 {
+            primitives.extend(once.iter().cloned());
+        }
+    }
+    let json = serde_json::to_vec(&json).expect("JSON");
+    let large = Program::from_json(&json).expect("it is large, not wrong");
+    assert!(!large.has_code());
+    agree(&large, "a large router", 3);
 }

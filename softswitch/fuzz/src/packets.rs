@@ -68,6 +68,7 @@ fn link(random: &mut Rng) -> PortConfig {
 fn ready(program: Program, random: &mut Rng) -> Switch {
     let config = SwitchConfig {
         seed: random.u64(..),
+        native: random.bool(),
         ..SwitchConfig::default()
     };
     let mut switch = Switch::new(program, config);

@@ -101,12 +101,9 @@ impl Packet {
         self.cursor - self.start
     }
 
-    /// The space in front of the payload, if it has `room` bytes or more.
-    pub(crate) fn space(&mut self, room: usize) -> Option<&mut [u8]> {
-        if self.cursor < room {
-            return None;
-        }
-        self.buf.get_mut(..self.cursor)
+    /// The space in front of the payload.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        self.buf.get_mut(..self.cursor).unwrap_or_default()
     }
 
     /// The last `bytes` bytes of that space become payload.

@@ -26,12 +26,19 @@ pub(crate) struct Cx<'a> {
 }
 
 /// Runs a pipeline to its end or to `exit`.
+#[inline]
 pub(crate) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
     if let Some(native) = cx.native
         && native.run(cx, tables, packet, gress)
     {
         return;
     }
+    interpret(cx, tables, packet, gress);
+}
+
+/// As [`run`], without code.
+#[inline(never)]
+fn interpret(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
     let mut at = match gress {
         Gress::Ingress => cx.ir.flat.ingress,
         Gress::Egress => cx.ir.flat.egress,

@@ -4,8 +4,8 @@
 //! Why the code may be run:
 //! - It reads and writes the PHV at offsets that were checked against `Ir::phv_bytes` when it was written; `run` calls
 //!   it only for a PHV of that length, and nothing that a helper does changes the length.
-//! - It reads a packet's bytes, and writes to the space in front of them, only within the length that the frame states;
-//!   the deparser is called only with as much space as all headers need. Helpers of the parser change no packet bytes.
+//! - It reads a packet's bytes, and writes to the space in front of them, only within the length that the frame states.
+//!   Helpers of the parser change no packet bytes.
 //! - It reads and writes counters and registers below the number of cells that the array itself states, and only those of
 //!   numbers that `Ir` has; `Externs` has the same arrays, because both come from one program.
 //! - It indexes tables only through helpers, which check; it reads action arguments only below the count that it
@@ -18,6 +18,7 @@
 
 use super::Refused;
 use super::array::Array;
+use super::deparser::STOPPED;
 use crate::control::CounterValue;
 use crate::exec::packet::Packet;
 use crate::exec::pipeline::Cx;
@@ -95,8 +96,7 @@ pub(crate) struct Native {
     ingress: Function,
     egress: Function,
     parser: Option<Function>,
-    /// And the bytes of the space that it needs.
-    deparser: Option<(Function, usize)>,
+    deparser: Option<Function>,
     /// Owns the memory of the code.
     module: Mutex<Option<JITModule>>,
 }
@@ -106,7 +106,7 @@ pub(super) struct Functions {
     pub ingress: FuncId,
     pub egress: FuncId,
     pub parser: Option<FuncId>,
-    pub deparser: Option<(FuncId, usize)>,
+    pub deparser: Option<FuncId>,
 }
 
 impl std::fmt::Debug for Native {
@@ -140,7 +140,7 @@ impl Native {
             ingress: function(functions.ingress),
             egress: function(functions.egress),
             parser: functions.parser.map(function),
-            deparser: functions.deparser.map(|(id, room)| (function(id), room)),
+            deparser: functions.deparser.map(function),
             module: Mutex::new(Some(module)),
         }
     }
@@ -201,25 +201,24 @@ impl Native {
         u32::try_from(error).ok()
     }
 
-    /// Puts the valid headers in front of the payload; false (and nothing done) if there is no code for it.
+    /// Puts the valid headers in front of the payload; false (and none of it done) where the interpreter has to.
     #[inline]
     pub(crate) fn deparse(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
-        let Some((code, room)) = self.deparser else {
+        let Some(code) = self.deparser else {
             return false;
         };
         if packet.phv.len() != self.phv_bytes {
             return false;
         }
-        let Some(space) = packet.space(room) else {
-            return false;
-        };
+        let space = packet.space();
         let (start, length) = (space.as_mut_ptr(), space.len());
         let mut frame = Frame::new(cx, packet);
         (frame.bytes, frame.length) = (start, length);
         // SAFETY: see the head of this file.
-        unsafe { code(&raw mut frame) };
-        let used = length.saturating_sub(frame.offset);
-        packet.take_space(used);
+        if unsafe { code(&raw mut frame) } == STOPPED {
+            return false;
+        }
+        packet.take_space(length.saturating_sub(frame.offset));
         true
     }
 }

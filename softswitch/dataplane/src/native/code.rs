@@ -15,6 +15,9 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 
+/// Of the generator's instructions; the largest function of the project's pipeline has a tenth.
+const MOST_INSTRUCTIONS: usize = 30_000;
+
 /// A function being written.
 pub(super) struct Code<'a, 'f> {
     pub b: FunctionBuilder<'f>,
@@ -134,6 +137,14 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.finalize();
     }
 
+    /// Ends the writing of a function that would take too long to compile.
+    pub(super) fn check_size(&self) -> Result<(), Refused> {
+        if self.b.func.dfg.num_insts() > MOST_INSTRUCTIONS {
+            return Err(Refused);
+        }
+        Ok(())
+    }
+
     pub(super) fn number(&mut self, value: u64) -> Value {
         self.b.ins().iconst(types::I64, value.cast_signed())
     }
@@ -148,7 +159,7 @@ impl<'a, 'f> Code<'a, 'f> {
     }
 
     /// A big-endian number of 1, 2, 4 or 8 bytes of the PHV, in 64 bits.
-    fn load_number(&mut self, offset: u32, bytes: u32) -> Result<Value, Refused> {
+    pub(super) fn number_at(&mut self, offset: u32, bytes: u32) -> Result<Value, Refused> {
         let at = self.within(offset, bytes)?;
         let (phv, flags) = (self.phv, memory(AliasRegion::Heap));
         let value = self.b.ins().load(integer(bytes), flags, phv, at);
@@ -200,7 +211,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// The slot's value.
     pub(super) fn get(&mut self, slot: Slot) -> Result<Value, Refused> {
         let window = Window::of(slot)?;
-        let value = self.load_number(window.offset, window.bytes)?;
+        let value = self.number_at(window.offset, window.bytes)?;
         let value = self.shift_right(value, window.shift);
         if window.shift + window.width == window.bytes * 8 {
             return Ok(value);
@@ -227,7 +238,7 @@ impl<'a, 'f> Code<'a, 'f> {
         if slot.whole {
             return self.store_number(window.offset, window.bytes, value);
         }
-        let old = self.load_number(window.offset, window.bytes)?;
+        let old = self.number_at(window.offset, window.bytes)?;
         let old = self.mask(old, !own & all);
         let value = self.b.ins().ishl_imm(value, i64::from(window.shift));
         let value = self.b.ins().bor(old, value);
@@ -298,7 +309,7 @@ impl<'a, 'f> Code<'a, 'f> {
 
     /// One byte of the PHV.
     pub(super) fn byte(&mut self, at: u32) -> Result<Value, Refused> {
-        self.load_number(at, 1)
+        self.number_at(at, 1)
     }
 
     pub(super) fn set_byte(&mut self, at: u32, value: u8) -> Result<(), Refused> {

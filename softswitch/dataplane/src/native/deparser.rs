@@ -4,52 +4,75 @@
 use super::Refused;
 use super::call::Frame;
 use super::code::Code;
-use crate::ir::Ir;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, types};
 
 /// Headers and bytes of a deparser that is compiled.
 const MOST_HEADERS: usize = 256;
-const MOST_BYTES: usize = 4_096;
+const MOST_BYTES: u32 = 256;
 
-/// The space that the code may write to, in front of the payload; None where it is not compiled.
-pub(super) fn room_bytes(ir: &Ir) -> Option<usize> {
-    let mut bytes = 0;
-    for header in &ir.deparse {
-        let info = ir.headers.get(usize::from(*header))?;
-        if info.varbit.is_some() {
-            return None;
-        }
-        bytes += info.fixed_bytes as usize;
-    }
-    (ir.deparse.len() <= MOST_HEADERS && bytes <= MOST_BYTES).then_some(bytes)
-}
+/// What the code gives back when the interpreter has to do it: there is not enough space, or a varbit is not empty.
+pub(super) const STOPPED: u64 = 1;
 
 /// Writes the deparser into an empty function: from the end of the space in the frame downwards. It leaves there what
 /// is left of the space.
 pub(super) fn deparser(mut code: Code<'_, '_>) -> Result<(), Refused> {
     let ir = code.ir;
+    if ir.deparse.len() > MOST_HEADERS {
+        return Err(Refused);
+    }
     let start = code.frame_word(Frame::BYTES);
     let length = code.frame_word(Frame::LENGTH);
-    let to = code.b.declare_var(types::I64);
-    let end = code.b.ins().iadd(start, length);
-    code.b.def_var(to, end);
+    let left = code.b.declare_var(types::I64);
+    code.b.def_var(left, length);
+    let stopped = code.b.create_block();
     for header in ir.deparse.iter().rev() {
         let info = ir.headers.get(usize::from(*header)).ok_or(Refused)?;
+        let bytes = info.fixed_bytes;
+        if bytes > MOST_BYTES {
+            return Err(Refused);
+        }
         let valid = code.byte(info.valid)?;
         let behind = code.b.create_block();
         code.go_on_if(valid, behind);
-        let at = code.b.use_var(to);
-        let at = code.b.ins().iadd_imm(at, -i64::from(info.fixed_bytes));
-        code.copy_out(info.offset, info.fixed_bytes, at)?;
-        code.b.def_var(to, at);
+        // Where the varbit is empty, what follows it comes right behind what precedes it.
+        let mut parts = vec![(info.offset, 0, bytes)];
+        if let Some(varbit) = info.varbit {
+            let length = code.number_at(varbit.length_at, 4)?;
+            let empty = code.b.ins().icmp_imm(IntCC::Equal, length, 0);
+            code.go_on_if(empty, stopped);
+            let prefix = varbit.prefix_bytes.min(bytes);
+            let behind_it = info.offset + varbit.prefix_bytes + varbit.max_bytes;
+            parts = vec![
+                (info.offset, 0, prefix),
+                (behind_it, prefix, bytes - prefix),
+            ];
+        }
+        let before = code.b.use_var(left);
+        let size = i64::from(bytes);
+        let room = code
+            .b
+            .ins()
+            .icmp_imm(IntCC::UnsignedGreaterThanOrEqual, before, size);
+        code.go_on_if(room, stopped);
+        let after = code.b.ins().iadd_imm(before, -size);
+        let to = code.b.ins().iadd(start, after);
+        for (from, at, bytes) in parts {
+            let to = code.b.ins().iadd_imm(to, i64::from(at));
+            code.copy_out(from, bytes, to)?;
+        }
+        code.b.def_var(left, after);
         code.b.ins().jump(behind, &[]);
         code.b.switch_to_block(behind);
     }
-    let at = code.b.use_var(to);
-    let left = code.b.ins().isub(at, start);
-    code.set_frame_word(Frame::OFFSET, left);
-    let zero = code.number(0);
-    code.b.ins().return_(&[zero]);
+    let after = code.b.use_var(left);
+    code.set_frame_word(Frame::OFFSET, after);
+    let done = code.number(0);
+    code.b.ins().return_(&[done]);
+    code.b.switch_to_block(stopped);
+    code.b.set_cold_block(stopped);
+    let word = code.number(STOPPED);
+    code.b.ins().return_(&[word]);
     code.finish();
     Ok(())
 }

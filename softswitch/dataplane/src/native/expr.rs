@@ -44,6 +44,7 @@ impl Code<'_, '_> {
         let ops = ir.ops.get(start..start + code.len as usize);
         let mut stack = Vec::new();
         for op in ops.ok_or(Refused)? {
+            self.check_size()?;
             let value = self.op(*op, args, &mut stack)?;
             stack.push(value);
         }

@@ -6,6 +6,7 @@ use super::call::Frame;
 use crate::exec::packet::Packet;
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, calc, parser, prefetch};
+use crate::hash;
 use crate::tables::TableState;
 
 /// No colour.
@@ -40,6 +41,7 @@ helpers! {
     read_register = register_word;
     write_register = set_register;
     hash = calculate;
+    hash_bytes = calculate_over;
     bring = bring_near;
     parse_state = run_parse_state;
 }
@@ -200,6 +202,26 @@ unsafe extern "C" fn calculate(frame: *mut Frame, calculation: u64) -> u64 {
     // SAFETY: called by the code with its frame.
     let (cx, packet) = unsafe { parts(frame) };
     calc::compute(cx.ir, cx.externs, packet, number(calculation))
+}
+
+/// The value of a calculation over bytes that the code gathered behind a lead of zeros.
+unsafe extern "C" fn calculate_over(
+    frame: *mut Frame,
+    calculation: u64,
+    buffer: *mut u8,
+    length: usize,
+) -> u64 {
+    // SAFETY: called by the code with its frame, and with bytes of its stack that it has just written.
+    let (cx, buffer) = unsafe {
+        (
+            parts(frame).0,
+            std::slice::from_raw_parts_mut(buffer, length),
+        )
+    };
+    let calculation = cx.ir.calculations.get(place(calculation));
+    calculation.map_or(0, |calculation| {
+        hash::compute_behind(calculation.algo, buffer)
+    })
 }
 
 /// Bytes that are brought at once, and addresses that `bring` takes.

@@ -11,6 +11,7 @@ mod cells;
 mod code;
 mod deparser;
 mod expr;
+mod hash;
 mod helper;
 mod parser;
 mod steps;
@@ -28,9 +29,6 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
-
-/// Steps of a pipeline, those of an action counted where each table runs it. What has more takes too long to compile.
-const MAX_STEPS: usize = 4_096;
 
 /// Something is left to the interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +52,9 @@ impl Native {
         let egress = compiler.function(program, "egress", pipeline(ir.flat.egress));
         let (ingress, egress) = (ingress.ok()?, egress.ok()?);
         let parser = compiler.function(program, "parser", parser::parser).ok();
-        let deparser = deparser::room_bytes(ir).and_then(|room| {
-            let id = compiler.function(program, "deparser", deparser::deparser);
-            Some((id.ok()?, room))
-        });
+        let deparser = compiler
+            .function(program, "deparser", deparser::deparser)
+            .ok();
         compiler.module.finalize_definitions().ok()?;
         let functions = Functions {
             ingress,

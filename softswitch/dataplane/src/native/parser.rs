@@ -162,6 +162,7 @@ impl Writer<'_, '_> {
 
     fn fast(&mut self, state: &FastState, default: Option<Option<u16>>) -> Result<(), Refused> {
         for header in &state.extracts {
+            self.code.check_size()?;
             let code = &mut self.code;
             let taken = code.b.use_var(self.taken);
             let end = code.b.ins().iadd_imm(taken, i64::from(header.bytes));
@@ -195,6 +196,7 @@ impl Writer<'_, '_> {
         }
         let key = key.unwrap_or_else(|| code.number(0));
         for (value, mask, next) in &state.cases {
+            self.code.check_size()?;
             let masked = match mask {
                 &u64::MAX => key,
                 mask => self.code.b.ins().band_imm(key, mask.cast_signed()),

@@ -4,7 +4,7 @@
 use super::call::Frame;
 use super::code::Code;
 use super::expr::Args;
-use super::{MAX_STEPS, Refused, helper};
+use super::{Refused, helper};
 use crate::ir::{Prim, Slot, Step};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -37,7 +37,6 @@ pub(super) struct Writer<'a, 'f> {
     leaders: &'a [bool],
     /// Where the pipeline ends.
     pub done: Block,
-    written: usize,
 }
 
 /// Which steps begin a block.
@@ -77,7 +76,6 @@ pub(super) fn pipeline(
         code,
         leaders,
         done,
-        written: 0,
     };
     writer.region(Region::new(done, None), start)?;
     let code = &mut writer.code;
@@ -128,10 +126,7 @@ impl Writer<'_, '_> {
                 self.code.b.ins().jump(next, &[]);
                 return Ok(());
             }
-            self.written += 1;
-            if self.written > MAX_STEPS {
-                return Err(Refused);
-            }
+            self.code.check_size()?;
             match step {
                 Step::Jump(to) => {
                     let to = self.block(region, *to);
@@ -265,8 +260,7 @@ impl Writer<'_, '_> {
                 to,
                 mask,
             } => {
-                let calculation = code.number(u64::from(calculation));
-                let value = code.call(helper::hash(), &[calculation]);
+                let value = code.hash(calculation)?;
                 let value = code.b.ins().band_imm(value, mask.cast_signed());
                 code.put(to, value)
             }

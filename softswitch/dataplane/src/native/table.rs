@@ -42,6 +42,7 @@ impl Writer<'_, '_> {
     fn key(&mut self, spec: &Table) -> Result<Vec<Value>, Refused> {
         let mut key = vec![None; usize::from(spec.key_words)];
         for part in &spec.key {
+            self.code.check_size()?;
             for (i, value) in self.code.key_words(part.field)?.into_iter().enumerate() {
                 let value = match &part.mask {
                     None => value,
@@ -118,6 +119,7 @@ impl Writer<'_, '_> {
         self.go_on(region, next, base, found);
         for (block, action, behind) in actions {
             self.code.b.switch_to_block(block);
+            self.code.check_size()?;
             let start = ir.flat.actions.get(usize::from(action)).copied();
             if let Some(start) = start {
                 let args = self.args(action)?;
