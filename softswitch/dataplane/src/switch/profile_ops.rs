@@ -11,17 +11,29 @@ use crate::error::ControlError;
 use crate::info::{ActionId, ProfileId, ProfileInfo, TableId};
 use crate::tables::profile::{Call, Pointer, ProfileState};
 
-fn missing(info: &ProfileInfo, kind: &str, id: u64) -> ControlError {
-    ControlError::NotFound {
-        what: format!("action profile {}: {kind} {id}", info.name),
+fn describe(info: &ProfileInfo, target: ProfileTarget) -> String {
+    let (kind, id) = match target {
+        ProfileTarget::Member(id) => ("member", id),
+        ProfileTarget::Group(id) => ("group", id),
+    };
+    format!("action profile {}: {kind} {id}", info.name)
+}
+
+fn find(state: &ProfileState, target: ProfileTarget) -> Option<Pointer> {
+    match target {
+        ProfileTarget::Member(id) => state.member(id).map(Pointer::Member),
+        ProfileTarget::Group(id) => state.group(id).map(Pointer::Group),
     }
 }
 
-fn in_use(info: &ProfileInfo, kind: &str, id: u64, references: u32) -> ControlError {
-    ControlError::InUse {
-        what: format!("action profile {}: {kind} {id}", info.name),
-        references,
-    }
+fn existing(
+    info: &ProfileInfo,
+    state: &ProfileState,
+    target: ProfileTarget,
+) -> Result<Pointer, ControlError> {
+    find(state, target).ok_or_else(|| ControlError::NotFound {
+        what: describe(info, target),
+    })
 }
 
 impl Switch {
@@ -33,6 +45,37 @@ impl Switch {
                 id: profile.0,
                 count: self.profiles.len(),
             })
+    }
+
+    /// The profile, which has no such member or group yet.
+    fn absent(
+        &self,
+        profile: ProfileId,
+        target: ProfileTarget,
+    ) -> Result<(&ProfileInfo, &ProfileState), ControlError> {
+        let (info, state) = self.profile(profile)?;
+        match find(state, target) {
+            None => Ok((info, state)),
+            Some(_) => Err(ControlError::Exists {
+                what: describe(info, target),
+            }),
+        }
+    }
+
+    /// The profile, in which nothing points to this member or group.
+    fn unused(
+        &mut self,
+        profile: ProfileId,
+        target: ProfileTarget,
+    ) -> Result<&mut ProfileState, ControlError> {
+        let (info, state) = self.profile(profile)?;
+        match state.references(existing(info, state, target)?) {
+            0 => self.profile_mut(profile),
+            references => Err(ControlError::InUse {
+                what: describe(info, target),
+                references,
+            }),
+        }
     }
 
     /// The call as each table of the profile runs it. `action` may be any table's copy of the action.
@@ -85,12 +128,7 @@ impl Switch {
         id: u64,
         call: &ActionCall,
     ) -> Result<(), ControlError> {
-        let (info, state) = self.profile(profile)?;
-        if state.member(id).is_some() {
-            return Err(ControlError::Exists {
-                what: format!("action profile {}: member {id}", info.name),
-            });
-        }
+        let (info, state) = self.absent(profile, ProfileTarget::Member(id))?;
         let call = self.profile_call(info, call)?;
         if info.size > 0 && state.member_count() >= info.size {
             return Err(ControlError::ProfileFull {
@@ -113,9 +151,7 @@ impl Switch {
         call: &ActionCall,
     ) -> Result<(), ControlError> {
         let (info, state) = self.profile(profile)?;
-        state
-            .member(id)
-            .ok_or_else(|| missing(info, "member", id))?;
+        existing(info, state, ProfileTarget::Member(id))?;
         let call = self.profile_call(info, call)?;
         self.profile_mut(profile)?.put_member(id, call);
         Ok(())
@@ -126,14 +162,8 @@ impl Switch {
     /// # Errors
     /// `UnknownId`, `NotFound`, `InUse` while entries or groups point to it.
     pub fn delete_member(&mut self, profile: ProfileId, id: u64) -> Result<(), ControlError> {
-        let (info, state) = self.profile(profile)?;
-        let slot = state
-            .member(id)
-            .ok_or_else(|| missing(info, "member", id))?;
-        match state.references(Pointer::Member(slot)) {
-            0 => self.profile_mut(profile)?.delete_member(id),
-            references => return Err(in_use(info, "member", id, references)),
-        }
+        self.unused(profile, ProfileTarget::Member(id))?
+            .delete_member(id);
         Ok(())
     }
 
@@ -148,12 +178,7 @@ impl Switch {
         id: u64,
         group: &MemberGroup,
     ) -> Result<(), ControlError> {
-        let (info, state) = self.profile(profile)?;
-        if state.group(id).is_some() {
-            return Err(ControlError::Exists {
-                what: format!("action profile {}: group {id}", info.name),
-            });
-        }
+        self.absent(profile, ProfileTarget::Group(id))?;
         self.put_group(profile, id, group)
     }
 
@@ -168,7 +193,7 @@ impl Switch {
         group: &MemberGroup,
     ) -> Result<(), ControlError> {
         let (info, state) = self.profile(profile)?;
-        state.group(id).ok_or_else(|| missing(info, "group", id))?;
+        existing(info, state, ProfileTarget::Group(id))?;
         self.put_group(profile, id, group)
     }
 
@@ -180,7 +205,7 @@ impl Switch {
     ) -> Result<(), ControlError> {
         let (info, state) = self.profile(profile)?;
         let invalid = |reason: String| ControlError::InvalidValue {
-            what: format!("action profile {}: group {id}", info.name),
+            what: describe(info, ProfileTarget::Group(id)),
             reason,
         };
         if !info.selector {
@@ -193,8 +218,11 @@ impl Switch {
                     member.member
                 )));
             }
-            let slot = state.member(member.member);
-            let slot = slot.ok_or_else(|| missing(info, "member", member.member))?;
+            let slot = state
+                .member(member.member)
+                .ok_or_else(|| ControlError::NotFound {
+                    what: describe(info, ProfileTarget::Member(member.member)),
+                })?;
             Ok((slot, u64::from(member.weight)))
         };
         let members = group.members.iter().map(slot).collect::<Result<_, _>>()?;
@@ -212,12 +240,8 @@ impl Switch {
     /// # Errors
     /// `UnknownId`, `NotFound`, `InUse` while entries point to it.
     pub fn delete_group(&mut self, profile: ProfileId, id: u64) -> Result<(), ControlError> {
-        let (info, state) = self.profile(profile)?;
-        let slot = state.group(id).ok_or_else(|| missing(info, "group", id))?;
-        match state.references(Pointer::Group(slot)) {
-            0 => self.profile_mut(profile)?.delete_group(id),
-            references => return Err(in_use(info, "group", id, references)),
-        }
+        self.unused(profile, ProfileTarget::Group(id))?
+            .delete_group(id);
         Ok(())
     }
 
@@ -246,17 +270,7 @@ impl Switch {
             }
         })?;
         let (info, state) = self.profile(profile)?;
-        let pointer = match target {
-            ProfileTarget::Member(id) => Pointer::Member(
-                state
-                    .member(id)
-                    .ok_or_else(|| missing(info, "member", id))?,
-            ),
-            ProfileTarget::Group(id) => {
-                Pointer::Group(state.group(id).ok_or_else(|| missing(info, "group", id))?)
-            }
-        };
-        Ok((profile, pointer))
+        Ok((profile, existing(info, state, target)?))
     }
 
     pub(super) fn profile_of(&self, table: TableId) -> Result<Option<ProfileId>, ControlError> {
