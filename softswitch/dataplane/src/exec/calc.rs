@@ -22,6 +22,12 @@ pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculati
     if let Some(pieces) = &calculation.pieces {
         return compute_pieces(&packet.phv, calculation.algo, pieces);
     }
+    compute_any(ir, externs, packet, calculation)
+}
+
+/// The calculation's value over whatever it takes.
+#[inline(never)]
+fn compute_any(ir: &Ir, externs: &mut Externs, packet: &Packet, calculation: &Calculation) -> u64 {
     let mut buffer = std::mem::take(&mut externs.scratch);
     buffer.clear();
     gather(ir, packet, calculation, &mut buffer);

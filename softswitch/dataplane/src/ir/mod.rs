@@ -438,8 +438,8 @@ pub(crate) struct Checksum {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Ir {
     pub phv_bytes: usize,
-    /// A PHV before parsing.
-    pub template: Vec<u8>,
+    /// Bytes of the PHV that are 1 before parsing, as metadata is always valid; all others are 0.
+    pub valid_at_start: Vec<u32>,
     /// Bytes at the front of the PHV that hold metadata fields.
     pub metadata_bytes: usize,
     pub ops: Vec<Op>,

@@ -127,7 +127,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
     loader.pipelines()?;
     loader.deparser()?;
     loader.checksums()?;
-    loader.template();
+    loader.valid_at_start();
     loader.forget_unread();
     Ok((loader.info, loader.ir))
 }
@@ -305,12 +305,10 @@ impl Loader<'_> {
     }
 
     /// A packet's fields before parsing: all zero, metadata valid.
-    fn template(&mut self) {
-        self.ir.template = vec![0; self.ir.phv_bytes];
-        for header in self.ir.headers.iter().filter(|h| h.metadata) {
-            if let Some(valid) = self.ir.template.get_mut(header.valid as usize) {
-                *valid = 1;
-            }
-        }
+    fn valid_at_start(&mut self) {
+        let metadata = self.ir.headers.iter().filter(|h| h.metadata);
+        self.ir.valid_at_start = metadata.map(|h| h.valid).collect();
+        self.ir.valid_at_start.sort_unstable();
+        self.ir.valid_at_start.dedup();
     }
 }

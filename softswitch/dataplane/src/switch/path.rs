@@ -4,7 +4,7 @@
 
 use super::Switch;
 use crate::exec::packet::Packet;
-use crate::exec::phv::{copy_between, load_opt, store_opt, store_with};
+use crate::exec::phv::{copy_between, load_opt, set_byte, store_opt, store_with};
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, deparser, parser};
 use crate::native::Gress;
@@ -55,7 +55,10 @@ impl Switch {
     /// Fields as they are before parsing.
     fn reset_phv(&self, phv: &mut Vec<u8>) {
         phv.clear();
-        phv.extend_from_slice(&self.program.ir.template);
+        phv.resize(self.program.ir.phv_bytes, 0);
+        for at in &self.program.ir.valid_at_start {
+            set_byte(phv, *at, 1);
+        }
     }
 
     /// A frame enters.
