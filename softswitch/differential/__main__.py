@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sandbox import compare, problem
+from comparison import compare, problem
 from subjects import REPOSITORY, SUBJECTS
 
 COUNTED = ("entries", "packets", "frames", "counters", "digests", "colours")

@@ -12,7 +12,7 @@ import pytest
 # With importlib's import mode pytest puts no test folder on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sandbox import compare, problem
+from comparison import compare, problem
 from subjects import REPOSITORY, SUBJECTS
 
 PACKETS = 200

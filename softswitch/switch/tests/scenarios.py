@@ -2,16 +2,14 @@
 """Scenarios with real frames: programs in namespaces of their own that print as JSON what they saw."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox import refusal, run_sandboxed
 
-SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
 # Only a broken switch takes this long.
 PATIENCE_S = 60
 TIME_LIMIT_S = 240
@@ -22,12 +20,9 @@ def run_scenario(name: str, *arguments: object) -> dict[str, Any]:
 
     Skips where user namespaces are not allowed.
     """
-    allowed = subprocess.run([*SANDBOX, "true"], capture_output=True, text=True)
-    if allowed.returncode != 0:
-        pytest.skip(f"user namespaces are not allowed here: {allowed.stderr.strip()}")
-    command = [*SANDBOX, "--mount-proc", sys.executable, str(Path(__file__).with_name(name))]
-    command += [str(argument) for argument in arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S)
+    if reason := refusal():
+        pytest.skip(reason)
+    ended = run_sandboxed(Path(__file__).with_name(name), *arguments, time_limit_s=TIME_LIMIT_S)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
     return {"log": ended.stderr} | found

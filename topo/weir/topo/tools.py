@@ -23,10 +23,15 @@ class ToolMissingError(Exception):
     """A program is not installed; the text has the command that installs it."""
 
 
+def search_path() -> str:
+    """PATH with the folders of the system's programs at its end."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([*folders, *_SYSTEM_FOLDERS])
+
+
 def find_tool(name: str) -> str:
     """Absolute path of a program in `TOOLS`."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    path = shutil.which(name, path=os.pathsep.join([*folders, *_SYSTEM_FOLDERS]))
+    path = shutil.which(name, path=search_path())
     if path is None:
         package = TOOLS[name]
         raise ToolMissingError(f"{name} is not installed; install it with: sudo apt-get install {package}")
