@@ -103,7 +103,7 @@ def main(binary: str, blob: str, p4info: str, folder: str) -> None:
         result["sent"] = load.stop()
         result["grown_bytes"] = switch.resident_bytes() - before
         # Room for the file again.
-        run("mount", "-o", "remount,size=1m", str(disk))
+        run("mount", "-t", "tmpfs", "-o", "remount,size=1m", "tmpfs", str(disk))
 
         def received() -> bool:
             ports = statistics(stats).get("ports")
