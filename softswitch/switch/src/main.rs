@@ -9,9 +9,12 @@ use tracing_subscriber::EnvFilter;
 use weir_switch::cli::Cli;
 use weir_switch::run::run;
 
+/// Ours by default; libraries only when something is wrong (the code generator would print every function it makes).
+const LOGGED: &str = "warn,weir=info";
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(LOGGED));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -2,6 +2,7 @@
 """Links that change while real frames cross them: a wire between two hosts, and the ports of a switch."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,12 @@ def test_an_interface_deleted_and_made_anew_is_used_again(measured: dict[str, An
     assert len(measured["wire"]["recreated"]["rtts"]) == 5
     assert measured["log"].count("interface s2 is gone") == 1
     assert measured["log"].count("interface s2 is back") == 1
+
+
+def test_the_log_is_what_the_switch_says_and_not_its_libraries(measured: dict[str, Any]) -> None:
+    colourless = re.sub(r"\x1b\[\d+m", "", measured["log"])
+    assert colourless
+    assert [line for line in colourless.splitlines() if not re.match(r" (INFO|WARN) ", line)] == []
 
 
 def test_links_are_shown_with_options_that_can_be_set(measured: dict[str, Any]) -> None:

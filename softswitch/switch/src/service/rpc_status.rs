@@ -13,8 +13,15 @@ use weir_p4runtime::p4::v1::Error;
 use crate::node::failure::Failure;
 
 const ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
-/// The status travels as gRPC metadata, which many clients limit to 8 KB and refuse as a whole beyond that. Texts are
-/// cut to this sum, base64 included; codes are always there.
+/// The status travels as gRPC metadata, base64, and a client refuses it as a whole beyond its limit: 8 KB by default.
+const DEFAULT_LIMIT_BYTES: usize = 8 << 10;
+const MAX_MESSAGE_BYTES: usize = 512;
+/// What else is in the metadata: the message, twice, and the names of the headers.
+const OTHER_BYTES: usize = MAX_MESSAGE_BYTES * 7 / 3 + 256;
+/// An error's code in its envelope, before base64.
+const CODE_BYTES: usize = 46;
+/// All texts of a batch whose codes alone exceed the default limit. Clients that send such batches are advised to take
+/// 8 KB and 100 bytes for each update (specification, "gRPC Metadata Maximum Size").
 const MAX_TEXT_BYTES: usize = 4 << 10;
 
 /// The status of a batch with these outcomes; `what` names an element of the batch.
@@ -29,10 +36,10 @@ pub fn of_batch(outcomes: &[Result<(), Failure>], what: &str) -> Result<(), Stat
     let total = outcomes.len();
     let message = cut(
         &format!("{failed} of {total} {what} failed; the first: {first}"),
-        1024,
+        MAX_MESSAGE_BYTES,
     )
     .to_owned();
-    let mut text_left = MAX_TEXT_BYTES;
+    let mut text_left = text_bytes(total);
     let errors = outcomes.iter().map(|outcome| {
         let error = match outcome {
             Ok(()) => Error::default(),
@@ -61,6 +68,15 @@ pub fn of_batch(outcomes: &[Result<(), Failure>], what: &str) -> Result<(), Stat
         message,
         details.encode_to_vec().into(),
     ))
+}
+
+/// How many bytes of text the errors of so many updates may have together.
+fn text_bytes(updates: usize) -> usize {
+    let sent = (DEFAULT_LIMIT_BYTES - OTHER_BYTES) * 3 / 4;
+    match sent.checked_sub(CODE_BYTES * updates) {
+        Some(left) => left.min(MAX_TEXT_BYTES),
+        None => MAX_TEXT_BYTES,
+    }
 }
 
 /// At most `bytes` of a text, whole characters.

@@ -60,3 +60,33 @@ fn long_texts_are_cut_and_no_code_is_lost() {
     );
     assert!(found.iter().map(|error| error.message.len()).sum::<usize>() <= MAX_TEXT_BYTES);
 }
+
+fn sent_bytes_of(updates: usize) -> usize {
+    let outcomes: Vec<_> = (0..updates)
+        .map(|_| Err(Failure::invalid("x".repeat(2000))))
+        .collect();
+    let status = of_batch(&outcomes, "updates").unwrap_err();
+    assert_eq!(errors(&status).len(), updates);
+    // base64 makes 4 bytes of 3.
+    status.details().len() * 4 / 3 + status.message().len()
+}
+
+#[test]
+fn details_of_a_hundred_updates_fit_in_the_metadata_that_any_client_takes() {
+    for updates in 1..=100 {
+        let sent = sent_bytes_of(updates);
+        // The rest is for the names of the headers.
+        assert!(sent <= 8192 - 256, "{updates} updates: {sent} bytes");
+    }
+}
+
+#[test]
+fn details_stay_within_the_metadata_that_the_specification_advises_clients_to_take() {
+    for updates in [101, 200, 1_000, 10_000] {
+        let sent = sent_bytes_of(updates);
+        assert!(
+            sent <= 8192 + 100 * updates,
+            "{updates} updates: {sent} bytes"
+        );
+    }
+}
