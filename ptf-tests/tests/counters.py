@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters agree with the packets: per policer and colour, per port, per reason of a drop."""
 
-from weir.controlplane.apply import Count
+from weir.controlplane.counters import Count
 from weir.ptftests import entries, packets
 from weir.ptftests.base import WeirTest
 from weir.ptftests.entries import GREEN, RED, YELLOW

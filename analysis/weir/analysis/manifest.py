@@ -66,6 +66,8 @@ class Policer(_Read):
     effective_burst_bytes: float | None = None
     counters: ColourCounters | None = None
     packets_met: int | None = None
+    plain: bool = True
+    """Whether it was one token bucket all the time, and dropped what did not conform."""
     match: tuple[Match, ...] | None = None
     """What the switch sends here, policers in this order; None in a manifest that does not say."""
 

@@ -33,6 +33,8 @@ def _check_conformance(
 ) -> tuple[Conformance | None, str | None]:
     if not flows:
         return None, "no packet met it"
+    if not policer.plain:
+        return None, "its verdicts, colours or changes are not those of one plain token bucket"
     unpinned = sorted({f.src_host or f.row.src for f in flows} - set(fits))
     if unpinned:
         return None, f"the clock of {', '.join(unpinned)} could not be pinned to the switch's"

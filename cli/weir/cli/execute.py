@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,16 @@ from rich.console import Console
 
 from weir.cli.errors import report_error
 from weir.cli.manifest import ManifestFile
+from weir.cli.phase import run_phase, unlearned
 from weir.cli.progress import RunProgress
 from weir.cli.run import CONFIG_NAME
 from weir.controlplane.apply import SwitchControl
+from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experiment
-from weir.controlplane.plan import (
-    CollectorEndpoint,
-    FlowKey,
-    HostPort,
-    PhasePlan,
-    make_plan,
-    measured_pairs,
-)
+from weir.controlplane.phase_plan import TCP, FlowKey, PhasePlan
+from weir.controlplane.pipeline import load_for
+from weir.controlplane.plan import make_plan, measured_pairs
+from weir.controlplane.switch_clock import SwitchClock
 from weir.topo.capture import Capture
 from weir.topo.collectorproc import CollectorProcess
 from weir.topo.sandbox import inside
@@ -39,11 +38,7 @@ from weir.topo.testbed import HostSpec, Testbed
 from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
 
 COLLECTOR = "collector"
-# The reports' source: an address that no host has, so that nobody answers for it.
-SWITCH_IP = "10.0.0.254"
-SWITCH_MAC = "06:00:00:00:ff:fe"
 NS = 1_000_000_000
-TCP = 6
 # Frames may still be under way after the last flow has ended; two idle looks at the switch end the wait.
 SETTLE_LIMIT_S = 15.0
 
@@ -57,9 +52,17 @@ def switch_ports(experiment: ExperimentConfig, testbed: Testbed) -> list[SwitchP
             ports.append(SwitchPort(host.switch_port, host.switch_interface))
             continue
         burst = None if link.burst is None or link.rate is None else link.burst.bytes_at(link.rate)
-        ports.append(
-            SwitchPort(host.switch_port, host.switch_interface, link.delay, link.rate, burst, link.queue)
+        port = SwitchPort(
+            host.switch_port,
+            host.switch_interface,
+            link.delay,
+            link.rate,
+            burst,
+            link.queue,
+            link.queue_packets,
+            link.jitter,
         )
+        ports.append(port)
     return ports
 
 
@@ -111,13 +114,9 @@ def phase_record(
         "end_ns": traffic.end_ns,
         "policers": [
             {
-                "name": policer.name,
-                "index": policer.index,
-                "cells": policer.cells,
-                "rate_bps": policer.rate_bps,
-                "burst_bytes": policer.burst_bytes,
-                "effective_rate_bps": policer.effective_rate_bps,
-                "effective_burst_bytes": policer.effective_burst_bytes,
+                **policer.as_dict(),
+                "plain": policer.config.plain
+                and all(step.change.policer != policer.name for step in phase.steps),
                 "match": [
                     {
                         "src": addresses(match.source),
@@ -197,16 +196,15 @@ async def execute(
     logs = run_dir / "logs"
     with contextlib.ExitStack() as stack:
         progress.step("building hosts and links")
-        hosts = [*(HostSpec(name) for name in experiment.hosts), HostSpec(COLLECTOR)]
+        hosts = [HostSpec(name, host.address) for name, host in experiment.hosts.items()]
+        hosts.append(HostSpec(COLLECTOR))
         testbed = stack.enter_context(Testbed(hosts))
         addresses = {
             name: HostPort(host.switch_port, host.mac, host.address) for name, host in testbed.hosts.items()
         }
         sink = addresses.pop(COLLECTOR)
-        endpoint = CollectorEndpoint(
-            sink.port, sink.mac, sink.ip, experiment.telemetry.port, SWITCH_MAC, SWITCH_IP
-        )
-        plan = make_plan(experiment, addresses, endpoint)
+        endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
+        plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}))
         manifest.data["notes"] += [note for phase in plan.phases for note in phase.notes]
 
         progress.step("starting switch, collector and captures")
@@ -223,7 +221,16 @@ async def execute(
             )
         )
         captures = [
-            stack.enter_context(Capture(testbed, name, run_dir / "pcap" / f"{name}.pcap", logs))
+            stack.enter_context(
+                Capture(
+                    testbed,
+                    name,
+                    run_dir / "pcap" / f"{name}.pcap",
+                    logs,
+                    snap_bytes=experiment.capture.truncate,
+                    buffer_bytes=experiment.capture.buffer,
+                )
+            )
             for name in experiment.hosts
         ]
         switch.wait_ready(stop)
@@ -233,21 +240,34 @@ async def execute(
         sampler = stack.enter_context(SocketSampler(testbed, run_dir / "sockets.parquet"))
 
         ports = PortAllocator()
-        async with SwitchControl(switch.p4runtime) as control:
+        pipeline = load_for(plan.single_rate)
+        async with (
+            SwitchControl(switch.p4runtime, pipeline=pipeline, target=plan.target) as control,
+            SwitchClock(switch.p4runtime) as clock,
+        ):
             await control.push_pipeline()
             for phase in plan.phases:
                 progress.step(f"phase {phase.name}: configuring the switch")
                 await control.apply(phase)
+                meters = await control.read_meters(phase)
                 flows = flow_specs(experiment, phase, ports)
                 specs = [spec for _, spec in flows]
                 sampler.watch(specs)
                 with progress.phase(phase.name, max(spec.start_s + spec.duration_s for spec in specs)):
-                    traffic = await asyncio.to_thread(run_flows, testbed, specs, logs, stop)
+                    traffic, happened = await run_phase(
+                        control, phase, partial(run_flows, testbed, specs, logs, stop), clock.now_ns
+                    )
                 progress.step(f"phase {phase.name}: waiting for the last packets")
                 await settle(switch, stop)
-                manifest.data["phases"].append(phase_record(experiment, phase, flows, traffic))
-                await record_counters(control, phase, manifest.data["phases"][-1])
-                manifest.invalidate([f"{phase.name}: {problem}" for problem in traffic.problems])
+                record = phase_record(experiment, phase, flows, traffic) | happened
+                manifest.data["phases"].append(record)
+                for policer in record["policers"]:
+                    cell = meters[policer["index"]]
+                    policer["read_back_rate_bps"] = cell.rate_bytes_per_s * 8
+                    policer["read_back_burst_bytes"] = cell.burst_bytes
+                await record_counters(control, phase, record)
+                problems = [*traffic.problems, *unlearned(happened["learned"])]
+                manifest.invalidate([f"{phase.name}: {problem}" for problem in problems])
                 manifest.write()
 
             progress.step("closing captures and telemetry")

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from weir.cli.manifest import ManifestFile
 from weir.cli.report import report_command
+from weir.cli.runnable import check_runnable
 from weir.controlplane.config import load_experiment
 from weir.topo.sandbox import run_in_sandbox
 
@@ -29,6 +30,7 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
     """
     progress = Console(stderr=True)
     experiment = load_experiment(config)
+    check_runnable(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
     shutil.copyfile(config, run_dir / CONFIG_NAME)
     ManifestFile.create(run_dir, run_dir.name, experiment)

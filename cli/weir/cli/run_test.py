@@ -35,6 +35,8 @@ phases:
   - name: hashed
     policers:
       - {{name: each, rate: {rate}, burst: 50 kB, mode: per_flow_hashed, cells: 64, match: [{{to: client}}]}}
+    changes:
+      - {{at: 2 s, policer: each, burst: 60 kB}}
 """
 
 needs_sandbox = pytest.mark.skipif(
@@ -139,6 +141,23 @@ def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
     flows = short_run.result["flows"]
     found = sum(flow["true_positive"] for flow in flows)
     assert found >= 0.95 * (found + sum(flow["false_negative"] for flow in flows))
+
+
+def test_a_change_in_mid_run_is_recorded_with_the_clock_of_the_switch(short_run: Run) -> None:
+    (change,) = short_run.manifest["phases"][1]["changes"]
+    assert (change["name"], change["at_s"], change["burst_bytes"]) == ("each", 2.0, 60_000)
+    # One cell of the meter each, and nothing else.
+    assert change["updates"] == 64
+    before_ns, after_ns = change["switch_clock_ns"]
+    assert 0 < before_ns <= after_ns <= short_run.manifest["switch"]["stats"]["uptime_ns"]
+    assert change["realtime_ns"][0] - short_run.manifest["phases"][1]["start_ns"] >= 2 * 10**9
+
+
+def test_what_the_switch_reads_back_is_recorded(short_run: Run) -> None:
+    for phase in short_run.manifest["phases"]:
+        for policer in phase["policers"]:
+            assert policer["read_back_rate_bps"] == policer["effective_rate_bps"] == policer["rate_bps"]
+            assert policer["read_back_burst_bytes"] == policer["burst_bytes"]
 
 
 def test_the_truth_of_each_phase_follows_from_its_policers(short_run: Run) -> None:

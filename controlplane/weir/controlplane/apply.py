@@ -3,57 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Self
 
-from finsy import P4CloneSessionEntry, P4CounterEntry, P4MeterEntry, P4MulticastGroupEntry, P4TableEntry
+from finsy import GRPCCredentialsTLS, P4CloneSessionEntry, P4MeterEntry, P4MulticastGroupEntry, P4TableEntry
 
+from weir.controlplane.counters import PolicerCounters, cells_of, read_counts, read_policers
 from weir.controlplane.entities import Changes, Entity, MeterCell, TableEntry, changes, differences
-from weir.controlplane.errors import ControlPlaneError, ReadBackError, ReadError
+from weir.controlplane.errors import PipelineError, ReadBackError, ReadError
+from weir.controlplane.learning import TABLES as LEARNED_TABLES
+from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import TABLES, Pipeline, load_pipeline
-from weir.controlplane.plan import COLLECTOR_ID, COLOURS, PhasePlan, PolicerPlan
-from weir.controlplane.session import Session
+from weir.controlplane.plan import FIRST_COLLECTOR
+from weir.controlplane.policer_plan import PolicerPlan
+from weir.controlplane.reconcile import as_written, write_changes
+from weir.controlplane.session import Part, Session
+from weir.controlplane.targets import TARGETS, Target
 from weir.controlplane.translate import from_finsy
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """A counter's two halves."""
-
-    packets: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class PolicerCounters:
-    """What one policer did since the pipeline was loaded: per colour, and how many packets met it at all."""
-
-    name: str
-    green: Count
-    yellow: Count
-    red: Count
-    packets_met: int
-
-    @property
-    def consistent(self) -> bool:
-        """Whether every packet that met the policer got a colour; the pipeline counts both independently."""
-        return self.green.packets + self.yellow.packets + self.red.packets == self.packets_met
-
-    def as_manifest(self) -> dict[str, Any]:
-        """The counters as a run's manifest holds them."""
-        colours = {"green": self.green, "yellow": self.yellow, "red": self.red}
-        return {
-            "counters": {
-                name: {"packets": count.packets, "bytes": count.bytes} for name, count in colours.items()
-            },
-            "packets_met": self.packets_met,
-        }
-
-
 class SwitchControl:
-    """The primary controller of one switch; an async context manager.
+    """A controller of one switch, by default its primary; an async context manager.
 
     >>> async with SwitchControl("127.0.0.1:9559") as control:      # doctest: +SKIP
     ...     await control.push_pipeline()
@@ -66,64 +36,89 @@ class SwitchControl:
         device_id: int = 1,
         *,
         election_id: int = 1,
-        pipeline: Path | None = None,
+        pipeline: Pipeline | None = None,
+        target: Target | None = None,
+        tls: GRPCCredentialsTLS | None = None,
+        part: Part = "primary",
         timeout_s: float = 10.0,
     ) -> None:
-        """Name the switch; ``pipeline`` is the directory of the compiled program, by default weir's own.
+        """Name the switch; ``pipeline`` is by default weir's own, ``target`` the embedded switch.
 
         Raises:
             PipelineError: the compiled program is missing or is not weir's.
         """
-        self._pipeline: Pipeline = load_pipeline(pipeline)
-        self._session = Session(address, device_id, election_id, timeout_s)
+        self._pipeline: Pipeline = load_pipeline() if pipeline is None else pipeline
+        self._target = TARGETS["softswitch"] if target is None else target
+        self.session = Session(address, device_id, election_id, timeout_s, tls, part)
 
     async def __aenter__(self) -> Self:
-        """Connect and become primary; raises as :meth:`Session.__aenter__`."""
-        await self._session.__aenter__()
-        self._session.use(self._pipeline.schema)
+        """Connect; raises as :meth:`Session.__aenter__`."""
+        await self.session.__aenter__()
+        self.session.use(self._pipeline.schema)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Disconnect; the switch keeps what was applied."""
-        await self._session.__aexit__(*exc)
+        await self.session.__aexit__(*exc)
 
     async def push_pipeline(self) -> None:
         """Load the program and check that the switch runs it; tables, meters and counters start empty.
 
         Raises:
             PipelineError: the switch refused the program.
-            ReadBackError: the switch accepted it and names another one.
+            ReadError: the switch accepted it and names another one.
         """
-        await self._session.push_pipeline(self._pipeline.schema)
-        cookie = await self._session.running_cookie()
-        if cookie != self._pipeline.schema.p4cookie:
+        await self.session.push_pipeline(self._pipeline.schema)
+        if not await self.runs_pipeline():
             raise ReadError(
-                f"the switch at {self._session.address} reads back the pipeline cookie {cookie}; "
-                f"valid: {self._pipeline.schema.p4cookie}"
+                f"the switch at {self.session.address} reads back another pipeline than was pushed; "
+                f"valid: the cookie {self._pipeline.schema.p4cookie}"
             )
+
+    async def runs_pipeline(self) -> bool:
+        """Whether the switch runs this pipeline.
+
+        Raises:
+            PipelineError: it runs another one.
+        """
+        cookie, ours = await self.session.running_cookie(), self._pipeline.schema.p4cookie
+        if cookie not in (None, ours):
+            raise PipelineError(
+                f"the switch at {self.session.address} runs another pipeline (cookie {cookie}, ours {ours}); "
+                "valid: --load-pipeline, which empties its tables and counters"
+            )
+        return cookie == ours
 
     async def apply(self, phase: PhasePlan) -> Changes:
         """Make the switch what ``phase`` says: write what differs, then read everything back and compare.
 
-        The order of the writes keeps traffic policed throughout: the new cells, verdicts and reports are in
-        place before a packet is classified to them, and the old ones go when no packet is any more.
+        One batch between two packets where the target has that. Else the order of the writes keeps traffic
+        policed throughout: the new cells, verdicts and reports are in place before a packet is classified to
+        them, and the old ones go when no packet is any more.
 
         Raises:
             PlanError: the phase has more entries than a table holds; nothing was written.
-            WriteError: the switch refused updates; what came before them is on the switch.
+            PartlyAppliedError: the switch refused updates or has gone; says what is on it.
             ReadBackError: the switch accepted everything and reads back something else.
         """
-        self._pipeline.check_fits(phase.name, phase.entities)
-        update = changes(await self._read(phase), phase.entities)
-        for operation, entities in _ordered(update):
-            await self._session.write(operation, entities)
+        update = await self.difference(phase)
+        await self.write(update)
+        await self.check(phase)
+        return update
+
+    async def write(self, update: Changes) -> None:
+        """Write what is known to differ, as :meth:`apply` does. Raises PartlyAppliedError."""
+        await write_changes(self.session, update, atomic=self._target.capabilities.atomic_writes)
+
+    async def check(self, phase: PhasePlan) -> None:
+        """Read back what ``phase`` says. Raises ReadBackError when the switch says something else."""
         found = differences(await self._read(phase), phase.entities)
         if found:
             raise ReadBackError(found)
-        return update
 
     async def difference(self, phase: PhasePlan) -> Changes:
-        """What :meth:`apply` would write; nothing is changed."""
+        """What :meth:`apply` would write; nothing is changed. Raises PlanError as it does."""
+        self._pipeline.check_fits(phase.name, phase.entities)
         return changes(await self._read(phase), phase.entities)
 
     async def read_counters(self, phase: PhasePlan) -> dict[str, dict[str, Any]]:
@@ -133,75 +128,59 @@ class SwitchControl:
 
     async def read_policers(self, phase: PhasePlan) -> dict[str, PolicerCounters]:
         """What each policer of the phase did since the pipeline was loaded; phases have their own cells."""
-        cells = [cell for policer in phase.policers for cell in _cells(policer)]
-        indices = [cell * 4 + colour for cell in cells for colour in range(4)]
-        colours = await self._counts("policer_counter", indices)
-        met = await self._counts("met_counter", cells)
-        return {policer.name: _sum(policer, colours, met) for policer in phase.policers}
+        return await read_policers(self.session, phase.policers)
 
     async def read_packets_met(self, policer: PolicerPlan) -> dict[int, int]:
         """How many packets met each cell of a policer: which buckets of a hashed one its flows fell into."""
-        counts = await self._counts("met_counter", list(_cells(policer)))
+        counts = await read_counts(self.session, "met_counter", list(cells_of(policer)))
         return {cell: count.packets for cell, count in counts.items()}
 
-    async def read_reports_sent(self) -> int:
+    async def read_reports_sent(self, collectors: int = 1) -> int:
         """How many reports the switch has made since the pipeline was loaded."""
-        return (await self._counts("report_counter", [COLLECTOR_ID]))[COLLECTOR_ID].packets
+        ids = list(range(FIRST_COLLECTOR, FIRST_COLLECTOR + collectors))
+        counts = await read_counts(self.session, "report_counter", ids)
+        return sum(count.packets for count in counts.values())
 
-    async def _counts(self, counter: str, indices: list[int]) -> dict[int, Count]:
-        asked = [P4CounterEntry(counter, index=index) for index in indices]
-        counts: dict[int, Count] = {}
-        async for entry in self._session.read(asked):
-            if isinstance(entry, P4CounterEntry) and entry.index is not None:
-                counts[entry.index] = Count(entry.packet_count, entry.byte_count)
-        missing = [index for index in indices if index not in counts]
-        if missing:
-            raise ReadError(f"the switch did not answer for counter {counter} index {missing[0]}")
-        return counts
+    async def read_meters(self, phase: PhasePlan) -> dict[int, MeterCell]:
+        """What the switch reads back for the meter cells of a phase that are configured."""
+        cells = [entity for entity in phase.entities if isinstance(entity, MeterCell)]
+        asked = [P4MeterEntry(cell.meter, index=cell.index) for cell in cells]
+        found = await self._entities(asked)
+        return {entity.index: entity for entity in found if isinstance(entity, MeterCell)}
+
+    async def learned_flows(self, phase: PhasePlan) -> list[TableEntry]:
+        """The entries of flows that have cells of the phase's learned policers."""
+        found = await self._entities([P4TableEntry(table) for table in LEARNED_TABLES.values()])
+        return [entity for entity in found if isinstance(entity, TableEntry) and _is_learned(entity, phase)]
 
     async def _read(self, phase: PhasePlan) -> list[Entity]:
-        """What is on the switch of the kinds that a plan has; of the meter, the cells of the phase."""
+        """What is on the switch of the kinds that a plan has; of the meter, the cells of the phase.
+
+        Flows that have been given cells of the phase's learned policers are left out: they are nobody's plan.
+        """
         cells = [entity for entity in phase.entities if isinstance(entity, MeterCell)]
-        asked: list[Any] = [
-            *(P4TableEntry(table) for table in TABLES),
-            P4MulticastGroupEntry(),
-            P4CloneSessionEntry(),
-            *(P4MeterEntry(cell.meter, index=cell.index) for cell in cells),
+        found = await self._entities(
+            [
+                *(P4TableEntry(table) for table in TABLES),
+                P4MulticastGroupEntry(),
+                P4CloneSessionEntry(),
+                *(P4MeterEntry(cell.meter, index=cell.index) for cell in cells),
+            ]
+        )
+        wanted = {cell.key: cell for cell in cells}
+        return [
+            as_written(entity, wanted.get(entity.key), self._target)
+            for entity in found
+            if not _is_learned(entity, phase)
         ]
-        found = [from_finsy(entity, self._session.schema) async for entity in self._session.read(asked)]
+
+    async def _entities(self, asked: Sequence[Any]) -> list[Entity]:
+        found = [from_finsy(entity, self.session.schema) async for entity in self.session.read(asked)]
         return [entity for entity in found if entity is not None]
 
 
-def _ordered(update: Changes) -> Iterable[tuple[str, list[Entity]]]:
-    """The writes of an update in an order that never leaves traffic unpoliced."""
-
-    def classifies(entity: Entity) -> bool:
-        return isinstance(entity, TableEntry) and entity.table == "classify"
-
-    for operation, entities in (("insert", update.insert), ("modify", update.modify)):
-        yield operation, [entity for entity in entities if not classifies(entity)]
-    for operation, entities in (
-        ("modify", update.modify),
-        ("insert", update.insert),
-        ("delete", update.delete),
-    ):
-        yield operation, [entity for entity in entities if classifies(entity)]
-    yield "delete", [entity for entity in update.delete if not classifies(entity)]
-
-
-def _cells(policer: PolicerPlan) -> range:
-    return range(policer.index, policer.index + policer.cells)
-
-
-def _sum(policer: PolicerPlan, colours: Mapping[int, Count], met: Mapping[int, Count]) -> PolicerCounters:
-    def of(colour: str) -> Count:
-        parts = [colours[cell * 4 + COLOURS[colour]] for cell in _cells(policer)]
-        return Count(sum(part.packets for part in parts), sum(part.bytes for part in parts))
-
-    # The fourth index of a cell belongs to no colour; a count there would be packets that no sum contains.
-    stray = sum(colours[cell * 4 + 3].packets for cell in _cells(policer))
-    if stray:
-        raise ControlPlaneError(f"policer {policer.name}: {stray} packets of a colour that does not exist")
-    return PolicerCounters(
-        policer.name, of("green"), of("yellow"), of("red"), sum(met[cell].packets for cell in _cells(policer))
-    )
+def _is_learned(entity: Entity, phase: PhasePlan) -> bool:
+    if not isinstance(entity, TableEntry) or entity.table not in LEARNED_TABLES.values():
+        return False
+    cell = dict(entity.args).get("cell")
+    return any(cell in policer.learned_cells for policer in phase.policers)

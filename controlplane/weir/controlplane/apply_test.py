@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,10 +11,13 @@ import pytest
 from finsy import GRPCStatusCode
 from finsy.proto import p4r
 
-from weir.controlplane.apply import Count, SwitchControl
-from weir.controlplane.config import load_experiment
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
+from weir.controlplane.config import HostConfig, SwitchConfig, load_experiment
+from weir.controlplane.counters import Count
 from weir.controlplane.errors import (
     NotPrimaryError,
+    PartlyAppliedError,
     PipelineError,
     PlanError,
     ReadBackError,
@@ -21,7 +25,7 @@ from weir.controlplane.errors import (
     WriteError,
 )
 from weir.controlplane.pipeline import load_pipeline
-from weir.controlplane.plan import CollectorEndpoint, HostPort, Plan, make_plan
+from weir.controlplane.plan import Plan, make_plan
 from weir.controlplane.testing import P4RuntimeServer
 
 DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
@@ -29,18 +33,25 @@ NO_PROXY = "no_grpc_proxy"
 SCHEMA = load_pipeline().schema
 
 
-def demo_plan() -> Plan:
+def demo_plan(target: str = "softswitch") -> Plan:
     names = ("client", "server1", "server2", "background1", "background2")
     hosts = {name: HostPort(n, f"02:00:00:00:00:{n:02x}", f"10.0.0.{n}") for n, name in enumerate(names, 1)}
     collector = CollectorEndpoint(
         9, "02:00:00:00:00:09", "10.0.0.9", 32766, "02:00:00:00:00:fe", "10.0.0.254"
     )
-    return make_plan(load_experiment(DEMO), hosts, collector)
+    experiment = load_experiment(DEMO)
+    changed = {"switch": SwitchConfig(target=target), "hosts": dict.fromkeys(experiment.hosts, HostConfig())}
+    experiment = experiment.model_copy(update=changed)
+    return make_plan(experiment, Attachment(hosts, {"collector": collector}))
 
 
-def on(server: P4RuntimeServer, action: Callable[[SwitchControl], Awaitable[None]]) -> None:
+def on(
+    server: P4RuntimeServer, action: Callable[[SwitchControl], Awaitable[None]], plan: Plan | None = None
+) -> None:
+    target = None if plan is None else plan.target
+
     async def session() -> None:
-        async with server, SwitchControl(server.address) as control:
+        async with server, SwitchControl(server.address, target=target) as control:
             await control.push_pipeline()
             await action(control)
 
@@ -154,15 +165,60 @@ def test_a_refused_update_is_named_with_the_reason_of_the_switch() -> None:
         return None
 
     async def apply(control: SwitchControl) -> None:
-        with pytest.raises(WriteError) as error:
+        with pytest.raises(PartlyAppliedError) as error:
             await control.apply(demo_plan().phase("shared"))
-        assert str(error.value) == (
-            "the switch refused insert table verdict [cell=0x1 colour=0x2] priority 1: "
-            "RESOURCE_EXHAUSTED: table full"
-        )
-        assert [update.code for update in error.value.updates] == ["RESOURCE_EXHAUSTED"]
+        refused = "insert table verdict [cell=0x1 colour=0x2] priority 1: RESOURCE_EXHAUSTED: table full"
+        assert str(error.value) == f"the switch refused {refused}; nothing was changed"
+        assert isinstance(error.value.cause, WriteError)
+        assert [update.code for update in error.value.cause.updates] == ["RESOURCE_EXHAUSTED"]
 
-    on(P4RuntimeServer(refuse=refuse), apply)
+    server = P4RuntimeServer(refuse=refuse)
+    on(server, apply)
+    assert server.writes == []
+
+
+@pytest.mark.parametrize("target", ["softswitch", "bmv2"])
+def test_whichever_write_fails_the_error_says_what_is_on_the_switch(target: str) -> None:
+    """Each update of a phase refused in turn; a second apply, the cause mended, completes it."""
+    plan = demo_plan(target)
+    for failing in range(len(plan.phase("shared").entities)):
+        fail_at(failing, plan)
+
+
+def fail_at(failing: int, plan: Plan) -> None:
+    phase, server = plan.phase("shared"), P4RuntimeServer()
+    total, asked = len(phase.entities), itertools.count()
+
+    def refuse(_: p4r.Update) -> tuple[GRPCStatusCode, str] | None:
+        return (GRPCStatusCode.INTERNAL, "injected") if next(asked) == failing else None
+
+    async def apply(control: SwitchControl) -> None:
+        server.refuse = refuse
+        with pytest.raises(PartlyAppliedError) as error:
+            await control.apply(phase)
+        written = len(server.writes)
+        if written == 0:
+            assert str(error.value).endswith(": INTERNAL: injected; nothing was changed")
+        else:
+            assert not plan.target.capabilities.atomic_writes
+            said = f"; {written} of {total} updates are on the switch, the others are not;"
+            assert said in str(error.value)
+        server.refuse = lambda _: None
+        assert len(await control.apply(phase)) == total - written
+        assert len(await control.difference(phase)) == 0
+
+    on(server, apply, plan)
+
+
+def test_a_switch_that_dies_while_it_is_written_to_leaves_no_certainty() -> None:
+    server = P4RuntimeServer()
+
+    async def die(control: SwitchControl) -> None:
+        server.drop_write = True
+        with pytest.raises(PartlyAppliedError, match="; at least 0 of 15 updates are on the switch"):
+            await control.apply(demo_plan().phase("shared"))
+
+    on(server, die)
 
 
 def test_what_reads_back_differently_is_named_by_field() -> None:

@@ -46,35 +46,43 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class MeterCell:
-    """One cell of a meter as single-rate two-colour policer: peak and committed bucket are the same."""
+    """One cell of a meter. Without a peak rate and bucket they are the committed ones.
+
+    With neither peak nor excess it is a single-rate two-colour policer, whatever type the meter has.
+    """
 
     meter: str
     index: int
     rate_bytes_per_s: int
     burst_bytes: int
+    peak_rate_bytes_per_s: int | None = None
+    peak_burst_bytes: int | None = None
+    excess_burst_bytes: int = 0
 
     @property
     def key(self) -> str:
         """What the switch tells cells apart by."""
         return f"meter {self.meter} cell {self.index}"
 
+    @property
+    def peak(self) -> tuple[int, int]:
+        """Peak rate in bytes/s and burst in bytes."""
+        rate = self.rate_bytes_per_s if self.peak_rate_bytes_per_s is None else self.peak_rate_bytes_per_s
+        return rate, self.burst_bytes if self.peak_burst_bytes is None else self.peak_burst_bytes
+
     def fields(self) -> Mapping[str, object]:
-        """P4Runtime's names of the rates (bytes/s) and bursts (bytes)."""
-        return {
-            "cir": self.rate_bytes_per_s,
-            "cburst": self.burst_bytes,
-            "pir": self.rate_bytes_per_s,
-            "pburst": self.burst_bytes,
-        }
+        """P4Runtime's names of the rates (bytes/s) and bursts (bytes); eburst only where there is one."""
+        pir, pburst = self.peak
+        fields = {"cir": self.rate_bytes_per_s, "cburst": self.burst_bytes, "pir": pir, "pburst": pburst}
+        return fields | ({"eburst": self.excess_burst_bytes} if self.excess_burst_bytes else {})
 
 
 @dataclass(frozen=True, slots=True)
-class OtherMeterCell:
-    """A cell read from a switch whose configuration is not one that weir writes."""
+class UnsetMeterCell:
+    """A cell that has no configuration: every packet is green."""
 
     meter: str
     index: int
-    config: tuple[tuple[str, int], ...]
 
     @property
     def key(self) -> str:
@@ -82,8 +90,8 @@ class OtherMeterCell:
         return f"meter {self.meter} cell {self.index}"
 
     def fields(self) -> Mapping[str, object]:
-        """The rates and bursts that were read; none for a cell that is not configured."""
-        return dict(self.config)
+        """Nothing."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ class CloneSession:
         return {"ports": self.ports, "packet_length_bytes": self.truncate_bytes}
 
 
-Entity = TableEntry | MeterCell | OtherMeterCell | MulticastGroup | CloneSession
+Entity = TableEntry | MeterCell | UnsetMeterCell | MulticastGroup | CloneSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +159,7 @@ def changes(current: Iterable[Entity], wanted: Iterable[Entity]) -> Changes:
         delete=tuple(
             entity
             for key, entity in before.items()
-            if key not in after and not isinstance(entity, MeterCell | OtherMeterCell)
+            if key not in after and not isinstance(entity, MeterCell | UnsetMeterCell)
         ),
     )
 
@@ -180,6 +188,6 @@ def differences(current: Iterable[Entity], wanted: Iterable[Entity]) -> tuple[Di
     found += [
         Difference(key, "entry", "missing", "present")
         for key in surplus
-        if not isinstance(before[key], MeterCell | OtherMeterCell)
+        if not isinstance(before[key], MeterCell | UnsetMeterCell)
     ]
     return tuple(found)

@@ -23,6 +23,14 @@ class SwitchUnreachableError(ControlPlaneError):
     """No P4Runtime server answers at the address, or the connection broke."""
 
 
+class CertificateError(SwitchUnreachableError):
+    """There is a switch, but one side does not trust the other's certificate."""
+
+
+class WrongDeviceError(ControlPlaneError):
+    """The switch at the address has another device id."""
+
+
 class NotPrimaryError(ControlPlaneError):
     """Another controller has the higher election id, so that the switch refuses our writes."""
 
@@ -46,12 +54,32 @@ class RefusedUpdate:
 
 
 class WriteError(ControlPlaneError):
-    """The switch refused updates; ``updates`` has each with its reason."""
+    """The switch refused updates; ``updates`` has each with its reason.
 
-    def __init__(self, updates: Sequence[RefusedUpdate]) -> None:
+    ``each``: the switch answered for each update; without it, for the request as a whole.
+    """
+
+    def __init__(self, updates: Sequence[RefusedUpdate], *, each: bool = True) -> None:
         """Keep the updates; the message is one line per update."""
-        self.updates = tuple(updates)
+        self.updates, self.each = tuple(updates), each
         super().__init__("the switch refused " + "; ".join(str(update) for update in updates))
+
+
+class PartlyAppliedError(ControlPlaneError):
+    """A plan could not be written; the text says what of it is on the switch. ``cause`` is why it stopped."""
+
+    def __init__(self, cause: ControlPlaneError, applied: int, total: int, certain: bool) -> None:
+        """Keep the cause; not ``certain``: whether the batch that failed took effect is not known."""
+        self.cause, self.applied, self.total = cause, applied, total
+        if applied == 0 and certain:
+            state = "nothing was changed"
+        else:
+            least = "" if certain else "at least "
+            state = (
+                f"{least}{applied} of {total} updates are on the switch, the others are not; "
+                "traffic stays policed by what was there; valid: mend the cause and apply again"
+            )
+        super().__init__(f"{cause}; {state}")
 
 
 class ReadError(ControlPlaneError):

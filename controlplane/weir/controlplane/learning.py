@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives the flows of learned policers cells of their own, as the pipeline announces them.
+"""Which flow of a learned policer has which cell: allocation, ageing, exhaustion. Pure: no connection.
 
 A flow that finds no cell stays where the pipeline puts it meanwhile, in a hashed cell: a flood of new flows
 takes nothing from known ones. `FlowLearner.status` says how many there are; the pipeline's
@@ -16,7 +16,6 @@ from finsy import P4DigestEntry, P4DigestList
 
 from weir.controlplane.entities import Match, TableEntry
 from weir.controlplane.errors import ReadError
-from weir.controlplane.session import Session
 
 TABLES: Mapping[str, str] = {"flow_digest_t": "flow_policer", "flow_ipv6_digest_t": "flow_policer_ipv6"}
 """The table that holds the flows of each digest."""
@@ -49,6 +48,7 @@ class FlowLearner:
         """`pools`: for each learned policer, by its base cell, the cells that it may give away."""
         self._free = {base: list(reversed(cells)) for base, cells in pools.items()}
         self._entries: dict[tuple[str, tuple[Match, ...]], tuple[int, TableEntry]] = {}
+        self._seen: dict[int, tuple[int, float]] = {}
         self._without: dict[int, set[tuple[str, tuple[Match, ...]]]] = {base: set() for base in pools}
 
     def entries(self, digest: P4DigestList) -> list[TableEntry]:
@@ -82,6 +82,41 @@ class FlowLearner:
         self._entries[key] = base, entry
         return entry
 
+    def adopt(self, entries: Sequence[TableEntry]) -> list[TableEntry]:
+        """Take over the flows that a switch has entries for; returns those that no pool has room for."""
+        strangers = []
+        for entry in entries:
+            cell = dict(entry.args).get("cell")
+            base = next((base for base, free in self._free.items() if cell in free), None)
+            if base is None or cell is None or (entry.table, entry.matches) in self._entries:
+                strangers.append(entry)
+                continue
+            self._free[base].remove(cell)
+            self._entries[entry.table, entry.matches] = base, entry
+        return strangers
+
+    @property
+    def cells(self) -> list[int]:
+        """The cells that flows have."""
+        return [dict(entry.args)["cell"] for _, entry in self._entries.values()]
+
+    def idle(
+        self, packets: Mapping[int, int], now_s: float, limits_s: Mapping[int, float]
+    ) -> list[TableEntry]:
+        """Entries of flows whose packets have not grown for their policer's limit; call it now and then.
+
+        `packets` has, by cell, how many packets have met it; `limits_s` has a limit for each base.
+        """
+        found = []
+        for base, entry in self._entries.values():
+            cell = dict(entry.args)["cell"]
+            seen, since_s = self._seen.get(cell, (-1, now_s))
+            if cell not in packets or packets[cell] != seen:
+                self._seen[cell] = packets.get(cell, seen), now_s
+            elif base in limits_s and now_s - since_s >= limits_s[base]:
+                found.append(entry)
+        return found
+
     def forget(self, entry: TableEntry) -> None:
         """The flow of an entry is gone, and so is its entry: another one may have the cell.
 
@@ -89,22 +124,11 @@ class FlowLearner:
             KeyError: the entry is none that was given out.
         """
         base, known = self._entries.pop((entry.table, entry.matches))
-        self._free[base].append(dict(known.args)["cell"])
+        cell = dict(known.args)["cell"]
+        self._seen.pop(cell, None)
+        self._free[base].append(cell)
 
     def status(self, base: int) -> LearningStatus:
         """How the policer with this base cell stands. Raises KeyError for one without a pool."""
         with_cell = sum(owner == base for owner, _ in self._entries.values())
         return LearningStatus(with_cell, len(self._free[base]), len(self._without[base]))
-
-
-async def learn(session: Session, learner: FlowLearner) -> None:
-    """Have new flows announced and give them their cells, until the task is cancelled.
-
-    Raises:
-        ControlPlaneError: the switch refused an entry, or is gone.
-    """
-    await session.write("insert", DIGESTS)
-    while True:
-        entries = learner.entries(await session.next_digest())
-        if entries:
-            await session.write("insert", entries)

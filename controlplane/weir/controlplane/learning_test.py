@@ -72,3 +72,37 @@ def test_what_is_no_flow_of_a_learned_policer_is_refused_with_what_would_be():
         learner.entries(announced(1, base=7))
     with pytest.raises(ReadError, match=r"'other'; valid: flow_digest_t"):
         learner.entries(announced(1, digest="other"))
+
+
+def test_flows_that_the_switch_has_already_keep_their_cells():
+    before = FlowLearner({BASE: range(100, 102)})
+    entries = before.entries(announced(1, 2))
+    after = FlowLearner({BASE: range(100, 102)})
+    assert after.adopt(entries) == []
+    assert after.status(BASE) == LearningStatus(2, 0, 0)
+    assert after.entries(announced(1)) == []
+
+
+def test_entries_whose_cells_are_nobodys_or_taken_are_given_back():
+    learner = FlowLearner({BASE: range(100, 102)})
+    (entry,) = FlowLearner({BASE: range(200, 201)}).entries(announced(1))
+    (one,) = learner.entries(announced(2))
+    assert learner.adopt([entry, one]) == [entry, one]
+
+
+def test_a_flow_is_idle_once_its_packets_have_stood_still_for_the_limit():
+    learner = FlowLearner({BASE: range(100, 102)})
+    busy, silent = learner.entries(announced(1, 2))
+    assert learner.idle({100: 5, 101: 5}, 0.0, {BASE: 10.0}) == []
+    assert learner.idle({100: 6, 101: 5}, 9.9, {BASE: 10.0}) == []
+    assert learner.idle({100: 7, 101: 5}, 10.0, {BASE: 10.0}) == [silent]
+    learner.forget(silent)
+    assert learner.idle({100: 7}, 19.9, {BASE: 10.0}) == []
+    assert learner.idle({100: 7}, 20.0, {BASE: 10.0}) == [busy]
+
+
+def test_a_policer_without_a_limit_keeps_its_flows():
+    learner = FlowLearner({BASE: range(100, 102)})
+    learner.entries(announced(1))
+    learner.idle({100: 5}, 0.0, {})
+    assert learner.idle({100: 5}, 1e9, {}) == []

@@ -105,6 +105,11 @@ def load_pipeline(
     return Pipeline(p4info_path, program_path, schema)
 
 
+def load_for(single_rate: bool) -> Pipeline:
+    """weir's own pipeline, its meter of RFC 2697 if ``single_rate``, else RFC 2698. Raises PipelineError."""
+    return load_pipeline(policer=p4i.MeterSpec.SINGLE_RATE_THREE_COLOR if single_rate else None)
+
+
 def _check_program(path: Path) -> None:
     try:
         program = json.loads(path.read_bytes())

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.controlplane.config.model import POLICER_CELLS
+from weir.controlplane.config.values import POLICER_CELLS
 from weir.controlplane.errors import PipelineError
 from weir.controlplane.pipeline import default_directory, load_pipeline
 

@@ -3,145 +3,32 @@
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from weir.controlplane.cells import allocate, hashed_cell
-from weir.controlplane.config import ExperimentConfig, MatchConfig, PhaseConfig, PolicerConfig
-from weir.controlplane.config.model import POLICER_CELLS
-from weir.controlplane.entities import CloneSession, Entity, Match, MeterCell, MulticastGroup, TableEntry
+from weir.controlplane.attach import (
+    Attachment,
+    CollectorEndpoint,
+    HostPort,
+    check_attachment,
+    ip_number,
+    mac_number,
+)
+from weir.controlplane.cells import allocate
+from weir.controlplane.config import ExperimentConfig, MatchConfig, PhaseConfig, Verdict
+from weir.controlplane.config.values import POLICER_CELLS
+from weir.controlplane.entities import CloneSession, Entity, Match, MulticastGroup, TableEntry
 from weir.controlplane.errors import PlanError
-from weir.controlplane.target import Target, target_of
-from weir.controlplane.units import format_rate, format_size
+from weir.controlplane.phase_plan import PhasePlan, Step
+from weir.controlplane.policer_plan import PolicerPlan, plan_policer
+from weir.controlplane.targets import Target, target_of
 
 FLOOD_GROUP = 1  # the default action of `forward` in the pipeline floods to this group
-REPORT_SESSION = 1
-COLLECTOR_ID = 1
+FIRST_COLLECTOR = 1  # 0 means none; the mirror session of a collector has its number
 NODE_ID = 1
 CELL_MASK = POLICER_CELLS - 1
 COLOURS: Mapping[str, int] = {"green": 0, "yellow": 1, "red": 2}
-TCP = 6
-
-Truth = Literal["shared", "separate"]
-
-
-@dataclass(frozen=True, slots=True)
-class HostPort:
-    """Where a host is: its switch port, and the addresses of its interface."""
-
-    port: int
-    mac: str
-    ip: str
-
-
-@dataclass(frozen=True, slots=True)
-class CollectorEndpoint:
-    """Where reports go, and what the switch calls itself in them."""
-
-    port: int
-    mac: str
-    ip: str
-    udp_port: int
-    switch_mac: str
-    switch_ip: str
-
-
-@dataclass(frozen=True, slots=True)
-class FlowKey:
-    """A flow by its hosts' names; ports None are not known yet."""
-
-    source: str
-    destination: str
-    protocol: int = TCP
-    src_port: int | None = None
-    dst_port: int | None = None
-    dscp: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PolicerPlan:
-    """A policer's cells and what the switch is told, beside what the experiment asked for."""
-
-    name: str
-    index: int
-    cells: int
-    rate_bps: int
-    burst_bytes: int
-    rate_bytes_per_s: int
-    effective_rate_bps: int
-    effective_burst_bytes: int
-    config: PolicerConfig
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was rounded, for the reader."""
-        notes = []
-        written_bps = self.rate_bytes_per_s * 8
-        if written_bps != self.rate_bps:
-            notes.append(
-                f"policer {self.name}: {format_rate(self.rate_bps)} is set as {format_rate(written_bps)}: "
-                "P4Runtime counts whole bytes per second"
-            )
-        if self.effective_rate_bps != written_bps:
-            effective = format_rate(self.effective_rate_bps)
-            notes.append(f"policer {self.name}: the switch polices at {effective}, its nearest rate")
-        if self.effective_burst_bytes != self.burst_bytes:
-            effective = format_size(self.effective_burst_bytes)
-            notes.append(f"policer {self.name}: the switch gives a burst of {effective}, its nearest burst")
-        return tuple(notes)
-
-
-@dataclass(frozen=True)
-class PhasePlan:
-    """Everything that is on the switch during one phase."""
-
-    name: str
-    policers: tuple[PolicerPlan, ...]
-    entities: tuple[Entity, ...]
-    hosts: Mapping[str, HostPort]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was rounded in this phase, for the reader."""
-        return tuple(note for policer in self.policers for note in policer.notes)
-
-    def policer_of(self, flow: FlowKey) -> PolicerPlan | None:
-        """The policer that the flow's packets meet: the first that matches, or none.
-
-        Raises:
-            PlanError: a match names ports, and the flow's are not known.
-        """
-        for policer in self.policers:
-            if any(_meets(flow, match) for match in policer.config.match):
-                return policer
-        return None
-
-    def cell_of(self, flow: FlowKey) -> int | None:
-        """The meter cell that the flow's packets meet, or none. Raises as ``policer_of`` does."""
-        policer = self.policer_of(flow)
-        if policer is None or policer.config.mode == "shared":
-            return None if policer is None else policer.index
-        if flow.src_port is None or flow.dst_port is None:
-            raise PlanError(
-                f"which cell of {policer.name} {flow.source} → {flow.destination} meets depends on its ports"
-            )
-        return hashed_cell(
-            policer.index,
-            policer.cells,
-            self.hosts[flow.source].ip,
-            self.hosts[flow.destination].ip,
-            flow.protocol,
-            flow.src_port,
-            flow.dst_port,
-        )
-
-    def truth(self, one: FlowKey, other: FlowKey) -> Truth:
-        """Whether two flows are behind the same bucket: the answer that detectors are held against."""
-        cell = self.cell_of(one)
-        return "shared" if cell is not None and cell == self.cell_of(other) else "separate"
 
 
 @dataclass(frozen=True)
@@ -149,6 +36,9 @@ class Plan:
     """The phases of an experiment on one pipeline."""
 
     phases: tuple[PhasePlan, ...]
+    target: Target
+    collectors: int = 1
+    """Collectors have the ids from FIRST_COLLECTOR on."""
 
     def phase(self, name: str) -> PhasePlan:
         """The phase of that name. Raises :class:`PlanError` when there is none."""
@@ -157,15 +47,18 @@ class Plan:
                 return phase
         raise PlanError(f"no phase {name!r}; valid: {', '.join(phase.name for phase in self.phases)}")
 
+    @property
+    def single_rate(self) -> bool:
+        """Whether the policer meter is to be of RFC 2697's type; else it is of RFC 2698's."""
+        return any(policer.config.meter == "sr3c" for phase in self.phases for policer in phase.policers)
+
 
 def measured_pairs(experiment: ExperimentConfig) -> tuple[tuple[str, str], ...]:
     """Names of every two measured flows, in the order of the file."""
     return tuple(itertools.combinations((flow.name for flow in experiment.flows if flow.measured), 2))
 
 
-def make_plan(
-    experiment: ExperimentConfig, hosts: Mapping[str, HostPort], collector: CollectorEndpoint
-) -> Plan:
+def make_plan(experiment: ExperimentConfig, attachment: Attachment) -> Plan:
     """Plan every phase of ``experiment``.
 
     Raises:
@@ -173,50 +66,47 @@ def make_plan(
         UnsupportedByTargetError: the experiment asks for what its target does not declare.
     """
     target = target_of(experiment)
-    _check_hosts(experiment, hosts, collector)
+    check_attachment(experiment, attachment)
     phases = experiment.effective_phases()
-    bases = iter(
-        allocate([policer.cells or 1 for phase in phases for policer in phase.policers], POLICER_CELLS)
+    sizes = [policer.meter_cells for phase in phases for policer in phase.policers]
+    bases = iter(allocate(sizes, POLICER_CELLS))
+    common = (
+        *_forwarding(attachment.hosts),
+        *_reporting(attachment.collectors, experiment.telemetry.truncate),
     )
-    common = (*_forwarding(hosts), *_reporting(collector, experiment.telemetry.truncate))
+    ids = {name: number for number, name in enumerate(attachment.collectors, FIRST_COLLECTOR)}
     planned: list[PhasePlan] = []
     for phase in phases:
-        policers = tuple(_policer(policer, next(bases), target) for policer in phase.policers)
-        entities = (*common, *_policing(phase, policers, hosts))
-        planned.append(PhasePlan(phase.name, policers, entities, dict(hosts)))
-    return Plan(tuple(planned))
+        mine = [next(bases) for _ in phase.policers]
+        planned.append(_phase(phase, mine, common, attachment.hosts, ids, target))
+    return Plan(tuple(planned), target, len(ids))
 
 
-def _check_hosts(
-    experiment: ExperimentConfig, hosts: Mapping[str, HostPort], collector: CollectorEndpoint
-) -> None:
-    missing = [name for name in experiment.hosts if name not in hosts]
-    if missing:
-        raise PlanError(
-            f"no switch port for host {', '.join(missing)}; valid: a port for each host of the experiment"
-        )
-    for what in ("port", "mac", "ip"):
-        users: dict[object, str] = {getattr(collector, what): "collector"}
-        for name, host in hosts.items():
-            value = getattr(host, what)
-            if value in users:
-                raise PlanError(f"hosts {users[value]} and {name} both have {what} {value}; valid: one each")
-            users[value] = name
+def _phase(
+    phase: PhaseConfig,
+    bases: Sequence[int],
+    common: tuple[Entity, ...],
+    hosts: Mapping[str, HostPort],
+    collectors: Mapping[str, int],
+    target: Target,
+) -> PhasePlan:
+    def planned(policers: Sequence[PolicerPlan]) -> PhasePlan:
+        policing = _policing(policers, hosts, collectors)
+        return PhasePlan(phase.name, tuple(policers), (*common, *policing), dict(hosts))
 
-
-def _policer(config: PolicerConfig, base: int, target: Target) -> PolicerPlan:
-    rate_bytes_per_s, burst_bytes = (config.rate + 4) // 8, config.burst.bytes_at(config.rate)
-    return PolicerPlan(
-        name=config.name,
-        index=base,
-        cells=config.cells or 1,
-        rate_bps=config.rate,
-        burst_bytes=burst_bytes,
-        rate_bytes_per_s=rate_bytes_per_s,
-        effective_rate_bps=target.effective_rate_bytes_per_s(rate_bytes_per_s) * 8,
-        effective_burst_bytes=target.effective_burst_bytes(burst_bytes),
-        config=config,
-    )
+    policers = [
+        plan_policer(policer, base, target) for policer, base in zip(phase.policers, bases, strict=True)
+    ]
+    start, steps = planned(policers), []
+    for change in phase.changes:
+        policers = [
+            plan_policer(change.applied_to(policer.config), policer.index, target)
+            if policer.name == change.policer
+            else policer
+            for policer in policers
+        ]
+        steps.append(Step(change.at, change, planned(policers)))
+    return replace(start, steps=tuple(steps))
 
 
 def _forwarding(hosts: Mapping[str, HostPort]) -> Iterator[Entity]:
@@ -227,49 +117,73 @@ def _forwarding(hosts: Mapping[str, HostPort]) -> Iterator[Entity]:
         )
 
 
-def _reporting(collector: CollectorEndpoint, inner_bytes: int) -> Iterator[Entity]:
-    yield CloneSession(REPORT_SESSION, (collector.port,))
-    args = {
-        "src_mac": mac_number(collector.switch_mac),
-        "dst_mac": mac_number(collector.mac),
-        "src": ip_number(collector.switch_ip),
-        "dst": ip_number(collector.ip),
-        "src_port": collector.udp_port,
-        "dst_port": collector.udp_port,
-        "node_id": NODE_ID,
-        "inner_bytes": inner_bytes,
-    }
-    yield TableEntry(
-        "collector", (Match("collector", COLLECTOR_ID),), "set_collector", tuple(sorted(args.items()))
-    )
+def _reporting(collectors: Mapping[str, CollectorEndpoint], inner_bytes: int) -> Iterator[Entity]:
+    for number, collector in enumerate(collectors.values(), FIRST_COLLECTOR):
+        yield CloneSession(number, (collector.port,))
+        args = {
+            "src_mac": mac_number(collector.switch_mac),
+            "dst_mac": mac_number(collector.mac),
+            "src": ip_number(collector.switch_ip),
+            "dst": ip_number(collector.ip),
+            "src_port": collector.udp_port,
+            "dst_port": collector.udp_port,
+            "node_id": NODE_ID,
+            "inner_bytes": inner_bytes,
+        }
+        key = (Match("collector", number),)
+        yield TableEntry("collector", key, "set_collector", tuple(sorted(args.items())))
 
 
 def _policing(
-    phase: PhaseConfig, policers: tuple[PolicerPlan, ...], hosts: Mapping[str, HostPort]
+    policers: Sequence[PolicerPlan], hosts: Mapping[str, HostPort], collectors: Mapping[str, int]
 ) -> Iterator[Entity]:
     for order, policer in enumerate(policers):
         for cell in range(policer.index, policer.index + policer.cells):
-            yield MeterCell("policer", cell, policer.rate_bytes_per_s, policer.burst_bytes)
+            yield policer.meter_cell(cell)
         mask = None if policer.cells == 1 else CELL_MASK ^ (policer.cells - 1)
         cells = Match("cell", policer.index, mask)
-        yield TableEntry("verdict", (cells, Match("colour", COLOURS["red"])), "drop_packet", priority=1)
-        yield TableEntry(
-            "report",
-            (cells,),
-            "report_drops",
-            (("collector", COLLECTOR_ID), ("session", REPORT_SESSION)),
-            priority=1,
-        )
-        if policer.config.mode == "shared":
-            action = "police_shared"
-            args: tuple[tuple[str, int], ...] = (("cell", policer.index), ("watched", 0))
-        else:
-            action = "police_hashed"
-            args = (("base", policer.index), ("mask", policer.cells - 1), ("watched", 0))
-        priority = len(phase.policers) - order  # P4Runtime: the larger number wins
+        for colour, number in COLOURS.items():
+            verdict = _verdict(getattr(policer.config.verdict, colour))
+            if verdict is not None:
+                yield TableEntry("verdict", (cells, Match("colour", number)), *verdict, priority=1)
+        yield from _reports(policer, cells, collectors)
+        action, args = _classified(policer)
+        priority = len(policers) - order  # P4Runtime: the larger number wins
         keys = (key for match in policer.config.match for key in _match_keys(match, hosts))
         for key in dict.fromkeys(keys):
             yield TableEntry("classify", key, action, args, priority)
+
+
+def _verdict(verdict: Verdict) -> tuple[str, tuple[tuple[str, int], ...]] | None:
+    """Action and arguments; None for what passes, as it does without an entry."""
+    match verdict.kind:
+        case "pass":
+            return None
+        case "drop":
+            return "drop_packet", ()
+        case "remark_dscp":
+            return "remark_dscp", (("dscp", verdict.dscp or 0),)
+        case "mark_ce" | "mark_ce_or_drop":
+            return "mark_ce", (("drop_not_ect", int(verdict.kind == "mark_ce_or_drop")),)
+
+
+def _reports(policer: PolicerPlan, cells: Match, collectors: Mapping[str, int]) -> Iterator[Entity]:
+    reports = policer.config.reports
+    number = FIRST_COLLECTOR if reports.collector is None else collectors[reports.collector]
+    to = (("collector", number), ("session", number))
+    if reports.drops:
+        yield TableEntry("report", (cells,), "report_drops", to, priority=1)
+    if reports.enqueues is not None:
+        args = (*to, ("every", reports.enqueues), ("congested_at", reports.congested_at))
+        yield TableEntry("report_enqueues", (cells,), "report_enqueued", tuple(sorted(args)), priority=1)
+
+
+def _classified(policer: PolicerPlan) -> tuple[str, tuple[tuple[str, int], ...]]:
+    watched = ("watched", int(policer.config.reports.enqueues is not None))
+    if policer.config.mode == "shared":
+        return "police_shared", (("cell", policer.index), watched)
+    action = "police_hashed" if policer.config.mode == "per_flow_hashed" else "police_learned"
+    return action, (("base", policer.index), ("mask", policer.config.hash_cells - 1), watched)
 
 
 def _match_keys(match: MatchConfig, hosts: Mapping[str, HostPort]) -> Iterator[tuple[Match, ...]]:
@@ -286,40 +200,3 @@ def _match_keys(match: MatchConfig, hosts: Mapping[str, HostPort]) -> Iterator[t
     destinations = [[Match("dst", ip_number(hosts[name].ip))] for name in match.destination or ()] or [[]]
     for source, destination in itertools.product(sources, destinations):
         yield tuple(sorted([*source, *destination, *rest], key=lambda item: item.field))
-
-
-def _meets(flow: FlowKey, match: MatchConfig) -> bool:
-    if match.source is not None and flow.source not in match.source:
-        return False
-    if match.destination is not None and flow.destination not in match.destination:
-        return False
-    if match.protocol is not None and flow.protocol != match.protocol:
-        return False
-    if match.dscp is not None and flow.dscp != match.dscp:
-        return False
-    for wanted, port in ((match.src_port, flow.src_port), (match.dst_port, flow.dst_port)):
-        if wanted is not None and port is None:
-            raise PlanError(f"which policer {flow.source} → {flow.destination} meets depends on its ports")
-        if wanted is not None and wanted != port:
-            return False
-    return True
-
-
-def mac_number(mac: str) -> int:
-    """A MAC address as the 48-bit number that tables match. Raises :class:`PlanError`."""
-    parts = mac.split(":")
-    try:
-        octets = bytes(int(part, 16) for part in parts)
-    except ValueError as error:
-        raise PlanError(f"{mac!r} is not a MAC address; valid: such as 02:00:00:00:00:01") from error
-    if len(octets) != 6:
-        raise PlanError(f"{mac!r} is not a MAC address; valid: such as 02:00:00:00:00:01")
-    return int.from_bytes(octets, "big")
-
-
-def ip_number(address: str) -> int:
-    """An IPv4 address as the 32-bit number that tables match. Raises :class:`PlanError`."""
-    try:
-        return int(ipaddress.IPv4Address(address))
-    except ValueError as error:
-        raise PlanError(f"{address!r} is not an IPv4 address; valid: such as 10.0.0.1") from error

@@ -3,18 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort, attachment_of
 from weir.controlplane.config import load_experiment, parse_experiment
 from weir.controlplane.entities import CloneSession, Match, MeterCell, MulticastGroup, TableEntry, changes
 from weir.controlplane.errors import PlanError
-from weir.controlplane.plan import (
-    CollectorEndpoint,
-    FlowKey,
-    HostPort,
-    PhasePlan,
-    Plan,
-    make_plan,
-    measured_pairs,
-)
+from weir.controlplane.phase_plan import FlowKey, PhasePlan
+from weir.controlplane.plan import Plan, make_plan, measured_pairs
 
 DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
 COLLECTOR = CollectorEndpoint(
@@ -43,16 +37,21 @@ def hosts(*names: str) -> dict[str, HostPort]:
     }
 
 
+def attached(where: dict[str, HostPort]) -> Attachment:
+    return Attachment(where, {"collector": COLLECTOR})
+
+
 @pytest.fixture(name="demo")
 def _demo() -> Plan:
     return make_plan(
-        load_experiment(DEMO), hosts("client", "server1", "server2", "background1", "background2"), COLLECTOR
+        load_experiment(DEMO),
+        attached(hosts("client", "server1", "server2", "background1", "background2")),
     )
 
 
 @pytest.fixture(name="hashed")
 def _hashed() -> PhasePlan:
-    return make_plan(parse_experiment(HASHED), hosts("a", "b", "c"), COLLECTOR).phase("main")
+    return make_plan(parse_experiment(HASHED), attached(hosts("a", "b", "c"))).phase("main")
 
 
 def table(phase: PhasePlan, name: str) -> list[TableEntry]:
@@ -232,14 +231,14 @@ def test_the_same_phase_again_changes_nothing(demo: Plan) -> None:
 
 def test_a_host_without_a_port_is_named() -> None:
     with pytest.raises(PlanError) as error:
-        make_plan(parse_experiment(HASHED), hosts("a", "b"), COLLECTOR)
+        make_plan(parse_experiment(HASHED), attached(hosts("a", "b")))
     assert str(error.value) == "no switch port for host c; valid: a port for each host of the experiment"
 
 
 def test_two_hosts_on_one_port_are_named() -> None:
     where = {**hosts("a", "b", "c"), "c": HostPort(2, "02:00:00:00:00:07", "10.0.0.7")}
     with pytest.raises(PlanError) as error:
-        make_plan(parse_experiment(HASHED), where, COLLECTOR)
+        make_plan(parse_experiment(HASHED), attached(where))
     assert str(error.value) == "hosts b and c both have port 2; valid: one each"
 
 
@@ -254,7 +253,7 @@ def test_an_address_that_is_none_is_named(field: str, value: str, message: str) 
     where = hosts("a", "b", "c")
     bad = HostPort(3, value, "10.0.0.3") if field == "mac" else HostPort(3, "02:00:00:00:00:03", value)
     with pytest.raises(PlanError) as error:
-        make_plan(parse_experiment(HASHED), {**where, "c": bad}, COLLECTOR)
+        make_plan(parse_experiment(HASHED), attached({**where, "c": bad}))
     assert str(error.value) == message
 
 
@@ -262,3 +261,101 @@ def test_an_unknown_phase_is_named(demo: Plan) -> None:
     with pytest.raises(PlanError) as error:
         demo.phase("third")
     assert str(error.value) == "no phase 'third'; valid: shared, separate"
+
+
+RICH = """\
+name: rich
+hosts: {a: {}, b: {}}
+flows: [{name: f, from: a, to: b, duration: 9 s, measured: true}]
+telemetry:
+  collectors:
+    near: {port: 8, mac: "02:00:00:00:00:08", address: 10.0.0.8}
+    far: {port: 8, mac: "02:00:00:00:00:08", address: 10.0.1.8, udp_port: 5000}
+phases:
+  - name: one
+    policers:
+      - name: colours
+        meter: tr3c
+        rate: 8 Mbit/s
+        burst: 20 ms
+        peak_rate: 16 Mbit/s
+        peak_burst: 30 kB
+        verdict: {green: mark_ce, yellow: remark_dscp 10, red: mark_ce_or_drop}
+        reports: {drops: false, enqueues: 100, congested_at: 50, collector: far}
+        match: [{from: a}]
+      - name: learned
+        rate: 8 Mbit/s
+        burst: 20 ms
+        mode: per_flow_learned
+        cells: 16
+        flows: 40
+        match: [{}]
+    changes:
+      - {at: 1 s, policer: colours, rate: 4 Mbit/s, burst: 10 kB}
+      - {at: 2 s, policer: colours, match: [{from: b}]}
+"""
+
+
+@pytest.fixture(name="rich")
+def _rich() -> PhasePlan:
+    experiment = parse_experiment(RICH)
+    return make_plan(experiment, attachment_of(experiment)).phase("one")
+
+
+def test_a_three_colour_policer_has_both_buckets_and_a_verdict_for_each_colour(rich: PhasePlan) -> None:
+    colours, _ = rich.policers
+    assert colours.meter_cell(1) == MeterCell("policer", 1, 1_000_000, 20_000, 2_000_000, 30_000)
+    assert [(entry.matches[1].value, entry.action, entry.args) for entry in table(rich, "verdict")[:3]] == [
+        (0, "mark_ce", (("drop_not_ect", 0),)),
+        (1, "remark_dscp", (("dscp", 10),)),
+        (2, "mark_ce", (("drop_not_ect", 1),)),
+    ]
+
+
+def test_enqueues_are_reported_to_the_collector_that_is_named(rich: PhasePlan) -> None:
+    (entry,) = table(rich, "report_enqueues")
+    assert dict(entry.args) == {"collector": 2, "session": 2, "every": 100, "congested_at": 50}
+    assert dict(table(rich, "classify")[0].args)["watched"] == 1
+    # The first collector is that of drops, which only the second policer reports.
+    assert [dict(entry.args) for entry in table(rich, "report")] == [{"collector": 1, "session": 1}]
+    assert [dict(entry.args)["dst_port"] for entry in table(rich, "collector")] == [32766, 5000]
+    assert CloneSession(2, (8,)) in rich.entities
+
+
+def test_a_learned_policer_has_hashed_cells_and_then_cells_for_its_flows(rich: PhasePlan) -> None:
+    _, learned = rich.policers
+    assert learned.cells == 64
+    assert learned.index % 64 == 0
+    assert learned.learned_cells == range(learned.index + 16, learned.index + 56)
+    action, args = table(rich, "classify")[1].action, dict(table(rich, "classify")[1].args)
+    assert (action, args["base"], args["mask"]) == ("police_learned", learned.index, 15)
+    one, other = FlowKey("a", "b", 6, 1, 2, 9), FlowKey("b", "a", 6, 1, 2, 9)
+    assert rich.truth(one, other) == "separate"
+
+
+def test_each_change_is_what_is_on_the_switch_from_then_on(rich: PhasePlan) -> None:
+    first, second = rich.steps
+    update = changes(rich.entities, first.plan.entities)
+    assert (update.insert, update.delete) == ((), ())
+    assert update.modify == (MeterCell("policer", 1, 500_000, 10_000, 2_000_000, 30_000),)
+    update = changes(first.plan.entities, second.plan.entities)
+    assert [entry.table for entry in (*update.insert, *update.delete)] == ["classify", "classify"]
+    assert update.modify == ()
+
+
+def test_a_change_that_turns_the_truth_about_measured_flows_is_refused(rich: PhasePlan) -> None:
+    one, other = FlowKey("a", "b", 6, 1, 2), FlowKey("a", "b", 6, 3, 4)
+    with pytest.raises(PlanError, match="share a policer changes in phase one; valid: "):
+        rich.truth(one, other)
+
+
+def test_hosts_and_the_collector_are_where_a_run_would_put_them() -> None:
+    experiment = parse_experiment(HASHED.replace("b: {}", "b: {address: 10.0.0.1, port: 7}"))
+    where = attachment_of(experiment)
+    assert [(host.port, host.ip) for host in where.hosts.values()] == [
+        (1, "10.0.0.2"),
+        (7, "10.0.0.1"),
+        (3, "10.0.0.3"),
+    ]
+    assert where.hosts["a"].mac == "02:00:0a:00:00:02"
+    assert where.collectors["collector"].port == 8

@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from weir.controlplane.apply import SwitchControl
+from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import parse_experiment
-from weir.controlplane.plan import CollectorEndpoint, FlowKey, HostPort, Plan, make_plan
+from weir.controlplane.phase_plan import FlowKey
+from weir.controlplane.plan import Plan, make_plan
 from weir.topo.process import run_tool
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
@@ -52,6 +54,7 @@ HOSTS = {name: HostPort(n, f"02:00:00:00:00:{n:02x}", f"10.0.0.{n}") for n, name
 COLLECTOR = CollectorEndpoint(
     9, "02:00:00:00:00:09", "10.0.0.9", REPORT_PORT, "02:00:00:00:00:fe", "10.0.0.254"
 )
+ATTACHMENT = Attachment(HOSTS, {"collector": COLLECTOR})
 
 
 def frame(source: HostPort, destination: HostPort, src_port: int) -> bytes:
@@ -109,7 +112,7 @@ async def collect(end: socket.socket, count: int) -> list[bytes]:
 
 async def scenario(folder: Path) -> dict[str, Any]:
     """Police by both modes and report what the switch counted and let through."""
-    plan = make_plan(parse_experiment(EXPERIMENT), HOSTS, COLLECTOR)
+    plan = make_plan(parse_experiment(EXPERIMENT), ATTACHMENT)
     run_tool("ip", "link", "set", "lo", "up")
     ends = {port: wire(port) for port in (1, 2, 3, 9)}
     with SwitchProcess([SwitchPort(port, f"far{port}") for port in ends], folder) as switch:
@@ -149,7 +152,7 @@ async def scenario(folder: Path) -> dict[str, Any]:
 
 def expected_cells() -> list[int]:
     """The cell that each flow of the hashed phase should meet."""
-    phase = make_plan(parse_experiment(EXPERIMENT), HOSTS, COLLECTOR).phase("hashed")
+    phase = make_plan(parse_experiment(EXPERIMENT), ATTACHMENT).phase("hashed")
     cells = [phase.cell_of(FlowKey("a", "b", UDP, port, 9000)) for port in FLOW_PORTS]
     return [cell for cell in cells if cell is not None]
 

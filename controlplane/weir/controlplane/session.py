@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from finsy import (
     GRPCCredentialsTLS,
@@ -29,6 +29,7 @@ from finsy.proto import U128, p4r
 
 from weir.controlplane.entities import Entity
 from weir.controlplane.errors import (
+    CertificateError,
     ControlPlaneError,
     NotPrimaryError,
     PipelineError,
@@ -36,14 +37,21 @@ from weir.controlplane.errors import (
     RefusedUpdate,
     SwitchUnreachableError,
     WriteError,
+    WrongDeviceError,
 )
 from weir.controlplane.translate import FinsyEntity, to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
 _BIDS = 3  # for the election id of a controller that has gone; others may be bidding for it too
-_BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
+BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
+_TLS_WORDS = ("ssl", "tls", "handshake", "certificate")
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
 _GONE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
+
+Part = Literal["primary", "backup", "reader"]
+"""primary: be it or fail; backup: wait until there is none, then be it; reader: no bid, read only."""
+Update = tuple[str, Entity | FinsyEntity]
+"""insert, modify or delete, and what."""
 
 # finsy logs what it raises; the reader of `weir` gets each failure once, as an error.
 logging.getLogger("finsy").addHandler(logging.NullHandler())
@@ -65,7 +73,7 @@ def bypass_proxy(address: str) -> None:
 
 
 class Session:
-    """A connection as primary controller of one device; an async context manager."""
+    """A connection to one device, by default as its primary controller; an async context manager."""
 
     def __init__(
         self,
@@ -74,8 +82,10 @@ class Session:
         election_id: int,
         timeout_s: float,
         tls: GRPCCredentialsTLS | None = None,
+        part: Part = "primary",
     ) -> None:
         """Remember where; nothing is opened before the context is entered. Without `tls`: plain text."""
+        self._tls, self._part = tls is not None, part
         self.address = address
         self.device_id = device_id
         self._election_id = election_id
@@ -89,17 +99,22 @@ class Session:
         self._digests: asyncio.Queue[Any] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
-        """Connect and become primary.
+        """Connect and become what the session is to be; a backup returns once it is primary.
 
         Raises:
             SwitchUnreachableError: nothing answers in time.
+            CertificateError: one side does not trust the other's certificate.
+            WrongDeviceError: the switch has another device id.
             NotPrimaryError: another controller has a higher election id.
         """
         await self._client.open(complete_request=self._complete)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._arbitrate()
                 await self._ask_version()
+                if self._part == "primary":
+                    await self._arbitrate()
+            if self._part == "backup":
+                await self._take_over()
         except TimeoutError as error:
             await self._client.close()
             raise SwitchUnreachableError(
@@ -111,7 +126,8 @@ class Session:
         except BaseException:
             await self._client.close()
             raise
-        self._listener = asyncio.create_task(self._listen(), name=f"p4runtime {self.address}")
+        if self._part != "reader":
+            self._listener = asyncio.create_task(self._listen(), name=f"p4runtime {self.address}")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -177,14 +193,30 @@ class Session:
             WriteError: the updates that the switch refused, each with its reason.
             NotPrimaryError, SwitchUnreachableError: as named.
         """
-        for start in range(0, len(entities), _BATCH):
-            batch = entities[start : start + _BATCH]
-            encoded = encode_entities([to_finsy(entity) for entity in batch], self._schema)
-            updates = [p4r.Update(type=_UPDATE_TYPES[operation], entity=entity) for entity in encoded]
-            try:
-                await self._request(p4r.WriteRequest(device_id=self.device_id, updates=updates))
-            except P4ClientError as error:
-                raise self._explain_write(error, operation, batch) from error
+        for start in range(0, len(entities), BATCH):
+            await self.write_batch([(operation, entity) for entity in entities[start : start + BATCH]])
+
+    async def write_batch(self, updates: Sequence[Update], *, atomic: bool = False) -> None:
+        """Write updates in one request, in order; if ``atomic``, all between two packets or none.
+
+        Raises:
+            WriteError: the updates that the switch refused, each with its reason; the others are on the
+                switch, unless it was to be ``atomic``.
+            NotPrimaryError, SwitchUnreachableError: as named.
+        """
+        encoded = encode_entities([to_finsy(entity) for _, entity in updates], self._schema)
+        request = p4r.WriteRequest(
+            device_id=self.device_id,
+            updates=[
+                p4r.Update(type=_UPDATE_TYPES[operation], entity=entity)
+                for (operation, _), entity in zip(updates, encoded, strict=True)
+            ],
+            atomicity=p4r.WriteRequest.DATAPLANE_ATOMIC if atomic else p4r.WriteRequest.CONTINUE_ON_ERROR,
+        )
+        try:
+            await self._request(request)
+        except P4ClientError as error:
+            raise self._explain_write(error, updates) from error
 
     async def read(self, entities: Sequence[Any]) -> AsyncIterator[Any]:
         """Read finsy entities (with wildcards) in batches and yield finsy entities.
@@ -193,8 +225,8 @@ class Session:
             ReadError: the switch refused, or answered with what the P4Info does not know.
             SwitchUnreachableError: as named.
         """
-        for start in range(0, len(entities), _BATCH):
-            encoded = encode_entities(entities[start : start + _BATCH], self._schema)
+        for start in range(0, len(entities), BATCH):
+            encoded = encode_entities(entities[start : start + BATCH], self._schema)
             request = p4r.ReadRequest(device_id=self.device_id, entities=encoded)
             self._check_alive()
             try:
@@ -232,10 +264,7 @@ class Session:
     async def _arbitrate(self) -> None:
         """Bid for primary; the id of a controller that has gone is taken over (P4Runtime 1.4, section 5)."""
         for _ in range(_BIDS):
-            update = p4r.MasterArbitrationUpdate(
-                device_id=self.device_id, election_id=U128.encode(self._election_id)
-            )
-            await self._client.send(p4r.StreamMessageRequest(arbitration=update))
+            await self._bid()
             answer = await self._receive_arbitration()
             if answer.status.code == GRPCStatusCode.OK:
                 return
@@ -244,6 +273,19 @@ class Session:
                 break
             self._election_id = highest
         raise NotPrimaryError(self._not_primary(highest))
+
+    async def _take_over(self) -> None:
+        """Wait until there is no primary, or it is us: a switch may promote the next controller by itself."""
+        await self._bid()
+        while (answer := await self._receive_arbitration()).status.code != GRPCStatusCode.OK:
+            if answer.status.code == GRPCStatusCode.NOT_FOUND:
+                self._election_id = max(self._election_id, U128.decode(answer.election_id))
+                await self._bid()
+
+    async def _bid(self) -> None:
+        election_id = U128.encode(self._election_id)
+        update = p4r.MasterArbitrationUpdate(device_id=self.device_id, election_id=election_id)
+        await self._client.send(p4r.StreamMessageRequest(arbitration=update))
 
     async def _receive_arbitration(self) -> p4r.MasterArbitrationUpdate:
         while True:
@@ -298,10 +340,20 @@ class Session:
         if not isinstance(error, P4ClientError):
             return SwitchUnreachableError(f"the switch at {self.address} closed the connection")
         if error.code in _GONE:
+            if self._tls and any(word in error.message.lower() for word in _TLS_WORDS):
+                return CertificateError(
+                    f"no TLS with the switch at {self.address}: {error.message}; valid: the authority that "
+                    "signed its certificate, and a client certificate that it trusts"
+                )
             return SwitchUnreachableError(f"no P4Runtime at {self.address}: {error.message}")
         if error.code == GRPCStatusCode.PERMISSION_DENIED:
             return NotPrimaryError(
                 f"the switch at {self.address} refused: {_reason(error)}; valid: be its primary controller"
+            )
+        if error.code == GRPCStatusCode.NOT_FOUND and "device" in error.message.lower():
+            return WrongDeviceError(
+                f"the switch at {self.address} has no device {self.device_id}: {error.message}; "
+                "valid: the id that it was started with"
             )
         if error.code == GRPCStatusCode.FAILED_PRECONDITION:
             return PipelineError(
@@ -309,24 +361,28 @@ class Session:
             )
         return ReadError(f"the switch at {self.address} refused: {_reason(error)}")
 
-    def _explain_write(
-        self, error: P4ClientError, operation: str, batch: Sequence[Entity | FinsyEntity]
-    ) -> ControlPlaneError:
+    def _explain_write(self, error: P4ClientError, updates: Sequence[Update]) -> ControlPlaneError:
         explained = self._explain(error)
-        if not isinstance(explained, ReadError):
-            return explained
-        if error.details:
-            return WriteError(
-                [
-                    RefusedUpdate(operation, _key(batch[index]), detail.canonical_code.name, detail.message)
-                    for index, detail in sorted(error.details.items())
-                    if index < len(batch)
-                ]
-            )
-        what = _key(batch[0])
-        if len(batch) > 1:
-            what = f"{what} to {_key(batch[-1])} ({len(batch)} updates)"
-        return WriteError([RefusedUpdate(operation, what, error.code.name, error.message)])
+        if isinstance(explained, ReadError) or error.details:
+            return WriteError(_refused(error, updates), each=bool(error.details))
+        return explained
+
+
+def _refused(error: P4ClientError, updates: Sequence[Update]) -> list[RefusedUpdate]:
+    if not error.details:
+        operation, what = updates[0][0], _key(updates[0][1])
+        if len(updates) > 1:
+            what = f"{what} to {_key(updates[-1][1])} ({len(updates)} updates)"
+        return [RefusedUpdate(operation, what, error.code.name, error.message)]
+    refused = [
+        RefusedUpdate(operation, _key(entity), detail.canonical_code.name, detail.message)
+        for index, detail in sorted(error.details.items())
+        if index < len(updates)
+        for operation, entity in [updates[index]]
+    ]
+    # Of a batch that is all or nothing, only what failed is news; the others were not tried or are undone.
+    causes = [update for update in refused if update.code != GRPCStatusCode.ABORTED.name]
+    return causes or refused
 
 
 def _key(entity: Entity | FinsyEntity) -> str:

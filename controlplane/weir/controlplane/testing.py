@@ -33,6 +33,8 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
     """Why an update is refused, or None."""
     garble: Callable[[p4r.Entity], None] = _faithful
     """Changes an entity on its way into a read's answer."""
+    drop_write: bool = False
+    """Whether a write ends without an answer."""
     refuse_pipeline: str | None = None
     """Why a pipeline is refused, or None."""
     primary_election_id: int = 0
@@ -114,7 +116,15 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
     async def Write(self, request: Any, context: Any) -> Any:
         """Apply each update; refused ones are answered as P4Runtime says, one error per update."""
         await self._check_primary(request, context)
+        if self.drop_write:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        before = dict(self.entities), list(self.writes)
         errors = [self._apply(update) for update in request.updates]
+        refused = any(code != GRPCStatusCode.OK for code, _ in errors)
+        if refused and request.atomicity != p4r.WriteRequest.CONTINUE_ON_ERROR:
+            self.entities, self.writes = before
+            undone = GRPCStatusCode.ABORTED, "undone"
+            errors = [undone if code == GRPCStatusCode.OK else (code, text) for code, text in errors]
         if any(code != GRPCStatusCode.OK for code, _ in errors):
             status = rpc_status.Status(code=GRPCStatusCode.UNKNOWN, message="some updates failed")
             for code, message in errors:

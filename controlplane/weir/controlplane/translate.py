@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from finsy import (
@@ -25,8 +26,8 @@ from weir.controlplane.entities import (
     Match,
     MeterCell,
     MulticastGroup,
-    OtherMeterCell,
     TableEntry,
+    UnsetMeterCell,
 )
 from weir.controlplane.errors import ReadError
 
@@ -41,7 +42,7 @@ FinsyEntity = (
 
 
 def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
-    """An entity as finsy writes it. Raises :class:`ReadError` for a cell that was only ever read."""
+    """An entity as finsy writes it."""
     if not isinstance(entity, Entity):
         return entity
     match entity:
@@ -57,11 +58,13 @@ def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
                 priority=entity.priority,
             )
         case MeterCell():
+            pir, pburst = entity.peak
             config = P4MeterConfig(
                 cir=entity.rate_bytes_per_s,
                 cburst=entity.burst_bytes,
-                pir=entity.rate_bytes_per_s,
-                pburst=entity.burst_bytes,
+                pir=pir,
+                pburst=pburst,
+                eburst=entity.excess_burst_bytes,
             )
             return P4MeterEntry(entity.meter, index=entity.index, config=config)
         case MulticastGroup():
@@ -70,8 +73,8 @@ def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
             return P4CloneSessionEntry(
                 entity.session, replicas=entity.ports, packet_length_bytes=entity.truncate_bytes
             )
-        case OtherMeterCell():
-            raise ReadError(f"{entity.key} was read with a configuration that weir does not write")
+        case UnsetMeterCell():
+            return P4MeterEntry(entity.meter, index=entity.index)
 
 
 def from_finsy(entity: object, schema: P4Schema) -> Entity | None:
@@ -116,14 +119,14 @@ def _table_entry(entry: P4TableEntry, schema: P4Schema) -> TableEntry:
     )
 
 
-def _meter_cell(entry: P4MeterEntry) -> MeterCell | OtherMeterCell:
+def _meter_cell(entry: P4MeterEntry) -> MeterCell | UnsetMeterCell:
     index, config = entry.index or 0, entry.config
     if config is None:
-        return OtherMeterCell(entry.meter_id, index, ())
-    if (config.cir, config.cburst, config.eburst) == (config.pir, config.pburst, 0):
-        return MeterCell(entry.meter_id, index, config.cir, config.cburst)
-    values = ("cir", "cburst", "pir", "pburst", "eburst")
-    return OtherMeterCell(entry.meter_id, index, tuple((name, getattr(config, name)) for name in values))
+        return UnsetMeterCell(entry.meter_id, index)
+    cell = MeterCell(entry.meter_id, index, config.cir, config.cburst, excess_burst_bytes=config.eburst or 0)
+    if (config.cir, config.cburst) == (config.pir, config.pburst):
+        return cell
+    return replace(cell, peak_rate_bytes_per_s=config.pir, peak_burst_bytes=config.pburst)
 
 
 def _ports(replicas: Iterable[Any]) -> Iterator[int]:

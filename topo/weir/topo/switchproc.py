@@ -21,8 +21,8 @@ _STOP_S = 10.0
 class SwitchPort:
     """One port: its interface, and the link behind it, which the switch emulates for frames that leave.
 
-    `rate_bps` None: unshaped. `limit_bytes` is what may wait in the egress queue. None leaves the
-    switch's default.
+    `rate_bps` None: unshaped. `limit_bytes` and `limit_packets` are what may wait in the egress queue. None
+    leaves the switch's default.
     """
 
     number: int
@@ -31,6 +31,8 @@ class SwitchPort:
     rate_bps: int | None = None
     burst_bytes: int | None = None
     limit_bytes: int | None = None
+    limit_packets: int | None = None
+    jitter_ns: int = 0
 
     def argument(self) -> str:
         """The value of weir-switch's `--port`. Raises ValueError for a burst without a rate."""
@@ -39,12 +41,16 @@ class SwitchPort:
         parts = [f"{self.number}={self.interface}"]
         if self.delay_ns:
             parts.append(f"delay={self.delay_ns}ns")
+        if self.jitter_ns:
+            parts.append(f"jitter={self.jitter_ns}ns")
         if self.rate_bps is not None:
             parts.append(f"rate={self.rate_bps}bit/s")
         if self.burst_bytes is not None:
             parts.append(f"burst={self.burst_bytes}B")
         if self.limit_bytes is not None:
             parts.append(f"limit={self.limit_bytes}B")
+        if self.limit_packets is not None:
+            parts.append(f"packets={self.limit_packets}")
         return ",".join(parts)
 
 

@@ -12,7 +12,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from itertools import count
@@ -129,8 +129,9 @@ def run_flows(
     stop: StopToken,
     *,
     grace_s: float = 10.0,
+    on_start: Callable[[], None] = lambda: None,
 ) -> TrafficResult:
-    """Run the flows, each from its `start_s` on, and wait for all of them.
+    """Run the flows, each from its `start_s` on, and wait for all of them; `on_start` is called once.
 
     Every flow ends at the latest `grace_s` seconds after its duration. Raises TrafficError or TestbedError
     for flows that cannot be run here, ProcessError when a server does not start, Interrupted when told to
@@ -150,6 +151,7 @@ def run_flows(
         for server in servers:
             server.wait_line("Server listening", _SERVER_READY_S, stop)
         start_ns = time.time_ns()
+        on_start()
         clients = _run_clients(testbed, flows, log_folder, stop, grace_s)
         return TrafficResult(start_ns, time.time_ns(), tuple(client.result() for client in clients))
     finally:

@@ -3,6 +3,8 @@
 
 from weir.controlplane.config.load import load_experiment, parse_experiment
 from weir.controlplane.config.model import (
+    ChangeConfig,
+    CollectorConfig,
     ExperimentConfig,
     FlowConfig,
     HostConfig,
@@ -14,8 +16,11 @@ from weir.controlplane.config.model import (
 )
 from weir.controlplane.config.problems import ConfigError
 from weir.controlplane.config.schema import schema_text
+from weir.controlplane.config.values import Verdict
 
 __all__ = [
+    "ChangeConfig",
+    "CollectorConfig",
     "ConfigError",
     "ExperimentConfig",
     "FlowConfig",
@@ -25,6 +30,7 @@ __all__ = [
     "PolicerConfig",
     "SwitchConfig",
     "TelemetryConfig",
+    "Verdict",
     "load_experiment",
     "parse_experiment",
     "schema_text",

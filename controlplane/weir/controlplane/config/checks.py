@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from weir.controlplane.config.model import (
-    FRAME_BYTES,
-    POLICER_CELLS,
-    PROTOCOLS,
-    ExperimentConfig,
-    HostConfig,
-    MatchConfig,
-    PolicerConfig,
-)
-from weir.controlplane.config.problems import Location, Problem, nearest, one_of
-from weir.controlplane.units import format_rate
+from weir.controlplane.config.checks_policer import burst_holds_a_frame, check_changes, check_policer
+from weir.controlplane.config.model import ExperimentConfig, HostConfig
+from weir.controlplane.config.problems import Location, Problem, known, one_of, unique
+from weir.controlplane.config.values import FRAME_BYTES, POLICER_CELLS
 
 RESERVED_HOSTS = ("switch", "collector")
 """Names that the run gives to namespaces of its own."""
@@ -43,12 +36,23 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
         if name in RESERVED_HOSTS:
             yield Problem(location, f"{name!r} is taken by the run itself; valid: any other name")
         yield from _host_queue(host, location)
+    for key in ("address", "mac", "port"):
+        users: dict[object, str] = {}
+        for name, host in experiment.hosts.items():
+            value = getattr(host, key)
+            if value is not None and value in users:
+                yield Problem(
+                    ("hosts", name, key),
+                    f"{value} is that of host {users[value]} too; valid: one of its own",
+                    depends_on=(("hosts", users[value], key),),
+                )
+            users.setdefault(value, name)
 
 
 def _host_queue(host: HostConfig, location: Location) -> Iterator[Problem]:
     if host.rate is None:
-        for key, value in (("burst", host.burst), ("queue", host.queue)):
-            if value is not None:
+        for key in ("burst", "queue", "queue_packets"):
+            if getattr(host, key) is not None:
                 yield Problem(
                     (*location, key),
                     f"has no effect without a rate; valid: give {location[-1]} a rate, or leave {key} out",
@@ -56,7 +60,7 @@ def _host_queue(host: HostConfig, location: Location) -> Iterator[Problem]:
                 )
         return
     if host.burst is not None:
-        yield from _burst_holds_a_frame(host.burst.bytes_at(host.rate), host.rate, location)
+        yield from burst_holds_a_frame(host.burst, host.rate, location)
     if host.queue is not None and host.queue < FRAME_BYTES:
         yield Problem(
             (*location, "queue"),
@@ -64,44 +68,12 @@ def _host_queue(host: HostConfig, location: Location) -> Iterator[Problem]:
         )
 
 
-def _burst_holds_a_frame(burst_bytes: int, rate_bps: int, location: Location) -> Iterator[Problem]:
-    if burst_bytes < FRAME_BYTES:
-        least_us = -(-FRAME_BYTES * 8 * 10**6 // rate_bps)
-        yield Problem(
-            (*location, "burst"),
-            f"{burst_bytes} B at {format_rate(rate_bps)} never pass a full frame; "
-            f"valid: at least {FRAME_BYTES} B, {least_us} us at this rate",
-            depends_on=((*location, "rate"),),
-        )
-
-
-def _known_host(name: str, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
-    if name not in experiment.hosts:
-        hosts = list(experiment.hosts)
-        yield Problem(
-            location, f"no host {name!r}{nearest(name, hosts)}; {one_of(hosts)}", depends_on=(("hosts",),)
-        )
-
-
-def _unique(names: Sequence[str], location: Location, what: str) -> Iterator[Problem]:
-    first: dict[str, int] = {}
-    for index, name in enumerate(names):
-        if name in first:
-            yield Problem(
-                (*location, index, "name"),
-                f"second {what} named {name!r} (the first is {location[-1]}[{first[name]}]); "
-                "valid: a name of its own",
-                depends_on=((*location, first[name], "name"),),
-            )
-        first.setdefault(name, index)
-
-
 def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
-    yield from _unique([flow.name for flow in experiment.flows], ("flows",), "flow")
+    yield from unique([flow.name for flow in experiment.flows], ("flows",), "flow")
     for index, flow in enumerate(experiment.flows):
         location: Location = ("flows", index)
-        yield from _known_host(flow.source, experiment, (*location, "from"))
-        yield from _known_host(flow.destination, experiment, (*location, "to"))
+        for key, name in (("from", flow.source), ("to", flow.destination)):
+            yield from known(name, list(experiment.hosts), "host", (*location, key), ("hosts",))
         if flow.source == flow.destination:
             others = [name for name in experiment.hosts if name != flow.source]
             yield Problem(
@@ -115,50 +87,42 @@ def _phases(experiment: ExperimentConfig) -> Iterator[Problem]:
     if experiment.phases is not None and experiment.policers is not None:
         yield Problem(("policers",), "given beside phases; valid: policers in each phase, or no phases")
     if experiment.phases is not None:
-        yield from _unique([phase.name for phase in experiment.phases], ("phases",), "phase")
+        yield from unique([phase.name for phase in experiment.phases], ("phases",), "phase")
     cells = 0
     for index, phase in enumerate(experiment.effective_phases()):
         location: Location = ("policers",) if experiment.phases is None else ("phases", index, "policers")
-        yield from _unique([policer.name for policer in phase.policers], location, "policer")
+        yield from unique([policer.name for policer in phase.policers], location, "policer")
         for number, policer in enumerate(phase.policers):
-            yield from _policer(policer, experiment, (*location, number))
-            fits, cells = cells < POLICER_CELLS, cells + (policer.cells or 1)
+            yield from check_policer(policer, experiment, (*location, number))
+            fits, cells = cells < POLICER_CELLS, cells + policer.meter_cells
             if fits and cells >= POLICER_CELLS:
+                key = "flows" if policer.flows else "cells" if policer.cells else "name"
                 yield Problem(
-                    (*location, number, "cells" if policer.cells else "name"),
+                    (*location, number, key),
                     f"the policers up to this one need {cells} cells; "
                     f"valid: at most {POLICER_CELLS - 1} over all phases",
                 )
+        if experiment.phases is not None:
+            yield from check_changes(phase, experiment, ("phases", index))
+    yield from _one_meter(experiment)
 
 
-def _policer(policer: PolicerConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
-    yield from _burst_holds_a_frame(policer.burst.bytes_at(policer.rate), policer.rate, location)
-    if policer.mode == "per_flow_hashed" and policer.cells is None:
-        yield Problem(
-            (*location, "cells"),
-            f"missing for mode per_flow_hashed; valid: a power of two up to {POLICER_CELLS // 2}, such as 64",
-        )
-    if policer.mode == "shared" and policer.cells is not None:
-        yield Problem(
-            (*location, "cells"),
-            "has no effect in mode shared; valid: leave it out, or mode: per_flow_hashed",
-            depends_on=((*location, "mode"),),
-        )
-    for index, match in enumerate(policer.match):
-        yield from _match(match, experiment, (*location, "match", index))
-
-
-def _match(match: MatchConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
-    for key, names in (("from", match.source), ("to", match.destination)):
-        for name in names or ():
-            yield from _known_host(name, experiment, (*location, key))
-    if match.protocol is not None and match.protocol not in PROTOCOLS.values():
-        for key, port in (("src_port", match.src_port), ("dst_port", match.dst_port)):
-            if port is not None:
+def _one_meter(experiment: ExperimentConfig) -> Iterator[Problem]:
+    """RFC 2697 is a type of the whole meter, so one program has it or RFC 2698."""
+    first: tuple[str, Location] | None = None
+    for index, phase in enumerate(experiment.effective_phases()):
+        base: Location = ("policers",) if experiment.phases is None else ("phases", index, "policers")
+        for number, policer in enumerate(phase.policers):
+            if policer.meter == "sr2c":
+                continue
+            location: Location = (*base, number, "meter")
+            first = first or (policer.meter, location)
+            if policer.meter != first[0]:
                 yield Problem(
-                    (*location, key),
-                    f"protocol {match.protocol} has no ports; valid: with protocol tcp, udp or none",
-                    depends_on=((*location, "protocol"),),
+                    location,
+                    f"{policer.meter} beside {first[0]}: all cells of the meter are of one type; "
+                    f"valid: sr2c, {first[0]}, or another experiment",
+                    depends_on=(first[1],),
                 )
 
 

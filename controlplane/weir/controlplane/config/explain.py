@@ -26,6 +26,15 @@ _WRONG_TYPE = {
     "model_attributes_type": "a mapping",
 }
 
+_NOT_YET: Mapping[Location, str] = {
+    ("matrix",): "nothing runs a matrix of experiments yet; valid: a file for each, and a `weir run` of each",
+    ("repeats",): "nothing repeats an experiment yet; valid: as many calls of `weir run`",
+    ("analysis",): "every analysis is made of every run; valid: leave it out",
+    ("traffic",): "traffic is TCP flows; valid: flows",
+    ("topology",): "a topology is hosts around one switch; valid: hosts",
+}
+"""Keys that people look for, and what there is instead."""
+
 
 def explain(error: ValidationError) -> list[Problem]:
     """One problem per error of pydantic's, with the key it is about and what would be valid."""
@@ -60,6 +69,8 @@ def _explain(details: ErrorDetails) -> Problem:
     context: Mapping[str, Any] = details.get("ctx", {})
     if kind == "value_error":
         return Problem(location, str(context["error"]))
+    if kind == "extra_forbidden" and location in _NOT_YET:
+        return Problem(location, _NOT_YET[location])
     if kind == "extra_forbidden":
         known = list(_schema_at(location[:-1]).get("properties", {}))
         return Problem(location, f"unknown key{nearest(str(location[-1]), known)}; {one_of(known)}")

@@ -53,7 +53,95 @@ CASES = {
     "unknown key at the top": (
         ("flows:", "sed: 2\nflows:"),
         "x.yaml:5: sed: unknown key (did you mean 'seed'?); "
-        "valid: name, description, seed, switch, hosts, flows, policers, phases, telemetry",
+        "valid: name, description, seed, switch, hosts, flows, policers, phases, telemetry, capture",
+    ),
+    "a matrix, which nothing runs": (
+        ("flows:", "matrix: {rate: [1, 2]}\nflows:"),
+        "x.yaml:5: matrix: nothing runs a matrix of experiments yet; "
+        "valid: a file for each, and a `weir run` of each",
+    ),
+    "learned without flows": (
+        ("burst: 20 ms", "burst: 20 ms, mode: per_flow_learned"),
+        "x.yaml:8: policers[0].flows: missing for mode per_flow_learned; "
+        "valid: how many flows can have a bucket, such as 1000",
+    ),
+    "idle time of flows that are not learned": (
+        ("burst: 20 ms", "burst: 20 ms, idle: 5 s"),
+        "x.yaml:8: policers[0].idle: has no effect in mode shared; "
+        "valid: leave it out, or mode: per_flow_learned",
+    ),
+    "three colours without a peak": (
+        ("burst: 20 ms", "burst: 20 ms, meter: tr3c, peak_burst: 9 kB"),
+        "x.yaml:8: policers[0].peak_rate: missing for a tr3c meter; valid: such as '80 Mbit/s'",
+    ),
+    "a peak below the committed rate": (
+        ("burst: 20 ms", "burst: 20 ms, meter: tr3c, peak_burst: 9 kB, peak_rate: 7 Mbit/s"),
+        "x.yaml:8: policers[0].peak_rate: 7 Mbit/s is less than the committed rate; valid: at least 8 Mbit/s",
+    ),
+    "an excess burst of a plain bucket": (
+        ("burst: 20 ms", "burst: 20 ms, excess_burst: 9 kB"),
+        "x.yaml:8: policers[0].excess_burst: has no effect on a sr2c meter; "
+        "valid: leave it out, or meter: sr3c",
+    ),
+    "two types of meters": (
+        (
+            "  - {name: p, rate: 8 Mbit/s, burst: 20 ms,",
+            "  - {name: a, rate: 8 Mbit/s, burst: 9 kB, meter: sr3c, excess_burst: 9 kB, match: [{to: a}]}\n"
+            "  - {name: p, rate: 8 Mbit/s, burst: 20 ms, meter: tr3c, peak_rate: 9 Mbit/s, peak_burst: 9 kB,",
+        ),
+        "x.yaml:9: policers[1].meter: tr3c beside sr3c: all cells of the meter are of one type; "
+        "valid: sr2c, sr3c, or another experiment",
+    ),
+    "a verdict that is none": (
+        ("burst: 20 ms", "burst: 20 ms, verdict: {red: remark_dscp 64}"),
+        "x.yaml:8: policers[0].verdict.red: 'remark_dscp 64' is no verdict; "
+        "valid: pass, drop, remark_dscp 0 to 63, mark_ce, mark_ce_or_drop",
+    ),
+    "a verdict of a colour that the meter lacks": (
+        ("burst: 20 ms", "burst: 20 ms, verdict: {yellow: drop}"),
+        "x.yaml:8: policers[0].verdict.yellow: a sr2c meter has no yellow; "
+        "valid: leave it out, or meter: sr3c or tr3c",
+    ),
+    "a collector that is not there": (
+        ("burst: 20 ms", "burst: 20 ms, reports: {collector: c}"),
+        "x.yaml:8: policers[0].reports.collector: no collector 'c'; valid: none",
+    ),
+    "an address that is none": (
+        ("a: {delay: 10 ms}", "a: {delay: 10 ms, address: 10.0.0.256}"),
+        "x.yaml:3: hosts.a.address: '10.0.0.256' is not an IPv4 address; valid: such as 10.0.0.1",
+    ),
+    "a port of two hosts": (
+        ("a: {delay: 10 ms}\n  b: {", "a: {port: 4}\n  b: {port: 4, "),
+        "x.yaml:4: hosts.b.port: 4 is that of host a too; valid: one of its own",
+    ),
+    "a change of a policer that is not there": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases:\n  - name: one\n    policers:\n"
+            "      - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}\n"
+            "    changes: [{at: 1 s, policer: q, rate: 4 Mbit/s}]",
+        ),
+        "x.yaml:11: phases[0].changes[0].policer: no policer 'q'; valid: p",
+    ),
+    "a change after the end": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases:\n  - name: one\n    policers:\n"
+            "      - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}\n"
+            "    changes: [{at: 4 s, policer: p, rate: 4 Mbit/s, burst: 20 ms}]",
+        ),
+        "x.yaml:11: phases[0].changes[0].at: 4 s is out of order or too late; "
+        "valid: 0 ns to less than 4 s, the last flow's end",
+    ),
+    "a change of nothing": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases:\n  - name: one\n    policers:\n"
+            "      - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}\n"
+            "    changes: [{at: 1 s, policer: p, rate: 8 Mbit/s}]",
+        ),
+        "x.yaml:11: phases[0].changes[0]: changes nothing of p; "
+        "valid: a new value of rate, burst, peak_rate, peak_burst, excess_burst, match",
     ),
     "unit missing": (
         ("rate: 8 Mbit/s", "rate: 8"),
@@ -142,7 +230,7 @@ CASES = {
     "unknown mode": (
         ("burst: 20 ms", "burst: 20 ms, mode: per_flow"),
         "x.yaml:8: policers[0].mode: 'per_flow' is not known (did you mean 'per_flow_hashed'?); "
-        "valid: shared, per_flow_hashed",
+        "valid: shared, per_flow_hashed, per_flow_learned",
     ),
     "more cells than the meter has": (
         (
@@ -197,8 +285,9 @@ CASES = {
         "x.yaml:6: flows[0].measured: 1 is not true or false; valid: true, false",
     ),
     "target that is not there": (
-        ("flows:", "switch: {target: tofino}\nflows:"),
-        "x.yaml:5: switch.target: 'tofino' is not known; valid: softswitch",
+        ("flows:", "switch: {target: tofina}\nflows:"),
+        "x.yaml:5: switch.target: 'tofina' is not known (did you mean 'tofino'?); "
+        "valid: softswitch, bmv2, tofino, tofino2",
     ),
     "truncation too short for headers": (
         ("flows:", "telemetry: {truncate: 10 B}\nflows:"),
@@ -210,7 +299,8 @@ CASES = {
     ),
     "a list where a mapping belongs": (
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
-        "x.yaml:3: hosts.a: a list is not a mapping; valid: a mapping with delay, rate, burst, queue",
+        "x.yaml:3: hosts.a: a list is not a mapping; "
+        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, address, mac, port",
     ),
     "one host": (
         ("  a: {delay: 10 ms}\n", ""),

@@ -1,167 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment schema as frozen typed objects: what one YAML file may say, and the units it says it in."""
+"""The experiment schema as frozen typed objects: what one YAML file may say."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    WithJsonSchema,
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+from weir.controlplane.config.values import (
+    MAX_HOSTS,
+    Address,
+    BurstDepth,
+    CongestionControl,
+    DurationNs,
+    HostNames,
+    Mac,
+    Name,
+    PortNumber,
+    PowerOfTwo,
+    Protocol,
+    RateBps,
+    SizeBytes,
+    SwitchPortNumber,
+    TimeNs,
+    Verdict,
+    VerdictText,
 )
 
-from weir.controlplane.units import (
-    RATE,
-    SIZE,
-    TIME,
-    Burst,
-    format_rate,
-    format_size,
-    format_time,
-    parse_burst,
-    parse_rate,
-    parse_size,
-    parse_time,
-)
-
-FRAME_BYTES = 1514
-"""The largest Ethernet frame without FCS of a 1500-byte MTU: no bucket or queue may be smaller."""
-
-POLICER_CELLS = 65_536
-"""Cells of the pipeline's policer meter."""
-
-MAX_HOSTS = 250
-"""Hosts of one experiment: one /24 holds them and the collector."""
-
-PROTOCOLS: Mapping[str, int] = MappingProxyType({"tcp": 6, "udp": 17})
-NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}"
+MeterType = Literal["sr2c", "sr3c", "tr3c"]
 
 
-def _name(value: str) -> str:
-    if re.fullmatch(NAME_PATTERN, value) is None:
-        raise ValueError(
-            f"{value!r} cannot be a name (it becomes part of a path); "
-            "valid: 1 to 32 of A-Z a-z 0-9 _ -, the first a letter or digit"
-        )
-    return value
-
-
-def _congestion_control(value: str) -> str:
-    if re.fullmatch(r"[a-z][a-z0-9_]{0,15}", value) is None:
-        raise ValueError(
-            f"{value!r} cannot be a congestion control; "
-            "valid: a name of the kernel's, such as 'bbr', 'cubic', 'reno'"
-        )
-    return value
-
-
-def _rate(value: object) -> int:
-    rate_bps = parse_rate(value)
-    if rate_bps < 8:
-        raise ValueError(
-            f"{value} is less than one byte per second; valid: at least 8 bit/s, such as '40 Mbit/s'"
-        )
-    return rate_bps
-
-
-def _duration(value: object) -> int:
-    time_ns = parse_time(value)
-    if time_ns == 0:
-        raise ValueError(f"{value} is no duration; valid: more than 0 s, such as '40 s'")
-    if time_ns % 10**9:
-        raise ValueError(f"{value} is not whole seconds, as iperf3 counts; valid: such as '40 s'")
-    return time_ns
-
-
-def _protocol(value: object) -> int:
-    if isinstance(value, str) and value.lower() in PROTOCOLS:
-        return PROTOCOLS[value.lower()]
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 255:
-        raise ValueError(f"{value!r} is not an IP protocol; valid: tcp, udp or a number from 0 to 255")
-    return int(value)
-
-
-def _cells(value: int) -> int:
-    if value < 2 or value > POLICER_CELLS // 2 or value & (value - 1):
-        raise ValueError(
-            f"{value} is no power of two that fits (a hash is masked to a cell); "
-            f"valid: 2, 4, 8, … {POLICER_CELLS // 2}"
-        )
-    return value
-
-
-def _one_or_many(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-def _json(example: str, pattern: str, **more: Any) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example], **more})
-
-
-Name = Annotated[
-    StrictStr,
-    AfterValidator(_name),
-    WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "examples": ["name"]}),
-]
-RateBps = Annotated[
-    int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
-]
-SizeBytes = Annotated[
-    int, BeforeValidator(parse_size), PlainSerializer(format_size), _json("100 kB", SIZE.pattern)
-]
-TimeNs = Annotated[
-    int, BeforeValidator(parse_time), PlainSerializer(format_time), _json("20 ms", TIME.pattern)
-]
-DurationNs = Annotated[
-    int, BeforeValidator(_duration), PlainSerializer(format_time), _json("40 s", TIME.pattern)
-]
-BurstDepth = Annotated[
-    Burst,
-    BeforeValidator(parse_burst),
-    PlainSerializer(str),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": TIME.pattern},
-                {"type": "string", "pattern": SIZE.pattern},
-            ],
-            "examples": ["20 ms"],
-        }
-    ),
-]
-HostNames = Annotated[
-    tuple[StrictStr, ...],
-    BeforeValidator(_one_or_many),
-    Field(min_length=1),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
-            "examples": [["server1"]],
-        }
-    ),
-]
-Protocol = Annotated[
-    int,
-    BeforeValidator(_protocol),
-    WithJsonSchema(
-        {
-            "anyOf": [{"enum": ["tcp", "udp"]}, {"type": "integer", "minimum": 0, "maximum": 255}],
-            "examples": ["tcp"],
-        }
-    ),
-]
-PortNumber = Annotated[StrictInt, Field(ge=1, le=65_535, examples=[5201])]
+DEFAULT_HASH_CELLS = 64
+"""Cells that the flows of a per_flow_learned policer share until they have their own."""
 
 
 class _Model(BaseModel):
@@ -173,8 +43,10 @@ class _Model(BaseModel):
 class SwitchConfig(_Model):
     """Which switch polices."""
 
-    target: Literal["softswitch"] = "softswitch"
-    """The switch that runs the pipeline: softswitch is the embedded one (weir-switch)."""
+    target: Literal["softswitch", "bmv2", "tofino", "tofino2"] = "softswitch"
+    """The switch that runs the pipeline: softswitch is the embedded one (weir-switch), bmv2 is
+    simple_switch_grpc, tofino and tofino2 are under Stratum. `weir run` starts the first only; the others run
+    already when `weir apply` is told where."""
 
 
 class HostConfig(_Model):
@@ -188,6 +60,16 @@ class HostConfig(_Model):
     """Token bucket of that queue, a size or a time at its rate; needs a rate."""
     queue: SizeBytes | None = None
     """Bytes that may wait in that queue; the next frame is dropped at the tail. Needs a rate."""
+    queue_packets: Annotated[StrictInt | None, Field(ge=1, le=2**31 - 1, examples=[100])] = None
+    """Packets that may wait in that queue. Needs a rate."""
+    jitter: TimeNs = 0
+    """Added to the delay of each frame, uniform from 0 to this; frames keep their order."""
+    address: Address | None = None
+    """IPv4 address; in a run, of 10.0.0.0/24. Without it the next free one of 10.0.0.0/24."""
+    mac: Mac | None = None
+    """MAC address, of a host that is not `weir run`'s. Without it the one that `weir run` would give."""
+    port: SwitchPortNumber | None = None
+    """Switch port that the host is behind, if `weir run` has not numbered them: by their order, from 1."""
 
 
 class FlowConfig(_Model):
@@ -199,11 +81,7 @@ class FlowConfig(_Model):
     """Host that sends the data."""
     destination: Annotated[StrictStr, Field(alias="to", examples=["client"])]
     """Host that receives the data."""
-    congestion_control: Annotated[
-        StrictStr,
-        AfterValidator(_congestion_control),
-        WithJsonSchema({"type": "string", "pattern": "^[a-z][a-z0-9_]{0,15}$", "examples": ["bbr"]}),
-    ] = "cubic"
+    congestion_control: CongestionControl = "cubic"
     """Congestion control of the sender, by the kernel's name."""
     start: TimeNs = 0
     """When the flow starts, from the start of its phase."""
@@ -232,25 +110,118 @@ class MatchConfig(_Model):
     """Differentiated services code point."""
 
 
+class VerdictConfig(_Model):
+    """What happens to packets of each colour: pass, drop, remark_dscp N, mark_ce, mark_ce_or_drop.
+
+    mark_ce marks packets of ECN-capable transports (RFC 3168); the others pass, or are dropped.
+    """
+
+    green: VerdictText = Verdict("pass")
+    """Packets that conform."""
+    yellow: VerdictText = Verdict("pass")
+    """Packets beyond the committed rate that the second bucket holds; a sr2c meter has none."""
+    red: VerdictText = Verdict("drop")
+    """Packets beyond both."""
+
+
+class ReportsConfig(_Model):
+    """What of a policer's packets the switch reports to a collector."""
+
+    drops: StrictBool = True
+    """Every packet that the policer dropped."""
+    enqueues: Annotated[StrictInt | None, Field(ge=1, le=65_535, examples=[100])] = None
+    """Packets that passed: the first of each flow and then each so-many-th; 1 reports all. Else none."""
+    congested_at: Annotated[StrictInt, Field(ge=0, le=2**24 - 1, examples=[50])] = 0
+    """Queue occupancy, in the switch's units, from which a report says "congested"; 0: never."""
+    collector: Name | None = None
+    """One of `telemetry.collectors`; the first when not named."""
+
+
 class PolicerConfig(_Model):
-    """A token bucket without a queue: what does not conform is dropped (single rate, two colours)."""
+    """A meter without a queue: what does not conform meets its verdict."""
 
     name: Name
     """Unique in its phase."""
+    meter: Annotated[MeterType, Field(examples=["sr2c"])] = "sr2c"
+    """sr2c: one rate, two colours (the plain token bucket). sr3c: one rate, two bursts, three colours
+    (RFC 2697). tr3c: two rates, three colours (RFC 2698). One experiment has sr3c or tr3c, not both."""
     rate: RateBps
     """Committed rate, of Ethernet frames without FCS."""
     burst: BurstDepth
     """Committed burst, a size or a time at the rate; the bucket starts full."""
-    mode: Annotated[Literal["shared", "per_flow_hashed"], Field(examples=["shared"])] = "shared"
-    """shared: all matching flows in one bucket. per_flow_hashed: a 5-tuple's hash picks one of `cells`."""
-    cells: Annotated[
-        StrictInt | None,
-        AfterValidator(lambda value: None if value is None else _cells(value)),
-        Field(examples=[64]),
-    ] = None
-    """Buckets of a per_flow_hashed policer, a power of two. Each has the rate and burst above."""
+    peak_rate: RateBps | None = None
+    """Peak rate of a tr3c meter: beyond it packets are red."""
+    peak_burst: BurstDepth | None = None
+    """Peak burst of a tr3c meter, a size or a time at the peak rate."""
+    excess_burst: BurstDepth | None = None
+    """Excess burst of a sr3c meter, a size or a time at the rate."""
+    length: Literal["frame", "l1", "ip"] = "frame"
+    """What is metered: the Ethernet frame without FCS, with what it takes on the line, or the IP packet."""
+    mode: Annotated[Literal["shared", "per_flow_hashed", "per_flow_learned"], Field(examples=["shared"])] = (
+        "shared"
+    )
+    """shared: all matching flows in one bucket. per_flow_hashed: a 5-tuple's hash picks one of `cells`.
+    per_flow_learned: each flow gets a bucket of its own, and until then one of `cells`."""
+    cells: PowerOfTwo | None = None
+    """Buckets that hashes pick from, a power of two. Each has the rate and burst above."""
+    flows: Annotated[StrictInt | None, Field(ge=1, le=32_768, examples=[1000])] = None
+    """Flows of a per_flow_learned policer that can have a bucket of their own at a time."""
+    idle: TimeNs = 60 * 10**9
+    """A learned flow that sends nothing for so long loses its bucket to others; 0 s: never."""
+    verdict: VerdictConfig = VerdictConfig()
+    """What happens to each colour."""
+    reports: ReportsConfig = ReportsConfig()
+    """What is reported."""
     match: Annotated[tuple[MatchConfig, ...], Field(min_length=1, examples=[[{}]])]
     """Traffic that meets this policer: any of these. The first policer of a phase that matches has it."""
+
+    @property
+    def hash_cells(self) -> int:
+        """Meter cells that hashes pick from; 1 for a shared policer."""
+        if self.mode == "shared":
+            return 1
+        return self.cells or DEFAULT_HASH_CELLS
+
+    @property
+    def meter_cells(self) -> int:
+        """All meter cells of the policer, a power of two: hashed ones, then those of learned flows."""
+        wanted = self.hash_cells + (self.flows or 0 if self.mode == "per_flow_learned" else 0)
+        return 1 << (wanted - 1).bit_length()
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a plain token bucket: what does not conform is dropped, all else passes as it is."""
+        return self.meter == "sr2c" and (str(self.verdict.green), str(self.verdict.red)) == ("pass", "drop")
+
+
+class ChangeConfig(_Model):
+    """A policer as it is from some time of its phase on; what is not named stays as it was."""
+
+    at: TimeNs
+    """When, from the start of the phase."""
+    policer: Annotated[StrictStr, Field(examples=["name"])]
+    """The policer that changes."""
+    rate: RateBps | None = None
+    """New committed rate."""
+    burst: BurstDepth | None = None
+    """New committed burst."""
+    peak_rate: RateBps | None = None
+    """New peak rate."""
+    peak_burst: BurstDepth | None = None
+    """New peak burst."""
+    excess_burst: BurstDepth | None = None
+    """New excess burst."""
+    match: Annotated[tuple[MatchConfig, ...] | None, Field(min_length=1, examples=[[{}]])] = None
+    """New membership: the traffic that meets the policer from now on."""
+
+    def applied_to(self, policer: PolicerConfig) -> PolicerConfig:
+        """The policer with what this change names."""
+        new = {
+            name: value
+            for name in ("rate", "burst", "peak_rate", "peak_burst", "excess_burst", "match")
+            if (value := getattr(self, name)) is not None
+        }
+        return policer.model_copy(update=new)
 
 
 class PhaseConfig(_Model):
@@ -260,15 +231,42 @@ class PhaseConfig(_Model):
     """Unique in the experiment."""
     policers: tuple[PolicerConfig, ...] = ()
     """In order of precedence."""
+    changes: tuple[ChangeConfig, ...] = ()
+    """What changes in the middle of the phase, in order of time."""
+
+
+class CollectorConfig(_Model):
+    """A collector that listens already; `weir run` starts one of its own instead."""
+
+    port: SwitchPortNumber
+    """Switch port that it is behind."""
+    mac: Mac
+    """Its MAC address, or that of the next router."""
+    address: Address
+    """Its IPv4 address."""
+    udp_port: PortNumber = 32_766
+    """UDP port that it listens on."""
 
 
 class TelemetryConfig(_Model):
     """What the switch reports."""
 
     truncate: SizeBytes = 128
-    """Bytes of each dropped packet that its report carries, from its Ethernet header."""
+    """Bytes of each reported packet that its report carries, from its Ethernet header."""
     port: PortNumber = 32_766
-    """UDP port that the collector listens on."""
+    """UDP port that the run's collector listens on."""
+    collectors: Annotated[dict[Name, CollectorConfig], Field(max_length=255)] = {}
+    """Collectors by name, of a switch that `weir apply` configures. Without them there is one, behind the
+    port after the hosts'."""
+
+
+class CaptureConfig(_Model):
+    """How the hosts' traffic is captured."""
+
+    truncate: Annotated[SizeBytes, Field(ge=94, le=65_535)] = 128
+    """Bytes of each packet in the captures; 94 hold Ethernet, IPv4 and TCP headers with all options."""
+    buffer: Annotated[SizeBytes, Field(ge=2**20, le=2**30)] = 32 * 2**20
+    """The kernel's buffer for each capture."""
 
 
 class ExperimentConfig(_Model):
@@ -290,6 +288,7 @@ class ExperimentConfig(_Model):
     phases: Annotated[tuple[PhaseConfig, ...] | None, Field(min_length=1)] = None
     """Parts of the run, one after the other. Without them there is one, named main."""
     telemetry: TelemetryConfig = TelemetryConfig()
+    capture: CaptureConfig = CaptureConfig()
 
     def effective_phases(self) -> tuple[PhaseConfig, ...]:
         """The phases of the run; one named "main" when the file has none."""

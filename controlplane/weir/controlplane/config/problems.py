@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 Location = tuple[str | int, ...]
@@ -47,3 +47,26 @@ def nearest(word: str, valid: Iterable[str]) -> str:
 def one_of(valid: Iterable[str]) -> str:
     """The end of a message whose valid values can be listed."""
     return f"valid: {', '.join(valid) or 'none'}"
+
+
+def known(
+    name: str, names: Sequence[str], what: str, location: Location, among: Location
+) -> Iterator[Problem]:
+    """A problem unless ``name`` is one of ``names``, which are given at ``among``."""
+    if name not in names:
+        message = f"no {what} {name!r}{nearest(name, names)}; {one_of(names)}"
+        yield Problem(location, message, depends_on=(among,))
+
+
+def unique(names: Sequence[str], location: Location, what: str) -> Iterator[Problem]:
+    """A problem for each item of the list at ``location`` that has the name of an earlier one."""
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in first:
+            yield Problem(
+                (*location, index, "name"),
+                f"second {what} named {name!r} (the first is {location[-1]}[{first[name]}]); "
+                "valid: a name of its own",
+                depends_on=((*location, first[name], "name"),),
+            )
+        first.setdefault(name, index)

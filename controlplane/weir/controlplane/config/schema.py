@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from weir.controlplane.config.model import NAME_PATTERN, ExperimentConfig
+from weir.controlplane.config.model import ExperimentConfig
+from weir.controlplane.config.values import NAME_PATTERN
 from weir.controlplane.units import RATE, SIZE, TIME
 
 _DIMENSIONS = {dimension.pattern: dimension for dimension in (RATE, SIZE, TIME)}

@@ -48,7 +48,7 @@ fn find<F>(core: &Core<F>, number: u32) -> Option<usize> {
     interfaces.position(|interface| interface.number() == number)
 }
 
-fn get<F: Forwarder>(core: &mut Core<F>) -> Vec<v1::Port> {
+fn get<F: Forwarder>(core: &mut Core<F>) -> v1::GetResponse {
     let mut ports: Vec<v1::Port> = core
         .interfaces
         .iter()
@@ -66,7 +66,10 @@ fn get<F: Forwarder>(core: &mut Core<F>) -> Vec<v1::Port> {
         })
         .collect();
     ports.sort_by_key(|port| port.number);
-    ports
+    v1::GetResponse {
+        ports,
+        clock_ns: core.now_ns,
+    }
 }
 
 fn check_new<F: Forwarder>(core: &Core<F>, number: u32, interface: &str) -> Result<(), Failure> {
@@ -95,8 +98,7 @@ fn check_new<F: Forwarder>(core: &Core<F>, number: u32, interface: &str) -> Resu
 #[tonic::async_trait]
 impl<F: Forwarder> Links for Service<F> {
     async fn get(&self, _: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
-        let ports = self.engine.call(get).await?;
-        Ok(Response::new(v1::GetResponse { ports }))
+        Ok(Response::new(self.engine.call(get).await?))
     }
 
     async fn set(

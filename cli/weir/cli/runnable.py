@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an experiment may say to `weir apply` and `weir run` cannot do, refused by key before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from weir.controlplane.attach import SUBNET, SWITCH_IP
+from weir.controlplane.config import ConfigError, ExperimentConfig
+
+
+def check_runnable(experiment: ExperimentConfig, config: Path) -> None:
+    """Raise ConfigError with a line for each key of the file ``config`` that a run cannot honour."""
+    lines = [f"{config}: {problem}" for problem in _problems(experiment)]
+    if lines:
+        raise ConfigError(lines)
+
+
+def _problems(experiment: ExperimentConfig) -> Iterator[str]:
+    target = experiment.switch.target
+    if target != "softswitch":
+        yield (
+            f"switch.target: a run starts the embedded switch, no {target}; "
+            "valid: softswitch, or `weir apply` to a switch that runs"
+        )
+    for name, host in experiment.hosts.items():
+        for key, value in (("mac", host.mac), ("port", host.port)):
+            if value is not None:
+                yield f"hosts.{name}.{key}: a run gives hosts theirs; valid: leave it out"
+        if host.address is not None and not _usable(host.address):
+            yield f"hosts.{name}.address: {host.address}; valid: of {SUBNET}, but not {SWITCH_IP}"
+    if experiment.telemetry.collectors:
+        yield "telemetry.collectors: a run starts one of its own; valid: leave them out"
+
+
+def _usable(address: str) -> bool:
+    edges = {str(SUBNET.network_address), str(SUBNET.broadcast_address), SWITCH_IP}
+    return IPv4Address(address) in SUBNET and address not in edges

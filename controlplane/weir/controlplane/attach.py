@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where hosts and collectors are: switch ports and addresses, as `weir run` gives them or the file says."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weir.controlplane.config import ExperimentConfig
+from weir.controlplane.errors import PlanError
+
+SUBNET = ipaddress.IPv4Network("10.0.0.0/24")
+"""The network of hosts without an address of their own."""
+SWITCH_IP = "10.0.0.254"
+SWITCH_MAC = "06:00:00:00:ff:fe"
+"""The reports' source: addresses that no host has, so that nobody answers for them."""
+DEFAULT_COLLECTOR = "collector"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """Where a host is: its switch port, and the addresses of its interface."""
+
+    port: int
+    mac: str
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorEndpoint:
+    """Where reports go, and what the switch calls itself in them."""
+
+    port: int
+    mac: str
+    ip: str
+    udp_port: int
+    switch_mac: str = SWITCH_MAC
+    switch_ip: str = SWITCH_IP
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Everything that is connected to the switch, by name."""
+
+    hosts: Mapping[str, HostPort]
+    collectors: Mapping[str, CollectorEndpoint]
+
+
+def attachment_of(experiment: ExperimentConfig) -> Attachment:
+    """Where the file says that everything is; what it leaves out is as `weir run` would have it.
+
+    Raises:
+        PlanError: two of them have one port or address, or no address is left.
+    """
+    taken = {host.address for host in experiment.hosts.values()} - {None}
+    free = (str(address) for address in SUBNET.hosts() if str(address) not in {*taken, SWITCH_IP})
+    hosts: dict[str, HostPort] = {}
+    for number, (name, host) in enumerate(experiment.hosts.items(), 1):
+        address = host.address or next(free)
+        hosts[name] = HostPort(host.port or number, host.mac or host_mac(address), address)
+    collectors = {
+        name: CollectorEndpoint(at.port, at.mac, at.address, at.udp_port)
+        for name, at in experiment.telemetry.collectors.items()
+    }
+    if not collectors:
+        address = next(free)
+        port = max(host.port for host in hosts.values()) + 1
+        endpoint = CollectorEndpoint(port, host_mac(address), address, experiment.telemetry.port)
+        collectors = {DEFAULT_COLLECTOR: endpoint}
+    attachment = Attachment(hosts, collectors)
+    check_attachment(experiment, attachment)
+    return attachment
+
+
+def check_attachment(experiment: ExperimentConfig, attachment: Attachment) -> None:
+    """Raise :class:`PlanError` for a host without a port, or two of one port or address.
+
+    Collectors may share a port: several may be behind one router.
+    """
+    missing = [name for name in experiment.hosts if name not in attachment.hosts]
+    if missing:
+        raise PlanError(
+            f"no switch port for host {', '.join(missing)}; valid: a port for each host of the experiment"
+        )
+    for what in ("port", "mac", "ip"):
+        users: dict[object, str] = {}
+        for name, collector in attachment.collectors.items():
+            users[getattr(collector, what)] = name
+        for name, host in attachment.hosts.items():
+            value = getattr(host, what)
+            if value in users:
+                raise PlanError(f"hosts {users[value]} and {name} both have {what} {value}; valid: one each")
+            users[value] = name
+
+
+def host_mac(address: str) -> str:
+    """Locally administered MAC made of the address, so that a capture can be read without a table."""
+    return "02:00:" + ipaddress.IPv4Address(address).packed.hex(":")
+
+
+def mac_number(mac: str) -> int:
+    """A MAC address as the 48-bit number that tables match. Raises :class:`PlanError`."""
+    parts = mac.split(":")
+    try:
+        octets = bytes(int(part, 16) for part in parts)
+    except ValueError as error:
+        raise PlanError(f"{mac!r} is not a MAC address; valid: such as 02:00:00:00:00:01") from error
+    if len(octets) != 6:
+        raise PlanError(f"{mac!r} is not a MAC address; valid: such as 02:00:00:00:00:01")
+    return int.from_bytes(octets, "big")
+
+
+def ip_number(address: str) -> int:
+    """An IPv4 address as the 32-bit number that tables match. Raises :class:`PlanError`."""
+    try:
+        return int(ipaddress.IPv4Address(address))
+    except ValueError as error:
+        raise PlanError(f"{address!r} is not an IPv4 address; valid: such as 10.0.0.1") from error

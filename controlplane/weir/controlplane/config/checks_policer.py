@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold within a policer, between it and the rest, and after each of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weir.controlplane.config.model import ExperimentConfig, MatchConfig, PhaseConfig, PolicerConfig
+from weir.controlplane.config.problems import Location, Problem, known
+from weir.controlplane.config.values import FRAME_BYTES, POLICER_CELLS, PROTOCOLS
+from weir.controlplane.units import Burst, format_rate, format_time
+
+
+def burst_holds_a_frame(
+    burst: Burst, rate_bps: int, location: Location, keys: tuple[str, str] = ("rate", "burst")
+) -> Iterator[Problem]:
+    """A bucket that holds less than a frame never passes one; ``keys`` are those of its rate and burst."""
+    burst_bytes = burst.bytes_at(rate_bps)
+    if burst_bytes < FRAME_BYTES:
+        least_us = -(-FRAME_BYTES * 8 * 10**6 // rate_bps)
+        yield Problem(
+            (*location, keys[1]),
+            f"{burst_bytes} B at {format_rate(rate_bps)} never pass a full frame; "
+            f"valid: at least {FRAME_BYTES} B, {least_us} us at this rate",
+            depends_on=((*location, keys[0]),),
+        )
+
+
+def check_policer(
+    policer: PolicerConfig, experiment: ExperimentConfig, location: Location
+) -> Iterator[Problem]:
+    """Every problem of one policer."""
+    yield from _meter(policer, location)
+    yield from _mode(policer, location)
+    yield from _reports(policer, experiment, location)
+    for index, match in enumerate(policer.match):
+        yield from _match(match, experiment, (*location, "match", index))
+
+
+def check_changes(phase: PhaseConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
+    """Every problem of what changes in the middle of a phase."""
+    policers = {policer.name: policer for policer in phase.policers}
+    end_ns = max(flow.start + flow.duration for flow in experiment.flows)
+    last_ns = 0
+    for index, change in enumerate(phase.changes):
+        place: Location = (*location, "changes", index)
+        if not last_ns <= change.at < end_ns:
+            valid = f"valid: {format_time(last_ns)} to less than {format_time(end_ns)}, the last flow's end"
+            yield Problem((*place, "at"), f"{format_time(change.at)} is out of order or too late; {valid}")
+        last_ns = max(last_ns, change.at)
+        if change.policer not in policers:
+            where: Location = (*location, "policers")
+            yield from known(change.policer, list(policers), "policer", (*place, "policer"), where)
+            continue
+        before = policers[change.policer]
+        after = policers[change.policer] = change.applied_to(before)
+        if after == before:
+            keys = "rate, burst, peak_rate, peak_burst, excess_burst, match"
+            yield Problem(place, f"changes nothing of {change.policer}; valid: a new value of {keys}")
+        yield from _meter(after, place)
+        for number, match in enumerate(change.match or ()):
+            yield from _match(match, experiment, (*place, "match", number))
+
+
+_BUCKETS = {"tr3c": ("peak_rate", "peak_burst"), "sr3c": ("excess_burst",), "sr2c": ()}
+"""The keys that each meter has beside rate and burst."""
+
+
+def _meter(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
+    yield from burst_holds_a_frame(policer.burst, policer.rate, location)
+    kind: Location = (*location, "meter")
+    for owner, keys in _BUCKETS.items():
+        for key in keys:
+            given = getattr(policer, key) is not None
+            if given and owner != policer.meter:
+                message = f"has no effect on a {policer.meter} meter; valid: leave it out, or meter: {owner}"
+                yield Problem((*location, key), message, depends_on=(kind,))
+            elif not given and owner == policer.meter:
+                example = "'80 Mbit/s'" if key == "peak_rate" else "'20 ms'"
+                message = f"missing for a {owner} meter; valid: such as {example}"
+                yield Problem((*location, key), message, depends_on=(kind,))
+    if policer.meter == "tr3c" and policer.peak_rate is not None:
+        if policer.peak_rate < policer.rate:
+            yield Problem(
+                (*location, "peak_rate"),
+                f"{format_rate(policer.peak_rate)} is less than the committed rate; "
+                f"valid: at least {format_rate(policer.rate)}",
+                depends_on=((*location, "rate"),),
+            )
+        if policer.peak_burst is not None:
+            keys_of_peak = ("peak_rate", "peak_burst")
+            yield from burst_holds_a_frame(policer.peak_burst, policer.peak_rate, location, keys_of_peak)
+    if policer.meter == "sr2c" and "yellow" in policer.verdict.model_fields_set:
+        message = "a sr2c meter has no yellow; valid: leave it out, or meter: sr3c or tr3c"
+        yield Problem((*location, "verdict", "yellow"), message, depends_on=(kind,))
+
+
+def _mode(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
+    mode: Location = (*location, "mode")
+    if policer.mode == "per_flow_hashed" and policer.cells is None:
+        yield Problem(
+            (*location, "cells"),
+            f"missing for mode per_flow_hashed; valid: a power of two up to {POLICER_CELLS // 2}, such as 64",
+        )
+    if policer.mode == "per_flow_learned" and policer.flows is None:
+        message = "missing for mode per_flow_learned; valid: how many flows can have a bucket, such as 1000"
+        yield Problem((*location, "flows"), message)
+    if policer.mode == "shared" and policer.cells is not None:
+        message = "has no effect in mode shared; valid: leave it out, or mode: per_flow_hashed"
+        yield Problem((*location, "cells"), message, depends_on=(mode,))
+    if policer.mode != "per_flow_learned":
+        for key in {"flows", "idle"} & policer.model_fields_set:
+            message = f"has no effect in mode {policer.mode}; valid: leave it out, or mode: per_flow_learned"
+            yield Problem((*location, key), message, depends_on=(mode,))
+
+
+def _reports(policer: PolicerConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
+    reports, place = policer.reports, (*location, "reports")
+    if reports.collector is not None:
+        collectors = list(experiment.telemetry.collectors)
+        where: Location = ("telemetry", "collectors")
+        yield from known(reports.collector, collectors, "collector", (*place, "collector"), where)
+    if reports.congested_at and reports.enqueues is None:
+        message = "has no effect without enqueues; valid: give enqueues, or leave it out"
+        yield Problem((*place, "congested_at"), message, depends_on=((*place, "enqueues"),))
+
+
+def _match(match: MatchConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
+    for key, names in (("from", match.source), ("to", match.destination)):
+        for name in names or ():
+            yield from known(name, list(experiment.hosts), "host", (*location, key), ("hosts",))
+    if match.protocol is not None and match.protocol not in PROTOCOLS.values():
+        for key, port in (("src_port", match.src_port), ("dst_port", match.dst_port)):
+            if port is not None:
+                yield Problem(
+                    (*location, key),
+                    f"protocol {match.protocol} has no ports; valid: with protocol tcp, udp or none",
+                    depends_on=((*location, "protocol"),),
+                )

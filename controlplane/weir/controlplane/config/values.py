@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of an experiment file: names, quantities with units, addresses, verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+)
+
+from weir.controlplane.units import (
+    RATE,
+    SIZE,
+    TIME,
+    Burst,
+    format_rate,
+    format_size,
+    format_time,
+    parse_burst,
+    parse_rate,
+    parse_size,
+    parse_time,
+)
+
+FRAME_BYTES = 1514
+"""The largest Ethernet frame without FCS of a 1500-byte MTU: no bucket or queue may be smaller."""
+
+POLICER_CELLS = 65_536
+"""Cells of the pipeline's policer meter."""
+
+MAX_HOSTS = 250
+"""Hosts of one experiment: one /24 holds them and the collector."""
+
+PROTOCOLS: Mapping[str, int] = MappingProxyType({"tcp": 6, "udp": 17})
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}"
+
+
+def _name(value: str) -> str:
+    if re.fullmatch(NAME_PATTERN, value) is None:
+        raise ValueError(
+            f"{value!r} cannot be a name (it becomes part of a path); "
+            "valid: 1 to 32 of A-Z a-z 0-9 _ -, the first a letter or digit"
+        )
+    return value
+
+
+def _congestion_control(value: str) -> str:
+    if re.fullmatch(r"[a-z][a-z0-9_]{0,15}", value) is None:
+        raise ValueError(
+            f"{value!r} cannot be a congestion control; "
+            "valid: a name of the kernel's, such as 'bbr', 'cubic', 'reno'"
+        )
+    return value
+
+
+def _rate(value: object) -> int:
+    rate_bps = parse_rate(value)
+    if rate_bps < 8:
+        raise ValueError(
+            f"{value} is less than one byte per second; valid: at least 8 bit/s, such as '40 Mbit/s'"
+        )
+    return rate_bps
+
+
+def _duration(value: object) -> int:
+    time_ns = parse_time(value)
+    if time_ns == 0:
+        raise ValueError(f"{value} is no duration; valid: more than 0 s, such as '40 s'")
+    if time_ns % 10**9:
+        raise ValueError(f"{value} is not whole seconds, as iperf3 counts; valid: such as '40 s'")
+    return time_ns
+
+
+def _protocol(value: object) -> int:
+    if isinstance(value, str) and value.lower() in PROTOCOLS:
+        return PROTOCOLS[value.lower()]
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 255:
+        raise ValueError(f"{value!r} is not an IP protocol; valid: tcp, udp or a number from 0 to 255")
+    return int(value)
+
+
+def _cells(value: int) -> int:
+    if value < 2 or value > POLICER_CELLS // 2 or value & (value - 1):
+        raise ValueError(
+            f"{value} is no power of two that fits (a hash is masked to a cell); "
+            f"valid: 2, 4, 8, … {POLICER_CELLS // 2}"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What happens to packets of one colour; ``dscp`` is that of remark_dscp."""
+
+    kind: Literal["pass", "drop", "remark_dscp", "mark_ce", "mark_ce_or_drop"]
+    dscp: int | None = None
+
+    def __str__(self) -> str:
+        """The verdict as a config writes it."""
+        return self.kind if self.dscp is None else f"{self.kind} {self.dscp}"
+
+
+_VERDICTS = "valid: pass, drop, remark_dscp 0 to 63, mark_ce, mark_ce_or_drop"
+_REMARK = re.compile(r"remark_dscp\s+(\d{1,2})")
+
+
+def _verdict(value: object) -> Verdict:
+    match value:
+        case Verdict():
+            return value
+        case "pass" | "drop" | "mark_ce" | "mark_ce_or_drop":
+            return Verdict(value)
+        case str() if (remark := _REMARK.fullmatch(value)) and int(remark[1]) <= 63:
+            return Verdict("remark_dscp", int(remark[1]))
+    raise ValueError(f"{value!r} is no verdict; {_VERDICTS}")
+
+
+def _address(value: str) -> str:
+    try:
+        return str(IPv4Address(value))
+    except AddressValueError as error:
+        raise ValueError(f"{value!r} is not an IPv4 address; valid: such as 10.0.0.1") from error
+
+
+_MAC = r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}"
+
+
+def _mac(value: str) -> str:
+    if re.fullmatch(_MAC, value) is None or int(value[:2], 16) & 1:
+        raise ValueError(f"{value!r} is not a station's MAC address; valid: such as 02:00:00:00:00:01")
+    return value.lower()
+
+
+def _one_or_many(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _json(example: str, pattern: str, **more: Any) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example], **more})
+
+
+Name = Annotated[
+    StrictStr,
+    AfterValidator(_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "examples": ["name"]}),
+]
+RateBps = Annotated[
+    int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
+]
+SizeBytes = Annotated[
+    int, BeforeValidator(parse_size), PlainSerializer(format_size), _json("100 kB", SIZE.pattern)
+]
+TimeNs = Annotated[
+    int, BeforeValidator(parse_time), PlainSerializer(format_time), _json("20 ms", TIME.pattern)
+]
+DurationNs = Annotated[
+    int, BeforeValidator(_duration), PlainSerializer(format_time), _json("40 s", TIME.pattern)
+]
+BurstDepth = Annotated[
+    Burst,
+    BeforeValidator(parse_burst),
+    PlainSerializer(str),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": TIME.pattern},
+                {"type": "string", "pattern": SIZE.pattern},
+            ],
+            "examples": ["20 ms"],
+        }
+    ),
+]
+HostNames = Annotated[
+    tuple[StrictStr, ...],
+    BeforeValidator(_one_or_many),
+    Field(min_length=1),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
+            "examples": [["server1"]],
+        }
+    ),
+]
+Protocol = Annotated[
+    int,
+    BeforeValidator(_protocol),
+    WithJsonSchema(
+        {
+            "anyOf": [{"enum": ["tcp", "udp"]}, {"type": "integer", "minimum": 0, "maximum": 255}],
+            "examples": ["tcp"],
+        }
+    ),
+]
+PortNumber = Annotated[StrictInt, Field(ge=1, le=65_535, examples=[5201])]
+SwitchPortNumber = Annotated[StrictInt, Field(ge=1, le=509, examples=[1])]
+Address = Annotated[
+    StrictStr,
+    AfterValidator(_address),
+    WithJsonSchema({"type": "string", "format": "ipv4", "examples": ["10.0.0.1"]}),
+]
+Mac = Annotated[
+    StrictStr,
+    AfterValidator(_mac),
+    WithJsonSchema({"type": "string", "pattern": f"^{_MAC}$", "examples": ["02:00:00:00:00:01"]}),
+]
+VerdictText = Annotated[
+    Verdict,
+    BeforeValidator(_verdict),
+    PlainSerializer(str),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^(pass|drop|mark_ce|mark_ce_or_drop|remark_dscp\s+([0-9]|[1-5][0-9]|6[0-3]))$",
+            "examples": ["drop"],
+        }
+    ),
+]
+PowerOfTwo = Annotated[StrictInt, AfterValidator(_cells), Field(examples=[64])]
+CongestionControl = Annotated[
+    StrictStr,
+    AfterValidator(_congestion_control),
+    WithJsonSchema({"type": "string", "pattern": "^[a-z][a-z0-9_]{0,15}$", "examples": ["bbr"]}),
+]

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a switch has counted: per policer and colour, per collector, per port and drop reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from finsy import P4CounterEntry
+
+from weir.controlplane.errors import ControlPlaneError, ReadError
+from weir.controlplane.plan import COLOURS
+from weir.controlplane.policer_plan import PolicerPlan
+from weir.controlplane.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A counter's two halves."""
+
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicerCounters:
+    """What one policer did since the pipeline was loaded: per colour, and how many packets met it at all."""
+
+    name: str
+    green: Count
+    yellow: Count
+    red: Count
+    packets_met: int
+
+    @property
+    def consistent(self) -> bool:
+        """Whether every packet that met the policer got a colour; the pipeline counts both independently."""
+        return self.green.packets + self.yellow.packets + self.red.packets == self.packets_met
+
+    def as_manifest(self) -> dict[str, Any]:
+        """The counters as a run's manifest holds them."""
+        colours = {"green": self.green, "yellow": self.yellow, "red": self.red}
+        return {
+            "counters": {
+                name: {"packets": count.packets, "bytes": count.bytes} for name, count in colours.items()
+            },
+            "packets_met": self.packets_met,
+        }
+
+
+async def read_counts(session: Session, counter: str, indices: Sequence[int]) -> dict[int, Count]:
+    """Cells of a counter. Raises ReadError when one is not answered for."""
+    asked = [P4CounterEntry(counter, index=index) for index in indices]
+    counts: dict[int, Count] = {}
+    async for entry in session.read(asked):
+        if isinstance(entry, P4CounterEntry) and entry.index is not None:
+            counts[entry.index] = Count(entry.packet_count, entry.byte_count)
+    missing = [index for index in indices if index not in counts]
+    if missing:
+        raise ReadError(f"the switch did not answer for counter {counter} index {missing[0]}")
+    return counts
+
+
+async def read_policers(session: Session, policers: Iterable[PolicerPlan]) -> dict[str, PolicerCounters]:
+    """What each policer did since the pipeline was loaded."""
+    policers = tuple(policers)
+    cells = [cell for policer in policers for cell in cells_of(policer)]
+    # The packets that met a policer are counted before their colours are, so they are read after them.
+    colours = await read_counts(
+        session, "policer_counter", [cell * 4 + colour for cell in cells for colour in range(4)]
+    )
+    met = await read_counts(session, "met_counter", cells)
+    return {policer.name: _sum(policer, colours, met) for policer in policers}
+
+
+def cells_of(policer: PolicerPlan) -> range:
+    """All meter cells of a policer."""
+    return range(policer.index, policer.index + policer.cells)
+
+
+def _sum(policer: PolicerPlan, colours: Mapping[int, Count], met: Mapping[int, Count]) -> PolicerCounters:
+    def of(colour: str) -> Count:
+        parts = [colours[cell * 4 + COLOURS[colour]] for cell in cells_of(policer)]
+        return Count(sum(part.packets for part in parts), sum(part.bytes for part in parts))
+
+    # The fourth index of a cell belongs to no colour; a count there would be packets that no sum contains.
+    stray = sum(colours[cell * 4 + 3].packets for cell in cells_of(policer))
+    if stray:
+        raise ControlPlaneError(f"policer {policer.name}: {stray} packets of a colour that does not exist")
+    packets_met = sum(met[cell].packets for cell in cells_of(policer))
+    return PolicerCounters(policer.name, of("green"), of("yellow"), of("red"), packets_met)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows the flows of learned policers on a switch: gives them cells, takes those of silent ones away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.counters import read_counts
+from weir.controlplane.errors import WriteError
+from weir.controlplane.learning import DIGESTS, FlowLearner, LearningStatus
+from weir.controlplane.phase_plan import PhasePlan
+
+_NS = 1_000_000_000
+_CHECKS_PER_LIMIT = 4
+"""A silent flow is noticed at most this part of its limit later."""
+
+
+class FlowFollower:
+    """The flows of one phase's learned policers."""
+
+    def __init__(self, control: SwitchControl, phase: PhasePlan) -> None:
+        """Nothing is asked of the switch before :meth:`start`."""
+        self._control = control
+        self._phase = phase
+        self._learned = {policer.index: policer for policer in phase.policers if policer.learned_cells}
+        self._learner = FlowLearner({base: policer.learned_cells for base, policer in self._learned.items()})
+
+    async def start(self) -> None:
+        """Take over the flows that the switch has entries for, and have new ones announced.
+
+        Raises:
+            ControlPlaneError: the switch refused, or is gone.
+        """
+        for entry in self._learner.adopt(await self._control.learned_flows(self._phase)):
+            await self._control.session.write("delete", [entry])
+        try:
+            await self._control.session.write("insert", DIGESTS)
+        except WriteError as error:
+            if {update.code for update in error.updates} != {"ALREADY_EXISTS"}:
+                raise
+
+    async def run(self) -> None:
+        """Follow until cancelled. Raises ControlPlaneError when the switch refuses, or is gone."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._learn())
+            if self._limits_s():
+                tasks.create_task(self._age())
+
+    def status(self) -> dict[str, LearningStatus]:
+        """How each learned policer stands, by name."""
+        return {policer.name: self._learner.status(base) for base, policer in self._learned.items()}
+
+    def _limits_s(self) -> dict[int, float]:
+        return {
+            base: policer.config.idle / _NS for base, policer in self._learned.items() if policer.config.idle
+        }
+
+    async def _learn(self) -> None:
+        while True:
+            entries = self._learner.entries(await self._control.session.next_digest())
+            if entries:
+                await self._control.session.write("insert", entries)
+
+    async def _age(self) -> None:
+        limits_s = self._limits_s()
+        while True:
+            await asyncio.sleep(min(limits_s.values()) / _CHECKS_PER_LIMIT)
+            counts = await read_counts(self._control.session, "met_counter", self._learner.cells)
+            packets = {cell: count.packets for cell, count in counts.items()}
+            for entry in self._learner.idle(packets, time.monotonic(), limits_s):
+                cell = dict(entry.args)["cell"]
+                owner = next(policer for policer in self._learned.values() if cell in policer.learned_cells)
+                # Writing the cell fills its bucket, so that the next flow finds what a new one is due.
+                await self._control.session.write_batch(
+                    [("delete", entry), ("modify", owner.meter_cell(cell))]
+                )
+                self._learner.forget(entry)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is on the switch during a phase, its changes included, and what follows for its flows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from weir.controlplane.attach import HostPort
+from weir.controlplane.cells import hashed_cell
+from weir.controlplane.config import ChangeConfig, MatchConfig
+from weir.controlplane.entities import Entity
+from weir.controlplane.errors import PlanError
+from weir.controlplane.policer_plan import PolicerPlan
+
+TCP = 6
+
+Truth = Literal["shared", "separate"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowKey:
+    """A flow by its hosts' names; ports None are not known yet."""
+
+    source: str
+    destination: str
+    protocol: int = TCP
+    src_port: int | None = None
+    dst_port: int | None = None
+    dscp: int = 0
+
+
+@dataclass(frozen=True)
+class PhasePlan:
+    """Everything that is on the switch from the start of a phase, or from one of its changes, on."""
+
+    name: str
+    policers: tuple[PolicerPlan, ...]
+    entities: tuple[Entity, ...]
+    hosts: Mapping[str, HostPort]
+    steps: tuple[Step, ...] = ()
+    """What changes later in the phase, in order of time."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was rounded in this phase, for the reader."""
+        plans = (self, *(step.plan for step in self.steps))
+        notes = (note for plan in plans for policer in plan.policers for note in policer.notes)
+        return tuple(dict.fromkeys(notes))
+
+    def policer_of(self, flow: FlowKey) -> PolicerPlan | None:
+        """The policer that the flow's packets meet: the first that matches, or none.
+
+        Raises:
+            PlanError: a match names ports, and the flow's are not known.
+        """
+        for policer in self.policers:
+            if any(_meets(flow, match) for match in policer.config.match):
+                return policer
+        return None
+
+    def cell_of(self, flow: FlowKey) -> int | None:
+        """The meter cell that the flow's packets meet, or none. Raises as ``policer_of`` does.
+
+        For a learned policer, the one that they meet until the flow has a cell of its own.
+        """
+        policer = self.policer_of(flow)
+        if policer is None or policer.config.mode == "shared":
+            return None if policer is None else policer.index
+        if flow.src_port is None or flow.dst_port is None:
+            raise PlanError(
+                f"which cell of {policer.name} {flow.source} → {flow.destination} meets depends on its ports"
+            )
+        return hashed_cell(
+            policer.index,
+            policer.config.hash_cells,
+            self.hosts[flow.source].ip,
+            self.hosts[flow.destination].ip,
+            flow.protocol,
+            flow.src_port,
+            flow.dst_port,
+        )
+
+    def truth(self, one: FlowKey, other: FlowKey) -> Truth:
+        """Whether two flows are behind the same bucket: the answer that detectors are held against.
+
+        Flows of a learned policer have one each, as long as there are enough.
+
+        Raises:
+            PlanError: the answer changes in the middle of the phase.
+        """
+        answers = {plan._truth(one, other) for plan in (self, *(step.plan for step in self.steps))}
+        if len(answers) > 1:
+            raise PlanError(
+                f"whether {one.source} → {one.destination} and {other.source} → {other.destination} share a "
+                f"policer changes in phase {self.name}; valid: measured flows of one answer, or two phases"
+            )
+        return answers.pop()
+
+    def _truth(self, one: FlowKey, other: FlowKey) -> Truth:
+        policer = self.policer_of(one)
+        if policer is not None and policer.config.mode == "per_flow_learned" and one != other:
+            return "separate"
+        cell = self.cell_of(one)
+        return "shared" if cell is not None and cell == self.cell_of(other) else "separate"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change in the middle of a phase, and what is on the switch from then on."""
+
+    at_ns: int
+    change: ChangeConfig
+    plan: PhasePlan
+
+
+def _meets(flow: FlowKey, match: MatchConfig) -> bool:
+    if match.source is not None and flow.source not in match.source:
+        return False
+    if match.destination is not None and flow.destination not in match.destination:
+        return False
+    if match.protocol is not None and flow.protocol != match.protocol:
+        return False
+    if match.dscp is not None and flow.dscp != match.dscp:
+        return False
+    for wanted, port in ((match.src_port, flow.src_port), (match.dst_port, flow.dst_port)):
+        if wanted is not None and port is None:
+            raise PlanError(f"which policer {flow.source} → {flow.destination} meets depends on its ports")
+        if wanted is not None and wanted != port:
+            return False
+    return True

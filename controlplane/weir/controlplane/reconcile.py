@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what differs, so that traffic is policed throughout and nothing is half applied in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from weir.controlplane.entities import Changes, Entity, MeterCell, TableEntry
+from weir.controlplane.errors import ControlPlaneError, PartlyAppliedError, WriteError
+from weir.controlplane.session import BATCH, Session, Update
+from weir.controlplane.targets import Target
+
+_LARGEST_ATOMIC = 10_000
+"""Updates that the embedded switch takes between two packets; larger plans are written in order instead."""
+
+
+def as_written(entity: Entity, wanted: Entity | None, target: Target) -> Entity:
+    """What was read, or what was written if the target makes this of it."""
+    if isinstance(entity, MeterCell) and isinstance(wanted, MeterCell):
+        rate, burst = target.read_back(wanted.rate_bytes_per_s, wanted.burst_bytes)
+        peak_rate, peak_burst = target.read_back(*wanted.peak)
+        made = replace(
+            wanted,
+            rate_bytes_per_s=rate,
+            burst_bytes=burst,
+            peak_rate_bytes_per_s=peak_rate,
+            peak_burst_bytes=peak_burst,
+        )
+        if dict(made.fields()) == dict(entity.fields()):
+            return wanted
+    return entity
+
+
+def ordered(changes: Changes) -> list[list[Update]]:
+    """The updates in an order that never leaves traffic unpoliced; each list may be one request.
+
+    Cells, verdicts and reports of the new before a packet is classified to them; those of the old after.
+    """
+
+    def classifies(entity: Entity) -> bool:
+        return isinstance(entity, TableEntry) and entity.table.startswith("classify")
+
+    def updates(operation: str, entities: tuple[Entity, ...], classify: bool) -> list[Update]:
+        return [(operation, entity) for entity in entities if classifies(entity) == classify]
+
+    return [
+        updates("insert", changes.insert, False),
+        updates("modify", changes.modify, False),
+        updates("modify", changes.modify, True),
+        updates("insert", changes.insert, True),
+        updates("delete", changes.delete, True),
+        updates("delete", changes.delete, False),
+    ]
+
+
+async def write_changes(session: Session, changes: Changes, *, atomic: bool) -> None:
+    """Write all of ``changes``, in one batch between two packets if ``atomic`` and there are not too many.
+
+    Raises:
+        PartlyAppliedError: an update was refused or the switch has gone; it says what is on the switch.
+    """
+    total = len(changes)
+    atomic = atomic and total <= _LARGEST_ATOMIC
+    applied = 0
+    for batch in _batches(ordered(changes), atomic):
+        try:
+            await session.write_batch(batch, atomic=atomic)
+        except WriteError as error:
+            if error.each and not atomic:
+                applied += len(batch) - len(error.updates)
+            raise PartlyAppliedError(error, applied, total, certain=atomic or error.each) from error
+        except ControlPlaneError as error:
+            # Refused as a whole, or gone before the answer: then nobody knows about this batch.
+            raise PartlyAppliedError(error, applied, total, certain=False) from error
+        applied += len(batch)
+
+
+def _batches(steps: list[list[Update]], atomic: bool) -> Iterator[list[Update]]:
+    if atomic:
+        steps = [[update for step in steps for update in step]]
+        size = _LARGEST_ATOMIC
+    else:
+        size = BATCH
+    for step in steps:
+        for start in range(0, len(step), size):
+            yield step[start : start + size]

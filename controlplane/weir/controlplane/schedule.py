@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the changes of a phase at their times, and records when each took effect on the switch's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.entities import changes
+from weir.controlplane.phase_plan import PhasePlan, Step
+
+Clock = Callable[[], Awaitable[int]]
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MadeChange:
+    """A change that was made. It took effect at some moment of the intervals, ns, both of which hold it."""
+
+    step: Step
+    updates: int
+    realtime_ns: tuple[int, int]
+    switch_ns: tuple[int, int] | None
+    """On the switch's clock; None where the switch does not tell its time."""
+
+    def as_manifest(self) -> dict[str, Any]:
+        """The change as a run's manifest holds it."""
+        policer = next(one for one in self.step.plan.policers if one.name == self.step.change.policer)
+        return {
+            "at_s": self.step.at_ns / _NS,
+            **policer.as_dict(),
+            "match": self.step.change.match is not None,
+            "updates": self.updates,
+            "realtime_ns": list(self.realtime_ns),
+            "switch_clock_ns": None if self.switch_ns is None else list(self.switch_ns),
+        }
+
+
+async def run_schedule(
+    control: SwitchControl, phase: PhasePlan, clock: Clock | None, made: list[MadeChange]
+) -> None:
+    """Make the changes of ``phase``, whose traffic starts now; each goes into ``made`` when it is there.
+
+    Raises:
+        ControlPlaneError: the switch refused a change, or reads back something else, or is gone.
+    """
+    begin_s, current = time.monotonic(), phase
+    for step in phase.steps:
+        await asyncio.sleep(max(0.0, begin_s + step.at_ns / _NS - time.monotonic()))
+        update = changes(current.entities, step.plan.entities)
+        before_ns = time.time_ns(), None if clock is None else await clock()
+        await control.write(update)
+        after_ns = None if clock is None else await clock(), time.time_ns()
+        switch_ns = None if before_ns[1] is None or after_ns[0] is None else (before_ns[1], after_ns[0])
+        made.append(MadeChange(step, len(update), (before_ns[0], after_ns[1]), switch_ns))
+        await control.check(step.plan)
+        current = step.plan

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of switches behind one interface, each with what it declares that it can do."""
+
+from weir.controlplane.targets.registry import TARGETS, target_of
+from weir.controlplane.targets.target import Capabilities, Effective, Target
+
+__all__ = ["TARGETS", "Capabilities", "Effective", "Target", "target_of"]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bmv2, simple_switch_grpc: buckets fill at a floating-point number of bytes per whole microsecond.
+
+The tokens are counted from the meter's first moment, so nothing is lost between packets: over time the rate
+is the one that is written, to the precision of a double. What a packet finds is truncated to whole bytes and
+microseconds: one byte and what the rate brings in 1 us, at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weir.controlplane.errors import UnsupportedByTargetError
+from weir.controlplane.targets.target import Capabilities, Effective
+from weir.controlplane.units import format_size
+
+_LARGEST_BURST = 2**32 - 1  # its P4Runtime server keeps bursts in 32 bits
+
+
+_CAPABILITIES = Capabilities(
+    port_rate=False,
+    port_queue_bytes=False,
+    port_queue_packets=True,
+    port_delay=False,
+    queue_drops_reported=False,
+    atomic_writes=False,
+    meters=frozenset({"sr2c", "tr3c"}),
+    lengths=frozenset({"frame"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bmv2:
+    """The reference software switch. Its queues are limited and served in packets (`bmv2_queues.py`)."""
+
+    name: str = "bmv2"
+    capabilities: Capabilities = _CAPABILITIES
+
+    def effective(self, rate_bytes_per_s: int, burst_bytes: int) -> Effective:
+        """The rate as the nearest double of bytes per microsecond; the burst is exact.
+
+        Raises:
+            UnsupportedByTargetError: a burst that does not fit 32 bits.
+        """
+        _check(burst_bytes)
+        return Effective(rate_bytes_per_s / 1e6 * 1e6 * 8, burst_bytes)
+
+    def read_back(self, rate_bytes_per_s: int, burst_bytes: int) -> tuple[int, int]:
+        """The rate loses what the way to bytes per microsecond and back costs: at most 1 byte/s."""
+        _check(burst_bytes)
+        return int(rate_bytes_per_s / 1e6 * 1e6), burst_bytes
+
+
+def _check(burst_bytes: int) -> None:
+    if burst_bytes > _LARGEST_BURST:
+        raise UnsupportedByTargetError(
+            f"bmv2 has no burst of {format_size(burst_bytes)}; valid: at most {format_size(_LARGEST_BURST)}"
+        )

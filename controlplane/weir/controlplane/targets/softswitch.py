@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded switch, weir-switch: integer token buckets, so rate and burst are what is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weir.controlplane.targets.target import METERS, Capabilities, Effective
+
+_CAPABILITIES = Capabilities(
+    port_rate=True,
+    port_queue_bytes=True,
+    port_queue_packets=True,
+    port_delay=True,
+    queue_drops_reported=False,
+    atomic_writes=True,
+    meters=METERS,
+    lengths=frozenset({"frame"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Softswitch:
+    """The embedded switch."""
+
+    name: str = "softswitch"
+    capabilities: Capabilities = _CAPABILITIES
+
+    def effective(self, rate_bytes_per_s: int, burst_bytes: int) -> Effective:
+        """The bucket itself."""
+        return Effective(rate_bytes_per_s * 8, burst_bytes)
+
+    def read_back(self, rate_bytes_per_s: int, burst_bytes: int) -> tuple[int, int]:
+        """The bucket itself."""
+        return rate_bytes_per_s, burst_bytes
