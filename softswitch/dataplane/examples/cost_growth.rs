@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-fn fastest_ns(switch: &mut Switch, frames: &[Vec<u8>]) -> f64 {
+fn fastest_ns(switch: &mut Switch, frames: &[workload::Frame]) -> f64 {
     let mut now_ns = 0;
     let mut best = f64::INFINITY;
     let passes = ROUND.div_ceil(frames.len());
@@ -91,7 +91,7 @@ fn point(
     program: &str,
     entries: u32,
     insert: impl Fn(&mut Switch, u32) -> Fallible<()>,
-    frame: impl Fn(u32) -> Vec<u8>,
+    frame: impl Fn(u32) -> workload::Frame,
 ) -> Fallible<()> {
     if !wanted(series) {
         return Ok(());
@@ -108,7 +108,8 @@ fn point(
     // Spread over all entries; a fixed number of packets, so that only the number of entries changes.
     let mut ns = |flows: u32| {
         let stride = (entries / flows).max(1);
-        let mut frames: Vec<Vec<u8>> = (0..flows).map(|i| frame(i * stride % entries)).collect();
+        let mut frames: Vec<workload::Frame> =
+            (0..flows).map(|i| frame(i * stride % entries)).collect();
         workload::scatter(&mut frames);
         fastest_ns(&mut switch, &frames)
     };

@@ -44,5 +44,5 @@ pub use log::{LogEvent, LogKind};
 pub use ports::{LOSS_ALL_PPB, Port, PortConfig, QUEUES, QueueConfig, Shaper};
 pub use program::Program;
 pub use stats::{LinkStats, PortStats, QueueStats, Stats};
-pub use switch::{Sink, Switch, SwitchConfig};
+pub use switch::{Burst, Sink, Switch, SwitchConfig};
 pub use wire::Wire;

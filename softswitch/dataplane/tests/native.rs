@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A program as machine code and in the interpreter: the same frames, times and state, whatever the entries and packets.
+//! A program as machine code, by the packet and in bursts, and in the interpreter: the same frames, times and state,
+//! whatever the entries and packets.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use weir_dataplane::{
     ActionCall, CloneSession, KeyMatch, MatchKind, MeterConfig, PortConfig, Program, Replica,
-    Switch, SwitchConfig, TableEntry, TableId,
+    Shaper, Switch, SwitchConfig, TableEntry, TableId,
 };
 
 const PROGRAMS: [&str; 15] = [
@@ -161,7 +162,16 @@ impl Random {
 /// Ports, groups, sessions, entries, meters, registers, value sets. What is refused is refused on both switches.
 fn populate(switch: &mut Switch, random: &mut Random) {
     for port in 0..4 {
-        let _ = switch.set_port(port, PortConfig::default(), 0);
+        // Some frames wait in queues while others arrive.
+        let shaper = random.one_in(3).then_some(Shaper {
+            rate_bps: 1_000_000,
+            burst_bytes: 200,
+        });
+        let config = PortConfig {
+            shaper,
+            ..PortConfig::default()
+        };
+        let _ = switch.set_port(port, config, 0);
     }
     let replicas: Vec<Replica> = (1..4).map(|port| Replica { port, instance: 1 }).collect();
     for number in 0..4 {
@@ -242,20 +252,44 @@ type Outcome = (
     BTreeMap<String, String>,
 );
 
-fn run(program: &Program, native: bool, mut random: Random) -> Outcome {
+/// How a switch takes frames in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Interpreter,
+    Code,
+    Bursts,
+}
+
+fn run(program: &Program, way: Way, mut random: Random) -> Outcome {
     let config = SwitchConfig {
-        native,
+        native: way != Way::Interpreter,
         ..SwitchConfig::default()
     };
     let mut switch = Switch::new(program.clone(), config);
     populate(&mut switch, &mut random);
     let (mut sent, mut now_ns) = (Vec::new(), 0);
     let (mut digests, mut said) = (Vec::new(), Vec::new());
-    for _ in 0..FRAMES {
-        let frame = random.frame();
-        now_ns += random.below(1_000_000);
-        let port = u32::try_from(random.below(4)).expect("a port");
-        switch.receive(port, &frame, now_ns);
+    let mut left = FRAMES;
+    while left > 0 {
+        let count = left.min(1 + usize::try_from(random.below(20)).expect("a number"));
+        left -= count;
+        let frames: Vec<_> = (0..count)
+            .map(|_| {
+                now_ns += random.below(1_000_000);
+                let port = u32::try_from(random.below(4)).expect("a port");
+                (port, random.frame(), now_ns)
+            })
+            .collect();
+        if way == Way::Bursts {
+            let mut burst = switch.burst();
+            for (port, frame, at_ns) in &frames {
+                burst.receive(*port, frame, *at_ns);
+            }
+        } else {
+            for (port, frame, at_ns) in &frames {
+                switch.receive(*port, frame, *at_ns);
+            }
+        }
         sent.extend(collect(&mut switch, now_ns));
         switch.drain_digests(|digest| digests.push(format!("{digest:?}")));
         switch.drain_log(|event| said.push(format!("{event:?}")));
@@ -264,13 +298,15 @@ fn run(program: &Program, native: bool, mut random: Random) -> Outcome {
 }
 
 fn agree(program: &Program, name: &str, seed: u64) {
-    let code = run(program, true, Random(seed));
-    let reference = run(program, false, Random(seed));
-    assert_eq!(code.0, reference.0, "{name}: frames");
-    assert_eq!(code.1, reference.1, "{name}: digests");
-    assert_eq!(code.2, reference.2, "{name}: log");
-    for (what, value) in &reference.3 {
-        assert_eq!(code.3.get(what), Some(value), "{name}: {what}");
+    let reference = run(program, Way::Interpreter, Random(seed));
+    for way in [Way::Code, Way::Bursts] {
+        let outcome = run(program, way, Random(seed));
+        assert_eq!(outcome.0, reference.0, "{name}, {way:?}: frames");
+        assert_eq!(outcome.1, reference.1, "{name}, {way:?}: digests");
+        assert_eq!(outcome.2, reference.2, "{name}, {way:?}: log");
+        for (what, value) in &reference.3 {
+            assert_eq!(outcome.3.get(what), Some(value), "{name}, {way:?}: {what}");
+        }
     }
 }
 

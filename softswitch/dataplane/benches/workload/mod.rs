@@ -210,8 +210,11 @@ fn report(switch: &mut Switch) -> Fallible<()> {
     )
 }
 
+/// Frames stand one behind the other, as a packet ring has them.
+pub type Frame = [u8; 64];
+
 /// A UDP frame of 64 bytes, FCS not counted, with a right IPv4 checksum.
-pub fn udp_frame(dst_mac: [u8; 6], dst: [u8; 4], src_port: u16) -> Vec<u8> {
+pub fn udp_frame(dst_mac: [u8; 6], dst: [u8; 4], src_port: u16) -> Frame {
     let mut frame = dst_mac.to_vec();
     frame.extend([2, 0, 0, 0, 0, 2, 8, 0]);
     let mut header = [
@@ -229,8 +232,9 @@ pub fn udp_frame(dst_mac: [u8; 6], dst: [u8; 4], src_port: u16) -> Vec<u8> {
     frame.extend(header);
     frame.extend(src_port.to_be_bytes());
     frame.extend(DST_PORT.to_be_bytes());
-    frame.resize(64, 0);
-    frame
+    let mut padded = [0; 64];
+    padded[..frame.len()].copy_from_slice(&frame);
+    padded
 }
 
 /// Fisher-Yates with a fixed linear congruential generator (Knuth, MMIX).
@@ -245,8 +249,8 @@ pub fn scatter<T>(items: &mut [T]) {
 }
 
 /// One frame per flow, in scattered order; each classify entry has equally many flows (within one).
-pub fn flows(count: u32) -> Vec<Vec<u8>> {
-    let mut frames: Vec<Vec<u8>> = (0..count)
+pub fn flows(count: u32) -> Vec<Frame> {
+    let mut frames: Vec<Frame> = (0..count)
         .map(|flow| {
             let entry = u16::try_from(flow % u32::from(CLASSIFY_ENTRIES)).unwrap_or(0);
             let [.., high, low] = (flow / u32::from(CLASSIFY_ENTRIES) + 1_024).to_be_bytes();
@@ -261,13 +265,15 @@ pub fn flows(count: u32) -> Vec<Vec<u8>> {
 /// Sends `frames` once, a burst at a time, from `now_ns` on; returns the time after the last, and the frames and bytes
 /// that came out.
 #[inline(never)]
-pub fn pass(switch: &mut Switch, frames: &[Vec<u8>], mut now_ns: u64) -> (u64, u64, u64) {
+pub fn pass(switch: &mut Switch, frames: &[Frame], mut now_ns: u64) -> (u64, u64, u64) {
     let (mut packets, mut bytes) = (0, 0);
     for burst in frames.chunks(BURST) {
+        let mut taken = switch.burst();
         for frame in burst {
-            switch.receive(1, frame, now_ns);
+            taken.receive(1, frame, now_ns);
             now_ns += GAP_NS;
         }
+        drop(taken);
         switch.advance(now_ns, &mut |_: u32, frame: &[u8], _: u64| {
             packets += 1;
             bytes += frame.len() as u64;
@@ -277,7 +283,7 @@ pub fn pass(switch: &mut Switch, frames: &[Vec<u8>], mut now_ns: u64) -> (u64, u
 }
 
 /// The router program with `routes` routes of 24 bits, and one frame per route in scattered order.
-pub fn router(routes: u32) -> Fallible<(Switch, Vec<Vec<u8>>)> {
+pub fn router(routes: u32) -> Fallible<(Switch, Vec<Frame>)> {
     let mut switch = switch("ipv4_router")?;
     insert(
         &mut switch,
@@ -303,7 +309,7 @@ pub fn router(routes: u32) -> Fallible<(Switch, Vec<Vec<u8>>)> {
         )?;
     }
     let frame = |route: u32| udp_frame(mac(1), (route << 8 | 7).to_be_bytes(), 1_024);
-    let mut frames: Vec<Vec<u8>> = (0..routes).map(frame).collect();
+    let mut frames: Vec<Frame> = (0..routes).map(frame).collect();
     scatter(&mut frames);
     Ok((switch, frames))
 }

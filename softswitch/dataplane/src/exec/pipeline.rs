@@ -8,7 +8,7 @@ use super::packet::Packet;
 use super::phv::{get, low_mask, put, put_const};
 use super::prefetch;
 use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
-use crate::native::{Gress, Native};
+use crate::native::{Gress, Native, Progress};
 use crate::ports::Port;
 use crate::state::Externs;
 use crate::tables::profile::{Call, Pointer, ProfileState};
@@ -34,6 +34,30 @@ pub(crate) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packe
         return;
     }
     interpret(cx, tables, packet, gress);
+}
+
+/// Runs ingress up to where the packet first meets state that another may have changed, where there is code that can.
+#[inline]
+pub(crate) fn begin(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Progress {
+    match cx.native {
+        Some(native) => native.begin(cx, tables, packet),
+        None => Progress::None,
+    }
+}
+
+/// Runs what [`begin`] left of ingress.
+#[inline]
+pub(crate) fn go_on(
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+    progress: Progress,
+) {
+    match (progress, cx.native) {
+        (Progress::Ended, _) => {}
+        (Progress::Paused(from), Some(native)) => native.go_on(cx, tables, packet, from),
+        _ => run(cx, tables, packet, Gress::Ingress),
+    }
 }
 
 /// As [`run`], without code.

@@ -16,9 +16,9 @@
 //! - It is called from `Native` only, which owns its memory and frees it when nothing can call it any more.
 //! - A panic in a helper ends the process, as in every `extern "C"` function, instead of unwinding through the code.
 
-use super::Refused;
 use super::array::Array;
 use super::deparser::STOPPED;
+use super::pause::PAUSED;
 use crate::control::CounterValue;
 use crate::exec::packet::Packet;
 use crate::exec::pipeline::Cx;
@@ -39,8 +39,14 @@ pub(super) struct Frame {
     /// Arguments of the running action.
     pub args: *const u64,
     pub arg_words: usize,
-    /// A second result of a helper.
+    /// A second result of a helper, or what a paused pipeline keeps.
     pub result: u64,
+    /// Whether the pipeline is to pause where it first meets state, and where it is to go on: 0 at its start.
+    pub pauses: u64,
+    pub place: u64,
+    /// The last table that was looked up, and the slot that it found (`u64::MAX`: none).
+    pub table: u64,
+    pub slot: u64,
     /// What is to be parsed, or the space that headers are put into.
     pub bytes: *mut u8,
     pub length: usize,
@@ -67,6 +73,8 @@ impl Frame {
     pub(super) const PHV: i32 = offset_of!(Self, phv) as i32;
     pub(super) const ARGS: i32 = offset_of!(Self, args) as i32;
     pub(super) const ARG_WORDS: i32 = offset_of!(Self, arg_words) as i32;
+    pub(super) const PAUSES: i32 = offset_of!(Self, pauses) as i32;
+    pub(super) const PLACE: i32 = offset_of!(Self, place) as i32;
     pub(super) const BYTES: i32 = offset_of!(Self, bytes) as i32;
     pub(super) const LENGTH: i32 = offset_of!(Self, length) as i32;
     pub(super) const OFFSET: i32 = offset_of!(Self, offset) as i32;
@@ -77,16 +85,37 @@ impl Frame {
     pub(super) const RESULT: i32 = offset_of!(Self, result) as i32;
 }
 
-/// Arguments that are not there.
-static ZEROS: [u64; 256] = [0; 256];
+/// An action with more is left to the interpreter, with the rest of its program.
+pub(super) const MOST_ARG_WORDS: usize = 256;
 
-/// Address of that many zero words.
-pub(super) fn zeros(words: u16) -> Result<u64, Refused> {
-    let zeros = ZEROS.get(..usize::from(words)).ok_or(Refused)?;
-    Ok(zeros.as_ptr() as u64)
+/// Arguments that are not there.
+static ZEROS: [u64; MOST_ARG_WORDS] = [0; MOST_ARG_WORDS];
+
+/// Address of [`MOST_ARG_WORDS`] zero words.
+pub(super) fn zeros() -> u64 {
+    ZEROS.as_ptr() as u64
 }
 
 type Function = unsafe extern "C" fn(*mut Frame) -> u64;
+
+/// Where in its pipeline a packet waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Paused {
+    place: u64,
+    kept: u64,
+    table: u64,
+    slot: u64,
+}
+
+/// How far a packet came that was to pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing was done.
+    None,
+    Paused(Paused),
+    /// To the pipeline's end.
+    Ended,
+}
 
 /// A program's code.
 pub(crate) struct Native {
@@ -97,6 +126,8 @@ pub(crate) struct Native {
     egress: Function,
     parser: Option<Function>,
     deparser: Option<Function>,
+    /// Packets may pause in ingress.
+    pauses: bool,
     /// Owns the memory of the code.
     module: Mutex<Option<JITModule>>,
 }
@@ -107,6 +138,8 @@ pub(super) struct Functions {
     pub egress: FuncId,
     pub parser: Option<FuncId>,
     pub deparser: Option<FuncId>,
+    /// Packets may pause in ingress.
+    pub pauses: bool,
 }
 
 impl std::fmt::Debug for Native {
@@ -141,6 +174,7 @@ impl Native {
             egress: function(functions.egress),
             parser: functions.parser.map(function),
             deparser: functions.deparser.map(function),
+            pauses: functions.pauses,
             module: Mutex::new(Some(module)),
         }
     }
@@ -157,6 +191,28 @@ impl Native {
         arrays == self.arrays
     }
 
+    /// Whether the packets of a burst may wait for each other in ingress.
+    pub(crate) fn pauses(&self) -> bool {
+        self.pauses
+    }
+
+    /// A frame for a pipeline; None if the packet's fields or the arrays are not those of the program.
+    #[inline]
+    fn frame(
+        &self,
+        cx: &mut Cx<'_>,
+        tables: &mut [TableState],
+        packet: &mut Packet,
+    ) -> Option<Frame> {
+        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
+            return None;
+        }
+        let mut frame = Frame::new(cx, packet);
+        frame.tables = tables.as_mut_ptr();
+        frame.table_count = tables.len();
+        Some(frame)
+    }
+
     /// Runs a pipeline; false (and nothing done) if the packet's fields are not those of the program.
     #[inline]
     pub(crate) fn run(
@@ -166,19 +222,65 @@ impl Native {
         packet: &mut Packet,
         gress: Gress,
     ) -> bool {
-        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
+        let Some(mut frame) = self.frame(cx, tables, packet) else {
             return false;
-        }
+        };
         let code = match gress {
             Gress::Ingress => self.ingress,
             Gress::Egress => self.egress,
         };
-        let mut frame = Frame::new(cx, packet);
-        frame.tables = tables.as_mut_ptr();
-        frame.table_count = tables.len();
         // SAFETY: see the head of this file.
         unsafe { code(&raw mut frame) };
         true
+    }
+
+    /// Runs ingress up to where the packet first meets state.
+    #[inline]
+    pub(crate) fn begin(
+        &self,
+        cx: &mut Cx<'_>,
+        tables: &mut [TableState],
+        packet: &mut Packet,
+    ) -> Progress {
+        let Some(mut frame) = self.frame(cx, tables, packet) else {
+            return Progress::None;
+        };
+        frame.pauses = 1;
+        // SAFETY: see the head of this file.
+        if unsafe { (self.ingress)(&raw mut frame) } != PAUSED {
+            return Progress::Ended;
+        }
+        Progress::Paused(Paused {
+            place: frame.place,
+            kept: frame.result,
+            table: frame.table,
+            slot: frame.slot,
+        })
+    }
+
+    /// Runs the rest of ingress, with the tables as they were.
+    #[inline]
+    pub(crate) fn go_on(
+        &self,
+        cx: &mut Cx<'_>,
+        tables: &mut [TableState],
+        packet: &mut Packet,
+        from: Paused,
+    ) {
+        let table = usize::try_from(from.table).ok();
+        let (args, arg_words) = match table.and_then(|table| tables.get(table)) {
+            Some(table) => match table.action_of(u32::try_from(from.slot).ok()) {
+                Some((_, args)) => (args.as_ptr(), args.len()),
+                None => (ZEROS.as_ptr(), 0),
+            },
+            None => (ZEROS.as_ptr(), 0),
+        };
+        if let Some(mut frame) = self.frame(cx, tables, packet) {
+            (frame.args, frame.arg_words) = (args, arg_words);
+            (frame.place, frame.result) = (from.place, from.kept);
+            // SAFETY: see the head of this file. The code finds its arguments in the frame again.
+            unsafe { (self.ingress)(&raw mut frame) };
+        }
     }
 
     /// Parses the packet from its start; the parser's error. None (and nothing done) if there is no code for it.
@@ -231,6 +333,10 @@ impl Frame {
             args: ZEROS.as_ptr(),
             arg_words: 0,
             result: 0,
+            pauses: 0,
+            place: 0,
+            table: 0,
+            slot: 0,
             bytes: std::ptr::null_mut(),
             length: 0,
             offset: 0,

@@ -7,11 +7,12 @@ use crate::exec::phv::low_mask;
 use crate::ir::{AnyField, Code as Postfix, Expr, Field, Op, WideField};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::Variable;
 
 /// An action's arguments: where they stand, and how many words there are.
 #[derive(Clone, Copy)]
 pub(super) struct Args {
-    pub at: Value,
+    pub at: Variable,
     pub words: u16,
 }
 
@@ -19,7 +20,10 @@ impl Code<'_, '_> {
     /// The first word of an argument; zero where there is none, as in the interpreter.
     pub(super) fn arg(&mut self, args: Option<Args>, word: u16) -> Value {
         match args {
-            Some(args) if word < args.words => self.argument(args.at, word),
+            Some(args) if word < args.words => {
+                let at = self.b.use_var(args.at);
+                self.argument(at, word)
+            }
             _ => self.number(0),
         }
     }

@@ -70,7 +70,12 @@ unsafe fn table_of<'f>(frame: *mut Frame, index: u64) -> Option<&'f mut TableSta
 /// # Safety
 /// As for `parts`.
 #[inline(always)]
-unsafe fn tell(frame: *mut Frame, table: &TableState, found: Option<u32>) -> u64 {
+unsafe fn tell(frame: *mut Frame, index: u64, table: &TableState, found: Option<u32>) -> u64 {
+    // SAFETY: nothing else refers to the frame while a helper runs.
+    unsafe {
+        (*frame).table = index;
+        (*frame).slot = found.map_or(u64::MAX, u64::from);
+    }
     let hit = if found.is_some() { HIT } else { 0 };
     let Some((local, args)) = table.action_of(found) else {
         return hit | NO_ACTION;
@@ -99,7 +104,7 @@ unsafe extern "C" fn find_packed(frame: *mut Frame, index: u64, words: *const u6
             return NO_ACTION;
         };
         let found = table.lookup_packed(key(table, words));
-        tell(frame, table, found)
+        tell(frame, index, table, found)
     }
 }
 
@@ -118,7 +123,7 @@ unsafe extern "C" fn find_packed_and_count(
         if let Some(spec) = cx.ir.tables.get(place(index)) {
             pipeline::note(cx, table, packet, (spec, found));
         }
-        tell(frame, table, found)
+        tell(frame, index, table, found)
     }
 }
 
@@ -130,7 +135,7 @@ unsafe extern "C" fn find_by_fields(frame: *mut Frame, index: u64) -> u64 {
             return NO_ACTION;
         };
         let found = pipeline::find(cx, table, packet, place(index));
-        tell(frame, table, found)
+        tell(frame, index, table, found)
     }
 }
 

@@ -14,11 +14,12 @@ mod expr;
 mod hash;
 mod helper;
 mod parser;
+mod pause;
 mod steps;
 mod table;
 
 pub(crate) use array::Array;
-pub(crate) use call::{Gress, Native};
+pub(crate) use call::{Gress, Native, Progress};
 
 use crate::info::ProgramInfo;
 use crate::ir::Ir;
@@ -44,12 +45,15 @@ impl Native {
         }
         let mut compiler = Compiler::new()?;
         let leaders = steps::leaders(ir);
-        let pipeline = |start: u32| {
-            let leaders = leaders.as_slice();
-            move |code: Code<'_, '_>| steps::pipeline(code, leaders, start)
-        };
-        let ingress = compiler.function(program, "ingress", pipeline(ir.flat.ingress));
-        let egress = compiler.function(program, "egress", pipeline(ir.flat.egress));
+        let mut places = 0;
+        let ingress = compiler.function(program, "ingress", |code| {
+            places = steps::pipeline(code, &leaders, ir.flat.ingress, true)?;
+            Ok(())
+        });
+        let egress = compiler.function(program, "egress", |code| {
+            steps::pipeline(code, &leaders, ir.flat.egress, false)?;
+            Ok(())
+        });
         let (ingress, egress) = (ingress.ok()?, egress.ok()?);
         let parser = compiler.function(program, "parser", parser::parser).ok();
         let deparser = compiler
@@ -61,6 +65,7 @@ impl Native {
             egress,
             parser,
             deparser,
+            pauses: places > 0 && pause::parses_alone(ir),
         };
         Some(Self::new(program, compiler.module, &functions))
     }

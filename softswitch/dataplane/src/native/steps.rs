@@ -4,26 +4,30 @@
 use super::call::Frame;
 use super::code::Code;
 use super::expr::Args;
-use super::{Refused, helper};
+use super::{Refused, helper, pause};
 use crate::ir::{Prim, Slot, Step};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_frontend::{Switch, Variable};
 use std::collections::HashMap;
 
 /// Steps that lead to each other: a pipeline, or an action where a table runs it.
 pub(super) struct Region {
     /// Where control goes at the region's end.
     leave: Block,
-    args: Option<Args>,
+    pub(super) args: Option<Args>,
+    /// For an action: what its table found.
+    pub(super) found: Option<Variable>,
     blocks: HashMap<u32, Block>,
     waiting: Vec<u32>,
 }
 
 impl Region {
-    pub(super) fn new(leave: Block, args: Option<Args>) -> Self {
+    pub(super) fn new(leave: Block, args: Option<Args>, found: Option<Variable>) -> Self {
         Self {
             leave,
             args,
+            found,
             blocks: HashMap::new(),
             waiting: Vec::new(),
         }
@@ -37,6 +41,8 @@ pub(super) struct Writer<'a, 'f> {
     leaders: &'a [bool],
     /// Where the pipeline ends.
     pub done: Block,
+    /// Where a paused packet goes on, if packets pause here.
+    pub(super) places: Option<Vec<Block>>,
 }
 
 /// Which steps begin a block.
@@ -65,25 +71,44 @@ pub(super) fn leaders(ir: &crate::ir::Ir) -> Vec<bool> {
     leaders
 }
 
-/// Writes the pipeline that starts at `start` into an empty function.
+/// Writes the pipeline that starts at `start` into an empty function. Where it `pauses`, the number of its places is given
+/// back.
 pub(super) fn pipeline(
     mut code: Code<'_, '_>,
     leaders: &[bool],
     start: u32,
-) -> Result<(), Refused> {
+    pauses: bool,
+) -> Result<usize, Refused> {
     let done = code.b.create_block();
+    let (first, again) = (code.b.create_block(), code.b.create_block());
+    if pauses {
+        let place = code.frame_word(Frame::PLACE);
+        code.b.ins().brif(place, again, &[], first, &[]);
+    } else {
+        code.b.ins().jump(first, &[]);
+    }
+    code.b.switch_to_block(first);
     let mut writer = Writer {
         code,
         leaders,
         done,
+        places: pauses.then(Vec::new),
     };
-    writer.region(Region::new(done, None), start)?;
+    writer.region(Region::new(done, None, None), start)?;
+    let places = writer.places.take().unwrap_or_default();
     let code = &mut writer.code;
+    code.b.switch_to_block(again);
+    let mut switch = Switch::new();
+    for (number, block) in (1..).zip(&places) {
+        switch.set_entry(number, *block);
+    }
+    let place = code.frame_word(Frame::PLACE);
+    switch.emit(&mut code.b, place, done);
     code.b.switch_to_block(done);
     let zero = code.number(0);
     code.b.ins().return_(&[zero]);
     writer.code.finish();
-    Ok(())
+    Ok(places.len())
 }
 
 impl Writer<'_, '_> {
@@ -115,6 +140,7 @@ impl Writer<'_, '_> {
     fn run(&mut self, region: &mut Region, start: u32) -> Result<(), Refused> {
         let steps = self.code.ir.flat.steps.as_slice();
         let mut at = start;
+        let mut met_state = false;
         loop {
             let index = at as usize;
             let Some(step) = steps.get(index) else {
@@ -127,6 +153,11 @@ impl Writer<'_, '_> {
                 return Ok(());
             }
             self.code.check_size()?;
+            // The first of a block decides for those behind it.
+            if !met_state && pause::meets_state(self.code.ir, step) {
+                met_state = true;
+                self.pause(region);
+            }
             match step {
                 Step::Jump(to) => {
                     let to = self.block(region, *to);

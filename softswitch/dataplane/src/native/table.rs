@@ -3,12 +3,13 @@
 
 use super::Refused;
 use super::call::Frame;
+use super::code::Code;
 use super::expr::Args;
 use super::helper;
 use super::steps::{Region, Writer};
 use crate::ir::{AnyField, Table, TableNext};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::Switch;
 
 impl Writer<'_, '_> {
@@ -98,6 +99,8 @@ impl Writer<'_, '_> {
         found: Value,
     ) -> Result<(), Refused> {
         let ir = self.code.ir;
+        let hit = self.code.b.declare_var(types::I64);
+        self.code.b.def_var(hit, found);
         let mut switch = Switch::new();
         let mut actions = Vec::new();
         for (local, action) in (0_u16..).zip(&spec.actions) {
@@ -124,36 +127,30 @@ impl Writer<'_, '_> {
             if let Some(start) = start {
                 let args = self.args(action)?;
                 let after = self.code.b.create_block();
-                self.region(Region::new(after, args), start)?;
+                self.region(Region::new(after, Some(args), Some(hit)), start)?;
                 self.code.b.switch_to_block(after);
                 if self.may_exit(action) {
                     let exit = self.code.call(helper::exit(), &[]);
                     self.end_if(exit);
                 }
             }
+            let found = self.code.b.use_var(hit);
             self.go_on(region, next, behind, found);
         }
         Ok(())
     }
 
     /// The arguments of an action that was just found.
-    fn args(&mut self, action: u16) -> Result<Option<Args>, Refused> {
+    fn args(&mut self, action: u16) -> Result<Args, Refused> {
         let action = self.code.ir.actions.get(usize::from(action));
         let words = action.ok_or(Refused)?.arg_words;
-        let given = self.code.frame_word(Frame::ARGS);
-        if words == 0 {
-            return Ok(Some(Args { at: given, words }));
+        if usize::from(words) > super::call::MOST_ARG_WORDS {
+            return Err(Refused);
         }
-        // An entry has as many as its action takes; the code does not rely on it.
-        let count = self.code.frame_word(Frame::ARG_WORDS);
-        let enough =
-            self.code
-                .b
-                .ins()
-                .icmp_imm(IntCC::UnsignedGreaterThanOrEqual, count, i64::from(words));
-        let zeros = self.code.number(super::call::zeros(words)?);
-        let at = self.code.b.ins().select(enough, given, zeros);
-        Ok(Some(Args { at, words }))
+        let given = self.code.given(words);
+        let at = self.code.b.declare_var(types::I64);
+        self.code.b.def_var(at, given);
+        Ok(Args { at, words })
     }
 
     /// Leaves the table: by hit or miss where the program asks for it, else by the action.
@@ -174,5 +171,23 @@ impl Writer<'_, '_> {
             let by = self.code.b.ins().band_imm(found, helper::HIT.cast_signed());
             self.code.b.ins().brif(by, hit, &[], miss, &[]);
         }
+    }
+}
+
+impl Code<'_, '_> {
+    /// Where as many words of arguments stand as an action takes.
+    pub(super) fn given(&mut self, words: u16) -> Value {
+        let given = self.frame_word(Frame::ARGS);
+        if words == 0 {
+            return given;
+        }
+        // An entry has as many as its action takes; the code does not rely on it.
+        let count = self.frame_word(Frame::ARG_WORDS);
+        let enough =
+            self.b
+                .ins()
+                .icmp_imm(IntCC::UnsignedGreaterThanOrEqual, count, i64::from(words));
+        let zeros = self.number(super::call::zeros());
+        self.b.ins().select(enough, given, zeros)
     }
 }

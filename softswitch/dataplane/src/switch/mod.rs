@@ -2,6 +2,7 @@
 //! The switch: a program, its state, its ports.
 
 mod arrays;
+mod burst;
 mod direct_ops;
 mod idle_ops;
 mod path;
@@ -23,6 +24,7 @@ use crate::stats::{LinkStats, PortStats, QueueStats, Stats};
 use crate::tables::TableState;
 use crate::tables::profile::ProfileState;
 use crate::tm::TrafficManager;
+pub use burst::Burst;
 use path::Work;
 use std::collections::VecDeque;
 

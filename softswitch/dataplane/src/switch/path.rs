@@ -7,8 +7,9 @@ use crate::exec::packet::Packet;
 use crate::exec::phv::{copy_between, load_opt, set_byte, store_opt, store_with};
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, deparser, parser};
-use crate::native::Gress;
+use crate::native::{Gress, Progress};
 use crate::ports::Port;
+use crate::tables::TableState;
 use crate::tm::Admission;
 
 const CLONE_I2E: u64 = 1;
@@ -22,6 +23,15 @@ const DEFLECTED: u64 = 7;
 /// What one received packet may cause before the rest is dropped: a bound on programs that copy without end.
 const MAX_WORK: u32 = 1 << 16;
 
+/// A packet of a burst that waits for those before it.
+#[derive(Debug)]
+pub(super) struct Begun {
+    packet: Box<Packet>,
+    now_ns: u64,
+    parsed: bool,
+    progress: Progress,
+}
+
 /// A packet that waits for a pipeline.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -31,7 +41,12 @@ pub(super) enum Work {
 
 impl Switch {
     /// The context of the packet path, beside the tables.
-    fn cx(&mut self) -> (Cx<'_>, &mut [crate::tables::TableState]) {
+    fn cx(&mut self) -> (Cx<'_>, &mut [TableState]) {
+        self.cx_at(self.now_ns)
+    }
+
+    /// The same at a time to come.
+    fn cx_at(&mut self, now_ns: u64) -> (Cx<'_>, &mut [TableState]) {
         let cx = Cx {
             ir: &self.program.ir,
             native: self
@@ -41,7 +56,7 @@ impl Switch {
                 .filter(|_| self.config.native),
             externs: &mut self.externs,
             profiles: &self.profiles,
-            now_ns: self.now_ns,
+            now_ns,
             drop_port: self.config.drop_port,
         };
         (cx, &mut self.tables)
@@ -49,7 +64,11 @@ impl Switch {
 
     /// The program's clock.
     fn timestamp_us(&self) -> u64 {
-        self.now_ns.saturating_sub(self.config.start_ns) / 1_000
+        self.program_us(self.now_ns)
+    }
+
+    fn program_us(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.config.start_ns) / 1_000
     }
 
     /// Fields as they are before parsing.
@@ -61,8 +80,9 @@ impl Switch {
         }
     }
 
-    /// A frame enters.
-    pub(super) fn accept(&mut self, port: Port, frame: &[u8]) {
+    /// A packet for a frame that enters at a time, with its fields before parsing.
+    #[inline(always)]
+    fn enter(&mut self, port: Port, frame: &[u8], now_ns: u64) -> Box<Packet> {
         let mut packet = self.pool.take();
         packet.fill(frame);
         packet.ingress_port = port;
@@ -78,9 +98,22 @@ impl Switch {
         store_opt(
             &mut packet.phv,
             intrinsics.ingress_timestamp,
-            self.timestamp_us(),
+            self.program_us(now_ns),
         );
-        if let Some(packet) = self.ingress(packet) {
+        packet
+    }
+
+    /// A frame enters.
+    pub(super) fn accept(&mut self, port: Port, frame: &[u8]) {
+        let packet = self.enter(port, frame, self.now_ns);
+        let packet = self.ingress(packet);
+        self.pass_on(packet);
+    }
+
+    /// What follows ingress: egress, and what that causes.
+    #[inline(always)]
+    fn pass_on(&mut self, packet: Option<Box<Packet>>) {
+        if let Some(packet) = packet {
             if self.work.is_empty() {
                 self.egress(packet);
             } else {
@@ -91,6 +124,34 @@ impl Switch {
         if !self.work.is_empty() {
             self.drain();
         }
+    }
+
+    /// A frame of a burst enters: all that does not depend on the packets before it.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, port: Port, frame: &[u8], now_ns: u64) -> Begun {
+        let mut packet = self.enter(port, frame, now_ns);
+        packet.clear_requests();
+        let (mut cx, tables) = self.cx_at(now_ns);
+        let parsed = parser::parse(&mut cx, &mut packet);
+        let progress = pipeline::begin(&mut cx, tables, &mut packet);
+        Begun {
+            packet,
+            now_ns,
+            parsed,
+            progress,
+        }
+    }
+
+    /// The rest of what [`Switch::begin`] began, at the packet's time.
+    #[inline(always)]
+    pub(super) fn go_on(&mut self, begun: Begun) {
+        self.catch_up(begun.now_ns);
+        let mut packet = begun.packet;
+        let (mut cx, tables) = self.cx();
+        pipeline::go_on(&mut cx, tables, &mut packet, begun.progress);
+        let length = packet.ingress_length;
+        let packet = self.leave_ingress(packet, length, begun.parsed);
+        self.pass_on(packet);
     }
 
     /// Runs what waits for a pipeline, first in, first out.
@@ -129,6 +190,17 @@ impl Switch {
         let (mut cx, tables) = self.cx();
         let parsed = parser::parse(&mut cx, &mut packet);
         pipeline::run(&mut cx, tables, &mut packet, Gress::Ingress);
+        self.leave_ingress(packet, length, parsed)
+    }
+
+    /// What the program asked for in ingress; the packet, which had `length` bytes before, if it goes on to egress at once.
+    #[inline(always)]
+    fn leave_ingress(
+        &mut self,
+        mut packet: Box<Packet>,
+        length: u32,
+        parsed: bool,
+    ) -> Option<Box<Packet>> {
         packet.exit = false;
         if !parsed {
             self.externs.stats.parser_errors += 1;

@@ -60,7 +60,8 @@ impl IdleTimers {
     #[inline]
     pub(crate) fn hit(&mut self, slot: u32, now_ns: u64) {
         if let Some(idle) = self.slots.get_mut(slot as usize) {
-            idle.last_hit_ns = now_ns;
+            // The packets of a burst do not come here in the order of their times.
+            idle.last_hit_ns = idle.last_hit_ns.max(now_ns);
         }
     }
 
