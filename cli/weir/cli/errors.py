@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -13,7 +14,19 @@ from weir.analysis.detectors import UnknownDetectorError
 from weir.analysis.losses import FlowChoiceError
 from weir.analysis.manifest import RunFileError
 from weir.controlplane.config import ConfigError
-from weir.controlplane.errors import ControlPlaneError
+from weir.controlplane.errors import (
+    CertificateError,
+    ControlPlaneError,
+    NotPrimaryError,
+    PartlyAppliedError,
+    PipelineError,
+    ReadBackError,
+    ReadError,
+    SwitchUnreachableError,
+    TableFullError,
+    WriteError,
+    WrongDeviceError,
+)
 from weir.controlplane.units import UnitError
 from weir.topo.process import ProcessError
 from weir.topo.sandbox import SandboxError
@@ -24,7 +37,22 @@ from weir.topo.traffic import TrafficError
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
+EXIT_DISK = 10
 EXIT_INTERRUPTED = 130
+
+SWITCH_EXITS: tuple[tuple[type[ControlPlaneError], int], ...] = (
+    (CertificateError, 8),
+    (SwitchUnreachableError, 3),
+    (WrongDeviceError, 4),
+    (NotPrimaryError, 5),
+    (PipelineError, 6),
+    (TableFullError, 7),
+    (WriteError, 9),
+    (ReadBackError, 9),
+    (ReadError, 9),
+)
+"""Exit codes of what goes wrong with a switch; a class before those that it is a kind of."""
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 class InputError(ValueError):
@@ -65,9 +93,12 @@ def report_error(error: Exception) -> int:
     if isinstance(error, OSError):
         # str() of an OSError begins with a number that helps nobody.
         what = error.strerror or str(error)
-        return _say(f"{error.filename}: {what}" if error.filename else what, EXIT_FAILED)
+        code = EXIT_DISK if error.errno in _DISK else EXIT_FAILED
+        return _say(f"{error.filename}: {what}" if error.filename else what, code)
     if isinstance(error, BAD_INPUT) or is_capture_error(error):
         return _say(str(error), EXIT_BAD_INPUT)
+    if isinstance(error, ControlPlaneError):
+        return _say(str(error), switch_exit(error))
     if isinstance(error, FAILURES):
         return _say(str(error), EXIT_FAILED)
     if wants_traceback():
@@ -76,6 +107,14 @@ def report_error(error: Exception) -> int:
         f"internal error: {type(error).__name__}: {error}; WEIR_DEBUG=1 shows where, please report it",
         EXIT_FAILED,
     )
+
+
+def switch_exit(error: ControlPlaneError) -> int:
+    """The exit code of a failure of the control plane; of a plan half applied, that of its cause."""
+    cause = error.cause if isinstance(error, PartlyAppliedError) else error
+    if isinstance(cause, WriteError) and any(update.full for update in cause.updates):
+        cause = TableFullError(str(cause))
+    return next((code for kind, code in SWITCH_EXITS if isinstance(cause, kind)), EXIT_FAILED)
 
 
 def is_capture_error(error: Exception) -> bool:

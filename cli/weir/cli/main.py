@@ -7,12 +7,16 @@ import importlib.metadata
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from weir.cli import switch_options as options
 from weir.cli.errors import EXIT_INTERRUPTED, report_error
+
+if TYPE_CHECKING:
+    from weir.cli.switch_args import Job
 
 TEACHING = """\
 Police traffic in a P4 switch, report every packet it drops, and hold what end hosts infer against that.
@@ -20,10 +24,12 @@ Police traffic in a P4 switch, report every packet it drops, and hold what end h
 \b
 weir doctor                      what this machine lacks, how to mend it
 weir run experiments/demo.yaml   results go to runs/demo/latest/
+weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike
 weir losses server.pcap          what a capture says about losses
 weir detect NAME a.pcap b.pcap   are two flows behind one policer?
 
-Each command takes --json, and --help shows more. Exit codes: 0 done, 1 failed, 2 bad input.
+Each command takes --json, and --help shows more. Exit codes: 0 done, 1 failed, 2 bad input, of switches 3 out
+of reach, 4 another device, 5 not primary, 6 pipeline, 7 table full, 8 certificate, 9 refused, of disks 10.
 """
 
 app = typer.Typer(
@@ -37,6 +43,9 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+LoadPipeline = Annotated[
+    bool, typer.Option("--load-pipeline", help="Replace another pipeline; empties tables and counters.")
+]
 Captures = Annotated[
     list[Path],
     typer.Argument(metavar="FILE…", help="Captures (pcap) taken at the senders.", show_default=False),
@@ -90,6 +99,121 @@ def run(
     from weir.cli.run import run_command
 
     return run_command(config, runs, as_json=as_json)
+
+
+def _job(
+    config: Path,
+    phase: str | None,
+    switch: str,
+    device_id: int,
+    election_id: int,
+    tls: tuple[Path | None, Path | None, Path | None],
+) -> Job:
+    from weir.cli.switch_args import Tls, Where, job_of
+
+    return job_of(config, phase, Where(switch, device_id, election_id, Tls(*tls)))
+
+
+@app.command()
+def plan(
+    config: options.Experiment,
+    switch: options.Switch = options.DEFAULT_SWITCH,
+    device_id: options.DeviceId = 1,
+    phase: options.PhaseName = None,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show what differs between an experiment and a running switch; nothing is changed.
+
+    Also shows each policer's rate and burst as the target makes them, with a warning above 1 %.
+    """
+    from weir.cli.apply import plan_command
+
+    job = _job(config, phase, switch, device_id, 1, (tls_ca, tls_cert, tls_key))
+    return plan_command(job, as_json=as_json, console=Console())
+
+
+@app.command()
+def apply(
+    config: options.Experiment,
+    switch: options.Switch = options.DEFAULT_SWITCH,
+    device_id: options.DeviceId = 1,
+    election_id: options.ElectionId = options.PRIMARY_ID,
+    phase: options.PhaseName = None,
+    load_pipeline: LoadPipeline = False,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make a running switch what an experiment says: write what differs, and read it back.
+
+    A second apply changes nothing. Where the switch can, all of it happens between two packets; else in an
+    order that leaves no traffic unpoliced. What fails half-way says how far it came.
+    """
+    from weir.cli.apply import apply_command
+
+    job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key))
+    return apply_command(job, load_pipeline=load_pipeline, as_json=as_json, console=Console())
+
+
+@app.command()
+def status(
+    config: options.Experiment,
+    switch: options.Switch = options.DEFAULT_SWITCH,
+    device_id: options.DeviceId = 1,
+    phase: options.PhaseName = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
+    interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between readings.")] = 1.0,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show tables, meters and counters of a running switch; with --watch live, with rates."""
+    from weir.cli.status import status_command
+
+    job = _job(config, phase, switch, device_id, 1, (tls_ca, tls_cert, tls_key))
+    return status_command(job, watch=watch, interval_s=interval_s, as_json=as_json, console=Console())
+
+
+@app.command()
+def watch(
+    config: options.Experiment,
+    switch: options.Switch = options.DEFAULT_SWITCH,
+    device_id: options.DeviceId = 1,
+    election_id: Annotated[
+        int | None,
+        typer.Option(min=1, help="No two controllers have the same; by default 2, and 1 of a backup."),
+    ] = None,
+    phase: options.PhaseName = None,
+    backup: Annotated[
+        bool, typer.Option("--backup", help="Wait until no other controller is there.")
+    ] = False,
+    load_pipeline: LoadPipeline = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Append each event to this file, a JSON object a line."),
+    ] = None,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    as_json: AsJson = False,
+) -> int:
+    """Keep a running switch as an experiment says, until Ctrl-C.
+
+    Connects again and configures anew after the switch was gone, gives learned flows their buckets, and says
+    when counters began anew. With --backup it takes over, without touching the tables, when the primary dies.
+    """
+    from weir.cli.watch import watch_command
+
+    election_id = election_id or (options.BACKUP_ID if backup else options.PRIMARY_ID)
+    job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key))
+    return watch_command(
+        job, backup=backup, load_pipeline=load_pipeline, log=log, as_json=as_json, console=Console()
+    )
 
 
 @app.command()

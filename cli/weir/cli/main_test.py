@@ -15,11 +15,25 @@ DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["--help"]) == 0
     shown = capsys.readouterr().out
-    for command in ("doctor", "run", "report", "losses", "detect", "schema"):
+    for command in (
+        "doctor",
+        "run",
+        "plan",
+        "apply",
+        "status",
+        "watch",
+        "report",
+        "losses",
+        "detect",
+        "schema",
+    ):
         assert f" {command} " in shown
 
 
-@pytest.mark.parametrize("command", ["doctor", "run", "report", "losses", "detect", "schema"])
+@pytest.mark.parametrize(
+    "command",
+    ["doctor", "run", "plan", "apply", "status", "watch", "report", "losses", "detect", "schema"],
+)
 def test_every_command_takes_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli([command, "--help"]) == 0
     assert "--json" in capsys.readouterr().out
@@ -102,7 +116,7 @@ def test_an_error_of_the_system_names_the_file_without_its_number(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     break_schema(monkeypatch, OSError(28, "No space left on device", "runs/demo/result.json"))
-    assert run_cli(["schema"]) == 1
+    assert run_cli(["schema"]) == 10
     assert capsys.readouterr().err == "weir: runs/demo/result.json: No space left on device\n"
 
 

@@ -75,14 +75,14 @@ class SwitchControl:
                 f"valid: the cookie {self._pipeline.schema.p4cookie}"
             )
 
-    async def runs_pipeline(self) -> bool:
+    async def runs_pipeline(self, *, or_another: bool = False) -> bool:
         """Whether the switch runs this pipeline.
 
         Raises:
-            PipelineError: it runs another one.
+            PipelineError: it runs another one, which ``or_another`` does not allow.
         """
         cookie, ours = await self.session.running_cookie(), self._pipeline.schema.p4cookie
-        if cookie not in (None, ours):
+        if cookie not in (None, ours) and not or_another:
             raise PipelineError(
                 f"the switch at {self.session.address} runs another pipeline (cookie {cookie}, ours {ours}); "
                 "valid: --load-pipeline, which empties its tables and counters"
@@ -97,7 +97,7 @@ class SwitchControl:
         them, and the old ones go when no packet is any more.
 
         Raises:
-            PlanError: the phase has more entries than a table holds; nothing was written.
+            TableFullError: the phase has more entries than a table holds; nothing was written.
             PartlyAppliedError: the switch refused updates or has gone; says what is on it.
             ReadBackError: the switch accepted everything and reads back something else.
         """
@@ -117,7 +117,7 @@ class SwitchControl:
             raise ReadBackError(found)
 
     async def difference(self, phase: PhasePlan) -> Changes:
-        """What :meth:`apply` would write; nothing is changed. Raises PlanError as it does."""
+        """What :meth:`apply` would write; nothing is changed. Raises TableFullError as it does."""
         self._pipeline.check_fits(phase.name, phase.entities)
         return changes(await self._read(phase), phase.entities)
 
@@ -147,6 +147,12 @@ class SwitchControl:
         asked = [P4MeterEntry(cell.meter, index=cell.index) for cell in cells]
         found = await self._entities(asked)
         return {entity.index: entity for entity in found if isinstance(entity, MeterCell)}
+
+    async def count_entries(self) -> dict[str, int]:
+        """How many entries each table has, whoever wrote them."""
+        found = await self._entities([P4TableEntry(table) for table in TABLES])
+        names = [entity.table for entity in found if isinstance(entity, TableEntry)]
+        return {table: names.count(table) for table in TABLES}
 
     async def learned_flows(self, phase: PhasePlan) -> list[TableEntry]:
         """The entries of flows that have cells of the phase's learned policers."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weir.controlplane.errors import Difference
 
@@ -139,6 +139,8 @@ class Changes:
     insert: tuple[Entity, ...]
     modify: tuple[Entity, ...]
     delete: tuple[Entity, ...]
+    replaced: Mapping[str, Entity] = field(default_factory=dict, compare=False)
+    """By key, what is on the switch and is to be modified."""
 
     def __len__(self) -> int:
         """How many updates; 0 when the switch is as planned."""
@@ -150,17 +152,16 @@ def changes(current: Iterable[Entity], wanted: Iterable[Entity]) -> Changes:
     before = {entity.key: entity for entity in current}
     after = {entity.key: entity for entity in wanted}
     fresh = [entity for key, entity in after.items() if key not in before]
+    other = [entity for key, entity in after.items() if key in before and differ(before[key], entity)]
     return Changes(
         insert=tuple(entity for entity in fresh if not isinstance(entity, MeterCell)),
-        modify=(
-            *(entity for entity in fresh if isinstance(entity, MeterCell)),
-            *(entity for key, entity in after.items() if key in before and differ(before[key], entity)),
-        ),
+        modify=(*(entity for entity in fresh if isinstance(entity, MeterCell)), *other),
         delete=tuple(
             entity
             for key, entity in before.items()
             if key not in after and not isinstance(entity, MeterCell | UnsetMeterCell)
         ),
+        replaced={entity.key: before[entity.key] for entity in other},
     )
 
 

@@ -15,6 +15,10 @@ class PlanError(ControlPlaneError):
     """The experiment cannot be put on the pipeline; found before anything is written."""
 
 
+class TableFullError(PlanError):
+    """The switch has no room for the entries that an experiment needs."""
+
+
 class PipelineError(ControlPlaneError):
     """The compiled pipeline is missing, unreadable, not the one expected, or refused by the switch."""
 
@@ -47,6 +51,11 @@ class RefusedUpdate:
     entity: str
     code: str
     message: str
+
+    @property
+    def full(self) -> bool:
+        """Whether there was no room."""
+        return self.code == "RESOURCE_EXHAUSTED"
 
     def __str__(self) -> str:
         """One line: operation, entity, reason."""

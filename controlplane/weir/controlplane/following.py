@@ -11,6 +11,7 @@ from weir.controlplane.counters import read_counts
 from weir.controlplane.errors import WriteError
 from weir.controlplane.learning import DIGESTS, FlowLearner, LearningStatus
 from weir.controlplane.phase_plan import PhasePlan
+from weir.controlplane.together import together
 
 _NS = 1_000_000_000
 _CHECKS_PER_LIMIT = 4
@@ -43,10 +44,7 @@ class FlowFollower:
 
     async def run(self) -> None:
         """Follow until cancelled. Raises ControlPlaneError when the switch refuses, or is gone."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._learn())
-            if self._limits_s():
-                tasks.create_task(self._age())
+        await together(self._learn(), *([self._age()] if self._limits_s() else []))
 
     def status(self) -> dict[str, LearningStatus]:
         """How each learned policer stands, by name."""

@@ -13,7 +13,7 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from weir.controlplane.entities import Entity, TableEntry
-from weir.controlplane.errors import PipelineError, PlanError
+from weir.controlplane.errors import PipelineError, TableFullError
 
 NAME = "weir"
 
@@ -50,7 +50,7 @@ class Pipeline:
         """Compare how many entries a phase needs with the sizes of the tables.
 
         Raises:
-            PlanError: a table is too small; nothing has been written yet.
+            TableFullError: a table is too small; nothing has been written yet.
         """
         needed: dict[str, int] = {}
         for entity in entities:
@@ -59,7 +59,7 @@ class Pipeline:
         for table, entries in needed.items():
             size = self.schema.tables[table].size
             if entries > size:
-                raise PlanError(
+                raise TableFullError(
                     f"phase {phase} needs {entries} entries in table {table}; valid: at most {size}"
                 )
 

@@ -96,6 +96,7 @@ class Session:
         self._version: P4RuntimeVersion | None = None
         self._listener: asyncio.Task[None] | None = None
         self._lost: ControlPlaneError | None = None
+        self._ended = asyncio.Event()
         self._digests: asyncio.Queue[Any] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
@@ -236,6 +237,11 @@ class Session:
             except P4ClientError as error:
                 raise self._explain(error) from error
 
+    async def until_lost(self) -> None:
+        """Wait until the session is of no more use, and raise why: as a write would from then on."""
+        await self._ended.wait()
+        self._check_alive()
+
     async def next_digest(self) -> P4DigestList:
         """Wait for the next list of a digest's messages, and acknowledge it.
 
@@ -311,11 +317,13 @@ class Session:
                 if message.WhichOneof("update") == "arbitration" and message.arbitration.status.code != 0:
                     election_id = U128.decode(message.arbitration.election_id)
                     self._lost = NotPrimaryError(self._not_primary(election_id))
+                    self._ended.set()
                 elif message.WhichOneof("update") == "digest":
                     self._digests.put_nowait(message)
         except (P4ClientError, RuntimeError) as error:
             self._lost = self._explain(error)
         finally:
+            self._ended.set()
             self._digests.put_nowait(None)  # wakes who waits
 
     async def _request(self, request: Any) -> Any:
@@ -349,6 +357,11 @@ class Session:
         if error.code == GRPCStatusCode.PERMISSION_DENIED:
             return NotPrimaryError(
                 f"the switch at {self.address} refused: {_reason(error)}; valid: be its primary controller"
+            )
+        if error.code == GRPCStatusCode.INVALID_ARGUMENT and "election id" in error.message:
+            return NotPrimaryError(
+                f"another controller of device {self.device_id} at {self.address} has our election id "
+                f"{self._election_id}; valid: stop it, or use an election id of its own"
             )
         if error.code == GRPCStatusCode.NOT_FOUND and "device" in error.message.lower():
             return WrongDeviceError(

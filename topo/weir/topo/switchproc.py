@@ -2,6 +2,7 @@
 """Starts the embedded switch on the testbed's links, and reads its counters when it has ended."""
 
 import json
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,10 @@ class SwitchProcess:
         if code != 0:
             raise self._process.error(f"ended with exit code {code} when told to stop")
         return self.stats()
+
+    def kill(self) -> None:
+        """End the switch without a chance to say goodbye."""
+        self._process.stop(signal.SIGKILL)
 
     def __enter__(self) -> Self:
         """Nothing to do: the switch runs since it was made."""

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir status`: what is on a running switch and what it has counted, once or live."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from weir.cli.switch_args import Job
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.counters import PolicerCounters
+from weir.controlplane.entities import MeterCell
+from weir.controlplane.units import format_rate, format_size
+
+_COLOURS = ("green", "yellow", "red")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that was read at a time (`time.monotonic`, s)."""
+
+    time_s: float
+    as_planned: bool
+    tables: Mapping[str, int]
+    meters: Mapping[int, MeterCell]
+    policers: Mapping[str, PolicerCounters]
+    learned: int
+    reports_sent: int
+
+
+def status_command(job: Job, *, watch: bool, interval_s: float, as_json: bool, console: Console) -> int:
+    """Show the switch, with ``watch`` until Ctrl-C. Raises ControlPlaneError."""
+
+    async def show() -> None:
+        async with aclosing(_readings(job, interval_s if watch else None)) as readings:
+            if as_json:
+                async for reading in readings:
+                    print(json.dumps(_as_dict(job, reading)), flush=True)
+                return
+            if not watch:
+                async for reading in readings:
+                    console.print(_view(job, reading, None))
+                return
+            last: Reading | None = None
+            with Live(console=console, auto_refresh=False, transient=False) as live:
+                async for reading in readings:
+                    live.update(_view(job, reading, last), refresh=True)
+                    last = reading
+
+    asyncio.run(show())
+    return 0
+
+
+async def _readings(job: Job, interval_s: float | None) -> AsyncGenerator[Reading]:
+    async with job.control("reader") as control:
+        await control.runs_pipeline()
+        while True:
+            yield await _read(control, job)
+            if interval_s is None:
+                return
+            await asyncio.sleep(interval_s)
+
+
+async def _read(control: SwitchControl, job: Job) -> Reading:
+    return Reading(
+        time.monotonic(),
+        len(await control.difference(job.phase)) == 0,
+        await control.count_entries(),
+        await control.read_meters(job.phase),
+        await control.read_policers(job.phase),
+        len(await control.learned_flows(job.phase)),
+        await control.read_reports_sent(job.plan.collectors),
+    )
+
+
+def _as_dict(job: Job, reading: Reading) -> dict[str, Any]:
+    policers = []
+    for policer in job.phase.policers:
+        cell = reading.meters.get(policer.index)
+        policers.append(
+            {
+                **policer.as_dict(),
+                "read_back": None if cell is None else dict(cell.fields()),
+                **reading.policers[policer.name].as_manifest(),
+            }
+        )
+    return {
+        "switch": job.where.address,
+        "phase": job.phase.name,
+        "as_planned": reading.as_planned,
+        "realtime_ns": time.time_ns(),
+        "tables": dict(reading.tables),
+        "policers": policers,
+        "learned_flows": reading.learned,
+        "reports_sent": reading.reports_sent,
+    }
+
+
+def _view(job: Job, reading: Reading, last: Reading | None) -> Group:
+    table = Table(title=f"phase {job.phase.name} on {job.where.address}", title_justify="left")
+    table.add_column("policer")
+    for name in ("rate", "burst", "effective", *_COLOURS, "passed/s", "red/s"):
+        table.add_column(name, justify="right")
+    for policer in job.phase.policers:
+        counters = reading.policers[policer.name]
+        cell = reading.meters.get(policer.index)
+        table.add_row(
+            policer.name,
+            "unset" if cell is None else format_rate(cell.rate_bytes_per_s * 8),
+            "unset" if cell is None else format_size(cell.burst_bytes),
+            format_rate(round(policer.effective_rate_bps)),
+            *(f"{asdict(counters)[colour]['packets']:,}" for colour in _COLOURS),
+            *_rates(policer.name, reading, last),
+        )
+    entries = ", ".join(f"{name} {count}" for name, count in reading.tables.items() if count)
+    state = "as planned" if reading.as_planned else "NOT as planned: `weir plan` shows the difference"
+    lines = (
+        f"entries: {entries or 'none'}",
+        f"learned flows: {reading.learned}; reports sent: {reading.reports_sent:,}",
+        f"the switch is {state}",
+    )
+    return Group(table, *(Text(line) for line in lines))
+
+
+def _rates(name: str, reading: Reading, last: Reading | None) -> tuple[str, str]:
+    """Bit rate of what passed by its colour, and red packets per second, since the last reading."""
+    if last is None:
+        return "", ""
+    now, then, seconds = reading.policers[name], last.policers[name], reading.time_s - last.time_s
+    passed = now.green.bytes + now.yellow.bytes - then.green.bytes - then.yellow.bytes
+    red = now.red.packets - then.red.packets
+    if passed < 0 or red < 0:
+        return "counts anew", ""
+    return format_rate(round(passed * 8 / seconds)), f"{red / seconds:,.0f}"

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the options that find a running switch mean: an experiment's phase and the connection to apply it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from finsy import GRPCCredentialsTLS
+
+from weir.cli.errors import InputError
+from weir.cli.switch_options import DEFAULT_SWITCH
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.attach import attachment_of
+from weir.controlplane.config import ExperimentConfig, load_experiment
+from weir.controlplane.phase_plan import PhasePlan
+from weir.controlplane.pipeline import load_for
+from weir.controlplane.plan import Plan, make_plan
+from weir.controlplane.session import Part
+
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The files of TLS, as given; none of them: plain text."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> GRPCCredentialsTLS | None:
+        """What the connection wants.
+
+        Raises:
+            InputError: files that do not go together.
+            OSError: a file that cannot be read.
+        """
+        if (self.cert is None) != (self.key is None):
+            raise InputError("--tls-cert and --tls-key go together; valid: both, or neither")
+        if self.ca is None:
+            if self.cert is not None:
+                raise InputError("--tls-cert has no effect without --tls-ca; valid: the authority too")
+            return None
+        for path in (self.ca, self.cert, self.key):
+            if path is not None:
+                with path.open("rb"):
+                    pass
+        return GRPCCredentialsTLS(cacert=self.ca, cert=self.cert, private_key=self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A running switch and how to reach it."""
+
+    address: str = DEFAULT_SWITCH
+    device_id: int = 1
+    election_id: int = 1
+    tls: Tls = Tls()
+
+
+@dataclass(frozen=True)
+class Job:
+    """An experiment's phase on a switch: what the commands for running switches have in common."""
+
+    where: Where
+    experiment: ExperimentConfig
+    plan: Plan
+    phase: PhasePlan
+
+    def control(self, part: Part = "primary") -> SwitchControl:
+        """A controller that is still to be entered. Raises InputError, OSError, PipelineError."""
+        return SwitchControl(
+            self.where.address,
+            self.where.device_id,
+            election_id=self.where.election_id,
+            pipeline=load_for(self.plan.single_rate),
+            target=self.plan.target,
+            tls=self.where.tls.credentials(),
+            part=part,
+            timeout_s=_TIMEOUT_S,
+        )
+
+
+def job_of(config: Path, phase: str | None, where: Where) -> Job:
+    """Load and plan. Raises ConfigError, PlanError, UnsupportedByTargetError."""
+    experiment = load_experiment(config)
+    plan = make_plan(experiment, attachment_of(experiment))
+    return Job(where, experiment, plan, plan.phases[0] if phase is None else plan.phase(phase))

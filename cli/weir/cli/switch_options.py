@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options by which commands find a running switch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Experiment = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file (YAML).", show_default=False)
+]
+Switch = Annotated[str, typer.Option("--switch", metavar="ADDRESS:PORT", help="P4Runtime of the switch.")]
+DeviceId = Annotated[int, typer.Option("--device-id", min=1, help="Id that the switch was started with.")]
+ElectionId = Annotated[
+    int,
+    typer.Option("--election-id", min=1, help="No two controllers have one; the highest is primary."),
+]
+PhaseName = Annotated[
+    str | None, typer.Option("--phase", metavar="NAME", help="Phase of the experiment; by default the first.")
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Use TLS: the authority of the switch's certificate (PEM)."),
+]
+TlsCert = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Certificate to show to the switch (PEM).")
+]
+TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of that certificate (PEM).")]
+
+PRIMARY_ID, BACKUP_ID = 2, 1
+"""Election ids unless others are given: a backup's is the lower one."""
+DEFAULT_SWITCH = "127.0.0.1:9559"

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a switch as planned: reconnects, takes over, loads and applies again, follows learned flows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.counters import PolicerCounters
+from weir.controlplane.errors import ControlPlaneError, NotPrimaryError, SwitchUnreachableError
+from weir.controlplane.following import FlowFollower
+from weir.controlplane.phase_plan import PhasePlan
+from weir.controlplane.session import Part
+from weir.controlplane.together import together
+
+RETRY_S = 0.05
+"""Between two tries to reach a switch that is gone."""
+_PROBE_TIMEOUT_S = 1.0
+_SUPERSEDED_S = 1.0
+"""Between two looks whether the controller that has our election id is still there."""
+_CHECKS_PER_READING = 10
+"""Readings of the counters for each comparison of everything, which takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened while a switch was kept; ``details`` are values that JSON knows."""
+
+    kind: str
+    realtime_ns: int
+    details: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event as a line of a log."""
+        return {"event": self.kind, "realtime_ns": self.realtime_ns, **self.details}
+
+
+class Keeper:
+    """Keeps one switch as one phase says, until it is cancelled or something happens that needs a person."""
+
+    def __init__(
+        self,
+        address: str,
+        connect: Callable[[Part], SwitchControl],
+        phase: PhasePlan,
+        say: Callable[[Event], None],
+        *,
+        backup: bool = False,
+        load_pipeline: bool = False,
+        reading_s: float = 1.0,
+    ) -> None:
+        """``connect`` makes a controller that is still to be entered; ``say`` gets each event."""
+        self._address = address
+        self._connect, self._phase, self._tell = connect, phase, say
+        self._part: Part = "backup" if backup else "primary"
+        self._load, self._reading_s = load_pipeline, reading_s
+        self._last: dict[str, PolicerCounters] = {}
+        self._last_ns = 0
+
+    async def run(self) -> None:
+        """Keep the switch.
+
+        Raises:
+            NotPrimaryError: another controller was primary from the start, and this is no backup.
+            ControlPlaneError: the switch refuses what it is told, or is another one than was asked for.
+        """
+        reached = True
+        while True:
+            wait_s = RETRY_S
+            try:
+                if self._part == "backup" and reached:
+                    self._say("waiting")
+                async with self._connect(self._part) as control:
+                    reached = True
+                    await self._keep(control)
+            except ControlPlaneError as error:
+                cause = getattr(error, "cause", error)
+                if isinstance(cause, NotPrimaryError) and self._last_ns:
+                    if self._part == "primary":
+                        self._say("superseded", reason=str(cause))
+                    self._part, wait_s = "backup", _SUPERSEDED_S
+                elif type(cause) is not SwitchUnreachableError:
+                    raise
+                elif reached:
+                    reached = False
+                    self._say("lost", reason=str(error))
+            await asyncio.sleep(wait_s)
+            if not reached:
+                await _until_somebody_listens(self._address)
+
+    async def _keep(self, control: SwitchControl) -> None:
+        address, device = control.session.address, control.session.device_id
+        self._say("primary", switch=address, device_id=device)
+        loaded = await self._make_run(control)
+        update = await control.apply(self._phase)
+        counters = await control.read_policers(self._phase)
+        if loaded and self._last_ns:
+            self._discontinuity(counters)
+        self._remember(counters)
+        self._say("configured", pipeline_loaded=loaded, updates=len(update))
+        follower = FlowFollower(control, self._phase)
+        works = [control.session.until_lost(), self._read(control, follower)]
+        if follower.status():
+            await follower.start()
+            works.append(follower.run())
+        await together(*works)
+
+    async def _make_run(self, control: SwitchControl) -> bool:
+        """Load the pipeline unless the switch runs it; returns whether it was loaded."""
+        if await control.runs_pipeline(or_another=self._load):
+            return False
+        await control.push_pipeline()
+        return True
+
+    async def _read(self, control: SwitchControl, follower: FlowFollower) -> None:
+        reading = 0
+        exhausted: dict[str, int] = {}
+        while True:
+            await asyncio.sleep(self._reading_s)
+            counters = await control.read_policers(self._phase)
+            if any(self._went_back(name, count) for name, count in counters.items()):
+                self._discontinuity(counters)
+            self._remember(counters)
+            for name, status in follower.status().items():
+                if status.flows_without_cell > exhausted.get(name, 0):
+                    self._say("exhausted", policer=name, flows_without_cell=status.flows_without_cell)
+                exhausted[name] = status.flows_without_cell
+            reading += 1
+            if reading % _CHECKS_PER_READING == 0:
+                update = await control.apply(self._phase)
+                if len(update):
+                    self._say("repaired", updates=len(update))
+
+    def _went_back(self, name: str, counters: PolicerCounters) -> bool:
+        return name in self._last and counters.packets_met < self._last[name].packets_met
+
+    def _remember(self, counters: dict[str, PolicerCounters]) -> None:
+        self._last, self._last_ns = counters, time.time_ns()
+
+    def _discontinuity(self, counters: Mapping[str, PolicerCounters]) -> None:
+        """The switch began to count anew: what it had counted by the last reading would else be lost."""
+        self._say(
+            "discontinuity",
+            last_read_ns=self._last_ns,
+            before={name: count.as_manifest() for name, count in self._last.items()},
+            after={name: count.as_manifest() for name, count in counters.items()},
+        )
+
+    def _say(self, kind: str, **details: Any) -> None:
+        self._tell(Event(kind, time.time_ns(), details))
+
+
+async def _until_somebody_listens(address: str) -> None:
+    """Wait for the switch's port. gRPC would wait longer after each try that failed, up to 15 s."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(host.strip("[]"), port)
+        except (OSError, TimeoutError):
+            await asyncio.sleep(RETRY_S)
+            continue
+        writer.close()
+        return
