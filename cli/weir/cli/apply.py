@@ -6,13 +6,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 
+from weir.cli.errors import InputError
 from weir.cli.switch_args import Job
 from weir.controlplane.entities import Changes, Entity
 from weir.controlplane.policer_plan import PolicerPlan
+from weir.controlplane.targets.bmv2_queues import set_queues
 from weir.controlplane.units import format_rate, format_size
 
 _SHOWN = 40
@@ -33,8 +36,20 @@ def plan_command(job: Job, *, as_json: bool, console: Console) -> int:
     return 0
 
 
-def apply_command(job: Job, *, load_pipeline: bool, as_json: bool, console: Console) -> int:
-    """Make the switch what the phase says, and read it back. Raises ControlPlaneError."""
+def apply_command(
+    job: Job, *, load_pipeline: bool, thrift_port: int | None, as_json: bool, console: Console
+) -> int:
+    """Make the switch what the phase says, and read it back.
+
+    Raises:
+        InputError: a bmv2's queues are to be set, and nobody said where.
+        ControlPlaneError: as its text says.
+    """
+    if job.queues and thrift_port is None:
+        raise InputError(
+            f"hosts.{job.queues[0].host}.rate: bmv2's queues are set through Thrift; "
+            "valid: --thrift-port, or no rate"
+        )
 
     async def apply() -> tuple[bool, Changes]:
         async with job.control() as control:
@@ -46,6 +61,8 @@ def apply_command(job: Job, *, load_pipeline: bool, as_json: bool, console: Cons
             return not runs, await control.apply(job.phase)
 
     pushed, update = asyncio.run(apply())
+    if thrift_port is not None:
+        set_queues(job.queues, thrift_port)
     _show(job, "apply", {"pipeline_pushed": pushed}, update, as_json, console)
     return 0
 
@@ -68,7 +85,7 @@ def _show(
         say(f"  … and {len(lines) - _SHOWN} more; --json lists all")
     for policer in job.phase.policers:
         say(_describe(policer))
-    for note in job.phase.notes:
+    for note in job.notes:
         say(note)
     done = "would change" if what == "plan" else "changed"
     counts = f"{len(update.insert)} added, {len(update.modify)} modified, {len(update.delete)} removed"
@@ -122,7 +139,8 @@ def _as_dict(job: Job, state: dict[str, bool], update: Changes) -> dict[str, Any
             }
             for policer in job.phase.policers
         ],
-        "notes": list(job.phase.notes),
+        "queues": [asdict(queue) for queue in job.queues],
+        "notes": list(job.notes),
     }
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from rich.console import Console
 
 from weir.cli import switch_options as options
 from weir.cli.errors import EXIT_INTERRUPTED, report_error
+
+# gRPC tells stderr of its own what its errors say again; read when it is loaded.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 if TYPE_CHECKING:
     from weir.cli.switch_args import Job
@@ -143,6 +147,9 @@ def apply(
     election_id: options.ElectionId = options.PRIMARY_ID,
     phase: options.PhaseName = None,
     load_pipeline: LoadPipeline = False,
+    thrift_port: Annotated[
+        int | None, typer.Option(help="bmv2's, on this machine: its queues are set through it.")
+    ] = None,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
@@ -156,7 +163,9 @@ def apply(
     from weir.cli.apply import apply_command
 
     job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key))
-    return apply_command(job, load_pipeline=load_pipeline, as_json=as_json, console=Console())
+    return apply_command(
+        job, load_pipeline=load_pipeline, thrift_port=thrift_port, as_json=as_json, console=Console()
+    )
 
 
 @app.command()

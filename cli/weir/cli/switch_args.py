@@ -17,6 +17,7 @@ from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import Plan, make_plan
 from weir.controlplane.session import Part
+from weir.controlplane.targets.bmv2_queues import Bmv2Queue, queues_of
 
 _TIMEOUT_S = 10.0
 
@@ -67,6 +68,14 @@ class Job:
     experiment: ExperimentConfig
     plan: Plan
     phase: PhasePlan
+    queues: tuple[Bmv2Queue, ...] = ()
+    """Of a bmv2."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know beside the changes."""
+        queues = tuple(queue.note for queue in self.queues if queue.note is not None)
+        return (*self.phase.notes, *queues, *_links_of_its_own(self.experiment))
 
     def control(self, part: Part = "primary") -> SwitchControl:
         """A controller that is still to be entered. Raises InputError, OSError, PipelineError."""
@@ -85,5 +94,25 @@ class Job:
 def job_of(config: Path, phase: str | None, where: Where) -> Job:
     """Load and plan. Raises ConfigError, PlanError, UnsupportedByTargetError."""
     experiment = load_experiment(config)
-    plan = make_plan(experiment, attachment_of(experiment))
-    return Job(where, experiment, plan, plan.phases[0] if phase is None else plan.phase(phase))
+    attachment = attachment_of(experiment)
+    plan = make_plan(experiment, attachment)
+    chosen = plan.phases[0] if phase is None else plan.phase(phase)
+    queues = queues_of(experiment, attachment.hosts) if plan.target.name == "bmv2" else ()
+    return Job(where, experiment, plan, chosen, queues)
+
+
+def _links_of_its_own(experiment: ExperimentConfig) -> tuple[str, ...]:
+    """P4Runtime does not reach the links of the embedded switch, nor Tofino's queues."""
+    how = {
+        "softswitch": "set them with `weir-switch links set`",
+        "tofino": "set them in Stratum's chassis configuration, which `weir stratum` writes",
+    }
+    how["tofino2"] = how["tofino"]
+    keys = ("delay", "rate", "queue", "queue_packets", "jitter")
+    if experiment.switch.target not in how:
+        return ()
+    return tuple(
+        f"hosts.{name}: P4Runtime does not set {', '.join(asked)}; {how[experiment.switch.target]}"
+        for name, host in experiment.hosts.items()
+        if (asked := [key for key in keys if getattr(host, key)])
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from weir.cli.switch_scenario import FRAMES
+from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.sandbox import run_in_sandbox, sandbox_problem
 from weir.topo.tools import ToolMissingError, find_own_program
 
@@ -73,7 +74,6 @@ def test_status_shows_what_the_switch_has_and_counted(seen: Seen) -> None:
         ("unreachable", 3, "weir: no P4Runtime at 127.0.0.1:9: "),
         ("wrong_device", 4, "weir: the switch at 127.0.0.1:9559 has no device 7: "),
         ("wrong_device_read", 4, "weir: the switch at 127.0.0.1:9559 has no device 7: "),
-        ("not_primary", 5, "weir: another controller of device 1 at 127.0.0.1:9559 has our election id 2; "),
         ("status_before", 6, "weir: the switch at 127.0.0.1:9559 is not ready: "),
         ("mismatch", 6, "weir: the switch at 127.0.0.1:9559 runs another pipeline "),
     ],
@@ -83,6 +83,12 @@ def test_each_failure_is_one_line_and_an_exit_code_of_its_own(
 ) -> None:
     assert one_line(seen[case]).startswith(line)
     assert seen[case]["code"] == code
+
+
+def test_who_is_not_primary_is_told_so(seen: Seen) -> None:
+    answer = seen["kept"]["softswitch"]["not_primary"]
+    assert one_line(answer).startswith("weir: another controller of device 1 at 127.0.0.1:9559 has our ")
+    assert answer["code"] == 5
 
 
 def test_another_pipeline_is_replaced_when_that_is_asked_for(seen: Seen) -> None:
@@ -96,35 +102,96 @@ def test_a_table_that_is_too_small_is_named_before_anything_is_written(seen: See
     assert line == "weir: phase main needs 1099 entries in table classify; valid: at most 1024"
 
 
-def test_a_backup_takes_over_without_touching_the_tables(seen: Seen) -> None:
-    print(f"took over {seen['fail_over_s']:.3f} s after the primary was killed")
-    assert seen["taken_over"]["updates"] == 0
-    assert seen["taken_over"]["pipeline_loaded"] is False
-    assert seen["kept_counting"] == FRAMES
+def keeping(seen: Seen, target: str) -> Seen:
+    if target not in seen["kept"]:
+        pytest.skip(str(bmv2_problem()))
+    kept: Seen = seen["kept"][target]
+    return kept
 
 
+on_both = pytest.mark.parametrize("target", ["softswitch", "bmv2"])
+
+
+@on_both
+def test_a_backup_takes_over_without_touching_the_tables(seen: Seen, target: str) -> None:
+    kept = keeping(seen, target)
+    print(f"{target}: took over {kept['fail_over_s']:.3f} s after the primary was killed")
+    assert kept["taken_over"]["updates"] == 0
+    assert kept["taken_over"]["pipeline_loaded"] is False
+    assert kept["kept_counting"] == kept["met"] <= FRAMES
+
+
+@on_both
 def test_a_switch_that_restarts_is_configured_again_and_the_break_in_its_counters_recorded(
-    seen: Seen,
+    seen: Seen, target: str
 ) -> None:
-    print(f"configured {seen['restart_s']:.3f} s after the switch was back")
-    assert seen["configured_again"]["pipeline_loaded"] is True
-    assert seen["configured_again"]["updates"] == seen["configured"]["updates"]
-    before, after = seen["discontinuity"]["before"]["one"], seen["discontinuity"]["after"]["one"]
-    assert (before["packets_met"], after["packets_met"]) == (FRAMES, 0)
-    assert seen["status_again"]["said"]["as_planned"] is True
+    kept = keeping(seen, target)
+    print(f"{target}: configured {kept['restart_s']:.3f} s after the switch was back")
+    assert kept["configured_again"]["pipeline_loaded"] is True
+    assert kept["configured_again"]["updates"] == kept["configured"]["updates"]
+    before, after = (kept["discontinuity"][when]["one"]["packets_met"] for when in ("before", "after"))
+    assert (before, after) == (kept["met"], 0)
+    assert kept["status_again"]["said"]["as_planned"] is True
 
 
-def test_every_event_is_in_the_log(seen: Seen) -> None:
-    assert seen["logged"] == [
-        "waiting",
-        "primary",
-        "configured",
-        "lost",
-        "primary",
-        "discontinuity",
-        "configured",
-    ]
-    assert seen["interrupted"] == 130
+@on_both
+def test_every_event_is_in_the_log(seen: Seen, target: str) -> None:
+    kept = keeping(seen, target)
+    first, *rest = kept["logged"]
+    assert first == "waiting"
+    assert rest == ["primary", "configured", "lost", "primary", "discontinuity", "configured"]
+    assert kept["interrupted"] == 130
+
+
+def test_bmv2_is_applied_to_again_and_changed_as_the_embedded_switch_is(seen: Seen) -> None:
+    if "bmv2" not in seen:
+        pytest.skip(str(bmv2_problem()))
+    bmv2 = seen["bmv2"]
+    assert bmv2["first"]["said"]["changes"] > 10
+    assert bmv2["again"]["said"]["changes"] == 0
+    (cell,) = bmv2["changed"]["said"]["modify"]
+    assert (cell["entity"], cell["cir"]) == ("meter policer cell 1", 2000)
+    assert bmv2["status"]["said"]["as_planned"] is True
+
+
+def test_queues_of_bmv2_are_set_in_packets_and_say_so(seen: Seen) -> None:
+    if "bmv2" not in seen:
+        pytest.skip(str(bmv2_problem()))
+    bmv2 = seen["bmv2"]
+    assert bmv2["first"]["said"]["queues"] == [{"host": "b", "port": 2, "packets_per_s": 826, "packets": 50}]
+    (note,) = bmv2["first"]["said"]["notes"]
+    assert "bmv2 serves 826 packets/s, 10004.512 kbit/s of frames of 1514 B" in note
+    assert bmv2["no_thrift"]["code"] == 2
+    assert "weir: hosts.b.rate: bmv2's queues are set through Thrift; " in one_line(bmv2["no_thrift"])
+    assert bmv2["nobody_on_thrift"]["code"] == 3
+    assert one_line(bmv2["nobody_on_thrift"]).startswith("weir: no bmv2 on Thrift port 9; ")
+    assert one_line(bmv2["unsupported"]).startswith("weir: policer s of phase main: no sr3c meter; ")
+
+
+def test_controllers_and_switch_know_each_other_by_certificates(seen: Seen) -> None:
+    if "tls" not in seen:
+        pytest.skip("openssl, which makes the certificates, is not on PATH")
+    assert seen["tls"]["apply"]["code"] == 0
+    assert seen["tls"]["status"]["said"]["as_planned"] is True
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "line"),
+    [
+        ("stranger", 8, "weir: no TLS with the switch at 127.0.0.1:9559: "),
+        ("no_certificate", 8, "weir: no TLS with the switch at 127.0.0.1:9559: "),
+        ("other_authority", 8, "weir: no TLS with the switch at 127.0.0.1:9559: "),
+        ("plain", 3, "weir: no P4Runtime at 127.0.0.1:9559: "),
+        ("half", 2, "weir: --tls-cert and --tls-key go together; valid: both, or neither"),
+    ],
+)
+def test_a_wrong_certificate_is_one_line_and_its_exit_code(
+    seen: Seen, case: str, code: int, line: str
+) -> None:
+    if "tls" not in seen:
+        pytest.skip("openssl, which makes the certificates, is not on PATH")
+    assert one_line(seen["tls"][case]).startswith(line)
+    assert seen["tls"][case]["code"] == code
 
 
 def test_flows_without_a_bucket_are_counted_and_silent_ones_leave_theirs(seen: Seen) -> None:

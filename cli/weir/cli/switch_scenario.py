@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from typing import Any
 from weir.cli.main import run_cli
 from weir.controlplane.attach import HostPort, host_mac
 from weir.controlplane.scenario import frame, wire
+from weir.topo.bmv2proc import THRIFT_PORT, Bmv2Process, bmv2_problem
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
@@ -30,7 +33,8 @@ from weir.topo.switchproc import SwitchPort, SwitchProcess
 
 EXPERIMENT = """\
 name: scenario
-hosts: {{a: {{}}, b: {{}}}}
+switch: {{target: {target}}}
+hosts: {{a: {{}}, b: {{{b}}}}}
 flows: [{{name: f, from: a, to: b, duration: 1 s}}]
 policers: [{policers}]
 """
@@ -62,18 +66,27 @@ class Scenario:
         self.result: dict[str, Any] = {}
         self._switches = 0
 
-    def switch(self) -> SwitchProcess:
+    def switch(self, *options: str) -> SwitchProcess:
         """A new weir-switch on the links, ready."""
         self._switches += 1
         folder = self.folder / f"switch{self._switches}"
-        switch = SwitchProcess([SwitchPort(port, f"far{port}") for port in PORTS], folder)
+        ports = [SwitchPort(port, f"far{port}") for port in PORTS]
+        switch = SwitchProcess(ports, folder, options=options)
         switch.wait_ready()
         return switch
 
-    def experiment(self, name: str, policers: str) -> Path:
+    def bmv2(self) -> Bmv2Process:
+        """A new bmv2 on the links, ready."""
+        self._switches += 1
+        ports = {port: f"far{port}" for port in PORTS}
+        switch = Bmv2Process(ports, self.folder / f"bmv2-{self._switches}")
+        switch.wait_ready()
+        return switch
+
+    def experiment(self, name: str, policers: str, target: str = "softswitch", b: str = "") -> Path:
         """An experiment file with these policers."""
         path = self.folder / f"{name}.yaml"
-        path.write_text(EXPERIMENT.format(policers=policers))
+        path.write_text(EXPERIMENT.format(policers=policers, target=target, b=b))
         return path
 
     def weir(self, *words: str | Path) -> dict[str, Any]:
@@ -101,6 +114,17 @@ class Scenario:
             if holds(said):
                 return said
         raise TimeoutError(f"the switch did not become as expected: {said}")
+
+    def settled(self, config: Path) -> int:
+        """Packets that the first policer has met, once there are some and no more come: bmv2 loses some."""
+        seen: list[int] = []
+
+        def settled(said: dict[str, Any]) -> bool:
+            seen.append(said["policers"][0]["packets_met"])
+            return len(seen) > 1 and seen[-1] == seen[-2] > 0
+
+        self.until(config, settled)
+        return seen[-1]
 
 
 class Watch:
@@ -154,18 +178,19 @@ def applied(scene: Scenario) -> None:
         result["full"] = scene.weir("apply", full, "--load-pipeline")
 
 
-def kept(scene: Scenario) -> None:
+def kept(scene: Scenario, target: str, start: Callable[[], SwitchProcess | Bmv2Process]) -> dict[str, Any]:
     """A watch and a backup; the watch dies, then the switch."""
-    result, two = scene.result, scene.experiment("kept", TWO)
-    switch = scene.switch()
-    first = scene.watch("first", two)
+    result: dict[str, Any] = {}
+    two = scene.experiment(f"kept-{target}", TWO, target)
+    switch = start()
+    first = scene.watch(f"first-{target}", two)
     result["configured"] = first.next("configured")
     result["not_primary"] = scene.weir("apply", two)
-    log = scene.folder / "events.jsonl"
-    backup = scene.watch("backup", two, "--backup", "--log", log)
+    log = scene.folder / f"events-{target}.jsonl"
+    backup = scene.watch(f"backup-{target}", two, "--backup", "--log", log)
     backup.next("waiting")
     scene.send(4000, FRAMES)
-    scene.until(two, lambda said: said["policers"][0]["packets_met"] == FRAMES)
+    result["met"] = scene.settled(two)
     killed_ns = time.time_ns()
     first.kill()
     result["taken_over"] = backup.next("configured")
@@ -173,7 +198,7 @@ def kept(scene: Scenario) -> None:
     result["kept_counting"] = scene.weir("status", two)["said"]["policers"][0]["packets_met"]
     switch.kill()
     result["lost"] = backup.next("lost")
-    with scene.switch():
+    with start():
         ready_ns = time.time_ns()
         result["discontinuity"] = backup.next("discontinuity")
         result["configured_again"] = backup.next("configured")
@@ -181,6 +206,86 @@ def kept(scene: Scenario) -> None:
         result["status_again"] = scene.weir("status", two)
         result["interrupted"] = backup.interrupt()
     result["logged"] = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+    return result
+
+
+def on_bmv2(scene: Scenario) -> dict[str, Any]:
+    """Apply, apply again, change one policer, set a queue, and what bmv2 lacks."""
+    queue = "rate: 10 Mbit/s, queue_packets: 50"
+    two = scene.experiment("bmv2", TWO, "bmv2", queue)
+    changed = scene.experiment("bmv2-changed", TWO.replace("8 kbit/s", "16 kbit/s", 1), "bmv2", queue)
+    srtcm = "{name: s, meter: sr3c, excess_burst: 9 kB, rate: 8 kbit/s, burst: 20 kB, match: [{}]}"
+    thrift = ("--thrift-port", str(THRIFT_PORT))
+    with scene.bmv2():
+        return {
+            "no_thrift": scene.weir("apply", two),
+            "first": scene.weir("apply", two, *thrift),
+            "again": scene.weir("apply", two, *thrift),
+            "changed": scene.weir("apply", changed, *thrift),
+            "status": scene.weir("status", changed),
+            "unsupported": scene.weir("apply", scene.experiment("bmv2-sr3c", srtcm, "bmv2")),
+            "nobody_on_thrift": scene.weir("apply", two, "--thrift-port", "9"),
+        }
+
+
+def with_tls(scene: Scenario) -> dict[str, Any]:
+    """Certificates on both sides; wrong ones, and none."""
+    two, pem = scene.experiment("tls", TWO), Certificates(scene.folder / "pem")
+    ours, theirs = pem.authority("ours"), pem.authority("theirs")
+    switch, controller, stranger = (
+        pem.signed("switch", ours),
+        pem.signed("controller", ours),
+        pem.signed("stranger", theirs),
+    )
+    options = ("--tls-cert", switch[0], "--tls-key", switch[1], "--tls-ca", ours)
+
+    def tls(authority: Path, cert: tuple[Path, Path] | None) -> list[str | Path]:
+        words: list[str | Path] = ["--tls-ca", authority]
+        return words if cert is None else [*words, "--tls-cert", cert[0], "--tls-key", cert[1]]
+
+    with scene.switch(*map(str, options)):
+        return {
+            "apply": scene.weir("apply", two, *tls(ours, controller)),
+            "status": scene.weir("status", two, *tls(ours, controller)),
+            "stranger": scene.weir("apply", two, *tls(ours, stranger)),
+            "no_certificate": scene.weir("apply", two, *tls(ours, None)),
+            "other_authority": scene.weir("apply", two, *tls(theirs, controller)),
+            "plain": scene.weir("apply", two),
+            "no_file": scene.weir("apply", two, "--tls-ca", scene.folder / "none.pem"),
+            "half": scene.weir("apply", two, "--tls-ca", ours, "--tls-cert", controller[0]),
+        }
+
+
+class Certificates:
+    """Authorities and certificates of a test, made with openssl."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep them in a folder."""
+        folder.mkdir()
+        self._folder = folder
+
+    def authority(self, name: str) -> Path:
+        """A self-signed authority; its certificate."""
+        key, cert = self._files(name)
+        self._request(key, cert, name, "-x509", "-days", "2")
+        return cert
+
+    def signed(self, name: str, authority: Path) -> tuple[Path, Path]:
+        """A certificate for 127.0.0.1 and its key."""
+        key, cert = self._files(name)
+        signer = ("-CA", str(authority), "-CAkey", str(authority.with_suffix(".key")))
+        more = ("-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE")
+        self._request(key, cert, name, "-x509", "-days", "2", *signer, *more)
+        return cert, key
+
+    def _files(self, name: str) -> tuple[Path, Path]:
+        return self._folder / f"{name}.key", self._folder / f"{name}.pem"
+
+    def _request(self, key: Path, cert: Path, name: str, *more: str) -> None:
+        kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        files = ("-keyout", str(key), "-out", str(cert))
+        command = ["openssl", "req", *kind, *files, "-subj", f"/CN={name}", *more]
+        subprocess.run(command, check=True, capture_output=True)
 
 
 def learned(scene: Scenario) -> None:
@@ -210,10 +315,14 @@ def main(_stop: StopToken) -> int:
     """Run the scenario."""
     folder = Path(sys.argv[1])
     scene = Scenario(folder)
-    for part in (applied, kept, learned):
-        begin_s = time.monotonic()
-        part(scene)
-        print(f"{part.__name__}: {time.monotonic() - begin_s:.1f} s", file=sys.stderr)
+    applied(scene)
+    scene.result["kept"] = {"softswitch": kept(scene, "softswitch", scene.switch)}
+    learned(scene)
+    if bmv2_problem() is None:
+        scene.result["bmv2"] = on_bmv2(scene)
+        scene.result["kept"]["bmv2"] = kept(scene, "bmv2", scene.bmv2)
+    if shutil.which("openssl") is not None:
+        scene.result["tls"] = with_tls(scene)
     (folder / "result.json").write_text(json.dumps(scene.result))
     return 0
 

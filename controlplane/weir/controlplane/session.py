@@ -44,7 +44,7 @@ from weir.controlplane.translate import FinsyEntity, to_finsy
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
 _BIDS = 3  # for the election id of a controller that has gone; others may be bidding for it too
 BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
-_TLS_WORDS = ("ssl", "tls", "handshake", "certificate")
+_TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate")
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
 _GONE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
 

@@ -7,7 +7,7 @@ import subprocess
 
 from weir.ptftests.config import RunConfig
 from weir.ptftests.control import Control
-from weir.ptftests.switch import BMV2_CLI
+from weir.topo.bmv2proc import BMV2_CLI
 from weir.topo.tools import find_own_program
 
 

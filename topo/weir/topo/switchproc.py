@@ -67,8 +67,11 @@ class SwitchProcess:
         device_id: int = 1,
         program: Path | None = None,
         json_path: Path | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         """Start it. Its log and stats.json go to `folder`; `json_path` loads a P4 program at start.
+
+        `options` are further ones of weir-switch.
 
         Raises ToolMissingError or ProcessError.
         """
@@ -81,6 +84,7 @@ class SwitchProcess:
         argv += ["--stats", str(self.stats_path)]
         if json_path is not None:
             argv += ["--json", str(json_path)]
+        argv += options
         self._process = LoggedProcess("weir-switch", argv, folder / "weir-switch.log")
 
     @property

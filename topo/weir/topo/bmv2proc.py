@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts bmv2 (simple_switch_grpc) on interfaces, for those who have it."""
+
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from weir.topo.process import LoggedProcess
+from weir.topo.stop import StopToken
+from weir.topo.switchproc import DEFAULT_P4RUNTIME
+
+BMV2 = "simple_switch_grpc"
+BMV2_CLI = "simple_switch_CLI"
+THRIFT_PORT = 9090
+_READY_S = 30.0
+_POLL_S = 0.02
+
+
+def bmv2_problem() -> str | None:
+    """Why bmv2 cannot be started here; None when it can."""
+    for program in (BMV2, BMV2_CLI):
+        if shutil.which(program) is None:
+            return f"{program} is not on PATH (https://github.com/p4lang/behavioral-model)"
+    return None
+
+
+class Bmv2Process:
+    """A running simple_switch_grpc without a program; a context manager that ends it whatever happened."""
+
+    def __init__(
+        self,
+        ports: Mapping[int, str],
+        folder: Path,
+        *,
+        p4runtime: str = DEFAULT_P4RUNTIME,
+        device_id: int = 1,
+    ) -> None:
+        """Start it on interfaces by port number; its log goes to ``folder``. Raises ProcessError."""
+        self.p4runtime = p4runtime
+        interfaces = [word for port, name in ports.items() for word in ("-i", f"{port}@{name}")]
+        command = [BMV2, "--no-p4", "--device-id", str(device_id), "--log-level", "off", *interfaces]
+        command += ["--thrift-port", str(THRIFT_PORT), "--", "--grpc-server-addr", p4runtime]
+        self._process = LoggedProcess(BMV2, command, folder / f"{BMV2}.log")
+
+    def wait_ready(self, stop: StopToken | None = None) -> None:
+        """Wait until P4Runtime is served; bmv2 says so into a buffer that it does not flush.
+
+        Raises ProcessError, Interrupted.
+        """
+        host, _, port = self.p4runtime.rpartition(":")
+        deadline = time.monotonic() + _READY_S
+        while True:
+            try:
+                socket.create_connection((host, int(port)), timeout=1).close()
+                return
+            except ConnectionRefusedError:
+                self._process.check_running()
+                if time.monotonic() > deadline:
+                    raise self._process.error(
+                        f"serves no P4Runtime on {self.p4runtime} after {_READY_S:g} s"
+                    ) from None
+                if stop is not None:
+                    stop.raise_if_stopped()
+                time.sleep(_POLL_S)
+
+    def check_running(self) -> None:
+        """Raise ProcessError when it has ended by itself."""
+        self._process.check_running()
+
+    def kill(self) -> None:
+        """End it without a chance to say goodbye."""
+        self._process.stop(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        """Nothing to do: it runs since it was made."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self._process.stop()
