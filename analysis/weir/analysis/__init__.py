@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run showed: ground truth against inference, the law of conservation, detectors, the report."""
 
+from weir.analysis.detect import FlowChoiceError, detect
 from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, UnknownDetectorError, pair_detector
-from weir.analysis.losses import CaptureLosses, FlowChoiceError, detect, losses_of
+from weir.analysis.losses import CaptureLosses, losses_of
 from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import write_report

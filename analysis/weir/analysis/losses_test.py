@@ -4,9 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
-from weir.analysis.losses import CaptureLosses, FlowChoiceError, capture_losses, choose_flow, events_of
+from weir.analysis.losses import CaptureLosses, capture_losses
 
 
 def capture() -> CaptureLosses:
@@ -39,27 +38,3 @@ def test_json_keeps_every_loss_and_warning() -> None:
     assert found["warnings"] == ["cut short"]
     assert [len(flow["loss_events"]) for flow in found["flows"]] == [1, 2, 0]
     assert "loss_events" not in capture().to_json(events=False)["flows"][0]
-
-
-def test_the_flow_with_the_most_data_is_taken_unless_one_is_named() -> None:
-    assert choose_flow(capture()).flow == 1
-    assert choose_flow(capture(), "10.0.0.2:40000-10.0.0.1:5201").flow == 0
-
-
-def test_an_unknown_flow_names_those_there_are() -> None:
-    with pytest.raises(FlowChoiceError, match=r"10\.0\.0\.2:40001-10\.0\.0\.1:5201"):
-        choose_flow(capture(), "10.0.0.9:1-10.0.0.1:2")
-
-
-def test_only_data_of_the_flow_becomes_events() -> None:
-    packets = pa.table(
-        {
-            "flow": [1, 1, 0, 1],
-            "sent_ns": [30, 10, 15, 20],
-            "payload_length": [1448, 1448, 1448, 0],
-            "inferred_lost": [True, False, False, False],
-        }
-    )
-    events = events_of(packets, 1, capture().flows[1])
-    assert events.sent_ns.tolist() == [10, 30]
-    assert events.lost.tolist() == [False, True]

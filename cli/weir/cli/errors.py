@@ -9,9 +9,10 @@ import sys
 
 from typer import TyperException
 
+from weir.analysis.capture_files import CompressionError
 from weir.analysis.clocks import ClockError
+from weir.analysis.detect import FlowChoiceError
 from weir.analysis.detectors import UnknownDetectorError
-from weir.analysis.losses import FlowChoiceError
 from weir.analysis.manifest import RunFileError
 from weir.controlplane.config import ConfigError
 from weir.controlplane.errors import (
@@ -64,6 +65,7 @@ class InputError(ValueError):
 
 
 BAD_INPUT: tuple[type[Exception], ...] = (
+    CompressionError,
     ConfigError,
     FlowChoiceError,
     InputError,

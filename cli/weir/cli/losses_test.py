@@ -9,8 +9,7 @@ from rich.console import Console
 
 from weir.analysis.losses import CaptureLosses, capture_losses
 from weir.cli import losses
-from weir.cli.errors import InputError
-from weir.cli.losses import by_size, losses_command, losses_table, name_of, two_files, two_flows
+from weir.cli.losses import by_size, losses_command, losses_table
 from weir.cli.main import run_cli
 
 FLOW = {
@@ -69,29 +68,6 @@ def test_json_has_every_loss(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_flows_without_data_are_left_out_and_the_largest_is_first() -> None:
     assert [flow.flow for flow in by_size(capture(5, 0, 9))] == [2, 0]
     assert losses_table(capture(5, 0, 9)).row_count == 2
-
-
-def test_two_captures_give_the_largest_flow_of_each() -> None:
-    paths = [Path("a.pcap"), Path("b.pcap")]
-    assert two_files(paths) == (Path("a.pcap"), Path("b.pcap"))
-    assert two_flows(paths, []) == (None, None)
-
-
-def test_one_capture_gives_its_two_largest_flows(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = capture(5, 7, 9)
-    monkeypatch.setattr(losses, "losses_of", lambda _path: found)
-    assert two_flows([Path("a.pcap")], []) == (name_of(found.flows[2]), name_of(found.flows[1]))
-    assert name_of(found.flows[2]) == "10.0.0.2:20002-10.0.0.1:5201"
-
-
-def test_one_flow_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "losses_of", lambda _path: capture(5))
-    with pytest.raises(InputError, match=r"a\.pcap: fewer than two flows with data; valid: a second capture"):
-        two_flows([Path("a.pcap")], [])
-    with pytest.raises(InputError, match="one --flow; valid: none, or --flow twice"):
-        two_flows([Path("a.pcap")], ["x"])
-    with pytest.raises(InputError, match="3 captures; valid: one that holds both flows, or one for each"):
-        two_files([Path("a")] * 3)
 
 
 @pytest.mark.parametrize("command", [["losses"], ["detect", "wehey_loss_trend"]])

@@ -30,6 +30,7 @@ weir doctor                      what this machine lacks, how to mend it
 weir run experiments/demo.yaml   results go to runs/demo/latest/
 weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike
 weir losses server.pcap          what a capture says about losses
+weir detect policing a.pcap      which flows are policed, at what rate and burst?
 weir detect NAME a.pcap b.pcap   are two flows behind one policer?
 
 Each command takes --json, and --help shows more. Exit codes: 0 done, 1 failed, 2 bad input, of switches 3 out
@@ -254,23 +255,27 @@ def losses(captures: Captures, as_json: AsJson = False) -> int:
 @app.command()
 def detect(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Detector; a wrong name lists them.", show_default=False)
-    ],
-    captures: Captures,
+        str | None, typer.Argument(metavar="NAME", help="Detector; none lists them.", show_default=False)
+    ] = None,
+    captures: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE…", help="Captures (pcap, compressed or not).", show_default=False),
+    ] = None,
     flows: Annotated[
         list[str] | None,
-        typer.Option("--flow", metavar="SRC:PORT-DST:PORT", help="A flow by name; give both or neither."),
+        typer.Option("--flow", metavar="SRC:PORT-DST:PORT", help="A flow by name; for pairs give both."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Ask a detector whether two flows are behind one policer.
+    """Ask a detector whether flows are policed, or whether two are behind one policer.
 
-    Give two captures, one per flow, or one capture that holds both: the largest flow of each file, or the two
-    largest of the one, are compared.
+    `policing` looks at every flow of each capture, alone and together with the others; captures may be of
+    the sender, of the receiver or of the way between. Detectors of pairs compare two flows: the largest of
+    each of two captures, or the two largest of one.
     """
-    from weir.cli.losses import detect_command
+    from weir.cli.detect import detect_command
 
-    return detect_command(name, captures, flows or [], as_json=as_json, console=Console())
+    return detect_command(name, captures or [], flows or [], as_json=as_json, console=Console())
 
 
 @app.command()

@@ -42,7 +42,7 @@ def pair_detector(name: str) -> PairDetector:
         return PAIR_DETECTORS[name]
     except KeyError:
         raise UnknownDetectorError(
-            f"no detector {name!r}; valid: {', '.join(sorted(PAIR_DETECTORS))}"
+            f"no detector {name!r} of pairs; valid: {', '.join(PAIR_DETECTORS)}"
         ) from None
 
 

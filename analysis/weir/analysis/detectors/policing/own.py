@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The detector `policing`: does one token bucket explain which packets of a flow, or of several, were lost?
+
+For each flow with losses a bucket is fitted (`fit.py`), alone and together with the flows beside it, which
+may share a policer: what one flow was refused, another may have used. A bucket that explains the losses and
+that did not make packets wait (`queue.py`) is a policer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weir.analysis.detectors.policing.bucket import Arrivals, demand
+from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
+from weir.analysis.detectors.policing.queue import Wait, wait_in_queue
+from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
+from weir.analysis.tables import Bools, Floats
+from weir.analysis.traces import FlowTrace
+
+MIN_SCORE = 0.6
+"""Losses explained ÷ (losses + packets that should have been lost) from which a bucket is believed."""
+MIN_SCORE_OF_MEMBER = 0.5
+"""The same for each flow that is said to be in a bucket with others."""
+BETTER_TOGETHER = 0.05
+MAX_PAIRS = 12
+"""Pairs of flows tried, those with the most losses first; groups to one host are tried in any case."""
+INFLATED = 1.3
+INFLATED_S = 0.005
+"""A loss at an RTT that is higher than the tenth percentile by this factor and time met a queue."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Flows fitted together: their packets in one order of time, and which flow each is of."""
+
+    flows: tuple[int, ...]
+    packets: Arrivals
+    owner: np.ndarray[tuple[int], np.dtype[np.int64]]
+    start_ns: int
+    fit: BucketFit
+    backlog: Floats
+
+    def score_of(self, flow: int) -> float:
+        """Of one flow's losses: explained ÷ (losses + its packets that should have been lost)."""
+        its = self.owner == flow
+        over = self.backlog + self.packets.length > self.fit.threshold.low
+        lost = self.packets.lost
+        counted = int(np.count_nonzero(its & (lost | over)))
+        return int(np.count_nonzero(its & lost & over)) / max(counted, 1)
+
+
+def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
+    """Judge each flow of a capture, alone and together with the others."""
+    fitted: dict[tuple[int, ...], _Group | None] = {}
+
+    def group(members: Sequence[int]) -> _Group | None:
+        key = tuple(sorted(members))
+        if key not in fitted:
+            fitted[key] = _fit(flows, key)
+        return fitted[key]
+
+    best: dict[int, _Group] = {}
+    told = [i for i, flow in enumerate(flows) if flow.losses >= MIN_LOSSES]
+    for i in told:
+        alone = group([i])
+        if alone is not None:
+            best[i] = alone
+    for members in _together(flows, told):
+        if len(members) > 2 or _undecided(best, members):
+            _adopt(best, group(members), told)
+    for pair in _pairs(told, best):
+        _adopt(best, group(pair), told)
+    return [_verdict(flows, i, best.get(i)) for i in range(len(flows))]
+
+
+def _together(flows: Sequence[FlowTrace], told: Sequence[int]) -> list[list[int]]:
+    """Groups that one policer may hold: all flows to one host, all from one host; the larger groups first."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for i, flow in enumerate(flows):
+        groups.setdefault(("to", flow.dst), []).append(i)
+        groups.setdefault(("from", flow.src), []).append(i)
+    result: list[list[int]] = []
+    for members in sorted(groups.values(), key=len, reverse=True):
+        for some in (members, [i for i in members if i in told]):
+            if len(some) > 1 and any(i in told for i in some) and some not in result:
+                result.append(some)
+    return result
+
+
+def _undecided(best: dict[int, _Group], members: Sequence[int]) -> bool:
+    return any(i in best and best[i].fit.score < 1 - BETTER_TOGETHER for i in members)
+
+
+def _pairs(told: Sequence[int], best: dict[int, _Group]) -> list[tuple[int, int]]:
+    """Pairs of flows that nothing explains yet."""
+    left = [i for i in told if i not in best or best[i].fit.score < MIN_SCORE]
+    return [(a, b) for k, a in enumerate(left) for b in left[k + 1 :]][:MAX_PAIRS]
+
+
+def _adopt(best: dict[int, _Group], found: _Group | None, told: Sequence[int]) -> None:
+    """Take the group for each member that it explains better than what was found before."""
+    if found is None or found.fit.score < MIN_SCORE:
+        return
+    for i in found.flows:
+        score = found.score_of(i)
+        if i not in told or score < MIN_SCORE_OF_MEMBER:
+            continue
+        if i not in best or score > best[i].score_of(i) + BETTER_TOGETHER:
+            best[i] = found
+
+
+def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...]) -> _Group | None:
+    time_ns = np.concatenate([flows[i].time_ns for i in members])
+    order = np.argsort(time_ns, kind="stable")
+    start_ns = int(time_ns[order[0]])
+
+    def merged(column: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        values: np.ndarray[tuple[int], np.dtype[np.int64]] = np.concatenate(
+            [getattr(flows[i], column) for i in members]
+        )
+        return values[order]
+
+    lost: Bools = merged("lost").astype(bool)
+    packets = Arrivals((time_ns[order] - start_ns) / 1e9, merged("frame_bytes").astype(np.float64), lost)
+    fit = fit_bucket(packets, from_start=all(flows[i].from_start for i in members))
+    if fit is None:
+        return None
+    owner = np.repeat(np.array(members), [len(flows[i].time_ns) for i in members])[order]
+    backlog = demand(packets, fit.rate, fit.initial_backlog) - packets.length
+    return _Group(members, packets, owner, start_ns, fit, backlog)
+
+
+def _wait(flow: FlowTrace, group: _Group) -> Wait | None:
+    """How the flow's RTTs follow the bucket's backlog at the time of sending."""
+    at = (flow.rtt_sent_ns - group.start_ns) / 1e9
+    place = np.searchsorted(group.packets.time_s, at, side="left")
+    inside = place < len(group.packets.time_s)
+    return wait_in_queue(
+        group.backlog[place[inside]], flow.rtt_ns[inside] / 1e9, group.fit.rate, group.fit.burst_bytes
+    )
+
+
+def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVerdict:
+    flow = flows[i]
+    if flow.losses < MIN_LOSSES or group is None:
+        return _few_losses(flow)
+    fit, threshold = group.fit, group.fit.threshold
+    score = group.score_of(i)
+    others = [flows[j].name for j in group.flows if j != i]
+    detail: dict[str, object] = {
+        "losses": flow.losses,
+        "packets": len(flow.time_ns),
+        "view": flow.view,
+        "together_with": others,
+        "score": round(fit.score, 4),
+        "score_of_flow": round(score, 4),
+        "losses_explained": threshold.hits,
+        "losses_unexplained": threshold.misses,
+        "passed_against_bucket": threshold.false_drops,
+        "fitted_rate_bps": fit.rate * 8,
+        "fitted_burst_bytes": fit.burst_bytes,
+        "rate_bps_95": [fit.rate_low * 8, fit.rate_high * 8],
+        "refilled": fit.refilled,
+    }
+    bucket = f"a bucket of {fit.burst_bytes:,.0f} bytes filled at {fit.rate * 8 / 1e6:,.3f} Mbit/s"
+    beside = f" (together with {', '.join(others)})" if others else ""
+    count = threshold.hits + threshold.misses
+    if fit.score < MIN_SCORE:
+        reason = (
+            f"no bucket explains the losses: the best, {bucket}{beside}, explains {threshold.hits} of "
+            f"{count} and would have dropped {threshold.false_drops} packets that passed"
+        )
+        return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
+    wait = _wait(flow, group)
+    if wait is not None:
+        detail["rtt_explained_by_queue"] = round(wait.explained, 4)
+        if wait.is_queue:
+            reason = (
+                f"packets waited: the losses are those of {bucket}{beside}, but RTTs rise with its backlog "
+                f"from {wait.rtt_low_s * 1e3:.0f} to {wait.rtt_high_s * 1e3:.0f} ms, as in a queue of "
+                f"{wait.queue_bytes:,.0f} bytes; a policer has none"
+            )
+            return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
+    unsure = "" if fit.refilled else "; the burst assumes that the bucket was full at the first packet"
+    blind = "" if wait is not None else "; no RTT in this capture could show a queue"
+    reason = (
+        f"{bucket}{beside} explains {threshold.hits} of {count} losses and contradicts "
+        f"{threshold.false_drops} packets that passed{unsure}{blind}"
+    )
+    return FlowVerdict(flow.name, "policed", reason, fit.rate * 8, fit.burst_bytes, detail)
+
+
+def _few_losses(flow: FlowTrace) -> FlowVerdict:
+    detail: dict[str, object] = {"losses": flow.losses, "packets": len(flow.time_ns), "view": flow.view}
+    if 0 < flow.losses < MIN_LOSSES and len(flow.rtt_ns) >= 2 * MIN_LOSSES:
+        order = np.argsort(flow.rtt_sent_ns)
+        before = np.searchsorted(flow.rtt_sent_ns[order], flow.time_ns[flow.lost], side="right") - 1
+        at_loss = flow.rtt_ns[order][np.maximum(before, 0)]
+        usual = float(np.percentile(flow.rtt_ns, 10))
+        if np.all(at_loss > max(INFLATED * usual, usual + INFLATED_S * 1e9)):
+            reason = (
+                f"{flow.losses} of {len(flow.time_ns)} packets lost, each behind a queue: RTT "
+                f"{at_loss.min() / 1e6:.0f} ms and more where the tenth percentile is {usual / 1e6:.0f} ms"
+            )
+            return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
+    reason = f"{flow.losses} of {len(flow.time_ns)} packets lost; {MIN_LOSSES} losses are needed"
+    return FlowVerdict(flow.name, "insufficient_loss", reason, detail=detail)

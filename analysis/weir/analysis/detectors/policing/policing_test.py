@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weir.analysis.detectors.policing import POLICING_DETECTORS
+from weir.analysis.detectors.policing.bucket import Arrivals, best_threshold, demand
+from weir.analysis.detectors.policing.fit import fit_bucket
+from weir.analysis.detectors.policing.own import detect_policing
+from weir.analysis.tables import Bools, Floats
+from weir.analysis.testing.traces import RTT_NS, make_trace
+from weir.analysis.traces import FlowTrace
+
+FRAME = 1514
+RATE, BURST = 250_000.0, 30_000.0
+"""2 Mbit/s and 20 frames."""
+
+
+def bursts(rng: np.random.Generator, seconds: float, mean_rate: float) -> Floats:
+    """Times of frames: trains of random length back to back, as TCP sends; on average `mean_rate`."""
+    times: list[float] = []
+    at = 0.0
+    while at < seconds:
+        train = int(rng.integers(2, 40))
+        times.extend(at + 12e-6 * np.arange(train))
+        at += float(rng.exponential(train * FRAME / mean_rate)) + 12e-6 * train
+    return np.array(times)
+
+
+def policed(time_s: Floats, rate: float = RATE, burst: float = BURST) -> tuple[Bools, Floats]:
+    """A token bucket that starts full: what it drops, and the backlog each frame meets."""
+    tokens, now = burst, float(time_s[0])
+    lost, backlog = np.zeros(len(time_s), dtype=bool), np.zeros(len(time_s))
+    for i, at in enumerate(time_s):
+        tokens, now = min(burst, tokens + rate * (at - now)), float(at)
+        backlog[i] = burst - tokens
+        if tokens < FRAME:
+            lost[i] = True
+        else:
+            tokens -= FRAME
+    return lost, backlog
+
+
+def trace(time_s: Floats, lost: Bools, port: int = 40000, wait_s: Floats | None = None) -> FlowTrace:
+    wait_ns = np.zeros(len(time_s)) if wait_s is None else wait_s * 1e9
+    return make_trace(
+        (time_s * 1e9).astype(np.int64), lost=np.flatnonzero(lost), port=port, rtt_ns=RTT_NS + wait_ns
+    )
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+def test_demand_follows_the_bucket_step_by_step(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 5, 1.3 * RATE)
+    lost, backlog = policed(time_s)
+    packets = Arrivals(time_s, np.full(len(time_s), float(FRAME)), lost)
+    assert demand(packets, RATE) - FRAME == pytest.approx(backlog, abs=1e-6)
+    found = best_threshold(demand(packets, RATE), lost)
+    assert (found.score, found.misses, found.false_drops) == (1.0, 0, 0)
+    assert found.low <= BURST < found.high
+
+
+@pytest.mark.parametrize("load", [0.7, 1.2, 3.0])
+def test_rate_and_burst_come_back_from_the_losses(load: float, rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 30, load * RATE)
+    lost, _ = policed(time_s)
+    found = fit_bucket(Arrivals(time_s, np.full(len(time_s), float(FRAME)), lost))
+    assert found is not None
+    print(f"load {load}: rate ×{found.rate / RATE:.4f}, burst ×{found.burst_bytes / BURST:.4f}")
+    assert found.score > 0.99
+    assert found.rate_low <= RATE * 1.0001
+    assert found.rate_high >= RATE * 0.9999
+    assert found.rate == pytest.approx(RATE, rel=0.02)
+    assert found.burst_bytes == pytest.approx(BURST, abs=FRAME)
+
+
+def test_one_flow_in_a_bucket_is_policed(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 20, 1.3 * RATE)
+    [found] = detect_policing([trace(time_s, policed(time_s)[0])])
+    assert found.verdict == "policed", found.reason
+    assert found.rate_bps == pytest.approx(RATE * 8, rel=0.02)
+
+
+def test_two_flows_in_one_bucket_are_found_together(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 30, 1.5 * RATE)
+    lost, _ = policed(time_s)
+    train = np.cumsum(np.diff(time_s, prepend=time_s[0]) > 20e-6)
+    mine = rng.random(train[-1] + 1)[train] < 0.5
+    flows = [trace(time_s[mine], lost[mine]), trace(time_s[~mine], lost[~mine], port=40001)]
+    for flow in flows:
+        assert detect_policing([flow])[0].verdict == "not_policed"
+    for found in detect_policing(flows):
+        assert found.verdict == "policed", found.reason
+        assert found.rate_bps == pytest.approx(RATE * 8, rel=0.02)
+        assert "together with" in found.reason
+
+
+def test_flows_in_buckets_of_their_own_keep_their_own_rates(rng: np.random.Generator) -> None:
+    flows = []
+    for n, rate in enumerate((RATE, 3 * RATE)):
+        time_s = bursts(rng, 20, 1.4 * rate)
+        flows.append(trace(time_s, policed(time_s, rate)[0], port=40000 + n))
+    rates = [found.rate_bps for found in detect_policing(flows)]
+    assert rates == pytest.approx([RATE * 8, 3 * RATE * 8], rel=0.02)
+
+
+def test_a_queue_that_drops_as_a_bucket_would_is_told_by_its_delay(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 20, 1.3 * RATE)
+    lost, backlog = policed(time_s)
+    [found] = detect_policing([trace(time_s, lost, wait_s=backlog / RATE)])
+    assert found.verdict == "not_policed"
+    assert "packets waited" in found.reason
+
+
+def test_random_loss_is_explained_by_no_bucket(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 30, RATE)
+    [found] = detect_policing([trace(time_s, rng.random(len(time_s)) < 0.02)])
+    assert found.verdict == "not_policed"
+    assert "no bucket explains the losses" in found.reason
+
+
+@pytest.mark.parametrize("name", list(POLICING_DETECTORS))
+def test_few_losses_are_insufficient(name: str, rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 5, RATE)
+    lost = np.zeros(len(time_s), dtype=bool)
+    for losses in (0, 3):
+        lost[50 : 50 + losses] = True
+        assert POLICING_DETECTORS[name]([trace(time_s, lost)])[0].verdict == "insufficient_loss"
+
+
+def test_few_losses_behind_a_queue_are_not_a_policers(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 5, RATE)
+    lost = np.zeros(len(time_s), dtype=bool)
+    lost[400:403] = True
+    wait_s = np.zeros(len(time_s))
+    wait_s[380:410] = 0.05
+    [found] = detect_policing([trace(time_s, lost, wait_s=wait_s)])
+    assert found.verdict == "not_policed"
+    assert "each behind a queue" in found.reason
+
+
+def test_flach_finds_a_policer_and_no_random_loss(rng: np.random.Generator) -> None:
+    time_s = np.arange(6_000) * FRAME / (2 * RATE)  # what that detector is made for: one steady flow
+    detector = POLICING_DETECTORS["policing-flach"]
+    [found] = detector([trace(time_s, policed(time_s)[0])])
+    assert found.verdict == "policed", found.reason
+    assert found.rate_bps == pytest.approx(RATE * 8 * 1448 / FRAME, rel=0.05)
+    time_s = bursts(rng, 20, RATE)
+    assert detector([trace(time_s, rng.random(len(time_s)) < 0.02)])[0].verdict == "not_policed"
+
+
+def test_a_capture_that_begins_with_an_empty_bucket_is_fitted(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 40, 1.3 * RATE)
+    lost, backlog = policed(time_s)
+    start = 1000 + int(np.argmax(backlog[1000:1500]))
+    packets = Arrivals(time_s[start:], np.full(len(time_s) - start, float(FRAME)), lost[start:])
+    found = fit_bucket(packets, from_start=False)
+    assert found is not None
+    assert backlog[start] > BURST - 2 * FRAME
+    assert found.score > 0.97
+    assert found.rate == pytest.approx(RATE, rel=0.02)
+    assert found.burst_bytes == pytest.approx(BURST, rel=0.1)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures in, one trace per flow out: each data packet with its time, length and fate, and the RTTs.
+
+A capture in front of the policer (at the sender, or on the way) holds the lost packets themselves; the Rust
+core says which they are. One behind the policer (at the receiver) holds the gaps that they left: a hole in
+the sequence numbers that is filled later. Which of the two a file is follows from where the losses show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weir.analysis.capture_files import readable
+from weir.analysis.tables import (
+    Bools,
+    FlowRow,
+    Ints,
+    Packets,
+    flows_from_arrow,
+    packets_from_arrow,
+    rtts_from_arrow,
+)
+
+TCP = 6
+REORDERING_PACKETS = 3
+"""A hole filled before this many later packets came is reordering (RFC 5681: three duplicate ACKs)."""
+View = Literal["sent", "received"]
+
+
+@dataclass(frozen=True)
+class FlowTrace:
+    """A directed TCP flow at one point of its path: its packets in order of time, arrays of one length.
+
+    `frame_bytes` is the Ethernet frame without FCS, `seq` counts from the flow's first data byte. `view`
+    `received`: lost packets were not seen; they stand where the next packet showed the hole. `rtt_sent_ns`
+    and `rtt_ns`: RTT samples by the time of sending. `request_ns`: when data flowed the other way.
+    `from_start`: the capture holds the flow's SYN. `unfilled` holes never were: the capture itself missed
+    these packets, or ended.
+    """
+
+    src: str
+    dst: str
+    src_port: int
+    dst_port: int
+    time_ns: Ints
+    frame_bytes: Ints
+    payload_bytes: Ints
+    seq: Ints
+    lost: Bools
+    rtt_sent_ns: Ints
+    rtt_ns: Ints
+    request_ns: Ints
+    from_start: bool
+    view: View = "sent"
+    unfilled: int = 0
+
+    @property
+    def name(self) -> str:
+        """As ``--flow`` takes it."""
+        return f"{self.src}:{self.src_port}-{self.dst}:{self.dst_port}"
+
+    @property
+    def losses(self) -> int:
+        """Packets lost."""
+        return int(np.count_nonzero(self.lost))
+
+
+@dataclass(frozen=True)
+class CaptureTraces:
+    """The TCP flows of a capture that carried data, the largest first, and what the reader should know."""
+
+    path: str
+    flows: tuple[FlowTrace, ...]
+    warnings: tuple[str, ...]
+
+
+def traces_of(path: Path) -> CaptureTraces:
+    """Read a capture, compressed or not; raises `weir_core.CaptureError`, `CompressionError`, OSError."""
+    import weir_core
+
+    with readable(path) as plain, TemporaryDirectory(prefix="weir-") as temporary:
+        # Every address counts as the capture's own: each direction of each flow is judged by what follows it.
+        addresses = sorted(set(pa.table(weir_core.read_losses(plain).flows)["src"].to_pylist()))
+        no_reports = Path(temporary) / "telemetry.parquet"
+        pq.write_table(_REPORT_SCHEMA.empty_table(), no_reports, compression="none")
+        joined = weir_core.join_run([(plain, addresses)], no_reports)
+    flows = _flows(flows_from_arrow(joined.flows), packets_from_arrow(joined.packets), joined.rtts)
+    warnings = [str(warning).replace(str(plain), str(path)) for warning in joined.warnings]
+    missed = sum(flow.unfilled for flow in flows)
+    if missed:
+        warnings.append(
+            f"{path}: {missed} holes in the sequence numbers were never filled: "
+            "the capture missed packets, or ended"
+        )
+    return CaptureTraces(str(path), tuple(flows), tuple(warnings))
+
+
+_REPORT_SCHEMA = pa.schema(
+    [
+        ("received_ns", pa.int64()),
+        ("dropped", pa.bool_()),
+        ("ingress_ns", pa.uint64()),
+        ("policer", pa.uint16()),
+        ("colour", pa.uint8()),
+        ("wire_length", pa.uint32()),
+        ("packet_number", pa.uint32()),
+        ("inner", pa.binary()),
+    ]
+)
+
+
+def _flows(rows: dict[int, FlowRow], packets: Packets, rtts: Any) -> list[FlowTrace]:
+    samples = rtts_from_arrow(rtts)
+    by_key = {row.key: number for number, row in rows.items() if row.protocol == TCP}
+    of_flow = {number: its for number, its in packets.by_flow() if number in rows}
+    data_ns = {number: its.sent_ns[its.payload_length > 0] for number, its in of_flow.items()}
+    found = []
+    for number, its in of_flow.items():
+        row = rows[number]
+        if row.protocol != TCP or not len(data_ns[number]):
+            continue
+        reverse = by_key.get((row.dst, row.src, row.dst_port, row.src_port, TCP))
+        mine = samples.flow == number
+        rtt = samples.rtt_ns[mine]
+        seq = unwrapped(its.seq)
+        first_data = int(np.argmax(its.payload_length > 0))
+        sent = FlowTrace(
+            src=row.src,
+            dst=row.dst,
+            src_port=row.src_port,
+            dst_port=row.dst_port,
+            time_ns=its.sent_ns,
+            frame_bytes=its.wire_length,
+            payload_bytes=its.payload_length,
+            seq=seq - seq[first_data],
+            lost=its.inferred_lost,
+            rtt_sent_ns=samples.time_ns[mine] - rtt,
+            rtt_ns=rtt,
+            request_ns=data_ns.get(reverse, np.empty(0, dtype=np.int64)) if reverse is not None else _NONE,
+            from_start=bool(its.payload_length[0] == 0 and seq[0] == seq[first_data] - 1),
+        )
+        received = as_received(sent)
+        found.append(received if received.losses > sent.losses else replace(sent, unfilled=received.unfilled))
+    return sorted(found, key=lambda flow: -int(flow.payload_bytes.sum()))
+
+
+_NONE: Ints = np.empty(0, dtype=np.int64)
+
+
+def unwrapped(seq: Ints) -> Ints:
+    """32-bit sequence numbers as 64-bit ones that do not wrap; neighbours are less than 2³¹ apart."""
+    steps = np.diff(seq, prepend=seq[:1])
+    return np.asarray(seq[0] + np.cumsum((steps + 2**31) % 2**32 - 2**31), dtype=np.int64)
+
+
+def as_received(flow: FlowTrace) -> FlowTrace:
+    """The flow as seen behind the place of its losses: a hole filled later was a loss, where it opened.
+
+    A hole filled within `REORDERING_PACKETS` packets is reordering. A retransmission that was lost again
+    leaves no trace here and is not counted.
+    """
+    data = np.flatnonzero(flow.payload_bytes > 0)
+    seq, end = flow.seq[data], flow.seq[data] + flow.payload_bytes[data]
+    reached = np.maximum.accumulate(end)
+    before = np.concatenate([seq[:1], reached[:-1]])
+    first_seen = np.zeros(len(data), dtype=bool)
+    first_seen[np.unique(seq, return_index=True)[1]] = True
+    fills = np.flatnonzero((seq < before) & first_seen)
+    opened = np.searchsorted(reached, seq[fills], side="right")  # the packet that jumped over it
+    late = fills - opened > REORDERING_PACKETS
+    fills, opened = fills[late], opened[late]
+    jumped = np.maximum(seq - before, 0)
+    filled = int(flow.payload_bytes[data[fills]].sum())
+    unfilled = 0 if int(jumped.sum()) <= filled else int(np.count_nonzero(jumped)) - len(np.unique(opened))
+    order = np.argsort(
+        np.concatenate([np.arange(len(flow.time_ns)) + 0.5, data[opened].astype(np.float64)]), kind="stable"
+    )
+
+    def placed(seen: Ints, missing: Ints) -> Ints:
+        return np.concatenate([seen, missing])[order]
+
+    lost = np.concatenate([np.zeros(len(flow.time_ns), dtype=bool), np.ones(len(fills), dtype=bool)])[order]
+    return replace(
+        flow,
+        time_ns=placed(flow.time_ns, flow.time_ns[data[opened]]),
+        frame_bytes=placed(flow.frame_bytes, flow.frame_bytes[data[fills]]),
+        payload_bytes=placed(flow.payload_bytes, flow.payload_bytes[data[fills]]),
+        seq=placed(flow.seq, seq[fills]),
+        lost=lost,
+        view="received",
+        unfilled=max(unfilled, 0),
+    )

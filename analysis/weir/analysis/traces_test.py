@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weir.analysis.testing.tcp_capture import MSS, write_run
+from weir.analysis.testing.traces import make_trace
+from weir.analysis.traces import as_received, traces_of, unwrapped
+
+
+def test_sequence_numbers_do_not_wrap() -> None:
+    steps = unwrapped(np.array([2**32 - 10, 2**32 - 5, 3, 2**32 - 2, 8], dtype=np.int64))
+    assert (steps - steps[0]).tolist() == [0, 5, 13, 8, 18]
+
+
+def segments(*numbers: int) -> list[int]:
+    return [number * MSS for number in numbers]
+
+
+def test_a_hole_that_is_filled_later_was_a_loss_where_it_opened() -> None:
+    flow = make_trace(
+        range(10, 90, 10), seq=segments(0, 1, 3, 4, 5, 6, 2, 7), payload=[MSS] * 8, from_start=False
+    )
+    seen = as_received(flow)
+    assert seen.view == "received"
+    assert seen.time_ns[seen.lost].tolist() == [30]
+    assert seen.seq[:4].tolist() == segments(0, 1, 2, 3)
+    assert seen.unfilled == 0
+
+
+def test_a_hole_filled_at_once_is_reordering() -> None:
+    flow = make_trace(range(10, 70, 10), seq=segments(0, 1, 3, 2, 4, 5), payload=[MSS] * 6)
+    assert as_received(flow).losses == 0
+
+
+def test_a_hole_that_is_never_filled_is_the_captures_own() -> None:
+    flow = make_trace(range(10, 60, 10), seq=segments(0, 1, 4, 5, 6), payload=[MSS] * 5)
+    seen = as_received(flow)
+    assert (seen.losses, seen.unfilled) == (0, 1)
+
+
+def test_a_segment_received_twice_is_no_loss() -> None:
+    flow = make_trace(range(10, 80, 10), seq=segments(0, 1, 2, 3, 4, 1, 5), payload=[MSS] * 7)
+    assert as_received(flow).losses == 0
+
+
+def test_sender_and_receiver_see_the_same_losses(tmp_path: Path) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    write_run(tmp_path)
+    sent, received = (traces_of(tmp_path / "pcap" / name).flows[0] for name in ("server.pcap", "client.pcap"))
+    assert (sent.view, received.view) == ("sent", "received")
+    assert sent.seq[sent.lost].tolist() == received.seq[received.lost].tolist()
+    assert sent.losses == 4

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from weir.analysis.detectors.policing import POLICING_DETECTORS
+from weir.analysis.testing.tcp_capture import write_run
+from weir.cli.detect import detect_command, two_files, two_flows
+from weir.cli.errors import InputError
+from weir.cli.main import run_cli
+
+
+def test_two_captures_or_one_that_holds_both() -> None:
+    assert two_files([Path("a.pcap"), Path("b.pcap")]) == (Path("a.pcap"), Path("b.pcap"))
+    assert two_files([Path("a.pcap")]) == (Path("a.pcap"), None)
+    with pytest.raises(InputError, match="3 captures; valid: one that holds both flows, or one for each"):
+        two_files([Path("a")] * 3)
+
+
+def test_flows_are_named_both_or_not_at_all() -> None:
+    assert two_flows([]) == (None, None)
+    assert two_flows(["x", "y"]) == ("x", "y")
+    with pytest.raises(InputError, match="1 --flow; valid: none, or --flow twice"):
+        two_flows(["x"])
+
+
+@pytest.mark.parametrize("arguments", [[], ["policin", "a.pcap"]])
+def test_without_a_known_detector_the_valid_ones_are_listed(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["detect", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert "valid: policing, policing-flach, " in shown
+    assert "wehey_loss_trend" in shown
+
+
+@pytest.mark.parametrize("name", list(POLICING_DETECTORS))
+def test_every_flow_is_one_object_with_its_verdict(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    write_run(tmp_path)
+    file = tmp_path / "pcap" / "server.pcap"
+    shown = io.StringIO()
+    assert detect_command(name, [file], [], as_json=True, console=Console(file=shown)) == 0
+    answer = json.loads(capsys.readouterr().out)
+    [flow] = answer["flows"]
+    assert (flow["verdict"], flow["rate_bps"], flow["burst_bytes"]) == ("insufficient_loss", None, None)
+    assert flow["reason"]
+    assert detect_command(name, [file], [], as_json=False, console=Console(file=shown, width=200)) == 0
+    assert "insufficient_loss" in shown.getvalue()
+    with pytest.raises(InputError, match="no flow x; there are: "):
+        detect_command(name, [file], ["x"], as_json=False, console=Console(file=shown))
+
+
+def test_a_compressed_capture_is_read_like_the_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    lzma = pytest.importorskip("lzma")
+    write_run(tmp_path)
+    file = tmp_path / "pcap" / "server.pcap"
+    packed = tmp_path / "server.pcap.xz"
+    packed.write_bytes(lzma.compress(file.read_bytes()))
+    answers = []
+    for path in (file, packed):
+        assert run_cli(["detect", "policing", str(path), "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out)["flows"])
+    assert answers[0] == answers[1]
+    packed.write_bytes(packed.read_bytes()[:-40])
+    assert run_cli(["detect", "policing", str(packed)]) == 2
+    assert capsys.readouterr().err.startswith(f"weir: {packed}: cannot be decompressed: ")
