@@ -3,7 +3,6 @@
 //!
 //! # Layout
 //!
-//! - `capture`: records of a pcap file, streamed through a bounded buffer
 //! - `segment`: the few header fields that inference and join need, as plain values
 //! - `tracker`: flows, their counters, and the inference of each
 //! - `infer`: which transmissions arrived and which were lost, from the sender's view alone
@@ -12,8 +11,6 @@
 //! - `tables`: results as Arrow record batches
 //! - `python`: the extension module `weir_core` (feature `python`)
 
-pub mod capture;
-mod error;
 pub mod infer;
 pub mod join;
 pub mod losses;
@@ -24,4 +21,4 @@ pub mod tracker;
 #[cfg(feature = "python")]
 mod python;
 
-pub use error::CaptureError;
+pub use weir_capture::CaptureError;

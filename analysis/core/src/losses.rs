@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use crate::CaptureError;
-use crate::capture::CaptureReader;
 use crate::infer::{Loss, RttSample, Verdict};
 use crate::segment::Segment;
 use crate::tracker::{Flow, FlowSink, Tracker};
+use weir_capture::{CaptureError, CaptureReader};
 
 /// What one capture says.
 #[derive(Debug)]
@@ -70,11 +69,10 @@ pub struct Summary {
 /// As [`read_losses`].
 pub fn scan(path: &Path, sink: &mut impl FlowSink) -> Result<Summary, CaptureError> {
     let mut reader = CaptureReader::open(path)?;
-    let link_type = reader.link_type();
     let mut tracker = Tracker::default();
     let (mut records, mut not_ip) = (0, 0);
     while let Some(record) = reader.next_record()? {
-        match Segment::parse(link_type, record.bytes, record.wire_length) {
+        match Segment::parse(record.link_type, record.bytes, record.wire_length) {
             Some(segment) => {
                 tracker.packet(record.time_ns, &segment, Some(records), sink);
             }

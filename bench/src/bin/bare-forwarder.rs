@@ -7,10 +7,13 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 
 use clap::Parser;
-use weir_bench::block_ring::BlockRing;
 use weir_bench::report;
+use weir_ports::block_ring::BlockRing;
 use weir_ports::sender::PacketSender;
 use weir_ports::socket::interface_state;
+
+/// Of each interface.
+const RING_BYTES: usize = 16 << 20;
 
 /// Forwards between two interfaces through TPACKET_V3 rings until it is ended.
 #[derive(Parser)]
@@ -30,7 +33,7 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     for name in [&arguments.first, &arguments.second] {
         let index = interface_state(name).map_err(|error| format!("interface {name}: {error}"))?;
         sides.push((
-            BlockRing::open(index.index)?,
+            BlockRing::open(index.index, RING_BYTES, None)?,
             PacketSender::open(index.index)?,
         ));
     }
@@ -46,7 +49,7 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 (&mut right[0].0, &mut left[0].1)
             };
             busy |= source.take_block(|frame| {
-                if target.push(frame) {
+                if target.push(frame.bytes) {
                     target.flush();
                 }
             });

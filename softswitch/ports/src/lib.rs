@@ -4,9 +4,10 @@
 //! Layout: [`interface`] is one port with its counters and its way back from an interface that disappeared,
 //! `socket` (receiving), `sender` and `xdp` (sending) and `mapping` (memory shared with the kernel) the only places with
 //! `unsafe` code, [`checksum`] completes what the sending host left to its network card, [`arrivals`] merges the
-//! rings of all ports by time of arrival.
+//! rings of all ports by time of arrival. [`block_ring`] is for those who want many frames rather than each at once.
 
 pub mod arrivals;
+pub mod block_ring;
 pub mod checksum;
 pub mod interface;
 pub mod mapping;

@@ -196,9 +196,7 @@ impl Receiver {
 
     /// The pending error of the socket, which this call clears; `ENETDOWN` when the interface went down or away.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        let mut error: libc::c_int = 0;
-        get_option_at(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
-        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+        take_error(&self.socket)
     }
 }
 
@@ -402,7 +400,14 @@ pub(crate) fn get_option_at<T: Copy>(
     }
 }
 
-fn to_uint(value: usize) -> io::Result<libc::c_uint> {
+/// The pending error of a socket, which this call clears.
+pub(crate) fn take_error(socket: &OwnedFd) -> io::Result<Option<io::Error>> {
+    let mut error: libc::c_int = 0;
+    get_option_at(socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+    Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+}
+
+pub(crate) fn to_uint(value: usize) -> io::Result<libc::c_uint> {
     libc::c_uint::try_from(value).map_err(io::Error::other)
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From start to end: bind, say ready, receive until told to stop, drain, finish the files.
+//! From start to end: open the source, say ready, receive until told to stop, drain, finish the files.
 
 use std::fs;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write, stderr, stdout};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
@@ -15,49 +17,72 @@ use parquet::file::metadata::KeyValue;
 
 use crate::args::Args;
 use crate::error::CollectorError;
+use crate::http::Endpoint;
 use crate::intake::Intake;
+use crate::page::{self, About};
 use crate::rows::{SCHEMA_VERSION, schema};
-use crate::socket::{ReportSocket, unix_ns};
-use crate::storage::{ParquetFile, partial_name};
+use crate::source::{Received, Source, unix_ns};
+use crate::storage::{Format, Parts, Rotation, Storage, Writer, partial_name};
 use crate::summary::Summary;
-use crate::writer::Writer;
 
-/// A row group is written at least this often while reports come.
-const ROW_GROUP_INTERVAL: Duration = Duration::from_secs(1);
-/// A row group is written when its inner packets have this many bytes, so that jumbo frames do not take all memory.
-const ROW_GROUP_INNER_BYTES: usize = 16 << 20;
+/// Rows are handed to storage at least this often while reports come; what is there survives `kill -9`.
+const STORE_INTERVAL: Duration = Duration::from_secs(1);
+/// Rows are handed to storage when their inner packets have this many bytes, so that jumbo frames do not take all
+/// memory.
+const STORE_INNER_BYTES: usize = 16 << 20;
 
-/// Collects until a signal or a limit; the line to print at the end.
+/// Collects until a signal, a limit or the end of a capture; the line to print then.
 ///
 /// # Errors
 /// [`CollectorError`]; files that are whole by then stay, see `StorageError::Write`.
 pub fn run(args: &Args) -> Result<String, CollectorError> {
     // First of all, so that a signal during start-up is kept and no thread takes it.
     let signals = stop_signals()?;
-    let socket = ReportSocket::bind(args.listen, args.receive_buffer)?;
+    let source = Source::open(args)?;
+    let endpoint = args.metrics.map(Endpoint::bind).transpose()?;
     // Reserves the name, so that an unwritable folder is known now and not at the end.
     write_file(&partial_name(&args.accounting), "")?;
-    let schema = schema();
-    let file = ParquetFile::create(&args.output, &schema, file_metadata(args))?;
-    let ready = format!("weir-collector: listening on {}\n", socket.address());
-    if let Err(error) = say_ready(&ready, args.ready_file.as_deref()) {
-        file.abandon();
+    let format = Format {
+        schema: schema(),
+        key_values: file_metadata(args),
+        row_group_rows: usize::try_from(args.row_group.get()).unwrap_or(usize::MAX),
+    };
+    let rotation = Rotation {
+        bytes: args.rotate_bytes.map(u64::from),
+        age: args
+            .rotate_seconds
+            .map(|seconds| Duration::from_secs(seconds.get().into())),
+    };
+    let schema = SchemaRef::clone(&format.schema);
+    let storage = Storage::open(Parts::new(&args.output, rotation), format, |line| {
+        let _ = writeln!(stderr(), "weir-collector: {line}");
+    })?;
+    if let Err(error) = say_ready(&source, endpoint.as_ref(), args.ready_file.as_deref()) {
+        storage.abandon();
         return Err(error);
     }
-    let writer = Writer::start(file).map_err(|source| CollectorError::System {
-        what: "start the storage thread",
-        source,
-    })?;
-    let intake = Intake::new(socket.address());
+    let failed = |what| move |source| CollectorError::System { what, source };
+    let writer = Writer::start(storage).map_err(failed("start the storage thread"))?;
+    let about = About {
+        source: source.to_string(),
+        run_id: args.run_id.clone().unwrap_or_default(),
+    };
+    let intake = Arc::<Mutex<Intake>>::default();
+    if let Some(endpoint) = endpoint {
+        let (about, intake, stored) = (about.clone(), Arc::clone(&intake), writer.stored());
+        endpoint
+            .serve(move || page::render(&about, &lock(&intake), &stored))
+            .map_err(failed("start the metrics thread"))?;
+    }
     let mut collector = Collector {
         args,
         schema,
         signals,
-        socket,
+        source,
+        about,
         intake,
         writer,
-        rows: 0,
-        row_group_due: None,
+        store_due: None,
     };
     // Whatever ended the reception, what came before it is to be kept.
     let received = collector.receive_until_stopped();
@@ -69,13 +94,13 @@ struct Collector<'a> {
     args: &'a Args,
     schema: SchemaRef,
     signals: SignalFd,
-    socket: ReportSocket,
-    intake: Intake,
+    source: Source,
+    about: About,
+    /// Shared with the metrics endpoint, which looks now and then.
+    intake: Arc<Mutex<Intake>>,
     writer: Writer,
-    /// Rows handed to the writer.
-    rows: u64,
-    /// When the rows that wait must be written; `None` while there are none.
-    row_group_due: Option<Instant>,
+    /// When the rows that wait must be stored; `None` while there are none.
+    store_due: Option<Instant>,
 }
 
 impl Collector<'_> {
@@ -89,9 +114,12 @@ impl Collector<'_> {
             if self.wait(now, stop_at)? || stop_at.is_some_and(|stop_at| now >= stop_at) {
                 return self.drain();
             }
-            self.receive_batch()?;
+            let received = self.receive()?;
+            if received == Received::End {
+                return Ok(());
+            }
             if self.writer.has_stopped() || self.has_enough() {
-                self.socket.look_up_kernel_drops();
+                self.source.look_up_kernel_drops();
                 return Ok(());
             }
         }
@@ -99,19 +127,28 @@ impl Collector<'_> {
 
     /// Waits for a datagram, or until something is due. True when told to stop.
     fn wait(&self, now: Instant, stop_at: Option<Instant>) -> Result<bool, CollectorError> {
-        let due = [self.row_group_due, stop_at].into_iter().flatten().min();
-        let longest = due.map_or(ROW_GROUP_INTERVAL, |due| {
-            due.saturating_duration_since(now).min(ROW_GROUP_INTERVAL)
+        let due = [self.store_due, stop_at].into_iter().flatten().min();
+        let longest = due.map_or(STORE_INTERVAL, |due| {
+            due.saturating_duration_since(now).min(STORE_INTERVAL)
         });
         // Rounded up: poll must not return just before what is due, over and over.
         let milliseconds = longest.as_millis() + 1;
-        let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
-        let mut waited = [
-            PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-        ];
+        let source = self.source.waits_for();
+        let timeout = if source.is_some() {
+            PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX)
+        } else {
+            PollTimeout::ZERO
+        };
+        let mut waited = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        waited.extend(source.map(|source| PollFd::new(source, PollFlags::POLLIN)));
         match poll(&mut waited, timeout) {
-            Ok(_) => Ok(waited[1].any().unwrap_or(false)),
+            Ok(_) => {
+                let events = waited.get(1).and_then(PollFd::revents);
+                if events.is_some_and(|events| events.contains(PollFlags::POLLERR)) {
+                    self.source.check()?;
+                }
+                Ok(waited[0].any().unwrap_or(false))
+            }
             Err(nix::errno::Errno::EINTR) => Ok(false),
             Err(errno) => Err(CollectorError::System {
                 what: "wait for datagrams",
@@ -120,53 +157,63 @@ impl Collector<'_> {
         }
     }
 
-    /// Takes in what the socket held when it was told to stop. What comes later is not waited for, so that a sender
+    /// Takes in what the source held when it was told to stop. What comes later is not waited for, so that a sender
     /// that never pauses cannot keep the collector alive.
     fn drain(&mut self) -> Result<(), CollectorError> {
         let told_ns = unix_ns();
         // Not again at the end: drops behind the last datagram that is taken in are not this collection's.
-        self.socket.look_up_kernel_drops();
-        loop {
-            let later = self
-                .receive_batch()?
-                .is_none_or(|last_ns| last_ns > told_ns);
-            if later || self.writer.has_stopped() {
-                return Ok(());
+        self.source.look_up_kernel_drops();
+        // Nor is the rest of a capture, whose times have nothing to do with now.
+        while self.source.waits_for().is_some() {
+            match self.receive()? {
+                Received::Until(last_ns) if last_ns <= told_ns && !self.writer.has_stopped() => {}
+                _ => return Ok(()),
             }
         }
+        Ok(())
     }
 
-    /// Takes in one batch and hands its rows on when that is due. When the last datagram came; `None` for none.
-    fn receive_batch(&mut self) -> Result<Option<i64>, CollectorError> {
-        self.socket.receive()?;
-        let mut last_ns = None;
-        for datagram in self.socket.datagrams() {
-            self.intake.take_in(&datagram);
-            last_ns = Some(datagram.received_ns);
-        }
+    /// Takes in what there is, up to some bound, and hands its rows on when that is due.
+    fn receive(&mut self) -> Result<Received, CollectorError> {
         let now = Instant::now();
-        let rows = &self.intake.rows;
-        if rows.len() > 0 {
-            let due = *self.row_group_due.get_or_insert(now + ROW_GROUP_INTERVAL);
+        let (received, due) = {
+            let mut intake = lock(&self.intake);
+            let received = self.source.receive(|datagram| intake.take_in(datagram))?;
+            intake.outside.kernel_drops = self.source.kernel_drops();
+            intake.outside.ignored = self.source.ignored();
+            let rows = &intake.rows;
             let full =
                 rows.len() >= usize::try_from(self.args.row_group.get()).unwrap_or(usize::MAX);
-            if full || rows.inner_bytes() >= ROW_GROUP_INNER_BYTES || now >= due {
-                self.write_rows()?;
-            }
+            let since =
+                (rows.len() > 0).then(|| *self.store_due.get_or_insert(now + STORE_INTERVAL));
+            let due = full
+                || rows.inner_bytes() >= STORE_INNER_BYTES
+                || since.is_some_and(|due| now >= due);
+            (received, due)
+        };
+        if due {
+            self.store_rows()?;
         }
-        Ok(last_ns)
+        Ok(received)
     }
 
     /// Hands the waiting rows to storage. That storage has failed is known at the end, with its cause.
-    fn write_rows(&mut self) -> Result<(), CollectorError> {
-        self.row_group_due = None;
-        let length = self.intake.rows.len();
+    fn store_rows(&mut self) -> Result<(), CollectorError> {
+        self.store_due = None;
+        // A stamp once a second costs nothing, and shows drops also while no datagram comes.
+        self.source.look_up_kernel_drops();
+        let mut intake = lock(&self.intake);
+        intake.outside.kernel_drops = self.source.kernel_drops();
+        let length = intake.rows.len() as u64;
         if length == 0 {
             return Ok(());
         }
-        let batch = self.intake.rows.take(&self.schema)?;
-        if self.writer.write(batch).is_ok() {
-            self.rows += length as u64;
+        let batch = intake.rows.take(&self.schema)?;
+        intake.outside.rows += length;
+        let accounts = self.summary(&intake).to_json()?;
+        drop(intake);
+        if self.writer.write(batch, accounts).is_err() {
+            lock(&self.intake).outside.rows -= length;
         }
         Ok(())
     }
@@ -174,29 +221,44 @@ impl Collector<'_> {
     fn has_enough(&self) -> bool {
         self.args
             .count
-            .is_some_and(|count| self.intake.accounting.totals().received >= count.get())
+            .is_some_and(|count| lock(&self.intake).accounting.totals().received >= count.get())
     }
 
-    /// Finishes both files; the line that says what came.
+    fn summary(&self, intake: &Intake) -> Summary {
+        Summary::new(&self.about.source, &intake.accounting, intake.outside)
+    }
+
+    /// Finishes all files; the line that says what came.
     fn finish(mut self) -> Result<String, CollectorError> {
-        self.write_rows()?;
-        let kernel_drops = self.socket.kernel_drops();
-        let mut summary = Summary::new(&self.intake.accounting, self.rows, kernel_drops);
-        let in_file = KeyValue::new("weir.accounting".to_owned(), summary.to_json()?);
-        let stored = self.writer.finish(in_file);
-        if let Err(error) = &stored {
+        self.store_rows()?;
+        let mut summary = self.summary(&lock(&self.intake));
+        summary.ended = true;
+        let stored = self.writer.stored();
+        let (result, whole_rows) = self.writer.finish(summary.to_json()?);
+        summary.files = Some(stored.files.load(Ordering::Relaxed));
+        if result.is_err() {
             summary.complete = false;
-            summary.rows = error.rows_kept();
+            summary.rows = whole_rows;
         }
         let accounting = write_whole(&self.args.accounting, &summary.to_json()?);
-        stored?;
+        result?;
         accounting?;
+        let cut = if self.source.truncated() {
+            "; the capture ends inside a frame"
+        } else {
+            ""
+        };
         Ok(format!(
-            "weir-collector: {summary}; {} rows in {}",
+            "weir-collector: {summary}; {} rows in {}{cut}",
             summary.rows,
             self.args.output.display()
         ))
     }
+}
+
+/// Nothing that holds the lock can panic half-way through an account.
+fn lock(intake: &Mutex<Intake>) -> MutexGuard<'_, Intake> {
+    intake.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Blocks SIGTERM and SIGINT and gives them as something to wait for.
@@ -220,11 +282,20 @@ fn file_metadata(args: &Args) -> Vec<KeyValue> {
     [Some(version), run_id].into_iter().flatten().collect()
 }
 
-fn say_ready(line: &str, file: Option<&Path>) -> Result<(), CollectorError> {
+fn say_ready(
+    source: &Source,
+    endpoint: Option<&Endpoint>,
+    file: Option<&Path>,
+) -> Result<(), CollectorError> {
+    let mut lines = format!("weir-collector: {source}\n");
+    if let Some(endpoint) = endpoint {
+        let address = endpoint.address();
+        lines += &format!("weir-collector: metrics at http://{address}/metrics\n");
+    }
     // Nobody may be reading; that is no reason not to collect.
-    let _ = stdout().write_all(line.as_bytes());
+    let _ = stdout().write_all(lines.as_bytes());
     let _ = stdout().flush();
-    file.map_or(Ok(()), |file| write_whole(file, line))
+    file.map_or(Ok(()), |file| write_whole(file, &lines))
 }
 
 /// Writes a file under its partial name, then gives it its own.

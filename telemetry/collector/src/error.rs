@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use arrow::error::ArrowError;
+use weir_capture::CaptureError;
 
 use crate::storage::StorageError;
 
@@ -26,6 +27,25 @@ pub enum CollectorError {
         /// What was tried.
         what: &'static str,
         /// The socket's address.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The interface could not be opened, or went away.
+    #[error("cannot receive on interface {name}: {source}{}", interface_hint(.source))]
+    Interface {
+        /// The interface of `--interface`.
+        name: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The capture of `--read`. What came before the damage is stored.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The metrics cannot be served.
+    #[error("cannot serve metrics on {address}: {source}{}", listen_hint(.source))]
+    Metrics {
+        /// The address of `--metrics`.
         address: SocketAddr,
         /// What the kernel says.
         source: io::Error,
@@ -59,13 +79,19 @@ pub enum CollectorError {
 
 fn listen_hint(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::AddrInUse => {
-            "; another program receives there, give another port or stop it"
-        }
+        io::ErrorKind::AddrInUse => "; another program uses it, give another port or stop it",
         io::ErrorKind::AddrNotAvailable => {
             "; give an address of this host, or 0.0.0.0 for all of them"
         }
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges, 32766 does not",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges",
+        _ => "",
+    }
+}
+
+fn interface_hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENODEV) => "; `ip link` lists those of this network namespace",
+        Some(libc::EPERM) => "; it needs CAP_NET_RAW, or use --listen",
         _ => "",
     }
 }

@@ -2,22 +2,27 @@
 //! One datagram at a time: decode, account, append its rows.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hasher;
 use std::io::{Write, stderr};
 use std::net::SocketAddr;
 
+use rustc_hash::FxHasher;
 use weir_report::ReportError;
 
 use crate::accounting::{Accounting, Arrival, Fingerprint, StreamKey, TooManyStreams};
+use crate::live::Live;
 use crate::rows::Rows;
-use crate::socket::Datagram;
+use crate::source::Datagram;
+use crate::summary::Outside;
 
-/// Accounts and rows of what has come in.
-#[derive(Debug)]
+/// All that is known of what has come in, and the rows that are not with storage yet.
+#[derive(Debug, Default)]
 pub(crate) struct Intake {
-    destination: SocketAddr,
     pub(crate) accounting: Accounting,
+    pub(crate) live: Live,
     pub(crate) rows: Rows,
+    /// What the source and storage count.
+    pub(crate) outside: Outside,
 }
 
 /// Why a datagram was not taken in.
@@ -25,7 +30,7 @@ pub(crate) struct Intake {
 enum Refusal {
     #[error(transparent)]
     Report(#[from] ReportError),
-    #[error("it is longer than the {0} bytes that a report may have here")]
+    #[error("only {0} bytes of it were kept where it was received or captured")]
     Oversize(usize),
     #[error(transparent)]
     TooManyStreams(#[from] TooManyStreams),
@@ -42,15 +47,6 @@ impl Refusal {
 }
 
 impl Intake {
-    /// Nothing yet; `destination` is the address that datagrams come to.
-    pub(crate) fn new(destination: SocketAddr) -> Self {
-        Self {
-            destination,
-            accounting: Accounting::default(),
-            rows: Rows::default(),
-        }
-    }
-
     /// Takes in a datagram: counts it, and appends its reports unless it came before.
     pub(crate) fn take_in(&mut self, datagram: &Datagram<'_>) {
         if let Err(refusal) = self.try_take_in(datagram)
@@ -65,20 +61,24 @@ impl Intake {
             return Err(Refusal::Oversize(datagram.payload.len()));
         }
         let decoded = weir_report::Datagram::parse(datagram.payload)?;
+        let mut reports = decoded.reports();
+        let first = reports.next().transpose()?;
         // All or nothing: a datagram of which a part is garbage may be garbage altogether.
-        decoded.reports().try_for_each(|report| report.map(drop))?;
+        reports.clone().try_for_each(|report| report.map(drop))?;
         let group = decoded.group();
         let key = StreamKey {
             node_id: group.node_id,
             hw_id: group.hw_id,
-            destination: self.destination,
+            destination: datagram.destination,
         };
         let arrival = self
             .accounting
             .note(key, group.sequence, fingerprint(datagram.payload))?;
         if arrival != Arrival::Duplicate {
-            for report in decoded.reports() {
-                self.rows.push(datagram.received_ns, group, &report?);
+            for report in first.map(Ok).into_iter().chain(reports) {
+                let report = report?;
+                self.live.note(group.node_id, &report);
+                self.rows.push(datagram.received_ns, group, &report);
             }
         }
         Ok(())
@@ -86,8 +86,8 @@ impl Intake {
 }
 
 fn fingerprint(payload: &[u8]) -> Fingerprint {
-    let mut hasher = DefaultHasher::new();
-    payload.hash(&mut hasher);
+    let mut hasher = FxHasher::default();
+    hasher.write(payload);
     let [a, b, c, d, ..] = hasher.finish().to_be_bytes();
     Fingerprint::new(u32::from_be_bytes([a, b, c, d])).unwrap_or(Fingerprint::MIN)
 }

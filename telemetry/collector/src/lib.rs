@@ -1,29 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Telemetry reports from a UDP socket into one Parquet file, and an account of each that did not come.
+//! Telemetry reports from a socket, an interface or a capture into Parquet files, and an account of each that did not
+//! come.
 //!
 //! # Layout
 //!
 //! - `args`: the command line
-//! - `collect`: the loop that ties socket, accounting and storage together, and its end
-//! - `socket`: datagrams in batches, with the kernel's time stamps and its count of drops
+//! - `collect`: the loop that ties source, intake and storage together, and its end
+//! - `source`: datagrams in batches, with the kernel's time stamps and its count of drops
 //! - `intake`: one datagram: decode, account, append
 //! - [`accounting`]: sequence numbers → received, lost, reordered, duplicate. Pure
 //! - `rows`: decoded reports → Arrow record batches; the schema of `telemetry.parquet`
-//! - `storage`: record batches → a Parquet file that is whole or named as what it is not
-//! - `writer`: storage on a thread of its own, so that compression does not stop the socket
+//! - `storage`: record batches → Parquet files that are whole or named as what they are not; recovery after `kill -9`
 //! - `summary`: the accounts as JSON
+//! - `live`: what the reports say of each policer right now
+//! - `page`, `http`, `process`: accounts and policers as Prometheus metrics
 //! - `error`: [`CollectorError`], one line for each thing that can go wrong
 
 pub mod accounting;
 mod args;
 mod collect;
 mod error;
+mod http;
 mod intake;
+mod live;
+mod page;
+mod process;
 mod rows;
-mod socket;
+mod source;
 mod storage;
 mod summary;
-mod writer;
 
 pub use args::Args;
 pub use collect::run;

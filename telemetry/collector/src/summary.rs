@@ -11,10 +11,22 @@ use crate::accounting::Accounting;
 /// Version of the JSON's layout.
 const SCHEMA: u32 = 1;
 
-/// `collector.json`. Units are datagrams, save `rows`.
+/// What is counted before datagrams are taken in, and behind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outside {
+    /// Datagrams that the kernel threw away because nobody took them in time.
+    pub(crate) kernel_drops: u64,
+    /// Frames that hold no datagram to the reports' port.
+    pub(crate) ignored: u64,
+    /// Reports handed to storage.
+    pub(crate) rows: u64,
+}
+
+/// `collector.json`. Units are datagrams, save `ignored`, `rows` and `files`.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Summary {
     schema: u32,
+    source: String,
     received: u64,
     malformed: u64,
     duplicates: u64,
@@ -22,9 +34,16 @@ pub(crate) struct Summary {
     reordered: u64,
     restarts: u64,
     kernel_drops: u64,
-    /// Reports in the Parquet file.
+    /// Frames that hold no datagram to the reports' port.
+    ignored: u64,
+    /// Reports in the Parquet files.
     pub(crate) rows: u64,
-    /// Whether every report that was received is in the Parquet file.
+    /// Parquet files that are whole; not in the files themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) files: Option<u64>,
+    /// Whether the collection has ended: false in a file behind which there are others, or that was recovered.
+    pub(crate) ended: bool,
+    /// Whether every report that was received is in them.
     pub(crate) complete: bool,
     malformed_reasons: BTreeMap<&'static str, u64>,
     streams: Vec<StreamSummary>,
@@ -45,19 +64,23 @@ struct StreamSummary {
 }
 
 impl Summary {
-    /// The accounts as they stand, with `rows` reports handed to storage and `kernel_drops` counted by the kernel.
-    pub(crate) fn new(accounting: &Accounting, rows: u64, kernel_drops: u64) -> Self {
+    /// The accounts as they stand.
+    pub(crate) fn new(source: &str, accounting: &Accounting, outside: Outside) -> Self {
         let totals = accounting.totals();
         Self {
             schema: SCHEMA,
+            source: source.to_owned(),
             received: totals.received,
             malformed: accounting.malformed().values().sum(),
             duplicates: totals.duplicates,
             lost: totals.lost,
             reordered: totals.reordered,
             restarts: totals.restarts,
-            kernel_drops,
-            rows,
+            kernel_drops: outside.kernel_drops,
+            ignored: outside.ignored,
+            rows: outside.rows,
+            files: None,
+            ended: false,
             complete: true,
             malformed_reasons: accounting.malformed().clone(),
             streams: streams(accounting),

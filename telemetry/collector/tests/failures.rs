@@ -62,6 +62,27 @@ fn an_output_folder_that_is_not_there_is_named() {
 }
 
 #[test]
+fn a_folder_that_takes_no_files_is_named() {
+    let folder = Folder::new();
+    // Also for root: nobody creates files there.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--output",
+        "/sys/telemetry.parquet",
+    ]);
+    command
+        .arg("--accounting")
+        .arg(folder.path("collector.json"));
+    let ended = run_to_end(&mut command);
+    assert!(
+        failure(&ended).contains("cannot create /sys/telemetry.parquet.partial: "),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn an_accounting_that_cannot_be_written_is_known_at_the_start() {
     let folder = Folder::new();
     let accounting = folder.path("missing").join("collector.json");
@@ -125,7 +146,12 @@ fn a_killed_collector_leaves_a_file_whose_name_says_so() {
     assert_eq!(collector.wait().code, None);
     assert_eq!(
         folder.names(),
-        ["collector.json.partial", "telemetry.parquet.partial"]
+        [
+            "collector.json.partial",
+            "telemetry.parquet.journal",
+            "telemetry.parquet.partial",
+            "telemetry.parquet.rows"
+        ]
     );
 }
 
@@ -197,7 +223,7 @@ fn help_teaches_and_a_wrong_option_is_refused() {
     let help = run_to_end(Command::new(env!("CARGO_BIN_EXE_weir-collector")).arg("--help"));
     assert_eq!(help.code, Some(0));
     assert!(
-        help.stdout.contains("--listen <ADDRESS:PORT>") && help.stdout.contains("Example:"),
+        help.stdout.contains("--listen <ADDRESS:PORT>") && help.stdout.contains("Examples:"),
         "{}",
         help.stdout
     );

@@ -2,11 +2,10 @@
 //! One host's capture: the packets it sent, those it received, and the inference over its own flows.
 
 use rustc_hash::FxHashSet;
+use weir_capture::{CaptureError, CaptureReader};
 
 use super::matching::MatchKey;
 use super::{FlowIndex, HostCapture, Joined, PacketRow};
-use crate::CaptureError;
-use crate::capture::CaptureReader;
 use crate::infer::{RttSample, Verdict};
 use crate::segment::Segment;
 use crate::tracker::{FlowSink, Tracker};
@@ -30,7 +29,6 @@ pub(super) fn read_host(
 ) -> Result<i64, CaptureError> {
     let own: FxHashSet<_> = capture.addresses.iter().copied().collect();
     let mut reader = CaptureReader::open(&capture.path)?;
-    let link_type = reader.link_type();
     let mut tracker = Tracker::default();
     let mut found = Found::default();
     // The tracker numbers the flows of this capture, `index` those of all.
@@ -38,7 +36,8 @@ pub(super) fn read_host(
     let mut last_ns = i64::MIN;
     while let Some(record) = reader.next_record()? {
         last_ns = last_ns.max(record.time_ns);
-        let Some(segment) = Segment::parse(link_type, record.bytes, record.wire_length) else {
+        let Some(segment) = Segment::parse(record.link_type, record.bytes, record.wire_length)
+        else {
             joined.unmatched.not_ip += 1;
             continue;
         };

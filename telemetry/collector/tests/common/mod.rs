@@ -63,6 +63,11 @@ impl Folder {
 
     pub fn add_arguments(&self, command: &mut Command, listen: SocketAddr) {
         command.arg("--listen").arg(listen.to_string());
+        self.add_files(command);
+    }
+
+    /// The files of this folder, for any source.
+    pub fn add_files(&self, command: &mut Command) {
         command.arg("--output").arg(self.output());
         command.arg("--accounting").arg(self.path("collector.json"));
     }
@@ -77,6 +82,7 @@ pub fn any_port() -> SocketAddr {
 pub struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
+    /// Where it listens; the sender's own address for one that listens on an interface.
     pub address: SocketAddr,
     sender: UdpSocket,
 }
@@ -91,28 +97,49 @@ pub struct Ended {
 
 impl Running {
     pub fn start(command: &mut Command) -> Self {
+        let mut running = Self::spawn(command);
+        let line = running.line();
+        let address = line
+            .trim_end()
+            .strip_prefix("weir-collector: listening on ");
+        let address = address.and_then(|address| address.parse().ok());
+        running.address = address.unwrap_or_else(|| panic!("{line:?}"));
+        running.sender = UdpSocket::bind((running.address.ip(), 0)).expect("bound");
+        running
+    }
+
+    /// One whose source is no socket; `None` when it ended with an error that says `refusal`.
+    pub fn start_or_refused(command: &mut Command, refusal: &str) -> Option<Self> {
+        let mut running = Self::spawn(command);
+        if running.line().starts_with("weir-collector: listening on ") {
+            return Some(running);
+        }
+        let ended = running.wait();
+        assert!(ended.stderr.contains(refusal), "{ended:?}");
+        None
+    }
+
+    fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("started");
-        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("a line");
-        let address = line
-            .trim_end()
-            .strip_prefix("weir-collector: listening on ");
-        let address: SocketAddr = address
-            .unwrap_or_else(|| panic!("{line:?}"))
-            .parse()
-            .expect("an address");
-        let sender = UdpSocket::bind((address.ip(), 0)).expect("bound");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let sender = UdpSocket::bind(any_port()).expect("bound");
         Self {
             child,
             stdout,
-            address,
+            address: sender.local_addr().expect("bound"),
             sender,
         }
+    }
+
+    /// The next line that it prints.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        line
     }
 
     /// Sends a datagram; loopback has delivered it when this returns.

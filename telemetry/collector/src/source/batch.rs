@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::RawFd;
 use std::ptr;
 
+use super::Datagram;
+
 /// Datagrams per system call.
 const BATCH: usize = 128;
 /// Holds the report of a jumbo frame with all its headers; longer ones come cut, and say so.
@@ -22,19 +24,6 @@ const MEMINFO_DROPS: usize = 8;
 /// Not in libc yet (asm-generic/socket.h).
 const SO_MEMINFO: libc::c_int = 55;
 const NS_PER_S: i64 = 1_000_000_000;
-
-/// One datagram of a batch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Datagram<'a> {
-    /// UDP payload.
-    pub(crate) payload: &'a [u8],
-    /// Whether the payload was longer than what is kept of it.
-    pub(crate) cut: bool,
-    /// When the kernel got it, Unix time.
-    pub(crate) received_ns: i64,
-    /// Who sent it.
-    pub(crate) sender: Option<SocketAddr>,
-}
 
 /// What is known of a received datagram beside its bytes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,16 +108,17 @@ impl Batch {
         Ok(received)
     }
 
-    /// The datagrams of the last call, in order.
-    pub(crate) fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
+    /// The datagrams of the last call, in order; they came to `destination`.
+    pub(crate) fn datagrams(&self, destination: SocketAddr) -> impl Iterator<Item = Datagram<'_>> {
         self.arrived
             .iter()
             .zip(&self.bytes)
-            .map(|(arrived, bytes)| Datagram {
+            .map(move |(arrived, bytes)| Datagram {
                 payload: bytes.get(..arrived.length).unwrap_or_default(),
                 cut: arrived.cut,
                 received_ns: arrived.received_ns,
                 sender: arrived.sender,
+                destination,
             })
     }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The UDP socket: many datagrams per system call, each with the kernel's time of arrival.
 
-mod batch;
-
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -11,9 +9,9 @@ use nix::sys::socket::{
     self, AddressFamily, SockFlag, SockType, SockaddrIn, SockaddrIn6, setsockopt, sockopt,
 };
 
+use super::batch::{self, Batch};
+use super::{Datagram, Received};
 use crate::error::CollectorError;
-use batch::Batch;
-pub(crate) use batch::{Datagram, unix_ns};
 
 /// A bound, non-blocking socket for reports.
 #[derive(Debug)]
@@ -47,14 +45,22 @@ impl ReportSocket {
         self.address
     }
 
-    /// Takes in what has arrived, up to one batch; 0 when there is nothing. Then see [`Self::datagrams`].
-    pub(crate) fn receive(&mut self) -> Result<usize, CollectorError> {
+    /// Gives what has arrived, up to one batch, to `take_in`.
+    pub(crate) fn receive(
+        &mut self,
+        mut take_in: impl FnMut(&Datagram<'_>),
+    ) -> Result<Received, CollectorError> {
         match self.batch.receive(self.socket.as_raw_fd()) {
-            Ok(count) => {
+            Ok(_) => {
                 if let Some(drops) = self.batch.kernel_drops() {
                     self.note_kernel_drops(drops);
                 }
-                Ok(count)
+                let mut received = Received::Nothing;
+                for datagram in self.batch.datagrams(self.address) {
+                    take_in(&datagram);
+                    received = Received::Until(datagram.received_ns);
+                }
+                Ok(received)
             }
             Err(error)
                 if matches!(
@@ -62,7 +68,7 @@ impl ReportSocket {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                 ) =>
             {
-                Ok(0)
+                Ok(Received::Nothing)
             }
             Err(source) => Err(CollectorError::Socket {
                 what: "receive",
@@ -70,11 +76,6 @@ impl ReportSocket {
                 source,
             }),
         }
-    }
-
-    /// The datagrams of the last batch.
-    pub(crate) fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
-        self.batch.datagrams()
     }
 
     /// Datagrams that the kernel threw away because the receive buffer was full: those before the last datagram that
@@ -157,7 +158,7 @@ mod tests {
             ReportSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1 << 16).expect("bound");
         let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
         let sent = 3000_u64;
-        let before_ns = unix_ns();
+        let before_ns = batch::unix_ns();
         for number in 0..sent {
             sender
                 .send_to(&number.to_be_bytes(), socket.address())
@@ -165,17 +166,18 @@ mod tests {
         }
         // Loopback delivers within send_to, so nothing is on the way.
         let mut received = 0;
-        while socket.receive().expect("received") > 0 {
-            for datagram in socket.datagrams() {
-                received += 1;
-                // Not in order: until the kernel has turned its stamps on for a first socket, which it does a
-                // little later, a datagram gets the time at which it is read.
-                let now_ns = unix_ns();
-                assert!((before_ns..=now_ns).contains(&datagram.received_ns));
-                assert!(!datagram.cut && datagram.payload.len() == 8);
-                assert_eq!(datagram.sender, Some(sender.local_addr().expect("bound")));
-            }
-        }
+        let from = sender.local_addr().expect("bound");
+        let to = socket.address();
+        let mut take_in = |datagram: &Datagram<'_>| {
+            received += 1;
+            // Not in order: until the kernel has turned its stamps on for a first socket, which it does a
+            // little later, a datagram gets the time at which it is read.
+            let now_ns = batch::unix_ns();
+            assert!((before_ns..=now_ns).contains(&datagram.received_ns));
+            assert!(!datagram.cut && datagram.payload.len() == 8);
+            assert_eq!((datagram.sender, datagram.destination), (Some(from), to));
+        };
+        while socket.receive(&mut take_in).expect("received") != Received::Nothing {}
         socket.look_up_kernel_drops();
         let drops = socket.kernel_drops();
         assert!(drops > 0, "the buffer held all {sent} datagrams");

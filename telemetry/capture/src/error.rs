@@ -18,12 +18,8 @@ pub struct CaptureError {
 }
 
 impl CaptureError {
-    pub(crate) fn new(
-        path: &Path,
-        offset: u64,
-        problem: impl Into<String>,
-        valid: &'static str,
-    ) -> Self {
+    /// An error at byte `offset` of the file.
+    pub fn new(path: &Path, offset: u64, problem: impl Into<String>, valid: &'static str) -> Self {
         Self {
             path: path.to_path_buf(),
             offset,

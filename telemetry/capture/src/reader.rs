@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reader for classic pcap files (draft-ietf-opsawg-pcap), one record at a time through a bounded buffer.
+//! Reader for pcap (draft-ietf-opsawg-pcap) and pcapng files, one record at a time through a bounded buffer.
 //!
-//! Own code because the crates at hand parse each record through a combinator and lose the file offset that an
-//! error must name, while the format is one 24-byte and one 16-byte header; records are borrowed from the buffer, so a
-//! capture of any size costs the buffer's memory and no copy.
-
-mod format;
+//! The buffer is our own because the readers at hand lose the file offset that an error must name; records are
+//! borrowed from it, so a capture of any size costs the buffer's memory and no copy.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use weir_packet::LinkType;
 
-use crate::CaptureError;
-use format::{FILE_HEADER_BYTES, FileHeader};
+use crate::blocks::{BLOCK_HEAD_BYTES, Packet, Problem, SECTION_HEADER, Section};
+use crate::classic::{FILE_HEADER_BYTES, FileHeader};
+use crate::error::CaptureError;
 
 const RECORD_HEADER_BYTES: usize = 16;
 /// Larger than any record that libpcap writes (its limit is 256 KiB, USB captures apart).
@@ -28,8 +26,17 @@ pub struct Record<'a> {
     pub time_ns: i64,
     /// Length of the frame on the wire in bytes, without FCS.
     pub wire_length: u32,
+    /// What the frame begins with.
+    pub link_type: LinkType,
     /// The bytes that were kept.
     pub bytes: &'a [u8],
+}
+
+/// What the file is, and what has been read of it that later records need.
+#[derive(Debug)]
+enum Format {
+    Pcap(FileHeader),
+    Pcapng(Section),
 }
 
 /// Streams the records of one capture.
@@ -37,7 +44,7 @@ pub struct Record<'a> {
 pub struct CaptureReader<R> {
     source: R,
     path: PathBuf,
-    header: FileHeader,
+    format: Format,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -50,11 +57,10 @@ impl CaptureReader<File> {
     /// Opens a capture file and reads its header.
     ///
     /// # Errors
-    /// [`CaptureError`] when the file cannot be opened, is empty, or is not a pcap file with a supported link type.
+    /// [`CaptureError`] when the file cannot be opened, is empty, or is no capture with a supported link type.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        let file = File::open(path).map_err(|error| {
-            CaptureError::new(path, 0, error.to_string(), "a readable pcap file")
-        })?;
+        let file = File::open(path)
+            .map_err(|error| CaptureError::new(path, 0, error.to_string(), "a readable capture"))?;
         Self::new(file, path)
     }
 }
@@ -68,7 +74,7 @@ impl<R: Read> CaptureReader<R> {
         let mut reader = Self {
             source,
             path: path.to_path_buf(),
-            header: FileHeader::default(),
+            format: Format::Pcap(FileHeader::default()),
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
@@ -80,14 +86,13 @@ impl<R: Read> CaptureReader<R> {
             .buffer
             .get(..reader.end.min(FILE_HEADER_BYTES))
             .unwrap_or_default();
-        reader.header = FileHeader::parse(head, path)?;
-        reader.consume(FILE_HEADER_BYTES);
+        if head.starts_with(&SECTION_HEADER) {
+            reader.format = Format::Pcapng(Section::default());
+        } else {
+            reader.format = Format::Pcap(FileHeader::parse(head, path)?);
+            reader.consume(FILE_HEADER_BYTES);
+        }
         Ok(reader)
-    }
-
-    /// Link layer of all records.
-    pub fn link_type(&self) -> LinkType {
-        self.header.link_type
     }
 
     /// Whether the file ended inside a record, as it does when the capturing process was killed. Known after
@@ -99,13 +104,18 @@ impl<R: Read> CaptureReader<R> {
     /// The next record, or `None` at the end of the file.
     ///
     /// # Errors
-    /// [`CaptureError`] for a read error, and for a record header that no capture can have.
+    /// [`CaptureError`] for a read error, and for a record that no capture can have.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
-        if self.end - self.start < RECORD_HEADER_BYTES && !self.fill(RECORD_HEADER_BYTES)? {
-            self.truncated |= self.end > self.start;
+        match self.format {
+            Format::Pcap(header) => self.next_of_pcap(header),
+            Format::Pcapng(_) => self.next_of_pcapng(),
+        }
+    }
+
+    fn next_of_pcap(&mut self, header: FileHeader) -> Result<Option<Record<'_>>, CaptureError> {
+        if !self.has(RECORD_HEADER_BYTES)? {
             return Ok(None);
         }
-        let header = self.header;
         let head = self
             .buffer
             .get(self.start..self.start + RECORD_HEADER_BYTES)
@@ -113,11 +123,10 @@ impl<R: Read> CaptureReader<R> {
         let [seconds, fraction, captured, wire] = header.words(head);
         let captured = captured as usize;
         if captured > LARGEST_RECORD_BYTES || fraction >= header.ticks_per_second {
-            return Err(self.bad_record(captured, fraction));
+            return Err(self.bad_record(header, captured, fraction));
         }
         let total = RECORD_HEADER_BYTES + captured;
-        if self.end - self.start < total && !self.fill(total)? {
-            self.truncated = true;
+        if !self.has(total)? {
             return Ok(None);
         }
         let at = self.start + RECORD_HEADER_BYTES;
@@ -127,14 +136,62 @@ impl<R: Read> CaptureReader<R> {
         Ok(Some(Record {
             time_ns: i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * ns_per_tick,
             wire_length: wire.saturating_sub(header.fcs_bytes),
+            link_type: header.link_type,
             bytes,
         }))
     }
 
-    fn bad_record(&self, captured: usize, fraction: u32) -> CaptureError {
+    fn next_of_pcapng(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        let (packet, start) = loop {
+            if !self.has(BLOCK_HEAD_BYTES)? {
+                return Ok(None);
+            }
+            let head = &self.buffer[self.start..self.start + BLOCK_HEAD_BYTES];
+            let Format::Pcapng(section) = &mut self.format else {
+                return Ok(None);
+            };
+            let length = match section.block_bytes(head) {
+                Ok(length) => length,
+                Err(problem) => return Err(self.bad_block(problem)),
+            };
+            if !self.has(length)? {
+                return Ok(None);
+            }
+            let block = &self.buffer[self.start..self.start + length];
+            let Format::Pcapng(section) = &mut self.format else {
+                return Ok(None);
+            };
+            let start = self.start;
+            match section.read(block) {
+                Ok(packet) => {
+                    self.consume(length);
+                    if let Some(packet) = packet {
+                        break (packet, start);
+                    }
+                }
+                Err(problem) => return Err(self.bad_block(problem)),
+            }
+        };
+        let at = start + packet.start;
+        let bytes = self.buffer.get(at..at + packet.length).unwrap_or_default();
+        Ok(Some(packet.record(bytes)))
+    }
+
+    /// Whether `wanted` bytes can be had; if not, the file ends here.
+    fn has(&mut self, wanted: usize) -> Result<bool, CaptureError> {
+        let there = self.end - self.start >= wanted || self.fill(wanted)?;
+        self.truncated |= !there && self.end > self.start;
+        Ok(there)
+    }
+
+    fn bad_block(&self, (problem, valid): Problem) -> CaptureError {
+        CaptureError::new(&self.path, self.offset, problem, valid)
+    }
+
+    fn bad_record(&self, header: FileHeader, captured: usize, fraction: u32) -> CaptureError {
         let problem = format!(
             "record header says {captured} captured bytes and {fraction} of {} ticks in its second",
-            self.header.ticks_per_second
+            header.ticks_per_second
         );
         CaptureError::new(
             &self.path,
@@ -166,11 +223,22 @@ impl<R: Read> CaptureReader<R> {
                         &self.path,
                         offset,
                         error.to_string(),
-                        "a readable pcap file",
+                        "a readable capture",
                     ));
                 }
             }
         }
         Ok(true)
+    }
+}
+
+impl Packet {
+    fn record(self, bytes: &[u8]) -> Record<'_> {
+        Record {
+            time_ns: self.time_ns,
+            wire_length: self.wire_length,
+            link_type: self.link_type,
+            bytes,
+        }
     }
 }

@@ -5,19 +5,16 @@ use std::path::Path;
 
 use weir_packet::LinkType;
 
-use crate::CaptureError;
+use crate::error::CaptureError;
 
-pub(super) const FILE_HEADER_BYTES: usize = 24;
-const VALID: &str = "a pcap file (magic a1b2c3d4 or a1b23c4d in either byte order)";
+pub(crate) const FILE_HEADER_BYTES: usize = 24;
+const VALID: &str =
+    "a pcapng file, or a pcap file (magic a1b2c3d4 or a1b23c4d in either byte order)";
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 
 /// Files that users do hand in, by how they begin, and what to do with them.
-const FOREIGN: [(&[u8], &str); 10] = [
-    (
-        b"\x0a\x0d\x0d\x0a",
-        "a pcapng file (convert it: editcap -F pcap)",
-    ),
+const FOREIGN: [(&[u8], &str); 9] = [
     (b"\x1f\x8b", "a gzip file (decompress it first)"),
     (b"\xfd7zXZ\0", "an xz file (decompress it first)"),
     (b"\x28\xb5\x2f\xfd", "a zstd file (decompress it first)"),
@@ -37,11 +34,11 @@ const FOREIGN: [(&[u8], &str); 10] = [
 
 /// What the file header says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FileHeader {
+pub(crate) struct FileHeader {
     big_endian: bool,
-    pub(super) ticks_per_second: u32,
-    pub(super) fcs_bytes: u32,
-    pub(super) link_type: LinkType,
+    pub(crate) ticks_per_second: u32,
+    pub(crate) fcs_bytes: u32,
+    pub(crate) link_type: LinkType,
 }
 
 impl Default for FileHeader {
@@ -57,7 +54,7 @@ impl Default for FileHeader {
 
 impl FileHeader {
     /// Reads the first bytes of a file (fewer than [`FILE_HEADER_BYTES`] when it is shorter).
-    pub(super) fn parse(head: &[u8], path: &Path) -> Result<Self, CaptureError> {
+    pub(crate) fn parse(head: &[u8], path: &Path) -> Result<Self, CaptureError> {
         let fail = |offset, problem: String| Err(CaptureError::new(path, offset, problem, VALID));
         if head.is_empty() {
             return fail(0, "the file is empty".into());
@@ -108,7 +105,7 @@ impl FileHeader {
     }
 
     /// Four 32-bit words in the file's byte order.
-    pub(super) fn words(&self, bytes: &[u8]) -> [u32; 4] {
+    pub(crate) fn words(&self, bytes: &[u8]) -> [u32; 4] {
         let mut words = [0; 4];
         for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
             *word = if self.big_endian {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The frames of pcap and pcapng files, one at a time through a bounded buffer.
+//!
+//! # Layout
+//!
+//! - `reader`: [`CaptureReader`], the buffer and the way to the next [`Record`]
+//! - `classic`: the header of a pcap file, and the names of files that are no capture
+//! - `blocks`: the blocks of a pcapng file: its sections, interfaces and packets
+//! - `error`: [`CaptureError`], with file and byte
+
+mod blocks;
+mod classic;
+mod error;
+mod reader;
+
+pub use error::CaptureError;
+pub use reader::{CaptureReader, Record};

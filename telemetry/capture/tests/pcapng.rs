@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! pcapng files: sections, interfaces, what is refused, garbage. Classic files are tested where losses are read.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use weir_capture::{CaptureError, CaptureReader};
+use weir_packet::LinkType;
+
+/// A pcapng file in one byte order.
+struct File {
+    big_endian: bool,
+    bytes: Vec<u8>,
+}
+
+impl File {
+    fn new(big_endian: bool) -> Self {
+        let mut file = Self {
+            big_endian,
+            bytes: Vec::new(),
+        };
+        file.section();
+        file
+    }
+
+    fn half(&self, value: u16) -> [u8; 2] {
+        if self.big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    }
+
+    fn word(&self, value: u32) -> [u8; 4] {
+        if self.big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    }
+
+    fn block(&mut self, kind: u32, body: &[u8]) {
+        let padded = body.len().next_multiple_of(4);
+        let length = self.word((12 + padded) as u32);
+        self.bytes.extend(self.word(kind));
+        self.bytes.extend(length);
+        self.bytes.extend(body);
+        self.bytes.resize(self.bytes.len() + padded - body.len(), 0);
+        self.bytes.extend(length);
+    }
+
+    fn section(&mut self) {
+        let mut body = self.word(0x1a2b_3c4d).to_vec();
+        body.extend(self.half(1));
+        body.extend(self.half(0));
+        body.extend([0xff; 8]);
+        self.block(0x0a0d_0d0a, &body);
+    }
+
+    /// `options` are (code, value).
+    fn interface(&mut self, link_type: u16, options: &[(u16, &[u8])]) {
+        let mut body = self.half(link_type).to_vec();
+        body.extend([0; 2]);
+        body.extend(self.word(0));
+        for (code, value) in options {
+            body.extend(self.half(*code));
+            body.extend(self.half(value.len() as u16));
+            body.extend(*value);
+            body.resize(body.len().next_multiple_of(4), 0);
+        }
+        if !options.is_empty() {
+            body.extend([0; 4]);
+        }
+        self.block(1, &body);
+    }
+
+    fn packet(&mut self, interface: u32, ticks: u64, wire_length: u32, frame: &[u8]) {
+        let mut body = Vec::new();
+        for value in [
+            interface,
+            (ticks >> 32) as u32,
+            ticks as u32,
+            frame.len() as u32,
+            wire_length,
+        ] {
+            body.extend(self.word(value));
+        }
+        body.extend(frame);
+        self.block(6, &body);
+    }
+}
+
+/// Time, link type, length on the wire and bytes of each record, and whether the file was cut.
+type Found = (Vec<(i64, LinkType, u32, Vec<u8>)>, bool);
+
+fn read(bytes: &[u8]) -> Result<Found, CaptureError> {
+    let mut reader = CaptureReader::new(bytes, Path::new("memory"))?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        records.push((
+            record.time_ns,
+            record.link_type,
+            record.wire_length,
+            record.bytes.to_vec(),
+        ));
+    }
+    Ok((records, reader.truncated()))
+}
+
+#[test]
+fn both_byte_orders_and_interfaces_with_clocks_of_their_own_are_read() {
+    for big_endian in [false, true] {
+        let mut file = File::new(big_endian);
+        // Without options: microseconds. Then nanoseconds (option 9) and 2^-10 s; an offset of 100 s (option 14).
+        file.interface(1, &[]);
+        let offset: [u8; 8] = if big_endian {
+            100_i64.to_be_bytes()
+        } else {
+            100_i64.to_le_bytes()
+        };
+        file.interface(101, &[(9, &[9]), (14, &offset)]);
+        file.interface(1, &[(9, &[0x80 | 10]), (13, &[4])]);
+        file.packet(0, 5_000_001, 64, b"first");
+        // An interface statistics block: nothing for us.
+        file.block(5, &[0; 12]);
+        file.packet(1, 1_600_000_000_000_000_007, 8, b"second..");
+        file.packet(2, 512, 68, b"third");
+        let expected = vec![
+            (5_000_001_000, LinkType::Ethernet, 64, b"first".to_vec()),
+            (
+                1_600_000_100_000_000_007,
+                LinkType::RawIp,
+                8,
+                b"second..".to_vec(),
+            ),
+            (500_000_000, LinkType::Ethernet, 64, b"third".to_vec()),
+        ];
+        assert_eq!(read(&file.bytes).expect("a capture"), (expected, false));
+    }
+}
+
+#[test]
+fn a_new_section_begins_with_interfaces_of_its_own() {
+    let mut file = File::new(false);
+    file.interface(1, &[]);
+    file.packet(0, 0, 1, b"a");
+    let first = file.bytes;
+    let mut second = File::new(true);
+    second.interface(101, &[]);
+    second.packet(0, 0, 1, b"b");
+    let both = [first, second.bytes].concat();
+    let (records, _) = read(&both).expect("a capture");
+    assert_eq!(records[1].1, LinkType::RawIp);
+
+    let mut without = File::new(false);
+    without.packet(0, 0, 1, b"c");
+    let error = read(&without.bytes).expect_err("no interface");
+    assert_eq!(error.offset, 28);
+    assert!(error.problem.contains("interface 0"), "{error}");
+}
+
+#[test]
+fn a_cut_at_the_end_keeps_what_is_whole_and_says_so() {
+    let mut file = File::new(false);
+    file.interface(1, &[]);
+    file.packet(0, 1, 1, b"a");
+    let whole = file.bytes.len();
+    file.packet(0, 2, 5, b"abcde");
+    for length in whole + 1..file.bytes.len() {
+        let (records, cut) = read(&file.bytes[..length]).expect("a capture");
+        assert_eq!((records.len(), cut), (1, true), "{length} bytes");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_its_byte() {
+    let mut damaged = File::new(false);
+    damaged.bytes.extend([0xff; 64]);
+    let error = read(&damaged.bytes).expect_err("damaged");
+    assert_eq!(error.offset, 28);
+    assert!(error.to_string().contains("damaged"), "{error}");
+
+    for (kind, name) in [(3, "Simple Packet Block"), (2, "obsolete Packet Block")] {
+        let mut file = File::new(false);
+        file.interface(1, &[]);
+        file.block(kind, &[0; 32]);
+        let error = read(&file.bytes).expect_err(name);
+        assert!(error.problem.contains(name), "{error}");
+    }
+    let mut usb = File::new(false);
+    usb.interface(189, &[]);
+    assert!(
+        read(&usb.bytes)
+            .expect_err("USB")
+            .problem
+            .contains("link type 189")
+    );
+}
+
+proptest! {
+    #[test]
+    fn garbage_never_panics(at in 0_usize..200, byte: u8, tail in proptest::collection::vec(any::<u8>(), 0..100)) {
+        let mut file = File::new(byte % 2 == 0);
+        file.interface(1, &[(9, &[9])]);
+        file.packet(0, 1, 60, &[7; 60]);
+        let at = at % file.bytes.len();
+        file.bytes[at] = byte;
+        file.bytes.extend(tail);
+        let _ = read(&file.bytes);
+    }
+}

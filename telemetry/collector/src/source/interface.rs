@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reports from an interface's packet ring: also those that are addressed to another host (a mirror port).
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use weir_packet::LinkType;
+use weir_ports::block_ring::BlockRing;
+use weir_ports::socket::interface_state;
+
+use super::frame::{Frame, datagram};
+use super::{Datagram, Received};
+use crate::error::CollectorError;
+
+/// The ring of one interface.
+pub(crate) struct InterfaceSource {
+    ring: BlockRing,
+    name: String,
+    port: u16,
+    ignored: u64,
+    kernel_drops: u64,
+}
+
+impl InterfaceSource {
+    pub(super) fn open(name: &str, port: u16, ring_bytes: u32) -> Result<Self, CollectorError> {
+        let failed = |source| CollectorError::Interface {
+            name: name.to_owned(),
+            source,
+        };
+        let state = interface_state(name).map_err(failed)?;
+        let ring_bytes = usize::try_from(ring_bytes).unwrap_or(usize::MAX);
+        Ok(Self {
+            ring: BlockRing::open(state.index, ring_bytes, Some(port)).map_err(failed)?,
+            name: name.to_owned(),
+            port,
+            ignored: 0,
+            kernel_drops: 0,
+        })
+    }
+
+    pub(super) fn receive(&mut self, take_in: &mut impl FnMut(&Datagram<'_>)) -> Received {
+        let (port, mut ignored, mut last_ns) = (self.port, 0, None);
+        self.ring.take_block(|frame| {
+            let frame = Frame {
+                link_type: LinkType::Ethernet,
+                bytes: frame.bytes,
+                wire_length: frame.wire_length,
+                time_ns: frame.time_ns,
+            };
+            last_ns = Some(frame.time_ns);
+            match datagram(&frame, port) {
+                Some(datagram) => take_in(&datagram),
+                None => ignored += 1,
+            }
+        });
+        self.ignored += ignored;
+        last_ns.map_or(Received::Nothing, Received::Until)
+    }
+
+    pub(super) fn check(&self) -> Result<(), CollectorError> {
+        let gone = |source| CollectorError::Interface {
+            name: self.name.clone(),
+            source,
+        };
+        let Some(error) = self.ring.take_error().map_err(gone)? else {
+            return Ok(());
+        };
+        // One that is only down may come up again.
+        interface_state(&self.name)
+            .map(drop)
+            .map_err(|_| gone(error))
+    }
+
+    pub(super) fn look_up_kernel_drops(&mut self) {
+        // The kernel's count begins again at 0 with each look.
+        self.kernel_drops += self.ring.take_drops().unwrap_or(0);
+    }
+
+    pub(super) const fn kernel_drops(&self) -> u64 {
+        self.kernel_drops
+    }
+
+    pub(super) const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) const fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl AsFd for InterfaceSource {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+}
+
+impl fmt::Debug for InterfaceSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InterfaceSource")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

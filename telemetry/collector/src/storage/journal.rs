@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What makes a partial file whole after `kill -9`. Two files stand beside it:
+//!
+//! - `….journal`: for each row group a Parquet footer that describes it alone, and where it ends in the partial file;
+//! - `….rows`: the rows that wait for the next row group, each batch an Arrow IPC stream; emptied with each group.
+//!
+//! Both are sequences of segments: two numbers (place or group, length), then so many bytes. A segment that the kill
+//! cut is the last one, and is left out. What the kernel has taken survives the process, not a power cut.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter,
+    RowGroupMetaData,
+};
+
+use super::file::{created_by, suffixed};
+
+const SEGMENT_HEAD_BYTES: usize = 16;
+/// Length of the footer's length and its magic, behind the metadata.
+const FOOTER_TAIL_BYTES: usize = 8;
+
+/// The two files beside a partial one.
+#[derive(Debug)]
+pub(super) struct Journal {
+    target: PathBuf,
+    groups: File,
+    rows: File,
+    row_groups: u64,
+}
+
+/// A footer for these row groups, and how many rows they have. As bytes, because the Parquet writer does not say when
+/// they do not all reach a file.
+pub(super) fn footer(
+    row_groups: Vec<RowGroupMetaData>,
+    key_values: Vec<KeyValue>,
+) -> Result<(Vec<u8>, u64), ParquetError> {
+    let Some(first) = row_groups.first() else {
+        return Err(ParquetError::General("no row group is whole".to_owned()));
+    };
+    let rows = row_groups.iter().map(RowGroupMetaData::num_rows).sum();
+    let descriptor = first.schema_descr_ptr();
+    let about = FileMetaData::new(
+        2,
+        rows,
+        Some(created_by()),
+        Some(key_values),
+        descriptor,
+        None,
+    );
+    let mut bytes = Vec::new();
+    ParquetMetaDataWriter::new(&mut bytes, &ParquetMetaData::new(about, row_groups)).finish()?;
+    Ok((bytes, u64::try_from(rows).unwrap_or(0)))
+}
+
+impl Journal {
+    pub(super) fn create(target: &Path) -> io::Result<Self> {
+        Ok(Self {
+            target: target.to_owned(),
+            groups: File::create(groups_name(target))?,
+            rows: File::create(rows_name(target))?,
+            row_groups: 0,
+        })
+    }
+
+    /// Notes a row group that is whole in the first `whole_bytes` of the partial file; the waiting rows are in it.
+    pub(super) fn note_group(
+        &mut self,
+        whole_bytes: u64,
+        group: RowGroupMetaData,
+        key_values: Vec<KeyValue>,
+    ) -> Result<(), ParquetError> {
+        let (footer, _) = footer(vec![group], key_values)?;
+        append(&mut self.groups, whole_bytes, &footer)?;
+        self.row_groups += 1;
+        self.clear_rows()?;
+        Ok(())
+    }
+
+    /// Notes rows that wait for a row group.
+    pub(super) fn note_rows(
+        &mut self,
+        batch: &RecordBatch,
+        key_values: Vec<KeyValue>,
+    ) -> Result<(), ParquetError> {
+        let metadata: HashMap<_, _> = key_values
+            .into_iter()
+            .map(|pair| (pair.key, pair.value.unwrap_or_default()))
+            .collect();
+        let schema = batch.schema().as_ref().clone().with_metadata(metadata);
+        let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
+        writer.write(batch)?;
+        append(&mut self.rows, self.row_groups, &writer.into_inner()?)?;
+        Ok(())
+    }
+
+    /// Gives the space of the waiting rows back.
+    pub(super) fn clear_rows(&mut self) -> io::Result<()> {
+        self.rows.set_len(0)?;
+        self.rows.seek(SeekFrom::Start(0)).map(drop)
+    }
+
+    /// When the file is whole, or given up.
+    pub(super) fn remove(self) {
+        remove(&self.target);
+    }
+}
+
+/// Removes the two files; that one is not there is no harm.
+pub(super) fn remove(target: &Path) {
+    let _ = fs::remove_file(groups_name(target));
+    let _ = fs::remove_file(rows_name(target));
+}
+
+/// Whether a partial file has a journal.
+pub(super) fn exists(target: &Path) -> bool {
+    groups_name(target).exists()
+}
+
+/// What a journal says.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Where the last whole row group ends in the partial file.
+    pub(super) whole_bytes: u64,
+    pub(super) row_groups: Vec<RowGroupMetaData>,
+    /// Of the last row group.
+    pub(super) key_values: Vec<KeyValue>,
+    /// Rows that are in no row group.
+    pub(super) waiting: Vec<RecordBatch>,
+    /// Beside the last of them.
+    pub(super) waiting_key_values: Vec<KeyValue>,
+}
+
+/// Reads the journal of a partial file.
+pub(super) fn read(target: &Path) -> Result<Found, ParquetError> {
+    let mut found = Found::default();
+    for (whole_bytes, footer) in segments(&groups_name(target))? {
+        let metadata = footer
+            .len()
+            .checked_sub(FOOTER_TAIL_BYTES)
+            .and_then(|length| footer.get(..length))
+            .unwrap_or_default();
+        let metadata = ParquetMetaDataReader::decode_metadata(metadata)?;
+        found.whole_bytes = whole_bytes;
+        found.row_groups.extend_from_slice(metadata.row_groups());
+        let key_values = metadata.file_metadata().key_value_metadata();
+        found.key_values = key_values.cloned().unwrap_or_default();
+    }
+    let row_groups = found.row_groups.len() as u64;
+    for (group, stream) in segments(&rows_name(target))? {
+        // Rows of an earlier group are in it: the kill came before they were cleared.
+        if group == row_groups {
+            let reader = StreamReader::try_new(stream.as_slice(), None)?;
+            let schema = reader.schema();
+            let pairs = schema.metadata().iter();
+            let pairs = pairs.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+            found.waiting_key_values = pairs.collect();
+            let batches: Result<Vec<_>, ArrowError> = reader.collect();
+            found.waiting.extend(batches?);
+        }
+    }
+    Ok(found)
+}
+
+/// Waiting rows without the key-values that their schema carries.
+pub(super) fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new(SchemaRef::clone(schema), batch.columns().to_vec())
+}
+
+fn append(file: &mut File, number: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut segment = Vec::with_capacity(SEGMENT_HEAD_BYTES + bytes.len());
+    segment.extend(number.to_le_bytes());
+    segment.extend((bytes.len() as u64).to_le_bytes());
+    segment.extend(bytes);
+    file.write_all(&segment)
+}
+
+fn segments(path: &Path) -> io::Result<Vec<(u64, Vec<u8>)>> {
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(mut file) => file.read_to_end(&mut bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    let mut rest = bytes.as_slice();
+    let mut found = Vec::new();
+    while let Some((head, behind)) = rest.split_first_chunk::<SEGMENT_HEAD_BYTES>() {
+        let [number, length] = [&head[..8], &head[8..]].map(|half| {
+            let half = half.first_chunk::<8>().copied().unwrap_or_default();
+            u64::from_le_bytes(half)
+        });
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let Some((segment, behind)) = behind.split_at_checked(length) else {
+            break;
+        };
+        found.push((number, segment.to_vec()));
+        rest = behind;
+    }
+    Ok(found)
+}
+
+fn groups_name(target: &Path) -> PathBuf {
+    suffixed(target, ".journal")
+}
+
+fn rows_name(target: &Path) -> PathBuf {
+    suffixed(target, ".rows")
+}

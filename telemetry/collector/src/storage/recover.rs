@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The start after `kill -9`: what an earlier collector left unfinished becomes whole files.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+use parquet::errors::ParquetError;
+
+use super::file::{Format, ParquetFile, partial_name};
+use super::journal::{self, Found};
+use super::parts::{Parts, recovered_names};
+use super::{ACCOUNTING_KEY, StorageError};
+
+/// What became of an unfinished file.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    target: PathBuf,
+    rows: u64,
+    /// None when no row had been written.
+    files: Vec<PathBuf>,
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.target.display();
+        write!(
+            f,
+            "an earlier collector was killed while it wrote {target}; "
+        )?;
+        if self.files.is_empty() {
+            return f.write_str("it had stored no report: what came in its last second is missing");
+        }
+        let files: Vec<_> = self
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
+        let (rows, files) = (self.rows, files.join(" and "));
+        write!(
+            f,
+            "{rows} rows are whole in {files}; what came in its last second is missing"
+        )
+    }
+}
+
+/// Makes whole files of all that earlier collectors with the same output left unfinished.
+pub(crate) fn recover_all(parts: &Parts, format: &Format) -> Result<Vec<Recovered>, StorageError> {
+    let mut recovered = Vec::new();
+    for target in parts.unfinished() {
+        if partial_name(&target).exists() && journal::exists(&target) {
+            recovered.extend(recover(&target, format)?);
+        }
+    }
+    Ok(recovered)
+}
+
+/// `None` when the file's collector still runs.
+fn recover(target: &Path, format: &Format) -> Result<Option<Recovered>, StorageError> {
+    let partial = partial_name(target);
+    let failed = |source: ParquetError| StorageError::Recover {
+        path: partial.clone(),
+        source,
+    };
+    let file = OpenOptions::new().write(true).open(&partial);
+    let file = file.map_err(|error| failed(error.into()))?;
+    let Ok(mut file) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
+        return Ok(None);
+    };
+    let found = journal::read(target).map_err(failed)?;
+    let mut recovered = Recovered {
+        target: target.to_owned(),
+        rows: 0,
+        files: Vec::new(),
+    };
+    let mut names = recovered_names(target);
+    let path = if found.row_groups.is_empty() {
+        None
+    } else {
+        names.next()
+    };
+    if let Some(path) = names.next()
+        && !found.waiting.is_empty()
+    {
+        recovered.rows += write_waiting(&path, &found, format)?;
+        recovered.files.push(path);
+    }
+    match path {
+        None => fs::remove_file(&partial).map_err(|error| failed(error.into()))?,
+        Some(path) => {
+            let footer = journal::footer(found.row_groups, found.key_values);
+            let (footer, rows) = footer.map_err(failed)?;
+            let whole = file
+                .set_len(found.whole_bytes)
+                .and_then(|()| file.seek(SeekFrom::End(0)))
+                .and_then(|_| file.write_all(&footer))
+                .and_then(|()| file.sync_all());
+            whole.map_err(|error| failed(error.into()))?;
+            recovered.rows += rows;
+            fs::rename(&partial, &path).map_err(|source| StorageError::Rename {
+                from: partial.clone(),
+                to: path.clone(),
+                source,
+            })?;
+            recovered.files.insert(0, path);
+        }
+    }
+    journal::remove(target);
+    Ok(Some(recovered))
+}
+
+/// The rows that were in no row group become a file of their own.
+fn write_waiting(path: &Path, found: &Found, format: &Format) -> Result<u64, StorageError> {
+    let (accounts, key_values): (Vec<_>, Vec<_>) = found
+        .waiting_key_values
+        .iter()
+        .cloned()
+        .partition(|pair| pair.key == ACCOUNTING_KEY);
+    let accounts = accounts.into_iter().find_map(|pair| pair.value);
+    let accounts = accounts.unwrap_or_default();
+    let own = Format {
+        key_values,
+        ..format.clone()
+    };
+    let mut file = ParquetFile::create(path, &own)?;
+    for batch in &found.waiting {
+        let written = journal::plain(batch, &format.schema)
+            .map_err(ParquetError::from)
+            .and_then(|batch| file.write(batch, &accounts));
+        if let Err(error) = written {
+            return Err(file.rescue(error).0);
+        }
+    }
+    file.finish(&accounts)
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Storage on its own thread: compression and disk must not stop the source.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+
+use super::file::{Format, ParquetFile};
+use super::parts::Parts;
+use super::{StorageError, recover_all};
+
+/// Batches that may wait. With them memory is bounded: when storage falls behind, the source waits, and what does
+/// not fit into its buffer is counted by the kernel.
+const WAITING_BATCHES: usize = 2;
+/// How long to wait for rows where no file becomes too old meanwhile.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The storage has failed; [`Writer::finish`] says why.
+#[derive(Debug)]
+pub(crate) struct Stopped;
+
+/// What is in files.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    /// Rows that survive the process.
+    pub(crate) rows: AtomicU64,
+    /// Bytes of whole row groups.
+    pub(crate) bytes: AtomicU64,
+    /// Files that are whole.
+    pub(crate) files: AtomicU64,
+}
+
+/// What the storage thread is told.
+enum Order {
+    /// Write these rows; the accounts up to them.
+    Rows(RecordBatch, String),
+    /// Finish the file, with these accounts, and end.
+    Finish(String),
+}
+
+/// Files, one after the other.
+pub(crate) struct Storage {
+    parts: Parts,
+    format: Format,
+    /// `None` between one file and the first row of the next.
+    file: Option<ParquetFile>,
+    stored: Arc<Stored>,
+    /// Rows in files that are whole.
+    whole_rows: u64,
+}
+
+impl Storage {
+    /// Recovers what earlier collectors left (and says so to `say`), then creates the first file.
+    pub(crate) fn open(
+        parts: Parts,
+        format: Format,
+        mut say: impl FnMut(&str),
+    ) -> Result<Self, StorageError> {
+        for recovered in recover_all(&parts, &format)? {
+            say(&recovered.to_string());
+        }
+        let mut storage = Self {
+            parts,
+            format,
+            file: None,
+            stored: Arc::default(),
+            whole_rows: 0,
+        };
+        storage.file = Some(storage.next_file()?);
+        Ok(storage)
+    }
+
+    /// Gives up a file that has no rows, so that the name is free again.
+    pub(crate) fn abandon(self) {
+        if let Some(file) = self.file {
+            file.abandon();
+        }
+    }
+
+    fn next_file(&mut self) -> Result<ParquetFile, StorageError> {
+        ParquetFile::create(&self.parts.next(), &self.format)
+    }
+
+    fn write(&mut self, batch: RecordBatch, accounts: &str) -> Result<(), StorageError> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.next_file()?,
+        };
+        let (rows, before) = (batch.num_rows() as u64, file.extent().0);
+        if let Err(error) = file.write(batch, accounts) {
+            let (error, kept) = file.rescue(error);
+            self.whole_rows += kept;
+            return Err(error);
+        }
+        let (bytes, row_groups, age) = file.extent();
+        self.stored.rows.fetch_add(rows, Ordering::Relaxed);
+        self.stored
+            .bytes
+            .fetch_add(bytes - before, Ordering::Relaxed);
+        self.file = Some(file);
+        if self.parts.is_due(bytes, row_groups, age) {
+            self.end_file(accounts)?;
+        }
+        Ok(())
+    }
+
+    fn end_file(&mut self, accounts: &str) -> Result<(), StorageError> {
+        if let Some(file) = self.file.take() {
+            self.whole_rows += file.finish(accounts)?;
+            self.stored.files.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// How long the file may stay open; nothing ends a file without rows.
+    fn patience(&self) -> Duration {
+        let open = self.file.as_ref().filter(|file| file.has_rows());
+        match (self.parts.age(), open) {
+            (Some(age), Some(file)) => age.saturating_sub(file.extent().2),
+            _ => LONG,
+        }
+    }
+
+    fn work(&mut self, orders: &Receiver<Order>) -> Result<(), StorageError> {
+        let mut last_accounts = String::new();
+        loop {
+            match orders.recv_timeout(self.patience()) {
+                Ok(Order::Rows(batch, accounts)) => {
+                    self.write(batch, &accounts)?;
+                    last_accounts = accounts;
+                }
+                Ok(Order::Finish(accounts)) => return self.end_file(&accounts),
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.patience().is_zero() {
+                        self.end_file(&last_accounts)?;
+                    }
+                }
+                // The collector gave up before it knew the accounts; the file stays partial, by name and in truth.
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The storage thread, from outside.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    orders: SyncSender<Order>,
+    stored: Arc<Stored>,
+    thread: JoinHandle<(Result<(), StorageError>, u64)>,
+}
+
+impl Writer {
+    /// Hands `storage` to a thread of its own.
+    pub(crate) fn start(mut storage: Storage) -> io::Result<Self> {
+        let (orders, incoming) = sync_channel(WAITING_BATCHES);
+        let stored = Arc::clone(&storage.stored);
+        let work = move || {
+            let result = storage.work(&incoming);
+            (result, storage.whole_rows)
+        };
+        let thread = thread::Builder::new()
+            .name("storage".to_owned())
+            .spawn(work)?;
+        Ok(Self {
+            orders,
+            stored,
+            thread,
+        })
+    }
+
+    /// What is in files by now.
+    pub(crate) fn stored(&self) -> Arc<Stored> {
+        Arc::clone(&self.stored)
+    }
+
+    /// Hands over a batch; waits while too many wait already.
+    pub(crate) fn write(&self, batch: RecordBatch, accounts: String) -> Result<(), Stopped> {
+        self.orders
+            .send(Order::Rows(batch, accounts))
+            .map_err(|_| Stopped)
+    }
+
+    /// Whether the storage has failed.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Ends the file, with `accounts` in its metadata; also how many rows are in whole files.
+    pub(crate) fn finish(self, accounts: String) -> (Result<(), StorageError>, u64) {
+        // When the thread has ended already, its result is the answer.
+        let _ = self.orders.send(Order::Finish(accounts));
+        match self.thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reports from captures and interfaces are taken in as those from a socket.
+
+mod common;
+
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
+
+use common::{Folder, Running, read_parquet, run_to_end};
+use serde_json::json;
+use weir_report::{Outer, UDP_PORT, WeirReport, drop_reason};
+
+fn frame(sequence: u32, dst_port: u16) -> Vec<u8> {
+    let outer = Outer {
+        src_mac: [2, 0, 0, 0, 0, 1],
+        dst_mac: [2, 0, 0, 0, 0, 2],
+        src: Ipv4Addr::new(10, 0, 0, 254),
+        dst: Ipv4Addr::new(10, 0, 0, 9),
+        src_port: 1,
+        dst_port,
+    };
+    let report = WeirReport {
+        node_id: 1,
+        sequence,
+        dropped: true,
+        drop_reason: drop_reason::POLICER,
+        inner: &[7; 60],
+        ..WeirReport::default()
+    };
+    let mut frame = Vec::new();
+    outer.encode_frame(&report, &mut frame).expect("valid");
+    frame
+}
+
+/// A pcap with a frame per millisecond, of which at most `snap_bytes` are kept.
+fn pcap(frames: &[Vec<u8>], snap_bytes: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
+        bytes.extend(u32::to_le_bytes(word));
+    }
+    for (at, frame) in frames.iter().enumerate() {
+        let kept = &frame[..frame.len().min(snap_bytes)];
+        for word in [1, 1000 * at as u32, kept.len() as u32, frame.len() as u32] {
+            bytes.extend(u32::to_le_bytes(word));
+        }
+        bytes.extend(kept);
+    }
+    bytes
+}
+
+fn read(folder: &Folder, capture: &[u8]) -> common::Ended {
+    fs::write(folder.path("capture"), capture).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
+    command.arg("--read").arg(folder.path("capture"));
+    folder.add_files(&mut command);
+    run_to_end(&mut command)
+}
+
+#[test]
+fn a_capture_is_taken_in_to_its_end_with_its_own_times() {
+    let folder = Folder::new();
+    let frames = [
+        frame(5, UDP_PORT),
+        frame(6, UDP_PORT + 1),
+        frame(8, UDP_PORT),
+        b"no frame at all".to_vec(),
+    ];
+    let mut capture = pcap(&frames, 65_535);
+    capture.extend([0; 10]);
+    let ended = read(&folder, &capture);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended
+            .stdout
+            .trim_end()
+            .ends_with("the capture ends inside a frame"),
+        "{}",
+        ended.stdout
+    );
+    let accounting = folder.accounting();
+    let stream = &accounting["streams"][0];
+    assert_eq!(
+        (&stream["destination"], &stream["lost"]),
+        (&json!("10.0.0.9:32766"), &json!(2))
+    );
+    assert_eq!(
+        (&accounting["received"], &accounting["ignored"]),
+        (&json!(2), &json!(2))
+    );
+    let (rows, _) = read_parquet(&folder.output());
+    let times = rows.column_by_name("received_ns").expect("there");
+    let expected = arrow::array::Int64Array::from(vec![1_000_000_000, 1_002_000_000]);
+    assert_eq!(times.as_ref(), &expected as &dyn arrow::array::Array);
+}
+
+#[test]
+fn a_report_of_which_a_capture_kept_a_part_is_counted_and_not_stored() {
+    let folder = Folder::new();
+    let ended = read(&folder, &pcap(&[frame(0, UDP_PORT)], 100));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let accounting = folder.accounting();
+    assert_eq!(accounting["malformed_reasons"], json!({"oversize": 1}));
+}
+
+#[test]
+fn a_damaged_capture_is_named_with_its_byte_and_what_came_before_is_stored() {
+    let folder = Folder::new();
+    let mut capture = pcap(&[frame(0, UDP_PORT)], 65_535);
+    let offset = capture.len();
+    capture.extend([0xff; 64]);
+    let ended = read(&folder, &capture);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.stderr.contains(&format!("byte {offset}")),
+        "{ended:?}"
+    );
+    assert_eq!(read_parquet(&folder.output()).0.num_rows(), 1);
+
+    let folder = Folder::new();
+    let ended = read(&folder, b"GIF89a and so on and so on");
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1));
+    assert!(ended.stderr.contains("no capture"), "{}", ended.stderr);
+    assert_eq!(folder.names(), ["capture"]);
+}
+
+#[test]
+fn an_interface_gives_the_reports_to_its_port_and_no_others() {
+    let folder = Folder::new();
+    // The kernel gives a free port; nobody else's traffic goes there.
+    let holder = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let address = holder.local_addr().expect("bound");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
+    command.args(["--interface", "lo", "--port", &address.port().to_string()]);
+    folder.add_files(command.args(["--count", "3", "--receive-buffer", "1048576"]));
+    let Some(mut running) = Running::start_or_refused(&mut command, "CAP_NET_RAW") else {
+        println!("SKIP: packet sockets need CAP_NET_RAW, which this test does not have");
+        return;
+    };
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let send = |payload: &[u8], to| {
+        sender.send_to(payload, to).expect("sent");
+    };
+    for sequence in [0, 1, 3] {
+        let payload = &frame(sequence, UDP_PORT)[42..];
+        send(payload, sender.local_addr().expect("bound"));
+        send(payload, address);
+    }
+    while !running.has_ended() {
+        std::thread::yield_now();
+    }
+    assert_eq!(running.wait().code, Some(0));
+    let accounting = folder.accounting();
+    assert_eq!(
+        (&accounting["received"], &accounting["lost"]),
+        (&json!(3), &json!(1))
+    );
+    assert_eq!(
+        accounting["streams"][0]["destination"],
+        json!(address.to_string())
+    );
+    assert_eq!(accounting["ignored"], 0);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    let folder = Folder::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
+    folder.add_files(command.args(["--interface", "weir-none"]));
+    let ended = run_to_end(&mut command);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1));
+    assert!(
+        ended.stderr.contains("interface weir-none") && ended.stderr.contains("ip link"),
+        "{}",
+        ended.stderr
+    );
+}
