@@ -154,13 +154,21 @@ class Vector(NamedTuple):
 
 def vectors(specification: Path = SPECIFICATION) -> dict[str, Vector]:
     """The vectors of the specification that are whole reports, by name."""
+    return {name: one for name, one in _all_vectors(specification).items() if "error" not in one.values}
+
+
+def malformed(specification: Path = SPECIFICATION) -> dict[str, Vector]:
+    """The vectors of the specification that must be refused, by name; their `error` says how."""
+    return {name: one for name, one in _all_vectors(specification).items() if "error" in one.values}
+
+
+def _all_vectors(specification: Path) -> dict[str, Vector]:
     found = {}
     for name, body in re.findall(r"^```vector (\S+)\n(.*?)^```", specification.read_text(), re.M | re.S):
         lines = [line.partition("=") for line in body.splitlines()]
         text = "".join(value for key, _, value in lines if key == "hex")
         values = {key: value for key, _, value in lines if key != "hex"}
-        if "error" not in values:
-            found[name] = Vector(bytes.fromhex(text), values)
+        found[name] = Vector(bytes.fromhex(text), values)
     return found
 
 
