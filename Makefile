@@ -114,6 +114,12 @@ switch-cost: $(VENV)/.python ## docs/images/switch-cost.png: the dataplane's cos
 	$(BIN)/python tools/switch_cost.py target/switch-cost/measured.csv target/switch-cost/plot.html
 	tools/picture target/switch-cost/plot.html docs/images/switch-cost.png 560
 
+.PHONY: tofino-quantization
+tofino-quantization: $(VENV)/.python ## docs/images/tofino-quantization.png: rates and bursts of Tofino's meters (needs chromium)
+	mkdir -p target
+	$(BIN)/python tools/tofino_quantization.py target/tofino-quantization.html
+	tools/picture target/tofino-quantization.html docs/images/tofino-quantization.png 480
+
 .PHONY: bench-switch
 bench-switch: setup ## packets/s and TCP of the switch beside a bare forwarder and bmv2, in one run
 	cargo build --release --locked --quiet -p weir-bench

@@ -113,10 +113,11 @@ def _job(
     device_id: int,
     election_id: int,
     tls: tuple[Path | None, Path | None, Path | None],
+    compiled: Path | None,
 ) -> Job:
     from weir.cli.switch_args import Tls, Where, job_of
 
-    return job_of(config, phase, Where(switch, device_id, election_id, Tls(*tls)))
+    return job_of(config, phase, Where(switch, device_id, election_id, Tls(*tls)), compiled)
 
 
 @app.command()
@@ -125,6 +126,7 @@ def plan(
     switch: options.Switch = options.DEFAULT_SWITCH,
     device_id: options.DeviceId = 1,
     phase: options.PhaseName = None,
+    compiled: options.Compiled = None,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
@@ -136,7 +138,7 @@ def plan(
     """
     from weir.cli.apply import plan_command
 
-    job = _job(config, phase, switch, device_id, 1, (tls_ca, tls_cert, tls_key))
+    job = _job(config, phase, switch, device_id, 1, (tls_ca, tls_cert, tls_key), compiled)
     return plan_command(job, as_json=as_json, console=Console())
 
 
@@ -151,6 +153,7 @@ def apply(
     thrift_port: Annotated[
         int | None, typer.Option(help="bmv2's, on this machine: its queues are set through it.")
     ] = None,
+    compiled: options.Compiled = None,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
@@ -163,7 +166,7 @@ def apply(
     """
     from weir.cli.apply import apply_command
 
-    job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key))
+    job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key), compiled)
     return apply_command(
         job, load_pipeline=load_pipeline, thrift_port=thrift_port, as_json=as_json, console=Console()
     )
@@ -177,6 +180,7 @@ def status(
     phase: options.PhaseName = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
     interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between readings.")] = 1.0,
+    compiled: options.Compiled = None,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
@@ -185,7 +189,7 @@ def status(
     """Show tables, meters and counters of a running switch; with --watch live, with rates."""
     from weir.cli.status import status_command
 
-    job = _job(config, phase, switch, device_id, 1, (tls_ca, tls_cert, tls_key))
+    job = _job(config, phase, switch, device_id, 1, (tls_ca, tls_cert, tls_key), compiled)
     return status_command(job, watch=watch, interval_s=interval_s, as_json=as_json, console=Console())
 
 
@@ -207,6 +211,7 @@ def watch(
         Path | None,
         typer.Option(metavar="FILE", help="Append each event to this file, a JSON object a line."),
     ] = None,
+    compiled: options.Compiled = None,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
@@ -220,9 +225,39 @@ def watch(
     from weir.cli.watch import watch_command
 
     election_id = election_id or (options.BACKUP_ID if backup else options.PRIMARY_ID)
-    job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key))
+    job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key), compiled)
     return watch_command(
         job, backup=backup, load_pipeline=load_pipeline, log=log, as_json=as_json, console=Console()
+    )
+
+
+@app.command()
+def stratum(
+    config: options.Experiment,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")],
+    compiled: options.Compiled = None,
+    panel: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST=PORT[/CHANNEL]", help="Front-panel port of a host; give all or none."),
+    ] = None,
+    speed: Annotated[str, typer.Option(help="Speed of these ports.")] = "100 Gbit/s",
+    as_json: AsJson = False,
+) -> int:
+    """Write what a Tofino under Stratum needs for an experiment: its chassis and pipeline configuration.
+
+    The chassis configuration has the hosts' shaped queues, and with --panel the ports. The pipeline's is made
+    of the compiler's output.
+    """
+    from weir.cli.stratum import stratum_command
+
+    return stratum_command(
+        config,
+        out,
+        compiled=compiled,
+        panels=panel or [],
+        speed=speed,
+        as_json=as_json,
+        console=Console(),
     )
 
 

@@ -9,31 +9,30 @@ import pytest
 from weir.cli import main as cli
 from weir.cli.main import run_cli
 
+COMMANDS = [
+    "doctor",
+    "run",
+    "plan",
+    "apply",
+    "status",
+    "watch",
+    "stratum",
+    "report",
+    "losses",
+    "detect",
+    "schema",
+]
 DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["--help"]) == 0
     shown = capsys.readouterr().out
-    for command in (
-        "doctor",
-        "run",
-        "plan",
-        "apply",
-        "status",
-        "watch",
-        "report",
-        "losses",
-        "detect",
-        "schema",
-    ):
+    for command in COMMANDS:
         assert f" {command} " in shown
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["doctor", "run", "plan", "apply", "status", "watch", "report", "losses", "detect", "schema"],
-)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli([command, "--help"]) == 0
     assert "--json" in capsys.readouterr().out

@@ -14,10 +14,11 @@ from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import ExperimentConfig, load_experiment
 from weir.controlplane.phase_plan import PhasePlan
-from weir.controlplane.pipeline import load_for
+from weir.controlplane.pipeline import Pipeline, load_for
 from weir.controlplane.plan import Plan, make_plan
 from weir.controlplane.session import Part
 from weir.controlplane.targets.bmv2_queues import Bmv2Queue, queues_of
+from weir.controlplane.targets.tofino_pipeline import load_tofino_pipeline
 
 _TIMEOUT_S = 10.0
 
@@ -70,6 +71,13 @@ class Job:
     phase: PhasePlan
     queues: tuple[Bmv2Queue, ...] = ()
     """Of a bmv2."""
+    compiled: Path | None = None
+    """The compiler's output, of a Tofino; the others have theirs with weir."""
+
+    def _pipeline(self) -> Pipeline:
+        if self.compiled is not None:
+            return load_tofino_pipeline(self.compiled)
+        return load_for(self.plan.single_rate)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -83,7 +91,7 @@ class Job:
             self.where.address,
             self.where.device_id,
             election_id=self.where.election_id,
-            pipeline=load_for(self.plan.single_rate),
+            pipeline=self._pipeline(),
             target=self.plan.target,
             tls=self.where.tls.credentials(),
             part=part,
@@ -91,14 +99,17 @@ class Job:
         )
 
 
-def job_of(config: Path, phase: str | None, where: Where) -> Job:
-    """Load and plan. Raises ConfigError, PlanError, UnsupportedByTargetError."""
+def job_of(config: Path, phase: str | None, where: Where, compiled: Path | None) -> Job:
+    """Load and plan. Raises ConfigError, InputError, PlanError, UnsupportedByTargetError."""
     experiment = load_experiment(config)
     attachment = attachment_of(experiment)
     plan = make_plan(experiment, attachment)
     chosen = plan.phases[0] if phase is None else plan.phase(phase)
     queues = queues_of(experiment, attachment.hosts) if plan.target.name == "bmv2" else ()
-    return Job(where, experiment, plan, chosen, queues)
+    tofino = plan.target.name.startswith("tofino")
+    if tofino and compiled is None:
+        raise InputError(f"target {plan.target.name} needs --compiled; valid: the compiler's output")
+    return Job(where, experiment, plan, chosen, queues, compiled if tofino else None)
 
 
 def _links_of_its_own(experiment: ExperimentConfig) -> tuple[str, ...]:

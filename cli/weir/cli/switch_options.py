@@ -18,6 +18,9 @@ ElectionId = Annotated[
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="NAME", help="Phase of the experiment; by default the first.")
 ]
+Compiled = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Of a Tofino: what the compiler wrote, and the P4Info.")
+]
 TlsCa = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Use TLS: the authority of the switch's certificate (PEM)."),

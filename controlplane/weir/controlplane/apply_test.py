@@ -319,3 +319,23 @@ def test_a_phase_that_does_not_fit_its_tables_is_refused_before_any_write() -> N
     assert (
         str(error.value) == f"phase shared needs {size + 1} entries in table classify; valid: at most {size}"
     )
+
+
+def test_what_a_tofino_makes_of_a_bucket_reads_back_as_applied() -> None:
+    plan = demo_plan("tofino")
+    tofino = plan.target
+
+    def quantized(entity: p4r.Entity) -> None:
+        config = entity.meter_entry.config
+        if config.cir:
+            config.cir, config.cburst = config.pir, config.pburst = tofino.read_back(
+                config.cir, config.cburst
+            )
+
+    async def twice(control: SwitchControl) -> None:
+        assert len(await control.apply(plan.phase("shared"))) > 0
+        assert len(await control.apply(plan.phase("shared"))) == 0
+        meters = await control.read_meters(plan.phase("shared"))
+        assert meters[1].burst_bytes == 99_875 != plan.phase("shared").policers[0].burst_bytes
+
+    on(P4RuntimeServer(garble=quantized), twice, plan)

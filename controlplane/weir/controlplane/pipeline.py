@@ -12,7 +12,7 @@ from finsy import P4Schema
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from weir.controlplane.entities import Entity, TableEntry
+from weir.controlplane.entities import Entity, MeterCell, TableEntry
 from weir.controlplane.errors import PipelineError, TableFullError
 
 NAME = "weir"
@@ -47,15 +47,23 @@ class Pipeline:
     schema: P4Schema
 
     def check_fits(self, phase: str, entities: Iterable[Entity]) -> None:
-        """Compare how many entries a phase needs with the sizes of the tables.
+        """Compare how many entries and meter cells a phase needs with the sizes of tables and meters.
 
         Raises:
             TableFullError: a table is too small; nothing has been written yet.
         """
+        entities = tuple(entities)
         needed: dict[str, int] = {}
         for entity in entities:
             if isinstance(entity, TableEntry):
                 needed[entity.table] = needed.get(entity.table, 0) + 1
+        cells = [entity for entity in entities if isinstance(entity, MeterCell)]
+        for cell in cells:
+            if cell.index >= self.schema.meters[cell.meter].size:
+                raise TableFullError(
+                    f"phase {phase} needs {cell.key}; "
+                    f"valid: cells below {self.schema.meters[cell.meter].size} on this target"
+                )
         for table, entries in needed.items():
             size = self.schema.tables[table].size
             if entries > size:
@@ -101,7 +109,7 @@ def load_pipeline(
         raise PipelineError(
             f"{p4info_path}: not a P4Info: {error}; valid: P4Info in protobuf text format"
         ) from error
-    _check_objects(schema, p4info_path)
+    check_objects(schema, p4info_path)
     return Pipeline(p4info_path, program_path, schema)
 
 
@@ -119,7 +127,8 @@ def _check_program(path: Path) -> None:
         raise PipelineError(f"{path}: JSON, but not a BMv2 program; valid: the output of p4c-bm2-ss")
 
 
-def _check_objects(schema: P4Schema, path: Path) -> None:
+def check_objects(schema: P4Schema, path: Path) -> None:
+    """Raise PipelineError unless a P4Info has all that plans and readings name; ``path`` is for messages."""
     present = {table.alias: {field.alias for field in table.match_fields} for table in schema.tables}
     for table, fields in TABLES.items():
         if table not in present:

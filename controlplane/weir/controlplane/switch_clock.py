@@ -12,28 +12,16 @@ from typing import Any, Self
 
 import grpc
 from finsy import GRPCCredentialsTLS
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
 
 from weir.controlplane.errors import SwitchUnreachableError
+from weir.controlplane.messages import message_class
 from weir.controlplane.session import bypass_proxy
 
 _METHOD = "/weir.links.v1.Links/Get"
 _TIMEOUT_S = 5.0
 
 
-def _answer_class() -> Any:
-    file = FileDescriptorProto(name="weir/links/v1/clock.proto", package="weir.links.v1", syntax="proto3")
-    field = file.message_type.add(name="GetResponse").field.add(name="clock_ns", number=2)
-    field.type = FieldDescriptorProto.TYPE_UINT64
-    field.label = FieldDescriptorProto.LABEL_OPTIONAL
-    pool = DescriptorPool()
-    pool.Add(file)
-    return GetMessageClass(pool.FindMessageTypeByName("weir.links.v1.GetResponse"))
-
-
-_Answer = _answer_class()
+_Answer = message_class("weir.links.v1", {"GetResponse": [("clock_ns", 2, "uint64")]}, "GetResponse")
 
 
 class SwitchClock:

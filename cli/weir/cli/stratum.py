@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir stratum`: what a Tofino under Stratum is started with and what it is given, as files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from weir.cli.errors import InputError
+from weir.controlplane.attach import attachment_of
+from weir.controlplane.config import load_experiment
+from weir.controlplane.plan import make_plan
+from weir.controlplane.targets.tofino_chassis import CELL_BYTES, Panel, chassis_text
+from weir.controlplane.targets.tofino_pipeline import bf_pipeline_config
+from weir.controlplane.units import parse_rate
+
+CHASSIS_NAME = "chassis_config.pb.txt"
+PIPELINE_NAME = "pipeline_config.pb.bin"
+_PANEL = re.compile(r"(?P<name>[^=]+)=(?P<port>\d{1,3})(/(?P<channel>\d))?")
+
+
+def stratum_command(
+    config: Path,
+    out: Path,
+    *,
+    compiled: Path | None,
+    panels: Sequence[str],
+    speed: str,
+    as_json: bool,
+    console: Console,
+) -> int:
+    """Write the chassis configuration, and the pipeline's if there is the compiler's output.
+
+    Raises:
+        InputError: the experiment is for another target, or a panel is none.
+        PipelineError, PlanError, OSError: as their texts say.
+    """
+    experiment = load_experiment(config)
+    if experiment.switch.target not in CELL_BYTES:
+        raise InputError(
+            f"{config}: switch.target is {experiment.switch.target}; valid: {', '.join(CELL_BYTES)}"
+        )
+    attachment = attachment_of(experiment)
+    make_plan(experiment, attachment)
+    placed = dict(_panel(panel, list(experiment.hosts), speed) for panel in panels)
+    files = {CHASSIS_NAME: chassis_text(experiment, attachment.hosts, placed).encode()}
+    if compiled is not None:
+        files[PIPELINE_NAME] = bf_pipeline_config(compiled)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        part = out / f"{name}.part"
+        part.write_bytes(data)
+        part.replace(out / name)
+    if as_json:
+        print(json.dumps({name: str(out / name) for name in files}))
+    else:
+        for name, data in files.items():
+            console.print(f"{out / name}: {len(data)} bytes", markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _panel(text: str, hosts: Sequence[str], speed: str) -> tuple[str, Panel]:
+    match = _PANEL.fullmatch(text)
+    if match is None or match["name"] not in hosts:
+        raise InputError(f"--panel {text!r}; valid: HOST=PORT or HOST=PORT/CHANNEL, of {', '.join(hosts)}")
+    return match["name"], Panel(int(match["port"]), int(match["channel"] or 0), parse_rate(speed))

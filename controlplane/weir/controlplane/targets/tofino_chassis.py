@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stratum's chassis configuration for an experiment on a Tofino: ports, shaped queues, deflect-on-drop.
+
+Text of Stratum's ChassisConfig and its TofinoConfig (hal/lib/common/common.proto; examples in
+hal/bin/barefoot/README.run.md). Queue limits are in cells of the traffic manager: 80 B, 176 B on Tofino 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weir.controlplane.attach import HostPort
+from weir.controlplane.config import ExperimentConfig, HostConfig
+from weir.controlplane.config.values import FRAME_BYTES
+from weir.controlplane.errors import PlanError
+
+CELL_BYTES: Mapping[str, int] = {"tofino": 80, "tofino2": 176}
+_NODE = 1
+_DEFAULT_BURST_NS = 1_000_000  # as the embedded switch: 1 ms at the rate, at least two frames
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Where on the front panel a host is: cage and channel (0: all lanes), and its speed."""
+
+    port: int
+    channel: int
+    speed_bps: int
+
+
+def chassis_text(
+    experiment: ExperimentConfig, hosts: Mapping[str, HostPort], panels: Mapping[str, Panel]
+) -> str:
+    """The configuration; without ``panels`` its vendor_config only, to be put into one that has the ports.
+
+    Raises:
+        PlanError: some hosts have a panel and others have none.
+    """
+    missing = [name for name in hosts if panels and name not in panels]
+    if missing:
+        raise PlanError(f"no front-panel port for {', '.join(missing)}; valid: one for each host, or none")
+    parts: list[tuple[str, Any]] = []
+    if panels:
+        parts.append(("description", f'"{experiment.name}"'))
+        parts.append(("nodes", [("id", _NODE), ("slot", 1), ("index", 1)]))
+        parts += [("singleton_ports", _port(name, hosts[name].port, panels[name])) for name in hosts]
+    queues = [
+        ("queue_configs", _queue(experiment.switch.target, hosts[name].port, host))
+        for name, host in experiment.hosts.items()
+        if host.rate is not None
+    ]
+    if queues:
+        qos = ("node_id_to_qos_config", [("key", _NODE), ("value", queues)])
+        parts.append(("vendor_config", [("tofino_config", [qos])]))
+    return "".join(f"{line}\n" for part in parts for line in _lines(part, 0))
+
+
+def _port(name: str, number: int, panel: Panel) -> list[tuple[str, Any]]:
+    channel = [("channel", panel.channel)] if panel.channel else []
+    return [
+        ("id", number),
+        ("name", f'"{name}"'),
+        ("slot", 1),
+        ("port", panel.port),
+        *channel,
+        ("speed_bps", panel.speed_bps),
+        ("config_params", [("admin_state", "ADMIN_STATE_ENABLED")]),
+        ("node", _NODE),
+    ]
+
+
+def _queue(target: str, port: int, host: HostConfig) -> list[tuple[str, Any]]:
+    rate = host.rate or 0
+    burst = host.burst.bytes_at(rate) if host.burst else rate * _DEFAULT_BURST_NS // (8 * 10**9)
+    mapping: list[tuple[str, Any]] = [
+        ("queue_id", 0),
+        ("priority", "PRIO_0"),
+        ("weight", 1),
+        ("minimum_guaranteed_cells", 0),
+        ("pool", "EGRESS_APP_POOL_0"),
+    ]
+    if host.queue is not None:
+        cells = max(1, host.queue // CELL_BYTES[target])
+        # Without an absorption factor the limit is static: what a queue may hold does not depend on others.
+        mapping += [("base_use_limit", cells), ("baf", "BAF_DISABLE"), ("hysteresis", 0)]
+    shaper = [("rate_bps", rate), ("burst_bytes", max(burst, 2 * FRAME_BYTES))]
+    mapping.append(("max_rate_bytes", shaper))
+    return [("sdk_port", port), ("queue_mapping", mapping)]
+
+
+def _lines(part: tuple[str, Any], depth: int) -> Iterator[str]:
+    name, value = part
+    indent = "  " * depth
+    if isinstance(value, list):
+        yield f"{indent}{name} {{"
+        for inner in value:
+            yield from _lines(inner, depth + 1)
+        yield f"{indent}}}"
+    else:
+        yield f"{indent}{name}: {value}"
