@@ -76,17 +76,17 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
                 );
                 store_opt(&mut packet.phv, cx.ir.intrinsics.mcast_grp, 0);
             }
-            Prim::Digest(list) => packet.digest = Some(*list),
+            Prim::Digest(list) => packet.ask().digest = Some(*list),
             Prim::Clone {
                 session,
                 field_list,
             } => {
                 // 15 bits of session id, as simple_switch keeps them.
                 let session = view(cx, packet, args).eval(*session) & 0x7fff;
-                packet.clone = Some((u32::try_from(session).unwrap_or(0), *field_list));
+                packet.ask().clone = Some((u32::try_from(session).unwrap_or(0), *field_list));
             }
-            Prim::Resubmit(list) => packet.resubmit = Some(*list),
-            Prim::Recirculate(list) => packet.recirculate = Some(*list),
+            Prim::Resubmit(list) => packet.ask().resubmit = Some(*list),
+            Prim::Recirculate(list) => packet.ask().recirculate = Some(*list),
             Prim::Hash {
                 target,
                 base,
@@ -142,7 +142,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
             }
             Prim::Truncate(bytes) => {
                 let bytes = view(cx, packet, args).eval(*bytes);
-                packet.truncate = Some(usize::try_from(bytes).unwrap_or(usize::MAX));
+                packet.ask().truncate = Some(usize::try_from(bytes).unwrap_or(usize::MAX));
             }
             Prim::Jump(to) => next = *to as usize,
             Prim::JumpIfZero { condition, to } => {

@@ -20,7 +20,7 @@ pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
     if !done {
         emit(ir, packet);
     }
-    packet.seal(packet.truncate);
+    packet.seal(packet.limit());
 }
 
 /// Puts the valid headers in front of the payload.

@@ -28,12 +28,41 @@ pub(crate) struct Packet {
     pub length: u32,
     pub passes: u32,
     pub enqueued_ns: u64,
+    pub exit: bool,
+    /// When it arrived, for one that waits in a burst.
+    pub arrived_ns: u64,
+    /// Its parser found no error.
+    pub parsed: bool,
+    pub progress: Progress,
+    /// Few packets ask for anything, so that one look is enough for the others.
+    asked: bool,
+    requests: Requests,
+}
+
+/// How far a packet came that is to go through ingress. Each part is read as it was written, word by word: the processor
+/// would wait for words that it has just written if they were read in pairs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// 0 at its start, `ENDED` at its end, else what the code calls the place where it waits; and what the code keeps.
+    pub place: u64,
+    pub kept: u64,
+    /// The table whose action it is in, and the entry.
+    pub slot: u64,
+    pub table: u64,
+}
+
+impl Progress {
+    pub(crate) const ENDED: u64 = u64::MAX;
+}
+
+/// What the program asked to be done with a packet behind a pipeline.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Requests {
     pub clone: Option<(u32, u16)>,
     pub digest: Option<u16>,
     pub resubmit: Option<u16>,
     pub recirculate: Option<u16>,
     pub truncate: Option<usize>,
-    pub exit: bool,
 }
 
 impl Packet {
@@ -64,12 +93,29 @@ impl Packet {
 
     /// Forgets clone, digest, resubmit, recirculate, truncate and exit.
     pub(crate) fn clear_requests(&mut self) {
-        self.clone = None;
-        self.digest = None;
-        self.resubmit = None;
-        self.recirculate = None;
-        self.truncate = None;
+        if self.asked {
+            self.asked = false;
+            self.requests = Requests::default();
+        }
         self.exit = false;
+    }
+
+    /// Its requests, to add one.
+    pub(crate) fn ask(&mut self) -> &mut Requests {
+        self.asked = true;
+        &mut self.requests
+    }
+
+    /// Its requests, if it has any.
+    #[inline(always)]
+    pub(crate) fn asked(&mut self) -> Option<&mut Requests> {
+        self.asked.then_some(&mut self.requests)
+    }
+
+    /// Bytes that `truncate` leaves of it.
+    #[inline(always)]
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.requests.truncate.filter(|_| self.asked)
     }
 
     /// The frame as it entered this pass.

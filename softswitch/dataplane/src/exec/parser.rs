@@ -19,13 +19,20 @@ pub(crate) fn parse(cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
     packet.rewind();
     let error = match cx.native.and_then(|native| native.parse(cx, packet)) {
         Some(error) => error,
-        None => walk(cx, packet),
+        None => {
+            let error = walk(cx, packet);
+            let slot = ir.intrinsics.parser_error;
+            store_opt(&mut packet.phv, slot, u64::from(error));
+            error
+        }
     };
-    store_opt(
-        &mut packet.phv,
-        ir.intrinsics.parser_error,
-        u64::from(error),
-    );
+    verify_checksums(cx, packet);
+    error == ir.errors.no_error
+}
+
+/// Leaves in `checksum_error` whether a checksum is wrong.
+pub(crate) fn verify_checksums(cx: &mut Cx<'_>, packet: &mut Packet) {
+    let ir = cx.ir;
     let wrong = ir
         .verify
         .iter()
@@ -35,7 +42,6 @@ pub(crate) fn parse(cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
         ir.intrinsics.checksum_error,
         u64::from(wrong),
     );
-    error == ir.errors.no_error
 }
 
 /// Goes from state to state; the error.

@@ -4,7 +4,7 @@
 //! Offsets come from the loader, which sized the region; a wrong one reads zero and writes nothing rather than panic.
 
 use super::wide::Wide;
-use crate::ir::{AnyField, Field, Slot, WideField};
+use crate::ir::{AnyField, Field, Ir, Slot, WideField};
 
 #[inline]
 fn window(phv: &[u8], offset: u32) -> u64 {
@@ -16,6 +16,29 @@ fn window(phv: &[u8], offset: u32) -> u64 {
             u64::from_be_bytes(word)
         }
         None => 0,
+    }
+}
+
+/// What stands, when tests run, where nobody is to read before something is written.
+#[cfg(debug_assertions)]
+pub(crate) const POISON: u8 = 0xa5;
+
+/// Fields as they are before parsing.
+pub(crate) fn reset(ir: &Ir, phv: &mut Vec<u8>) {
+    if phv.len() != ir.phv_bytes {
+        phv.clear();
+        phv.resize(ir.phv_bytes, 0);
+    }
+    #[cfg(debug_assertions)]
+    phv.fill(POISON);
+    for (start, bytes) in &ir.cleared {
+        let start = *start as usize;
+        if let Some(place) = phv.get_mut(start..start + *bytes as usize) {
+            place.fill(0);
+        }
+    }
+    for at in &ir.valid_at_start {
+        set_byte(phv, *at, 1);
     }
 }
 
@@ -58,11 +81,11 @@ pub(crate) fn put(phv: &mut [u8], slot: Slot, value: u64) {
         return;
     };
     let mut bits = value & slot.mask;
-    if !slot.whole {
+    if slot.own_bytes != 8 {
         let mut old = [0; 8];
         old.copy_from_slice(window);
         let shift = slot.shift & 63;
-        bits = u64::from_be_bytes(old) & !(slot.mask << shift) | bits << shift;
+        bits = u64::from_be_bytes(old) & !(slot.written() << shift) | bits << shift;
     }
     window.copy_from_slice(&bits.to_be_bytes());
 }

@@ -4,11 +4,12 @@
 use super::action;
 use super::calc;
 use super::expr::View;
-use super::packet::Packet;
-use super::phv::{get, low_mask, put, put_const};
+use super::packet::{Packet, Progress};
+use super::parser;
+use super::phv::{self, get, low_mask, put, put_const, store_opt};
 use super::prefetch;
 use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
-use crate::native::{Gress, Native, Progress};
+use crate::native::{Arrival, Gress, Native};
 use crate::ports::Port;
 use crate::state::Externs;
 use crate::tables::profile::{Call, Pointer, ProfileState};
@@ -36,27 +37,51 @@ pub(crate) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packe
     interpret(cx, tables, packet, gress);
 }
 
-/// Runs ingress up to where the packet first meets state that another may have changed, where there is code that can.
-#[inline]
-pub(crate) fn begin(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Progress {
-    match cx.native {
-        Some(native) => native.begin(cx, tables, packet),
-        None => Progress::None,
-    }
-}
-
-/// Runs what [`begin`] left of ingress.
-#[inline]
-pub(crate) fn go_on(
+/// Takes a packet in that has just arrived; whether its parser found no error. How far in ingress it came is left in it:
+/// to the end where there is code for it and it does not pause.
+#[inline(always)]
+pub(crate) fn take_in(
     cx: &mut Cx<'_>,
     tables: &mut [TableState],
     packet: &mut Packet,
-    progress: Progress,
-) {
-    match (progress, cx.native) {
-        (Progress::Ended, _) => {}
-        (Progress::Paused(from), Some(native)) => native.go_on(cx, tables, packet, from),
-        _ => run(cx, tables, packet, Gress::Ingress),
+    (arrival, pauses): (Arrival, bool),
+) -> bool {
+    let taken = match cx.native {
+        Some(native) => native.take_in(cx, tables, packet, (arrival, pauses)),
+        None => None,
+    };
+    match taken {
+        Some(error) => error == cx.ir.errors.no_error,
+        None => {
+            packet.progress.place = 0;
+            arrive(cx, packet, arrival)
+        }
+    }
+}
+
+/// As [`take_in`], to the end of the parser.
+#[inline(never)]
+fn arrive(cx: &mut Cx<'_>, packet: &mut Packet, arrival: Arrival) -> bool {
+    let (ir, phv) = (cx.ir, &mut packet.phv);
+    let length = u64::from(packet.length);
+    phv::reset(ir, phv);
+    store_opt(phv, ir.intrinsics.ingress_port, arrival.port);
+    store_opt(phv, ir.intrinsics.packet_length, length);
+    store_opt(phv, ir.intrinsics.ingress_timestamp, arrival.time_us);
+    parser::parse(cx, packet)
+}
+
+/// Runs what [`take_in`] left of ingress.
+#[inline(always)]
+pub(crate) fn go_on(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) {
+    match packet.progress.place {
+        Progress::ENDED => {}
+        0 => run(cx, tables, packet, Gress::Ingress),
+        _ => {
+            if let Some(native) = cx.native {
+                native.go_on(cx, tables, packet);
+            }
+        }
     }
 }
 

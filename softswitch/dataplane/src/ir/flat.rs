@@ -12,28 +12,50 @@ pub(crate) struct Slot {
     pub mask: u64,
     pub offset: u32,
     pub shift: u8,
-    /// Nothing else is in the window, so that it is written without being read.
-    pub whole: bool,
+    /// Bytes at the start of the window in which nothing else is (1, 2, 4 or 8), so that they are written without being
+    /// read; 0: other fields share the window's bytes.
+    pub own_bytes: u8,
+}
+
+/// Bytes that a metadata field of at most 64 bits has for itself.
+pub(crate) fn own_bytes(width: u32) -> u32 {
+    width.div_ceil(8).max(1).next_power_of_two()
 }
 
 impl Slot {
-    /// None for a signed field. Metadata fields have 8 bytes of their own each.
+    /// None for a signed field. Metadata fields have bytes of their own each, at whose end they stand.
     pub(crate) fn new(field: Field, metadata_bytes: usize) -> Option<Self> {
         if field.signed {
             return None;
         }
-        let whole = (field.offset as usize) < metadata_bytes;
-        let (offset, shift) = if whole {
-            (field.offset / 8 * 8, 0)
-        } else {
-            (field.offset, field.shift)
-        };
-        Some(Self {
+        let mut slot = Self {
             mask: u64::MAX >> 64_u8.checked_sub(field.width)?,
-            offset,
-            shift,
-            whole,
-        })
+            offset: field.offset,
+            shift: field.shift,
+            own_bytes: 0,
+        };
+        if (field.offset as usize) < metadata_bytes {
+            let own = own_bytes(u32::from(field.width));
+            let end = field.offset + 8 - u32::from(field.shift) / 8;
+            slot.offset = end.checked_sub(own)?;
+            slot.own_bytes = u8::try_from(own).ok()?;
+            slot.shift = 64 - 8 * slot.own_bytes;
+        }
+        Some(slot)
+    }
+
+    /// The first bit behind it, which tells metadata fields apart.
+    pub(crate) fn end_bit(self) -> u32 {
+        self.offset * 8 + 64 - u32::from(self.shift)
+    }
+
+    /// Bits that a write of it changes, before they are shifted.
+    #[inline(always)]
+    pub(crate) fn written(self) -> u64 {
+        match self.own_bytes {
+            0 => self.mask,
+            bytes => u64::MAX >> (64 - 8 * bytes),
+        }
     }
 }
 

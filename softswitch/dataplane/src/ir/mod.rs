@@ -12,7 +12,7 @@ mod pipeline;
 
 pub(crate) use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
 pub(crate) use fast_state::FastState;
-pub(crate) use flat::{ArrayRef, Flat, Prefetch, Slot, Step, TableNext};
+pub(crate) use flat::{ArrayRef, Flat, Prefetch, Slot, Step, TableNext, own_bytes};
 pub(crate) use intrinsics::Intrinsics;
 pub(crate) use pipeline::{
     Action, Call, Condition, ConstEntry, KeyPart, Node, Profile, ProfileUse, Table,
@@ -438,7 +438,9 @@ pub(crate) struct Checksum {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Ir {
     pub phv_bytes: usize,
-    /// Bytes of the PHV that are 1 before parsing, as metadata is always valid; all others are 0.
+    /// Where in the PHV, and how many bytes, are 0 before parsing: all but what is behind a varbit's length.
+    pub cleared: Vec<(u32, u32)>,
+    /// Bytes of the PHV that are 1 before parsing, as metadata is always valid.
     pub valid_at_start: Vec<u32>,
     /// Bytes at the front of the PHV that hold metadata fields.
     pub metadata_bytes: usize,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where every field, validity bit and stack counter stands in the PHV.
 //!
-//! Metadata first (each field right-aligned in 8-byte slots of its own), then validity bytes, stack counters and varbit
-//! lengths, then headers as on the wire.
+//! Metadata first (each field right-aligned in bytes of its own), then validity bytes, stack counters and varbit lengths,
+//! then headers as on the wire, those with a varbit field last.
 
 mod stacks;
 
 use super::json::Json;
 use super::{Result, dangling, invalid, unsupported};
-use crate::ir::{AnyField, Field, Header, Ir, PHV_PADDING, Varbit, WideField};
+use crate::ir::{AnyField, Field, Header, Ir, PHV_PADDING, Varbit, WideField, own_bytes};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -30,8 +30,8 @@ struct TypeField {
 /// What the program names.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Eight-byte windows of metadata fields.
-    pub windows: HashSet<u32>,
+    /// Fields, by the first bit behind each.
+    pub fields: HashSet<u32>,
     /// Headers as a whole.
     pub headers: HashSet<u16>,
 }
@@ -128,8 +128,9 @@ impl Layout {
             .map_or(&[][..], Vec::as_slice);
         match fields.iter().find(|(name, _)| name == field) {
             Some((_, Some(place))) => {
-                let window = wide_field(*place).bit_offset / 64 * 8;
-                self.named.borrow_mut().windows.insert(window);
+                let wide = wide_field(*place);
+                let end_bit = wide.bit_offset + wide.width;
+                self.named.borrow_mut().fields.insert(end_bit);
                 Ok(*place)
             }
             Some((_, None)) => Err(unsupported(
@@ -261,6 +262,14 @@ fn type_fields(ty: &super::json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
     Ok((out, fixed_bits))
 }
 
+/// Bytes of a metadata field.
+fn metadata_bytes(width: u32) -> u32 {
+    match width {
+        0..=64 => own_bytes(width),
+        wide => wide.div_ceil(64) * 8,
+    }
+}
+
 /// Lays the PHV out; fills headers, stacks and unions of `ir`.
 #[expect(clippy::too_many_lines, reason = "one region after the other")]
 pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
@@ -293,7 +302,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
             *offset = cursor;
             cursor += fields
                 .iter()
-                .map(|f| f.width.unwrap_or(0).div_ceil(64) * 8)
+                .map(|f| metadata_bytes(f.width.unwrap_or(0)))
                 .sum::<u32>();
             if cursor > MAX_PHV_BYTES {
                 return Err(unsupported("headers", "more than 1 MiB of metadata".into()));
@@ -309,6 +318,15 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
     let varbit_base = cursor;
     cursor += 4 * u32::from(count);
     cursor = cursor.next_multiple_of(8);
+    // Headers with a varbit field stand behind all others: what is behind its length need not be cleared.
+    let mut varying = cursor;
+    for header in &json.headers {
+        let ((fields, fixed_bits), _) = type_of(header)?;
+        if fields.iter().all(|f| f.width.is_some()) && !header.metadata {
+            varying = varying.saturating_add((fixed_bits / 8).next_multiple_of(8));
+        }
+    }
+    ir.cleared.push((0, varying));
 
     for ((index, header), start) in (0_u16..).zip(&json.headers).zip(&offsets) {
         let place = format!("headers {:?}", header.name);
@@ -320,7 +338,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
             let mut at = *start;
             for field in fields {
                 let width = field.width.unwrap_or(0);
-                let slot = width.div_ceil(64) * 8;
+                let slot = metadata_bytes(width);
                 places.push((
                     field.name.clone(),
                     Some(any_field((at + slot) * 8 - width, width, field.signed)),
@@ -366,7 +384,12 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
                     })
                 }
             };
-            let mut bit = cursor * 8;
+            let cursor = if varbit.is_some() {
+                &mut varying
+            } else {
+                &mut cursor
+            };
+            let mut bit = *cursor * 8;
             for field in fields {
                 match (field.width, varbit) {
                     (Some(width), _) => {
@@ -385,14 +408,20 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
             let metadata = header.metadata;
             ir.headers.push(Header {
                 valid,
-                offset: cursor,
+                offset: *cursor,
                 fixed_bytes,
                 varbit,
                 union: None,
                 metadata,
             });
-            cursor += (fixed_bytes + varbit.map_or(0, |v| v.max_bytes)).next_multiple_of(8);
-            if cursor > MAX_PHV_BYTES {
+            if let Some(varbit) = varbit {
+                let behind = varbit.prefix_bytes + varbit.max_bytes;
+                ir.cleared.push((*cursor, varbit.prefix_bytes));
+                ir.cleared
+                    .push((*cursor + behind, fixed_bytes - varbit.prefix_bytes));
+            }
+            *cursor += (fixed_bytes + varbit.map_or(0, |v| v.max_bytes)).next_multiple_of(8);
+            if *cursor > MAX_PHV_BYTES {
                 return Err(unsupported("headers", "more than 1 MiB of headers".into()));
             }
         }
@@ -400,7 +429,8 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
         layout.headers.insert(header.name.clone(), index);
         layout.by_id.insert(header.id, index);
     }
-    ir.phv_bytes = cursor as usize + PHV_PADDING;
+    ir.cleared.retain(|(_, bytes)| *bytes > 0);
+    ir.phv_bytes = varying as usize + PHV_PADDING;
 
     stacks::build(json, ir, &mut layout, next_base)?;
     Ok(layout)

@@ -39,8 +39,10 @@ impl Loader<'_> {
             qid,
         ] {
             let read = |slot: Slot| {
-                // Fields of other headers share their windows.
-                !slot.whole || layout.named.borrow().windows.contains(&slot.offset) || whole(slot)
+                // Fields of other headers share their bytes.
+                slot.own_bytes == 0
+                    || layout.named.borrow().fields.contains(&slot.end_bit())
+                    || whole(slot)
             };
             *field = field.filter(|slot| read(*slot));
         }

@@ -20,7 +20,8 @@ use super::array::Array;
 use super::deparser::STOPPED;
 use super::pause::PAUSED;
 use crate::control::CounterValue;
-use crate::exec::packet::Packet;
+use crate::exec::packet::{Packet, Progress};
+use crate::exec::parser::verify_checksums;
 use crate::exec::pipeline::Cx;
 use crate::info::ProgramInfo;
 use crate::ir::Ir;
@@ -57,6 +58,10 @@ pub(super) struct Frame {
     pub meters: *const MeterArray,
     pub registers: *const RegisterArray,
     pub packet_bytes: u64,
+    /// Whether the packet has just arrived, and where and when.
+    pub fresh: u64,
+    pub port: u64,
+    pub time_us: u64,
     pub tables: *mut TableState,
     pub table_count: usize,
     /// A `Cx`.
@@ -82,6 +87,9 @@ impl Frame {
     pub(super) const METERS: i32 = offset_of!(Self, meters) as i32;
     pub(super) const REGISTERS: i32 = offset_of!(Self, registers) as i32;
     pub(super) const PACKET_BYTES: i32 = offset_of!(Self, packet_bytes) as i32;
+    pub(super) const FRESH: i32 = offset_of!(Self, fresh) as i32;
+    pub(super) const PORT: i32 = offset_of!(Self, port) as i32;
+    pub(super) const TIME_US: i32 = offset_of!(Self, time_us) as i32;
     pub(super) const RESULT: i32 = offset_of!(Self, result) as i32;
 }
 
@@ -98,23 +106,11 @@ pub(super) fn zeros() -> u64 {
 
 type Function = unsafe extern "C" fn(*mut Frame) -> u64;
 
-/// Where in its pipeline a packet waits.
+/// What a packet's fields say of its arrival, beside its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Paused {
-    place: u64,
-    kept: u64,
-    table: u64,
-    slot: u64,
-}
-
-/// How far a packet came that was to pause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Nothing was done.
-    None,
-    Paused(Paused),
-    /// To the pipeline's end.
-    Ended,
+pub(crate) struct Arrival {
+    pub port: u64,
+    pub time_us: u64,
 }
 
 /// A program's code.
@@ -196,23 +192,6 @@ impl Native {
         self.pauses
     }
 
-    /// A frame for a pipeline; None if the packet's fields or the arrays are not those of the program.
-    #[inline]
-    fn frame(
-        &self,
-        cx: &mut Cx<'_>,
-        tables: &mut [TableState],
-        packet: &mut Packet,
-    ) -> Option<Frame> {
-        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
-            return None;
-        }
-        let mut frame = Frame::new(cx, packet);
-        frame.tables = tables.as_mut_ptr();
-        frame.table_count = tables.len();
-        Some(frame)
-    }
-
     /// Runs a pipeline; false (and nothing done) if the packet's fields are not those of the program.
     #[inline]
     pub(crate) fn run(
@@ -222,9 +201,12 @@ impl Native {
         packet: &mut Packet,
         gress: Gress,
     ) -> bool {
-        let Some(mut frame) = self.frame(cx, tables, packet) else {
+        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
             return false;
-        };
+        }
+        let mut frame = Frame::new(cx, packet);
+        frame.tables = tables.as_mut_ptr();
+        frame.table_count = tables.len();
         let code = match gress {
             Gress::Ingress => self.ingress,
             Gress::Egress => self.egress,
@@ -234,56 +216,82 @@ impl Native {
         true
     }
 
-    /// Runs ingress up to where the packet first meets state.
+    /// Takes a packet from its arrival through the parser and ingress, where it `pauses` if it is to and meets state; how far
+    /// it came is left in it. The parser's error; None (and nothing that matters done) where there is no code for it.
     #[inline]
-    pub(crate) fn begin(
+    pub(crate) fn take_in(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-    ) -> Progress {
-        let Some(mut frame) = self.frame(cx, tables, packet) else {
-            return Progress::None;
-        };
-        frame.pauses = 1;
-        // SAFETY: see the head of this file.
-        if unsafe { (self.ingress)(&raw mut frame) } != PAUSED {
-            return Progress::Ended;
+        (arrival, pauses): (Arrival, bool),
+    ) -> Option<u32> {
+        let parser = self.parser?;
+        if !self.fits(cx) {
+            return None;
         }
-        Progress::Paused(Paused {
-            place: frame.place,
-            kept: frame.result,
-            table: frame.table,
-            slot: frame.slot,
-        })
+        if packet.phv.len() != self.phv_bytes {
+            packet.phv.clear();
+            packet.phv.resize(self.phv_bytes, 0);
+        }
+        #[cfg(debug_assertions)]
+        packet.phv.fill(crate::exec::phv::POISON);
+        let bytes = packet.payload();
+        let (start, length) = (bytes.as_ptr(), bytes.len());
+        let mut frame = Frame::new(cx, packet);
+        frame.tables = tables.as_mut_ptr();
+        frame.table_count = tables.len();
+        // The parser only reads them.
+        (frame.bytes, frame.length) = (start.cast_mut(), length);
+        (frame.fresh, frame.port, frame.time_us) = (1, arrival.port, arrival.time_us);
+        // SAFETY: see the head of this file.
+        let error = unsafe { parser(&raw mut frame) };
+        packet.rewind();
+        packet.advance(frame.offset);
+        if !cx.ir.verify.is_empty() {
+            verify_checksums(cx, packet);
+        }
+        frame.phv = packet.phv.as_mut_ptr();
+        frame.cx = std::ptr::from_mut(cx).cast();
+        frame.packet = packet;
+        frame.pauses = u64::from(pauses);
+        // SAFETY: see the head of this file; the pointers were made anew from the same references.
+        let paused = unsafe { (self.ingress)(&raw mut frame) } == PAUSED;
+        packet.progress.place = if paused { frame.place } else { Progress::ENDED };
+        packet.progress.kept = frame.result;
+        packet.progress.table = frame.table;
+        packet.progress.slot = frame.slot;
+        Some(u32::try_from(error).unwrap_or(u32::MAX))
     }
 
-    /// Runs the rest of ingress, with the tables as they were.
+    /// Runs the rest of ingress, with the tables as they were; false (and nothing done) as in [`Native::run`].
     #[inline]
     pub(crate) fn go_on(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-        from: Paused,
-    ) {
-        let table = usize::try_from(from.table).ok();
-        let (args, arg_words) = match table.and_then(|table| tables.get(table)) {
-            Some(table) => match table.action_of(u32::try_from(from.slot).ok()) {
-                Some((_, args)) => (args.as_ptr(), args.len()),
-                None => (ZEROS.as_ptr(), 0),
-            },
-            None => (ZEROS.as_ptr(), 0),
-        };
-        if let Some(mut frame) = self.frame(cx, tables, packet) {
-            (frame.args, frame.arg_words) = (args, arg_words);
-            (frame.place, frame.result) = (from.place, from.kept);
-            // SAFETY: see the head of this file. The code finds its arguments in the frame again.
-            unsafe { (self.ingress)(&raw mut frame) };
+    ) -> bool {
+        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
+            return false;
         }
+        let from = packet.progress;
+        let mut frame = Frame::new(cx, packet);
+        frame.tables = tables.as_mut_ptr();
+        frame.table_count = tables.len();
+        let table = usize::try_from(from.table).unwrap_or(usize::MAX);
+        let table = tables.get(table);
+        let slot = u32::try_from(from.slot).ok();
+        if let Some((_, args)) = table.and_then(|table| table.action_of(slot)) {
+            (frame.args, frame.arg_words) = (args.as_ptr(), args.len());
+        }
+        (frame.place, frame.result) = (from.place, from.kept);
+        // SAFETY: see the head of this file. The code finds its arguments in the frame again.
+        unsafe { (self.ingress)(&raw mut frame) };
+        true
     }
 
-    /// Parses the packet from its start; the parser's error. None (and nothing done) if there is no code for it.
+    /// Parses the packet from its start; the parser's error, which its field has too. None (and nothing done) if there is no code for it.
     #[inline]
     pub(crate) fn parse(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> Option<u32> {
         let code = self.parser?;
@@ -344,6 +352,9 @@ impl Frame {
             meters: cx.externs.meters.as_ptr(),
             registers: cx.externs.registers.as_ptr(),
             packet_bytes: u64::from(packet.ingress_length),
+            fresh: 0,
+            port: 0,
+            time_us: 0,
             tables: std::ptr::null_mut(),
             table_count: 0,
             cx: std::ptr::from_mut(cx).cast(),

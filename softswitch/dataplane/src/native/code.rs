@@ -44,7 +44,7 @@ fn packet_memory() -> MemFlags {
 }
 
 /// Where pieces of a copy start, and what moves them. They do not overlap, so that what is read next waits for one only.
-fn pieces(bytes: u32) -> impl Iterator<Item = (i32, Type)> {
+pub(super) fn pieces(bytes: u32) -> impl Iterator<Item = (i32, Type)> {
     let (mut at, mut left) = (0_i32, bytes);
     std::iter::from_fn(move || {
         let (size, ty) = match left {
@@ -74,10 +74,10 @@ struct Window {
 impl Window {
     fn of(slot: Slot) -> Result<Self, Refused> {
         let (shift, width) = (u32::from(slot.shift), slot.mask.count_ones());
-        if slot.whole {
+        if slot.own_bytes > 0 {
             return Ok(Self {
                 offset: slot.offset,
-                bytes: 8,
+                bytes: u32::from(slot.own_bytes),
                 shift: 0,
                 width,
             });
@@ -194,7 +194,8 @@ impl<'a, 'f> Code<'a, 'f> {
         self.store(offset, bytes, value)
     }
 
-    fn store(&mut self, offset: u32, bytes: u32, value: Value) -> Result<(), Refused> {
+    /// Stores a value of so many bytes as it is.
+    pub(super) fn store(&mut self, offset: u32, bytes: u32, value: Value) -> Result<(), Refused> {
         let at = self.within(offset, bytes)?;
         let (phv, flags) = (self.phv, memory(AliasRegion::Heap));
         self.b.ins().store(flags, value, phv, at);
@@ -213,7 +214,8 @@ impl<'a, 'f> Code<'a, 'f> {
         let window = Window::of(slot)?;
         let value = self.number_at(window.offset, window.bytes)?;
         let value = self.shift_right(value, window.shift);
-        if window.shift + window.width == window.bytes * 8 {
+        // Bytes of a field's own hold nothing in front of it.
+        if slot.own_bytes > 0 || window.shift + window.width == window.bytes * 8 {
             return Ok(value);
         }
         Ok(self.mask(value, slot.mask))
@@ -235,7 +237,7 @@ impl<'a, 'f> Code<'a, 'f> {
             return self.store_number(window.offset, window.bytes, value);
         }
         let value = self.mask(value, slot.mask);
-        if slot.whole {
+        if slot.own_bytes > 0 {
             return self.store_number(window.offset, window.bytes, value);
         }
         let old = self.number_at(window.offset, window.bytes)?;
@@ -251,7 +253,7 @@ impl<'a, 'f> Code<'a, 'f> {
             mask: low_mask(width),
             offset,
             shift: 0,
-            whole: false,
+            own_bytes: 0,
         })
     }
 

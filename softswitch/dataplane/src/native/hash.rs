@@ -27,8 +27,7 @@ impl Code<'_, '_> {
         if total > CALC_PIECES_BYTES {
             return Err(Refused);
         }
-        // Eight more than the longest, because each piece is written as eight bytes.
-        let bytes = u32::try_from(LEAD_BYTES + CALC_PIECES_BYTES + 8).map_err(|_| Refused)?;
+        let bytes = u32::try_from(LEAD_BYTES + CALC_PIECES_BYTES).map_err(|_| Refused)?;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
         let slot = self.b.create_sized_stack_slot(slot);
         let zero = self.number(0);
@@ -52,7 +51,7 @@ impl Code<'_, '_> {
                 }
             };
             let at = self.b.use_var(end);
-            self.copy_out(piece.offset, 8, at)?;
+            self.copy_out(piece.offset, u32::from(piece.bytes), at)?;
             let next = self.b.ins().iadd_imm(at, i64::from(piece.bytes));
             self.b.def_var(end, next);
             if let Some(behind) = behind {

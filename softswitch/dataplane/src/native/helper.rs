@@ -31,6 +31,9 @@ macro_rules! helpers {
 
 helpers! {
     find = find_packed;
+    find_1 = find_word;
+    find_2 = find_two_words;
+    find_3 = find_three_words;
     find_and_count = find_packed_and_count;
     find_unpacked = find_by_fields;
     apply = apply_table;
@@ -106,6 +109,40 @@ unsafe extern "C" fn find_packed(frame: *mut Frame, index: u64, words: *const u6
         let found = table.lookup_packed(key(table, words));
         tell(frame, index, table, found)
     }
+}
+
+/// As `find_packed`, of a key that came in registers.
+#[inline(always)]
+unsafe fn find_words<const N: usize>(frame: *mut Frame, index: u64, key: [u64; N]) -> u64 {
+    // SAFETY: called by the code with its frame.
+    unsafe {
+        let Some(table) = table_of(frame, index) else {
+            return NO_ACTION;
+        };
+        let found = table.lookup_words(&key);
+        tell(frame, index, table, found)
+    }
+}
+
+unsafe extern "C" fn find_word(frame: *mut Frame, index: u64, a: u64) -> u64 {
+    // SAFETY: called by the code with its frame.
+    unsafe { find_words(frame, index, [a]) }
+}
+
+unsafe extern "C" fn find_two_words(frame: *mut Frame, index: u64, a: u64, b: u64) -> u64 {
+    // SAFETY: called by the code with its frame.
+    unsafe { find_words(frame, index, [a, b]) }
+}
+
+unsafe extern "C" fn find_three_words(
+    frame: *mut Frame,
+    index: u64,
+    a: u64,
+    b: u64,
+    c: u64,
+) -> u64 {
+    // SAFETY: called by the code with its frame.
+    unsafe { find_words(frame, index, [a, b, c]) }
 }
 
 unsafe extern "C" fn find_packed_and_count(

@@ -6,6 +6,7 @@
 //! know, or anything unexpected means that the interpreter runs all of it.
 
 mod array;
+mod arrival;
 mod call;
 mod cells;
 mod code;
@@ -19,7 +20,7 @@ mod steps;
 mod table;
 
 pub(crate) use array::Array;
-pub(crate) use call::{Gress, Native, Progress};
+pub(crate) use call::{Arrival, Gress, Native};
 
 use crate::info::ProgramInfo;
 use crate::ir::Ir;

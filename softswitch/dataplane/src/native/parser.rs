@@ -63,12 +63,14 @@ fn cyclic(ir: &Ir) -> bool {
     taken < into.len()
 }
 
-/// Writes the parser into an empty function, which gives the error and leaves the bytes taken in the frame.
+/// Writes the parser into an empty function, which gives the error, in its field too, and leaves the bytes taken in the
+/// frame.
 pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
     let ir = code.ir;
     if ir.states.len() > MOST_STATES {
         return Err(Refused);
     }
+    code.arrive()?;
     let states = ir.states.iter().map(|_| code.b.create_block()).collect();
     let done = code.b.create_block();
     code.b.append_block_param(done, types::I64);
@@ -97,6 +99,9 @@ pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
     let taken = code.b.use_var(taken);
     code.set_frame_word(Frame::OFFSET, taken);
     let error = code.b.block_params(done)[0];
+    if let Some(slot) = ir.intrinsics.parser_error {
+        code.put(slot, error)?;
+    }
     code.b.ins().return_(&[error]);
     writer.code.finish();
     Ok(())

@@ -25,13 +25,21 @@ impl Writer<'_, '_> {
         }
         let found = match self.key(spec) {
             Ok(words) => {
-                let key = self.code.words(&words);
                 let plain =
                     !spec.direct_counter && spec.direct_meter.is_none() && !spec.support_timeout;
-                if plain {
-                    self.code.call(helper::find(), &[number, key])
-                } else {
-                    self.code.call(helper::find_and_count(), &[number, key])
+                match words.as_slice() {
+                    [a] if plain => self.code.call(helper::find_1(), &[number, *a]),
+                    [a, b] if plain => self.code.call(helper::find_2(), &[number, *a, *b]),
+                    [a, b, c] if plain => self.code.call(helper::find_3(), &[number, *a, *b, *c]),
+                    words => {
+                        let key = self.code.words(words);
+                        let find = if plain {
+                            helper::find()
+                        } else {
+                            helper::find_and_count()
+                        };
+                        self.code.call(find, &[number, key])
+                    }
                 }
             }
             Err(Refused) => self.code.call(helper::find_unpacked(), &[number]),

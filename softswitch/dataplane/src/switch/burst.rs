@@ -2,17 +2,17 @@
 //! Frames that are taken in together, so that what one of them waits for from memory comes while others are worked on.
 
 use super::Switch;
-use super::path::Begun;
+use crate::exec::packet::Packet;
 use crate::ports::Port;
 
 /// Packets under way at the same time: enough for memory to answer, few enough for the first cache.
-const PACKETS: usize = 8;
+const PACKETS: usize = 4;
 
 /// Takes frames in, a few at a time; see [`Switch::burst`]. What was taken in and waits is finished when this is dropped.
 #[derive(Debug)]
 pub struct Burst<'a> {
     switch: &'a mut Switch,
-    waiting: [Option<Begun>; PACKETS],
+    waiting: [Option<Box<Packet>>; PACKETS],
     len: usize,
     now_ns: u64,
     /// The program's packets can wait for each other.
@@ -48,9 +48,9 @@ impl Burst<'_> {
         }
         switch.externs.stats.received += 1;
         switch.tm.count_received(port, frame.len());
-        let begun = switch.begin(port, frame, self.now_ns);
+        let packet = switch.begin(port, frame, self.now_ns);
         if let Some(place) = self.waiting.get_mut(self.len) {
-            *place = Some(begun);
+            *place = Some(packet);
         }
         self.len += 1;
         if self.len == PACKETS {
@@ -60,9 +60,9 @@ impl Burst<'_> {
 
     /// Finishes what waits, in the order of arrival.
     fn settle(&mut self) {
-        for begun in self.waiting.iter_mut().take(self.len) {
-            if let Some(begun) = begun.take() {
-                self.switch.go_on(begun);
+        for packet in self.waiting.iter_mut().take(self.len) {
+            if let Some(packet) = packet.take() {
+                self.switch.go_on(packet);
             }
         }
         self.len = 0;

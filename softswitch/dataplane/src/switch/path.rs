@@ -4,10 +4,10 @@
 
 use super::Switch;
 use crate::exec::packet::Packet;
-use crate::exec::phv::{copy_between, load_opt, set_byte, store_opt, store_with};
+use crate::exec::phv::{self, copy_between, load_opt, store_opt, store_with};
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, deparser, parser};
-use crate::native::{Gress, Progress};
+use crate::native::{Arrival, Gress};
 use crate::ports::Port;
 use crate::tables::TableState;
 use crate::tm::Admission;
@@ -23,15 +23,6 @@ const DEFLECTED: u64 = 7;
 /// What one received packet may cause before the rest is dropped: a bound on programs that copy without end.
 const MAX_WORK: u32 = 1 << 16;
 
-/// A packet of a burst that waits for those before it.
-#[derive(Debug)]
-pub(super) struct Begun {
-    packet: Box<Packet>,
-    now_ns: u64,
-    parsed: bool,
-    progress: Progress,
-}
-
 /// A packet that waits for a pipeline.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -41,11 +32,13 @@ pub(super) enum Work {
 
 impl Switch {
     /// The context of the packet path, beside the tables.
+    #[inline(always)]
     fn cx(&mut self) -> (Cx<'_>, &mut [TableState]) {
         self.cx_at(self.now_ns)
     }
 
     /// The same at a time to come.
+    #[inline(always)]
     fn cx_at(&mut self, now_ns: u64) -> (Cx<'_>, &mut [TableState]) {
         let cx = Cx {
             ir: &self.program.ir,
@@ -71,42 +64,50 @@ impl Switch {
         now_ns.saturating_sub(self.config.start_ns) / 1_000
     }
 
-    /// Fields as they are before parsing.
-    fn reset_phv(&self, phv: &mut Vec<u8>) {
-        phv.clear();
-        phv.resize(self.program.ir.phv_bytes, 0);
-        for at in &self.program.ir.valid_at_start {
-            set_byte(phv, *at, 1);
-        }
-    }
-
-    /// A packet for a frame that enters at a time, with its fields before parsing.
+    /// A frame enters at a time, which may be to come. It comes through ingress as far as [`pipeline::take_in`] says.
     #[inline(always)]
-    fn enter(&mut self, port: Port, frame: &[u8], now_ns: u64) -> Box<Packet> {
+    fn enter(&mut self, port: Port, frame: &[u8], (now_ns, pauses): (u64, bool)) -> Box<Packet> {
         let mut packet = self.pool.take();
         packet.fill(frame);
         packet.ingress_port = port;
         packet.passes = 0;
-        self.reset_phv(&mut packet.phv);
-        let intrinsics = &self.program.ir.intrinsics;
-        store_opt(&mut packet.phv, intrinsics.ingress_port, u64::from(port));
-        store_opt(
-            &mut packet.phv,
-            intrinsics.packet_length,
-            u64::from(packet.length),
-        );
-        store_opt(
-            &mut packet.phv,
-            intrinsics.ingress_timestamp,
-            self.program_us(now_ns),
-        );
+        packet.arrived_ns = now_ns;
+        packet.clear_requests();
+        let arrival = Arrival {
+            port: u64::from(port),
+            time_us: self.program_us(now_ns),
+        };
+        let (mut cx, tables) = self.cx_at(now_ns);
+        packet.parsed = pipeline::take_in(&mut cx, tables, &mut packet, (arrival, pauses));
         packet
     }
 
     /// A frame enters.
     pub(super) fn accept(&mut self, port: Port, frame: &[u8]) {
-        let packet = self.enter(port, frame, self.now_ns);
-        let packet = self.ingress(packet);
+        let packet = self.enter(port, frame, (self.now_ns, false));
+        self.complete(packet);
+    }
+
+    /// A frame of a burst enters: all that does not depend on the packets before it.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, port: Port, frame: &[u8], now_ns: u64) -> Box<Packet> {
+        self.enter(port, frame, (now_ns, true))
+    }
+
+    /// The rest of what [`Switch::begin`] began, at the packet's time.
+    #[inline(always)]
+    pub(super) fn go_on(&mut self, packet: Box<Packet>) {
+        self.catch_up(packet.arrived_ns);
+        self.complete(packet);
+    }
+
+    /// The rest of a packet's way.
+    #[inline(always)]
+    fn complete(&mut self, mut packet: Box<Packet>) {
+        let (mut cx, tables) = self.cx();
+        pipeline::go_on(&mut cx, tables, &mut packet);
+        let (length, parsed) = (packet.ingress_length, packet.parsed);
+        let packet = self.leave_ingress(packet, length, parsed);
         self.pass_on(packet);
     }
 
@@ -124,34 +125,6 @@ impl Switch {
         if !self.work.is_empty() {
             self.drain();
         }
-    }
-
-    /// A frame of a burst enters: all that does not depend on the packets before it.
-    #[inline(always)]
-    pub(super) fn begin(&mut self, port: Port, frame: &[u8], now_ns: u64) -> Begun {
-        let mut packet = self.enter(port, frame, now_ns);
-        packet.clear_requests();
-        let (mut cx, tables) = self.cx_at(now_ns);
-        let parsed = parser::parse(&mut cx, &mut packet);
-        let progress = pipeline::begin(&mut cx, tables, &mut packet);
-        Begun {
-            packet,
-            now_ns,
-            parsed,
-            progress,
-        }
-    }
-
-    /// The rest of what [`Switch::begin`] began, at the packet's time.
-    #[inline(always)]
-    pub(super) fn go_on(&mut self, begun: Begun) {
-        self.catch_up(begun.now_ns);
-        let mut packet = begun.packet;
-        let (mut cx, tables) = self.cx();
-        pipeline::go_on(&mut cx, tables, &mut packet, begun.progress);
-        let length = packet.ingress_length;
-        let packet = self.leave_ingress(packet, length, begun.parsed);
-        self.pass_on(packet);
     }
 
     /// Runs what waits for a pipeline, first in, first out.
@@ -205,16 +178,17 @@ impl Switch {
         if !parsed {
             self.externs.stats.parser_errors += 1;
         }
-        if let Some((session, list)) = packet.clone.take() {
-            self.clone_ingress(&packet, length, session, list);
-        }
-        if let Some(list) = packet.digest.take() {
-            let (mut cx, _) = self.cx();
-            action::emit_digest(&mut cx, &packet, list);
-        }
-        if let Some(list) = packet.resubmit.take() {
-            self.resubmit(packet, length, list);
-            return None;
+        if let Some(requests) = packet.asked() {
+            let (clone, digest) = (requests.clone.take(), requests.digest.take());
+            let resubmit = requests.resubmit.take();
+            if let Some((session, list)) = clone {
+                self.clone_ingress(&packet, length, session, list);
+            }
+            self.digest(&packet, digest);
+            if let Some(list) = resubmit {
+                self.resubmit(packet, length, list);
+                return None;
+            }
         }
         let intrinsics = &self.program.ir.intrinsics;
         let group = load_opt(&packet.phv, intrinsics.mcast_grp);
@@ -234,6 +208,15 @@ impl Switch {
         self.enqueue(packet)
     }
 
+    /// Sends the digest that a packet asked for.
+    #[inline(never)]
+    fn digest(&mut self, packet: &Packet, list: Option<u16>) {
+        if let Some(list) = list {
+            let (mut cx, _) = self.cx();
+            action::emit_digest(&mut cx, packet, list);
+        }
+    }
+
     /// The packet as it arrived, parsed again; metadata of the field list as it is at the end of ingress.
     #[inline(never)]
     fn clone_ingress(&mut self, packet: &Packet, length: u32, session: u32, list: u16) {
@@ -243,7 +226,7 @@ impl Switch {
         }
         let mut copy = self.pool.take();
         copy.copy_from(packet);
-        self.reset_phv(&mut copy.phv);
+        phv::reset(&self.program.ir, &mut copy.phv);
         copy.length = length;
         let intrinsics = &self.program.ir.intrinsics;
         store_opt(
@@ -345,7 +328,7 @@ impl Switch {
     /// Fresh fields for another pass, but for those of a list.
     fn restart(&mut self, packet: &mut Packet, list: u16, instance_type: u64) {
         let mut fresh = std::mem::take(&mut self.spare_phv);
-        self.reset_phv(&mut fresh);
+        phv::reset(&self.program.ir, &mut fresh);
         self.preserve(&mut fresh, &packet.phv, list, instance_type);
         self.spare_phv = std::mem::replace(&mut packet.phv, fresh);
     }
@@ -384,7 +367,9 @@ impl Switch {
                 let mut copy = self.pool.take();
                 if let Some(packet) = &original {
                     copy.copy_from(packet);
-                    copy.truncate = packet.truncate;
+                    if let Some(limit) = packet.limit() {
+                        copy.ask().truncate = Some(limit);
+                    }
                 }
                 copy
             };
@@ -486,12 +471,12 @@ impl Switch {
         let (mut cx, tables) = self.cx();
         pipeline::run(&mut cx, tables, &mut packet, Gress::Egress);
         packet.exit = false;
-        if let Some((session, list)) = packet.clone.take() {
-            self.clone_egress(&packet, session, list);
-        }
-        if let Some(list) = packet.digest.take() {
-            let (mut cx, _) = self.cx();
-            action::emit_digest(&mut cx, &packet, list);
+        if let Some(requests) = packet.asked() {
+            let (clone, digest) = (requests.clone.take(), requests.digest.take());
+            if let Some((session, list)) = clone {
+                self.clone_egress(&packet, session, list);
+            }
+            self.digest(&packet, digest);
         }
         if load_opt(&packet.phv, self.program.ir.intrinsics.egress_spec)
             == u64::from(self.config.drop_port)
@@ -500,7 +485,9 @@ impl Switch {
             self.pool.give(packet);
             return;
         }
-        let recirculate = packet.recirculate.take();
+        let recirculate = packet
+            .asked()
+            .and_then(|requests| requests.recirculate.take());
         let (mut cx, _) = self.cx();
         deparser::deparse(&mut cx, &mut packet);
         if packet.exit {

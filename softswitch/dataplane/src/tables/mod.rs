@@ -207,6 +207,15 @@ impl TableState {
         self.index.lookup(key)
     }
 
+    /// As [`Self::lookup_packed`]; the best entry where the key has the table's number of words, else none.
+    #[inline(always)]
+    pub(crate) fn lookup_words<const N: usize>(&mut self, key: &[u64; N]) -> Option<u32> {
+        if self.live == 0 || self.scratch.len() != N {
+            return None;
+        }
+        self.index.lookup_words(key)
+    }
+
     /// Words of a packed key.
     pub(crate) fn key_words(&self) -> usize {
         self.scratch.len()

@@ -105,6 +105,12 @@ impl TupleSpace {
         }
     }
 
+    /// As [`Self::lookup`].
+    #[inline(always)]
+    pub(super) fn lookup_words<const N: usize>(&mut self, key: &[u64; N]) -> Option<u32> {
+        self.best(key)
+    }
+
     #[inline(always)]
     fn best(&mut self, key: &[u64]) -> Option<u32> {
         if self.few.is_whole() {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A packet's fields before parsing: zeros, and what is known of its arrival.
+
+use super::Refused;
+use super::call::Frame;
+use super::code::{Code, pieces};
+use cranelift_codegen::ir::{InstBuilder, types};
+use std::collections::BTreeMap;
+
+/// A program with more bytes to clear leaves it to the interpreter.
+const MOST_BYTES: u32 = 4_096;
+
+impl Code<'_, '_> {
+    /// Where the frame says that the packet has just arrived, its fields get their first values.
+    pub(super) fn arrive(&mut self) -> Result<(), Refused> {
+        let fresh = self.frame_word(Frame::FRESH);
+        let behind = self.b.create_block();
+        self.go_on_if(fresh, behind);
+        self.clear()?;
+        let ir = self.ir;
+        for (slot, word) in [
+            (ir.intrinsics.ingress_port, Frame::PORT),
+            (ir.intrinsics.packet_length, Frame::PACKET_BYTES),
+            (ir.intrinsics.ingress_timestamp, Frame::TIME_US),
+        ] {
+            if let Some(slot) = slot {
+                let value = self.frame_word(word);
+                self.put(slot, value)?;
+            }
+        }
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(behind);
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), Refused> {
+        let ir = self.ir;
+        let all = ir.cleared.iter().map(|(_, bytes)| u64::from(*bytes));
+        if all.sum::<u64>() > u64::from(MOST_BYTES) {
+            return Err(Refused);
+        }
+        for (start, bytes) in &ir.cleared {
+            // A few more do no harm.
+            let bytes = (*bytes).max(8);
+            for (at, ty) in pieces(bytes) {
+                let zero = if ty == types::I8X16 {
+                    let zero = self.b.ins().iconst(types::I8, 0);
+                    self.b.ins().splat(ty, zero)
+                } else {
+                    self.b.ins().iconst(ty, 0)
+                };
+                self.store(start + at.cast_unsigned(), ty.bytes(), zero)?;
+            }
+        }
+        let mut words: BTreeMap<u32, [u8; 8]> = BTreeMap::new();
+        for at in &ir.valid_at_start {
+            words.entry(at / 8 * 8).or_default()[*at as usize % 8] = 1;
+        }
+        for (at, word) in words {
+            // The bytes beside are zeros too: nothing but what says that headers are valid stands there by now.
+            let word = self.number(u64::from_ne_bytes(word));
+            self.store(at, 8, word)?;
+        }
+        Ok(())
+    }
+}
