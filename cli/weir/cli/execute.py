@@ -308,10 +308,10 @@ def main(stop: StopToken) -> int:
         with progress:
             asyncio.run(execute(experiment, run_dir, manifest, stop, progress))
     except Interrupted as interruption:
-        manifest.end("interrupted", str(interruption))
+        manifest.end_if_possible("interrupted", str(interruption))
         raise
     except Exception as error:
-        manifest.end("failed", f"{type(error).__name__}: {error}")
+        manifest.end_if_possible("failed", f"{type(error).__name__}: {error}")
         return report_error(error)
     manifest.end("complete")
     return 0

@@ -6,6 +6,7 @@ A run that did not finish says so, however it ended: `complete` is false until t
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import subprocess
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
+from weir.cli.files import write_whole
 from weir.controlplane.config import ExperimentConfig
 
 State = Literal["running", "complete", "interrupted", "failed"]
@@ -78,16 +80,22 @@ class ManifestFile:
         self.data["finished_ns"] = time.time_ns()
         self.write()
 
+    def end_if_possible(self, state: State, error: str) -> None:
+        """Record how the run ended where that is no reason to fail: the disk may be what made it end.
+
+        A manifest that cannot be written still says that the run is not complete.
+        """
+        with contextlib.suppress(OSError):
+            self.end(state, error)
+
     def invalidate(self, reasons: list[str]) -> None:
         """Add reasons why the run's numbers must not be used."""
         self.data["invalid_reasons"] += reasons
         self.data["valid"] = not self.data["invalid_reasons"]
 
     def write(self) -> None:
-        """Replace the file as a whole."""
-        part = self.path.with_name(self.path.name + ".part")
-        part.write_text(json.dumps(self.data, indent=2) + "\n")
-        part.replace(self.path)
+        """Replace the file as a whole. Raises OSError, which names it."""
+        write_whole(self.path, (json.dumps(self.data, indent=2) + "\n").encode())
 
 
 def project_commit() -> str | None:

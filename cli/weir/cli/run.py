@@ -7,12 +7,13 @@ word in the manifest; when it is killed itself, the inner half notices and ends 
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 
 from rich.console import Console
 
+from weir.cli.errors import EXIT_DISK
+from weir.cli.files import write_whole
 from weir.cli.manifest import ManifestFile
 from weir.cli.report import report_command
 from weir.cli.runnable import check_runnable
@@ -32,7 +33,7 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
     experiment = load_experiment(config)
     check_runnable(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
-    shutil.copyfile(config, run_dir / CONFIG_NAME)
+    write_whole(run_dir / CONFIG_NAME, config.read_bytes())
     ManifestFile.create(run_dir, run_dir.name, experiment)
     point_latest_to(run_dir)
     progress.print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
@@ -41,8 +42,9 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
     manifest = ManifestFile.load(run_dir)
     if manifest.state == "running":
         problem = f"the run died with exit code {code}"
-        manifest.end("failed", problem)
-        progress.print(f"weir: {problem}", style="red", highlight=False)
+        manifest.end_if_possible("failed", problem)
+        if code != EXIT_DISK:  # which the run has said, and could not write down
+            progress.print(f"weir: {problem}", style="red", highlight=False)
     if manifest.state != "complete":
         progress.print(
             f"weir: the run {_ENDS[manifest.state]}; what it wrote is in {run_dir}",

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from weir.cli.errors import InputError
+from weir.cli.files import write_whole
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import load_experiment
 from weir.controlplane.plan import make_plan
@@ -47,14 +48,15 @@ def stratum_command(
     attachment = attachment_of(experiment)
     make_plan(experiment, attachment)
     placed = dict(_panel(panel, list(experiment.hosts), speed) for panel in panels)
-    files = {CHASSIS_NAME: chassis_text(experiment, attachment.hosts, placed).encode()}
+    chassis = chassis_text(experiment, attachment.hosts, placed)
+    files = {CHASSIS_NAME: chassis.encode()} if chassis else {}
     if compiled is not None:
         files[PIPELINE_NAME] = bf_pipeline_config(compiled)
+    if not files:
+        raise InputError(f"{config}: nothing to write; valid: a host with a rate, --panel, or --compiled")
     out.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        part = out / f"{name}.part"
-        part.write_bytes(data)
-        part.replace(out / name)
+        write_whole(out / name, data)
     if as_json:
         print(json.dumps({name: str(out / name) for name in files}))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -18,16 +19,18 @@ def watch_command(
 ) -> int:
     """Keep the switch until Ctrl-C; events go to the terminal and, one JSON object a line, to ``log``.
 
+    A log that cannot be written later ends nothing: the switch matters more, and the events are printed.
+
     Raises:
         ControlPlaneError: what only a person can mend.
-        OSError: the log cannot be written; the switch stays as it is.
+        OSError: the log cannot be opened.
     """
-    lines = None if log is None else log.open("a", encoding="utf-8", buffering=1)
+    lines = None if log is None else EventLog(log)
 
     def say(event: Event) -> None:
         text = json.dumps(event.as_dict())
         if lines is not None:
-            lines.write(text + "\n")
+            lines.write(text)
         if as_json:
             print(text, flush=True)
         else:
@@ -43,3 +46,30 @@ def watch_command(
         if lines is not None:
             lines.close()
     return 0
+
+
+class EventLog:
+    """A file of lines; what it cannot take is kept and written as soon as it can."""
+
+    def __init__(self, path: Path) -> None:
+        """Append to a file. Raises OSError when it cannot be opened."""
+        self._file = path.open("ab", buffering=0)
+        self._kept = b""
+        self._failed = False
+
+    def write(self, line: str) -> None:
+        """Append a line, after those that are kept; says once on stderr when that does not go."""
+        self._kept += line.encode() + b"\n"
+        try:
+            while self._kept:
+                self._kept = self._kept[self._file.write(self._kept) :]
+        except OSError as error:
+            if not self._failed:
+                print(f"weir: {self._file.name}: {error.strerror}; its events are kept", file=sys.stderr)
+            self._failed = True
+            return
+        self._failed = False
+
+    def close(self) -> None:
+        """Close the file; what is kept has been printed."""
+        self._file.close()
