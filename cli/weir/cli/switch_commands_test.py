@@ -2,11 +2,14 @@
 """`weir plan`, `apply`, `status` and `watch` on weir-switch; `switch_scenario.py` runs in the sandbox."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from weir.cli.switch_scenario import FRAMES
+from weir.controlplane.config import parse_experiment
 from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.sandbox import run_in_sandbox, sandbox_problem
 from weir.topo.tools import ToolMissingError, find_own_program
@@ -166,6 +169,20 @@ def test_queues_of_bmv2_are_set_in_packets_and_say_so(seen: Seen) -> None:
     assert bmv2["nobody_on_thrift"]["code"] == 3
     assert one_line(bmv2["nobody_on_thrift"]).startswith("weir: no bmv2 on Thrift port 9; ")
     assert one_line(bmv2["unsupported"]).startswith("weir: policer s of phase main: no sr3c meter; ")
+
+
+def test_the_documented_commands_print_what_the_page_says(seen: Seen) -> None:
+    assert len(seen["documented"]) >= 5
+    for example in seen["documented"]:
+        # A line "  …" stands for changes that the page leaves out.
+        pattern = re.escape(example["expected"]).replace(re.escape("  …\n"), r"(?:  .*\n)*")
+        assert re.fullmatch(pattern, example["printed"]), example
+
+
+def test_the_documented_experiments_are_valid() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "control-plane.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [parse_experiment(block).name for block in blocks] == ["upstream", "colours"]
 
 
 def test_controllers_and_switch_know_each_other_by_certificates(seen: Seen) -> None:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +258,33 @@ def with_tls(scene: Scenario) -> dict[str, Any]:
         }
 
 
+def documented(scene: Scenario) -> list[dict[str, str]]:
+    """The commands of docs/control-plane.md, each with what it is said to print and what it printed."""
+    page = Path(__file__).parents[3] / "docs" / "control-plane.md"
+    blocks = re.findall(r"^```(yaml|console)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    (scene.folder / "docs").mkdir()
+    seen = []
+    with scene.switch(), chdir(scene.folder / "docs"):
+        for kind, text in blocks:
+            if kind == "yaml":
+                name = text.split("\n", 1)[0].removeprefix("# ")
+                Path(name).write_text(text)
+                continue
+            for example in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                command, _, expected = example.partition("\n")
+                seen.append({"command": command, "expected": expected, "printed": _shell(command)})
+    return seen
+
+
+def _shell(command: str) -> str:
+    words = shlex.split(command)
+    if words[0] != "weir":
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(sys.stdout):
+        run_cli(words[1:])
+    return out.getvalue()
+
+
 class Certificates:
     """Authorities and certificates of a test, made with openssl."""
 
@@ -321,6 +350,7 @@ def main(_stop: StopToken) -> int:
     if bmv2_problem() is None:
         scene.result["bmv2"] = on_bmv2(scene)
         scene.result["kept"]["bmv2"] = kept(scene, "bmv2", scene.bmv2)
+    scene.result["documented"] = documented(scene)
     if shutil.which("openssl") is not None:
         scene.result["tls"] = with_tls(scene)
     (folder / "result.json").write_text(json.dumps(scene.result))
