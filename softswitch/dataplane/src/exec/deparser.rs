@@ -16,7 +16,7 @@ pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
     if !ir.deparse_prims.is_empty() {
         action::run(cx, packet, &ir.deparse_prims, &[]);
     }
-    let done = cx.native.is_some_and(|native| native.deparse(cx, packet));
+    let done = cx.native.is_some_and(|native| native.deparse(packet));
     if !done {
         emit(ir, packet);
     }

@@ -9,7 +9,7 @@ use super::parser;
 use super::phv::{self, get, low_mask, put, put_const, store_opt};
 use super::prefetch;
 use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
-use crate::native::{Arrival, Gress, Native};
+use crate::native::{Arrival, Departure, Gress, Native};
 use crate::ports::Port;
 use crate::state::Externs;
 use crate::tables::profile::{Call, Pointer, ProfileState};
@@ -26,15 +26,42 @@ pub(crate) struct Cx<'a> {
     pub drop_port: Port,
 }
 
-/// Runs a pipeline to its end or to `exit`.
+/// Runs ingress to its end or to `exit`.
 #[inline]
-pub(crate) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
-    if let Some(native) = cx.native
-        && native.run(cx, tables, packet, gress)
-    {
-        return;
+pub(crate) fn run_ingress(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) {
+    let native = cx.native;
+    if !native.is_some_and(|native| native.run_ingress(cx, tables, packet)) {
+        interpret(cx, tables, packet, Gress::Ingress);
     }
-    interpret(cx, tables, packet, gress);
+}
+
+/// Writes the fields of a departure and runs egress.
+#[inline]
+pub(crate) fn run_egress(
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+    departure: &Departure,
+) {
+    let native = cx.native;
+    if !native.is_some_and(|native| native.run_egress(cx, tables, packet, departure)) {
+        depart(cx.ir, &mut packet.phv, departure);
+        interpret(cx, tables, packet, Gress::Egress);
+    }
+}
+
+#[inline(never)]
+fn depart(ir: &Ir, phv: &mut [u8], departure: &Departure) {
+    let intrinsics = &ir.intrinsics;
+    store_opt(phv, intrinsics.egress_timestamp, departure.time_us);
+    store_opt(phv, intrinsics.egress_port, departure.port);
+    store_opt(phv, intrinsics.qid, departure.priority);
+    store_opt(phv, intrinsics.packet_length, departure.length);
+    if !departure.deflected {
+        store_opt(phv, intrinsics.deq_timedelta, departure.queued_us);
+        store_opt(phv, intrinsics.deq_qdepth, departure.depth);
+        store_opt(phv, intrinsics.egress_spec, departure.egress_spec);
+    }
 }
 
 /// Takes a packet in that has just arrived; whether its parser found no error. How far in ingress it came is left in it:
@@ -76,7 +103,7 @@ fn arrive(cx: &mut Cx<'_>, packet: &mut Packet, arrival: Arrival) -> bool {
 pub(crate) fn go_on(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) {
     match packet.progress.place {
         Progress::ENDED => {}
-        0 => run(cx, tables, packet, Gress::Ingress),
+        0 => run_ingress(cx, tables, packet),
         _ => {
             if let Some(native) = cx.native {
                 native.go_on(cx, tables, packet);
@@ -85,7 +112,7 @@ pub(crate) fn go_on(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Pac
     }
 }
 
-/// As [`run`], without code.
+/// Runs a pipeline to its end or to `exit`, without code.
 #[inline(never)]
 fn interpret(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
     let mut at = match gress {

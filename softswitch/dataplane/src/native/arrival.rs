@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A packet's fields before parsing: zeros, and what is known of its arrival.
+//! A packet's fields before parsing: zeros, and what is known of its arrival. Before egress: what is known of its
+//! departure.
 
 use super::Refused;
 use super::call::Frame;
 use super::code::{Code, pieces};
+use crate::ir::Slot;
 use cranelift_codegen::ir::{InstBuilder, types};
 use std::collections::BTreeMap;
 
@@ -18,18 +20,46 @@ impl Code<'_, '_> {
         self.go_on_if(fresh, behind);
         self.clear()?;
         let ir = self.ir;
-        for (slot, word) in [
+        self.put_words(&[
             (ir.intrinsics.ingress_port, Frame::PORT),
             (ir.intrinsics.packet_length, Frame::PACKET_BYTES),
             (ir.intrinsics.ingress_timestamp, Frame::TIME_US),
-        ] {
-            if let Some(slot) = slot {
-                let value = self.frame_word(word);
-                self.put(slot, value)?;
-            }
-        }
+        ])?;
         self.b.ins().jump(behind, &[]);
         self.b.switch_to_block(behind);
+        Ok(())
+    }
+
+    /// Fields of a packet that is about to go through egress.
+    pub(super) fn depart(&mut self) -> Result<(), Refused> {
+        let ir = self.ir;
+        self.put_words(&[
+            (ir.intrinsics.egress_timestamp, Frame::TIME_US),
+            (ir.intrinsics.egress_port, Frame::PORT),
+            (ir.intrinsics.qid, Frame::PRIORITY),
+            (ir.intrinsics.packet_length, Frame::LENGTH_NOW),
+        ])?;
+        let fresh = self.frame_word(Frame::FRESH);
+        let behind = self.b.create_block();
+        self.go_on_if(fresh, behind);
+        self.put_words(&[
+            (ir.intrinsics.deq_timedelta, Frame::QUEUED_US),
+            (ir.intrinsics.deq_qdepth, Frame::DEPTH),
+            (ir.intrinsics.egress_spec, Frame::EGRESS_SPEC),
+        ])?;
+        self.b.ins().jump(behind, &[]);
+        self.b.switch_to_block(behind);
+        Ok(())
+    }
+
+    /// Writes words of the frame to fields that the program has.
+    fn put_words(&mut self, words: &[(Option<Slot>, i32)]) -> Result<(), Refused> {
+        for (slot, word) in words {
+            if let Some(slot) = slot {
+                let value = self.frame_word(*word);
+                self.put(*slot, value)?;
+            }
+        }
         Ok(())
     }
 

@@ -30,7 +30,7 @@ use crate::tables::TableState;
 use cranelift_jit::JITModule;
 use cranelift_module::FuncId;
 use std::ffi::c_void;
-use std::mem::offset_of;
+use std::mem::{MaybeUninit, offset_of};
 use std::sync::Mutex;
 
 /// What the code works with.
@@ -62,6 +62,12 @@ pub(super) struct Frame {
     pub fresh: u64,
     pub port: u64,
     pub time_us: u64,
+    /// For a packet on its way out, which is `fresh` unless it is deflected: what else its fields say of that.
+    pub length_now: u64,
+    pub priority: u64,
+    pub queued_us: u64,
+    pub depth: u64,
+    pub egress_spec: u64,
     pub tables: *mut TableState,
     pub table_count: usize,
     /// A `Cx`.
@@ -90,6 +96,11 @@ impl Frame {
     pub(super) const FRESH: i32 = offset_of!(Self, fresh) as i32;
     pub(super) const PORT: i32 = offset_of!(Self, port) as i32;
     pub(super) const TIME_US: i32 = offset_of!(Self, time_us) as i32;
+    pub(super) const LENGTH_NOW: i32 = offset_of!(Self, length_now) as i32;
+    pub(super) const PRIORITY: i32 = offset_of!(Self, priority) as i32;
+    pub(super) const QUEUED_US: i32 = offset_of!(Self, queued_us) as i32;
+    pub(super) const DEPTH: i32 = offset_of!(Self, depth) as i32;
+    pub(super) const EGRESS_SPEC: i32 = offset_of!(Self, egress_spec) as i32;
     pub(super) const RESULT: i32 = offset_of!(Self, result) as i32;
 }
 
@@ -111,6 +122,21 @@ type Function = unsafe extern "C" fn(*mut Frame) -> u64;
 pub(crate) struct Arrival {
     pub port: u64,
     pub time_us: u64,
+}
+
+/// What the fields of a packet that leaves say of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Departure {
+    pub port: u64,
+    pub time_us: u64,
+    pub length: u64,
+    pub priority: u64,
+    /// It was dropped at its port, and has fields that say so in place of the following.
+    pub deflected: bool,
+    pub queued_us: u64,
+    pub depth: u64,
+    /// No port that drops.
+    pub egress_spec: u64,
 }
 
 /// A program's code.
@@ -192,14 +218,13 @@ impl Native {
         self.pauses
     }
 
-    /// Runs a pipeline; false (and nothing done) if the packet's fields are not those of the program.
+    /// Runs ingress; false (and nothing done) if the packet's fields or the arrays are not those of the program.
     #[inline]
-    pub(crate) fn run(
+    pub(crate) fn run_ingress(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-        gress: Gress,
     ) -> bool {
         if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
             return false;
@@ -207,12 +232,33 @@ impl Native {
         let mut frame = Frame::new(cx, packet);
         frame.tables = tables.as_mut_ptr();
         frame.table_count = tables.len();
-        let code = match gress {
-            Gress::Ingress => self.ingress,
-            Gress::Egress => self.egress,
-        };
         // SAFETY: see the head of this file.
-        unsafe { code(&raw mut frame) };
+        unsafe { (self.ingress)(&raw mut frame) };
+        true
+    }
+
+    /// Writes the fields of a departure and runs egress; false (and nothing done) as above.
+    #[inline]
+    pub(crate) fn run_egress(
+        &self,
+        cx: &mut Cx<'_>,
+        tables: &mut [TableState],
+        packet: &mut Packet,
+        departure: &Departure,
+    ) -> bool {
+        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
+            return false;
+        }
+        let mut frame = Frame::new(cx, packet);
+        frame.tables = tables.as_mut_ptr();
+        frame.table_count = tables.len();
+        frame.fresh = u64::from(!departure.deflected);
+        (frame.port, frame.time_us) = (departure.port, departure.time_us);
+        (frame.length_now, frame.priority) = (departure.length, departure.priority);
+        (frame.queued_us, frame.depth) = (departure.queued_us, departure.depth);
+        frame.egress_spec = departure.egress_spec;
+        // SAFETY: see the head of this file.
+        unsafe { (self.egress)(&raw mut frame) };
         true
     }
 
@@ -264,7 +310,7 @@ impl Native {
         Some(u32::try_from(error).unwrap_or(u32::MAX))
     }
 
-    /// Runs the rest of ingress, with the tables as they were; false (and nothing done) as in [`Native::run`].
+    /// Runs the rest of ingress, with the tables as they were; false (and nothing done) as in [`Native::run_ingress`].
     #[inline]
     pub(crate) fn go_on(
         &self,
@@ -291,7 +337,8 @@ impl Native {
         true
     }
 
-    /// Parses the packet from its start; the parser's error, which its field has too. None (and nothing done) if there is no code for it.
+    /// Parses the packet from its start; the parser's error, which its field has too. None (and nothing done) if there is no
+    /// code for it.
     #[inline]
     pub(crate) fn parse(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> Option<u32> {
         let code = self.parser?;
@@ -313,7 +360,7 @@ impl Native {
 
     /// Puts the valid headers in front of the payload; false (and none of it done) where the interpreter has to.
     #[inline]
-    pub(crate) fn deparse(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
+    pub(crate) fn deparse(&self, packet: &mut Packet) -> bool {
         let Some(code) = self.deparser else {
             return false;
         };
@@ -322,13 +369,20 @@ impl Native {
         }
         let space = packet.space();
         let (start, length) = (space.as_mut_ptr(), space.len());
-        let mut frame = Frame::new(cx, packet);
-        (frame.bytes, frame.length) = (start, length);
-        // SAFETY: see the head of this file.
-        if unsafe { code(&raw mut frame) } == STOPPED {
-            return false;
-        }
-        packet.take_space(length.saturating_sub(frame.offset));
+        let mut frame = MaybeUninit::<Frame>::uninit();
+        let at = frame.as_mut_ptr();
+        // SAFETY: see the head of this file. The deparser reads these words alone, calls no helper, and writes the one that
+        // is read here unless it stops.
+        let left = unsafe {
+            (&raw mut (*at).phv).write(packet.phv.as_mut_ptr());
+            (&raw mut (*at).bytes).write(start);
+            (&raw mut (*at).length).write(length);
+            if code(at) == STOPPED {
+                return false;
+            }
+            (&raw const (*at).offset).read()
+        };
+        packet.take_space(length.saturating_sub(left));
         true
     }
 }
@@ -355,6 +409,11 @@ impl Frame {
             fresh: 0,
             port: 0,
             time_us: 0,
+            length_now: 0,
+            priority: 0,
+            queued_us: 0,
+            depth: 0,
+            egress_spec: 0,
             tables: std::ptr::null_mut(),
             table_count: 0,
             cx: std::ptr::from_mut(cx).cast(),

@@ -8,7 +8,7 @@ use super::call::Frame;
 use super::code::Code;
 use super::helper;
 use crate::control::CounterValue;
-use crate::info::ProgramInfo;
+use crate::info::{MeterUnit, ProgramInfo};
 use crate::ir::{ArrayRef, Prefetch, Slot};
 use crate::meter::CountedMeter;
 use crate::state::{MeterArray, RegisterArray};
@@ -120,6 +120,24 @@ impl Code<'_, '_> {
             };
             self.set_array_word(cell, at, new);
         }
+        self.resume(behind);
+        Ok(())
+    }
+
+    /// Writes the colour that a cell gives the packet into a field.
+    pub(super) fn meter(&mut self, meter: u16, index: Slot, to: Slot) -> Result<(), Refused> {
+        let unit = self
+            .info
+            .meters
+            .get(usize::from(meter))
+            .ok_or(Refused)?
+            .unit;
+        let index = self.get(index)?;
+        let (cell, some) = self.cell(ArrayRef::Meter(meter), index)?;
+        let behind = self.only_if(some);
+        let in_bytes = self.number(u64::from(unit == MeterUnit::Bytes));
+        let colour = self.call(helper::meter(), &[cell, in_bytes]);
+        self.put(to, colour)?;
         self.resume(behind);
         Ok(())
     }

@@ -5,11 +5,12 @@
 use super::call::Frame;
 use crate::exec::packet::Packet;
 use crate::exec::pipeline::{self, Cx};
-use crate::exec::{action, calc, parser, prefetch};
+use crate::exec::{calc, parser, prefetch};
 use crate::hash;
+use crate::meter::CountedMeter;
 use crate::tables::TableState;
 
-/// No colour.
+/// No step.
 pub(super) const NONE: u64 = u64::MAX;
 /// What was found is an entry, not the default.
 pub(super) const HIT: u64 = 1 << 32;
@@ -215,11 +216,17 @@ unsafe extern "C" fn count_out_of_range(frame: *mut Frame) -> u64 {
     0
 }
 
-/// The colour; `NONE` where there is no such cell.
-unsafe extern "C" fn execute_meter(frame: *mut Frame, meter: u64, index: u64) -> u64 {
-    // SAFETY: called by the code with its frame.
-    let (cx, packet) = unsafe { parts(frame) };
-    action::execute_meter(cx, packet, number(meter), index).unwrap_or(NONE)
+/// The colour that a cell gives the packet, which counts in bytes or as one.
+unsafe extern "C" fn execute_meter(
+    frame: *mut Frame,
+    cell: *mut CountedMeter,
+    in_bytes: u64,
+) -> u64 {
+    // SAFETY: called by the code with its frame, and with a cell that it has found in an array of the frame.
+    let (cell, bytes, now_ns) =
+        unsafe { (&mut *cell, (*frame).packet_bytes, parts(frame).0.now_ns) };
+    let units = if in_bytes == 0 { 1 } else { bytes };
+    cell.execute(units, bytes, now_ns) as u64
 }
 
 /// Whether there is such a cell; its first word is left in the frame.

@@ -20,7 +20,7 @@ mod steps;
 mod table;
 
 pub(crate) use array::Array;
-pub(crate) use call::{Arrival, Gress, Native};
+pub(crate) use call::{Arrival, Departure, Gress, Native};
 
 use crate::info::ProgramInfo;
 use crate::ir::Ir;
@@ -52,6 +52,8 @@ impl Native {
             Ok(())
         });
         let egress = compiler.function(program, "egress", |code| {
+            let mut code = code;
+            code.depart()?;
             steps::pipeline(code, &leaders, ir.flat.egress, false)?;
             Ok(())
         });

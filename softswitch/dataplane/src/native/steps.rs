@@ -248,14 +248,7 @@ impl Writer<'_, '_> {
                 }
             },
             Step::Count { counter, index } => code.count(counter, index),
-            Step::Meter { meter, index, to } => {
-                let (meter, index) = (code.number(u64::from(meter)), code.get(index)?);
-                let colour = code.call(helper::meter(), &[meter, index]);
-                // No cell leaves the target as it is.
-                let none = code.number(helper::NONE);
-                let some = code.b.ins().icmp(IntCC::NotEqual, colour, none);
-                self.put_if(some, to, colour)
-            }
+            Step::Meter { meter, index, to } => code.meter(meter, index, to),
             Step::ReadRegister {
                 register,
                 index,

@@ -7,7 +7,8 @@ use crate::exec::packet::Packet;
 use crate::exec::phv::{self, copy_between, load_opt, store_opt, store_with};
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, deparser, parser};
-use crate::native::{Arrival, Gress};
+use crate::ir::Slot;
+use crate::native::{Arrival, Departure};
 use crate::ports::Port;
 use crate::tables::TableState;
 use crate::tm::Admission;
@@ -162,7 +163,7 @@ impl Switch {
         let length = packet.length;
         let (mut cx, tables) = self.cx();
         let parsed = parser::parse(&mut cx, &mut packet);
-        pipeline::run(&mut cx, tables, &mut packet, Gress::Ingress);
+        pipeline::run_ingress(&mut cx, tables, &mut packet);
         self.leave_ingress(packet, length, parsed)
     }
 
@@ -448,28 +449,26 @@ impl Switch {
 
     fn egress(&mut self, mut packet: Box<Packet>) {
         let intrinsics = &self.program.ir.intrinsics;
-        let phv = &mut packet.phv;
-        store_with(phv, intrinsics.egress_timestamp, || self.timestamp_us());
-        store_opt(phv, intrinsics.egress_port, u64::from(packet.egress_port));
-        if !packet.deflected {
-            store_with(phv, intrinsics.deq_timedelta, || {
-                let enqueued_ns = packet.enqueued_ns.saturating_sub(self.config.start_ns);
-                self.timestamp_us().saturating_sub(enqueued_ns / 1_000)
-            });
-            store_with(phv, intrinsics.deq_qdepth, || {
+        // What the program never looks at is not worked out.
+        let wanted = |slot: Option<Slot>, value: &dyn Fn() -> u64| slot.map_or(0, |_| value());
+        let departure = Departure {
+            port: u64::from(packet.egress_port),
+            time_us: wanted(intrinsics.egress_timestamp, &|| self.timestamp_us()),
+            length: u64::from(packet.length),
+            priority: u64::from(packet.priority),
+            deflected: packet.deflected,
+            queued_us: wanted(intrinsics.deq_timedelta, &|| {
+                let enqueued_us = self.program_us(packet.enqueued_ns);
+                self.timestamp_us().saturating_sub(enqueued_us)
+            }),
+            depth: wanted(intrinsics.deq_qdepth, &|| {
                 self.tm.depth(packet.egress_port) as u64
-            });
+            }),
             // Any value but the drop port's, so that only this pipeline decides.
-            store_opt(
-                phv,
-                intrinsics.egress_spec,
-                u64::from(self.config.drop_port) + 1,
-            );
-        }
-        store_opt(phv, intrinsics.qid, u64::from(packet.priority));
-        store_opt(phv, intrinsics.packet_length, u64::from(packet.length));
+            egress_spec: u64::from(self.config.drop_port) + 1,
+        };
         let (mut cx, tables) = self.cx();
-        pipeline::run(&mut cx, tables, &mut packet, Gress::Egress);
+        pipeline::run_egress(&mut cx, tables, &mut packet, &departure);
         packet.exit = false;
         if let Some(requests) = packet.asked() {
             let (clone, digest) = (requests.clone.take(), requests.digest.take());

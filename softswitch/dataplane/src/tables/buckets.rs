@@ -31,6 +31,9 @@ impl Head {
     }
 }
 
+/// With fewer cells no more than a quarter of them is in use, so that nearly every probe is the first.
+const ROOMY_CELLS: usize = 16_384;
+
 /// Keys of `words` words, at most half of the cells in use.
 #[derive(Debug, Default)]
 pub(super) struct Buckets {
@@ -182,7 +185,9 @@ impl Buckets {
 
     /// Adds a key or replaces its head.
     pub(super) fn set(&mut self, key: &[u64], head: Head) {
-        if self.cells.is_empty() || (self.len + 1) * 2 > self.last + 1 {
+        let (keys, cells) = (self.len + 1, self.last + 1);
+        let crowded = keys * 2 > cells || cells < ROOMY_CELLS && keys * 4 > cells;
+        if self.cells.is_empty() || crowded {
             self.grow();
         }
         let at = self.place(key);

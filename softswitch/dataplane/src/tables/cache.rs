@@ -5,6 +5,7 @@
 //! another generation are empty. Only bits that some entry looks at are part of a line's key, so that packets that differ
 //! elsewhere (in a port number, say) share a line.
 
+use crate::exec::prefetch::LINE_BYTES;
 use crate::hash::key_hash;
 
 /// Lines per set: a key has two places.
@@ -13,6 +14,9 @@ const WAYS: usize = 2;
 const LINES_PER_ENTRY: usize = 4;
 const FEWEST_LINES: usize = 1_024;
 const MOST_LINES: usize = 16_384;
+
+/// Keys of up to so many words are handled without memory.
+const SHORT_WORDS: usize = 8;
 
 /// Lookups after which the cache looks at its hits.
 const WINDOW: u32 = 1_024;
@@ -41,6 +45,8 @@ pub(super) struct Cache {
     relevant: Box<[u64]>,
     /// Per line the words of a key, then generation and slot. Empty: not worthwhile for this table.
     lines: Vec<u64>,
+    /// Words in front of the first line, so that a set of 64 bytes is in one line of the processor's cache.
+    skipped: usize,
     /// Sets minus one; sets are a power of two.
     last_set: usize,
     /// Not 0, which empty lines have.
@@ -56,6 +62,18 @@ fn tag(generation: u32, slot: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot)
 }
 
+/// 0 if a line is the key's and of this generation, and the slot that it has.
+#[inline(always)]
+fn compare(line: &[u64], generation: u32, key: impl Iterator<Item = u64>) -> Option<(u64, u32)> {
+    let (known, stored) = line.split_last()?;
+    let generation = known >> 32 ^ u64::from(generation);
+    let words = stored.iter().zip(key);
+    let differs = words.fold(generation, |differs, (s, k)| differs | (s ^ k));
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+    let slot = *known as u32;
+    Some((differs, slot))
+}
+
 impl Cache {
     pub(super) fn new(words: usize, seed: u64) -> Self {
         Self {
@@ -63,6 +81,7 @@ impl Cache {
             seed,
             relevant: vec![0; words].into_boxed_slice(),
             lines: Vec::new(),
+            skipped: 0,
             last_set: 0,
             generation: 1,
             left: WINDOW,
@@ -85,9 +104,14 @@ impl Cache {
         let lines = (entries * LINES_PER_ENTRY)
             .next_power_of_two()
             .clamp(FEWEST_LINES, MOST_LINES);
-        let words = lines * (self.words + 1);
+        let words = lines * (self.words + 1) + LINE_BYTES / size_of::<u64>();
         if self.lines.len() < words {
             self.lines = vec![0; words];
+            self.skipped = self
+                .lines
+                .as_ptr()
+                .align_offset(LINE_BYTES)
+                .min(LINE_BYTES / 8);
             self.last_set = lines / WAYS - 1;
         }
     }
@@ -112,6 +136,31 @@ impl Cache {
 
     #[inline(always)]
     pub(super) fn probe(&mut self, key: &[u64]) -> Probe {
+        // What matters of a short key is worked out once.
+        let mut words = [0; SHORT_WORDS];
+        match words.get_mut(..key.len()) {
+            Some(short) => {
+                for (word, relevant) in short.iter_mut().zip(self.relevant(key)) {
+                    *word = relevant;
+                }
+                self.probe_for(|| short.iter().copied(), key.len())
+            }
+            None => self.probe_long(key),
+        }
+    }
+
+    #[inline(never)]
+    fn probe_long(&mut self, key: &[u64]) -> Probe {
+        let relevant = std::mem::take(&mut self.relevant);
+        let masked = || key.iter().zip(&relevant).map(|(k, m)| k & m);
+        let probe = self.probe_for(masked, key.len());
+        self.relevant = relevant;
+        probe
+    }
+
+    /// As [`Self::probe`], for the bits that matter.
+    #[inline(always)]
+    fn probe_for<I: Iterator<Item = u64>>(&mut self, key: impl Fn() -> I, words: usize) -> Probe {
         self.left -= 1;
         if self.left == 0 {
             self.end_window();
@@ -120,40 +169,37 @@ impl Cache {
             return Probe::Off;
         }
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
-        let set = key_hash(self.seed, self.relevant(key)) as usize & self.last_set;
-        let stride = key.len() + 1;
-        let Some(lines) = self
-            .lines
-            .get(set * WAYS * stride..(set + 1) * WAYS * stride)
-        else {
+        let set = key_hash(self.seed, key()) as usize & self.last_set;
+        let stride = words + 1;
+        let start = self.skipped + set * WAYS * stride;
+        let Some(lines) = self.lines.get(start..start + WAYS * stride) else {
             return Probe::Off;
         };
-        for line in lines.chunks_exact(stride) {
-            let Some((known, stored)) = line.split_last() else {
-                continue;
-            };
-            let words = stored.iter().zip(self.relevant(key));
-            let differs = words.fold(known >> 32 ^ u64::from(self.generation), |d, (s, k)| {
-                d | (s ^ k)
-            });
-            if differs == 0 {
-                self.hits += 1;
-                #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-                let slot = *known as u32;
-                return Probe::Known((slot != NONE).then_some(slot));
-            }
+        let (first, second) = lines.split_at(stride);
+        let (Some(a), Some(b)) = (
+            compare(first, self.generation, key()),
+            compare(second, self.generation, key()),
+        ) else {
+            return Probe::Off;
+        };
+        // Which of the two it is nobody can foresee: it is selected, not branched on.
+        let (differs, slot) = if a.0 == 0 { a } else { b };
+        if differs != 0 {
+            return Probe::Unknown(set);
         }
-        Probe::Unknown(set)
+        self.hits += 1;
+        Probe::Known((slot != NONE).then_some(slot))
     }
 
     /// Remembers the answer for a key in its set; of what was there, the older goes.
     #[inline(always)]
     pub(super) fn fill(&mut self, set: usize, key: &[u64], slot: Option<u32>) {
         let stride = key.len() + 1;
+        let start = self.skipped + set * WAYS * stride;
         let Self {
             lines, relevant, ..
         } = self;
-        let Some(lines) = lines.get_mut(set * WAYS * stride..(set + 1) * WAYS * stride) else {
+        let Some(lines) = lines.get_mut(start..start + WAYS * stride) else {
             return;
         };
         lines.copy_within(..(WAYS - 1) * stride, stride);
