@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -37,10 +38,12 @@ class ColourCounters(_Read):
         """Packets of all three colours."""
         return self.green.packets + self.yellow.packets + self.red.packets
 
-    @property
-    def passed_bytes(self) -> int:
-        """Bytes of green and yellow packets."""
-        return self.green.bytes + self.yellow.bytes
+    def of(self, colours: Iterable[str]) -> ColourCount:
+        """The sum over some of green, yellow, red."""
+        counts = [count for name, count in self if name in set(colours)]
+        return ColourCount(
+            packets=sum(count.packets for count in counts), bytes=sum(count.bytes for count in counts)
+        )
 
 
 class Match(_Read):
@@ -66,6 +69,8 @@ class Policer(_Read):
     effective_burst_bytes: float | None = None
     counters: ColourCounters | None = None
     packets_met: int | None = None
+    dropped_colours: tuple[str, ...] | None = ("red",)
+    """Colours that it dropped; None when a colour does not decide it."""
     plain: bool = True
     """Whether it was one token bucket all the time, and dropped what did not conform."""
     match: tuple[Match, ...] | None = None

@@ -14,12 +14,22 @@ from weir.analysis.conservation import Account, PolicerCheck
 from weir.analysis.manifest import Phase, Policer
 from weir.analysis.models import ConformanceResult, PolicerResult
 from weir.analysis.run_data import Directed
-from weir.analysis.tables import Bools, Ints
+from weir.analysis.tables import Bools, Ints, Packets
+
+COLOURS = ("green", "yellow", "red")
 
 
 def members(flows: Sequence[Directed], phase: Phase, policer: Policer) -> list[Directed]:
     """The flows whose packets meet this policer."""
     return [f for f in flows if f.phase is phase and f.policer is policer]
+
+
+def dropped_here(packets: Packets, policer: Policer) -> Bools:
+    """Which packets this policer dropped, and no queue behind it: those were of a colour that passes."""
+    if policer.dropped_colours is None:
+        return packets.dropped
+    codes = [COLOURS.index(colour) for colour in policer.dropped_colours]
+    return np.asarray(packets.dropped & np.isin(packets.colour, codes), dtype=bool)
 
 
 def at_policer(flow: Directed, fit: Pinned) -> Ints:
@@ -50,7 +60,7 @@ def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinn
     for flow in flows:
         times.append(at_policer(flow, fits[flow.src_host or flow.row.src]))
         sizes.append(flow.packets.wire_length)
-        passed.append(~flow.packets.dropped)
+        passed.append(~dropped_here(flow.packets, policer))
     return conformance(
         np.concatenate(times),
         np.concatenate(sizes),
@@ -89,17 +99,22 @@ def policer_result(
     """Hold one policer's counters and packets against each other and against its configuration."""
     its_flows = members(flows, phase, policer)
     counters = policer.counters
-    passed_bytes = sum(int(f.packets.wire_length[~f.packets.dropped].sum()) for f in its_flows)
+    here = {f.label: dropped_here(f.packets, policer) for f in its_flows}
+    passed_bytes = sum(int(f.packets.wire_length[~here[f.label]].sum()) for f in its_flows)
+    dropped = passed = None
+    if counters is not None and policer.dropped_colours is not None:
+        dropped = counters.of(policer.dropped_colours)
+        passed = counters.of(set(COLOURS) - set(policer.dropped_colours))
     reports_lost = sum(accounts[f.label].reports_lost for f in its_flows)
     check = PolicerCheck(
         counted_by_colour=None if counters is None else counters.packets,
         packets_met=policer.packets_met,
         sent_in_captures=sum(len(f.packets) for f in its_flows),
-        red=None if counters is None else counters.red.packets,
-        reported_drops=sum(accounts[f.label].reported_drops for f in its_flows),
+        red=None if dropped is None else dropped.packets,
+        reported_drops=sum(int(here[f.label].sum()) for f in its_flows),
         reports_lost=reports_lost,
         # A dropped packet whose report was lost looks as if it had passed: then bytes cannot be compared.
-        passed_bytes_counted=None if counters is None or reports_lost else counters.passed_bytes,
+        passed_bytes_counted=None if passed is None or reports_lost else passed.bytes,
         passed_bytes_in_captures=passed_bytes,
     )
     figure, note = _check_conformance(its_flows, policer, fits)
@@ -114,7 +129,7 @@ def policer_result(
         yellow=None if counters is None else counters.yellow.packets,
         red=None if counters is None else counters.red.packets,
         packets_met=policer.packets_met,
-        passed_bytes=None if counters is None else counters.passed_bytes,
+        passed_bytes=None if passed is None else passed.bytes,
         sent_in_captures=check.sent_in_captures,
         passed_bytes_in_captures=passed_bytes,
         reported_drops=check.reported_drops,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weir.analysis.clocks import Pinned
 from weir.analysis.manifest import Phase, Policer
-from weir.analysis.policers import at_policer, members
+from weir.analysis.policers import at_policer, dropped_here, members
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Floats
 from weir.analysis.timeseries import flow_series
@@ -80,8 +80,10 @@ def _policer_series(
     hosts = {f.src_host or "" for f in flows}
     if not flows or not hosts <= set(fits):
         return
-    times = np.concatenate([at_policer(f, fits[f.src_host or ""])[~f.packets.dropped] for f in flows])
-    sizes = np.concatenate([f.packets.wire_length[~f.packets.dropped] for f in flows])
+    passes = [~dropped_here(f.packets, policer) for f in flows]
+    met = [at_policer(f, fits[f.src_host or ""]) for f in flows]
+    times = np.concatenate([at[kept] for at, kept in zip(met, passes, strict=True)])
+    sizes = np.concatenate([f.packets.wire_length[kept] for f, kept in zip(flows, passes, strict=True)])
     if not len(times):
         return
     order = np.argsort(times, kind="stable")

@@ -27,6 +27,7 @@ _INTEGERS = (
     "ingress_ns",
     "packet_number",
     "policer",
+    "colour",
     "seq",
 )
 
@@ -55,6 +56,7 @@ class Packets:
     dropped: Bools
     ingress_ns: Ints
     policer: Ints
+    colour: Ints
     packet_number: Ints
 
     def __len__(self) -> int:

@@ -61,6 +61,7 @@ def switch_ports(experiment: ExperimentConfig, testbed: Testbed) -> list[SwitchP
             link.queue,
             link.queue_packets,
             link.jitter,
+            None if link.rate is None else testbed.host(COLLECTOR).switch_port,
         )
         ports.append(port)
     return ports
@@ -115,6 +116,7 @@ def phase_record(
         "policers": [
             {
                 **policer.as_dict(),
+                "dropped_colours": policer.config.dropped_colours,
                 "plain": policer.config.plain
                 and all(step.change.policer != policer.name for step in phase.steps),
                 "match": [

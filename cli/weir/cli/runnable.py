@@ -31,6 +31,11 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
                 yield f"hosts.{name}.{key}: a run gives hosts theirs; valid: leave it out"
         if host.address is not None and not _usable(host.address):
             yield f"hosts.{name}.address: {host.address}; valid: of {SUBNET}, but not {SWITCH_IP}"
+    for phase in experiment.effective_phases():
+        for policer in phase.policers:
+            if not policer.reports.drops:
+                at = f"policer {policer.name} of phase {phase.name}: reports.drops"
+                yield f"{at}: a run explains every loss by its report; valid: true"
     if experiment.telemetry.collectors:
         yield "telemetry.collectors: a run starts one of its own; valid: leave them out"
 

@@ -71,8 +71,9 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment) -> Plan:
     sizes = [policer.meter_cells for phase in phases for policer in phase.policers]
     bases = iter(allocate(sizes, POLICER_CELLS))
     common = (
-        *_forwarding(attachment.hosts),
+        *_forwarding(experiment, attachment.hosts, target),
         *_reporting(attachment.collectors, experiment.telemetry.truncate),
+        *_queues(experiment, attachment.hosts),
     )
     ids = {name: number for number, name in enumerate(attachment.collectors, FIRST_COLLECTOR)}
     planned: list[PhasePlan] = []
@@ -109,12 +110,16 @@ def _phase(
     return replace(start, steps=tuple(steps))
 
 
-def _forwarding(hosts: Mapping[str, HostPort]) -> Iterator[Entity]:
+def _forwarding(
+    experiment: ExperimentConfig, hosts: Mapping[str, HostPort], target: Target
+) -> Iterator[Entity]:
     yield MulticastGroup(FLOOD_GROUP, tuple(sorted(host.port for host in hosts.values())))
-    for host in hosts.values():
-        yield TableEntry(
-            "forward", (Match("dst", mac_number(host.mac)),), "set_egress", (("port", host.port),)
-        )
+    for name, host in hosts.items():
+        # Packets for a queue that deflects nothing are numbered, so that a gap tells how many it dropped.
+        queue = experiment.hosts[name].rate is not None
+        numbered = queue and not target.capabilities.queue_drops_reported
+        action = "set_numbered_egress" if numbered else "set_egress"
+        yield TableEntry("forward", (Match("dst", mac_number(host.mac)),), action, (("port", host.port),))
 
 
 def _reporting(collectors: Mapping[str, CollectorEndpoint], inner_bytes: int) -> Iterator[Entity]:
@@ -132,6 +137,14 @@ def _reporting(collectors: Mapping[str, CollectorEndpoint], inner_bytes: int) ->
         }
         key = (Match("collector", number),)
         yield TableEntry("collector", key, "set_collector", tuple(sorted(args.items())))
+
+
+def _queues(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> Iterator[Entity]:
+    """What a full queue drops is reported, to the first collector."""
+    to = (("collector", FIRST_COLLECTOR), ("session", FIRST_COLLECTOR))
+    for name, host in experiment.hosts.items():
+        if host.rate is not None:
+            yield TableEntry("report_queue", (Match("port", hosts[name].port),), "report_queue_drops", to)
 
 
 def _policing(

@@ -359,3 +359,21 @@ def test_hosts_and_the_collector_are_where_a_run_would_put_them() -> None:
     ]
     assert where.hosts["a"].mac == "02:00:0a:00:00:02"
     assert where.collectors["collector"].port == 8
+
+
+def test_what_the_queue_of_a_shaped_host_drops_is_reported() -> None:
+    experiment = parse_experiment(HASHED.replace("b: {}", "b: {rate: 1 Mbit/s}"))
+    phase = make_plan(experiment, attachment_of(experiment)).phase("main")
+    assert table(phase, "report_queue") == [
+        TableEntry(
+            "report_queue", (Match("port", 2),), "report_queue_drops", (("collector", 1), ("session", 1))
+        )
+    ]
+
+
+def test_packets_for_a_queue_that_deflects_nothing_are_numbered() -> None:
+    text = HASHED.replace("name: hashed", "name: hashed\nswitch: {target: bmv2}")
+    experiment = parse_experiment(text.replace("b: {}", "b: {rate: 1 Mbit/s}"))
+    phase = make_plan(experiment, attachment_of(experiment)).phase("main")
+    actions = [entry.action for entry in table(phase, "forward")]
+    assert actions == ["set_egress", "set_numbered_egress", "set_egress"]

@@ -23,7 +23,8 @@ class SwitchPort:
     """One port: its interface, and the link behind it, which the switch emulates for frames that leave.
 
     `rate_bps` None: unshaped. `limit_bytes` and `limit_packets` are what may wait in the egress queue. None
-    leaves the switch's default.
+    leaves the switch's default. With `deflect_to`, frames that a full queue drops go through egress once
+    more, for that port, where the program can report them.
     """
 
     number: int
@@ -34,6 +35,7 @@ class SwitchPort:
     limit_bytes: int | None = None
     limit_packets: int | None = None
     jitter_ns: int = 0
+    deflect_to: int | None = None
 
     def argument(self) -> str:
         """The value of weir-switch's `--port`. Raises ValueError for a burst without a rate."""
@@ -52,6 +54,8 @@ class SwitchPort:
             parts.append(f"limit={self.limit_bytes}B")
         if self.limit_packets is not None:
             parts.append(f"packets={self.limit_packets}")
+        if self.deflect_to is not None:
+            parts.append(f"deflect={self.deflect_to}")
         return ",".join(parts)
 
 

@@ -41,6 +41,7 @@ def make_packets(
         dropped=np.array(dropped, dtype=bool),
         ingress_ns=_ints(sent_ns),
         policer=_ints([0] * n),
+        colour=_ints([2 if drop else 0 for drop in dropped]),
         packet_number=_ints(range(1, n + 1)),
     )
 

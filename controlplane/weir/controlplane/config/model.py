@@ -189,6 +189,14 @@ class PolicerConfig(_Model):
         return 1 << (wanted - 1).bit_length()
 
     @property
+    def dropped_colours(self) -> tuple[str, ...] | None:
+        """Colours whose packets are dropped; None when their ECN field decides it too."""
+        verdicts = {colour: getattr(self.verdict, colour).kind for colour in ("green", "yellow", "red")}
+        if "mark_ce_or_drop" in verdicts.values():
+            return None
+        return tuple(colour for colour, kind in verdicts.items() if kind == "drop")
+
+    @property
     def plain(self) -> bool:
         """Whether it is a plain token bucket: what does not conform is dropped, all else passes as it is."""
         return self.meter == "sr2c" and (str(self.verdict.green), str(self.verdict.red)) == ("pass", "drop")

@@ -23,7 +23,7 @@ class Capabilities:
     port_delay: bool
     """Ports delay what leaves through them."""
     queue_drops_reported: bool
-    """Packets dropped at an egress queue are reported one by one."""
+    """Packets dropped at an egress queue are deflected, and reported one by one; else by their number."""
     atomic_writes: bool
     """A P4Runtime batch takes effect between two packets, or not at all (DATAPLANE_ATOMIC)."""
     meters: frozenset[str]
