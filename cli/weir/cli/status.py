@@ -35,6 +35,7 @@ class Reading:
     meters: Mapping[int, MeterCell]
     policers: Mapping[str, PolicerCounters]
     learned: int
+    drops: Mapping[int, int]
     reports_sent: int
 
 
@@ -79,6 +80,7 @@ async def _read(control: SwitchControl, job: Job) -> Reading:
         await control.read_meters(job.phase),
         await control.read_policers(job.phase),
         len(await control.learned_flows(job.phase)),
+        await control.read_drops(),
         await control.read_reports_sent(job.plan.collectors),
     )
 
@@ -102,6 +104,7 @@ def _as_dict(job: Job, reading: Reading) -> dict[str, Any]:
         "tables": dict(reading.tables),
         "policers": policers,
         "learned_flows": reading.learned,
+        "drops": {str(reason): packets for reason, packets in reading.drops.items()},
         "reports_sent": reading.reports_sent,
     }
 
@@ -124,8 +127,10 @@ def _view(job: Job, reading: Reading, last: Reading | None) -> Group:
         )
     entries = ", ".join(f"{name} {count}" for name, count in reading.tables.items() if count)
     state = "as planned" if reading.as_planned else "NOT as planned: `weir plan` shows the difference"
+    drops = ", ".join(f"{packets:,} for {reason}" for reason, packets in reading.drops.items())
     lines = (
         f"entries: {entries or 'none'}",
+        f"dropped by ingress, by drop reason: {drops or 'none'}",
         f"learned flows: {reading.learned}; reports sent: {reading.reports_sent:,}",
         f"the switch is {state}",
     )

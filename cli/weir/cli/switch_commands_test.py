@@ -138,6 +138,13 @@ def test_a_switch_that_restarts_is_configured_again_and_the_break_in_its_counter
 
 
 @on_both
+def test_status_tells_what_was_dropped_and_why(seen: Seen, target: str) -> None:
+    kept = keeping(seen, target)
+    # 70 is the policer's reason; a bucket of 20,000 B does not hold all frames.
+    assert kept["drops"] == ({"70": kept["red"]} if kept["red"] else {})
+
+
+@on_both
 def test_every_event_is_in_the_log(seen: Seen, target: str) -> None:
     kept = keeping(seen, target)
     first, *rest = kept["logged"]

@@ -197,7 +197,10 @@ def kept(scene: Scenario, target: str, start: Callable[[], SwitchProcess | Bmv2P
     first.kill()
     result["taken_over"] = backup.next("configured")
     result["fail_over_s"] = (result["taken_over"]["realtime_ns"] - killed_ns) / 1e9
-    result["kept_counting"] = scene.weir("status", two)["said"]["policers"][0]["packets_met"]
+    status = scene.weir("status", two)["said"]
+    result["kept_counting"] = status["policers"][0]["packets_met"]
+    result["red"] = status["policers"][0]["counters"]["red"]["packets"]
+    result["drops"] = status["drops"]
     switch.kill()
     result["lost"] = backup.next("lost")
     with start():

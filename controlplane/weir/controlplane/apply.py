@@ -141,6 +141,12 @@ class SwitchControl:
         counts = await read_counts(self.session, "report_counter", ids)
         return sum(count.packets for count in counts.values())
 
+    async def read_drops(self) -> dict[int, int]:
+        """Packets that ingress dropped, by drop reason, of those that occurred."""
+        size = self._pipeline.schema.counters["drop_counter"].size
+        counts = await read_counts(self.session, "drop_counter", range(size))
+        return {reason: count.packets for reason, count in counts.items() if count.packets}
+
     async def read_meters(self, phase: PhasePlan) -> dict[int, MeterCell]:
         """What the switch reads back for the meter cells of a phase that are configured."""
         cells = [entity for entity in phase.entities if isinstance(entity, MeterCell)]

@@ -15,6 +15,7 @@ from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import HostConfig, SwitchConfig, load_experiment
 from weir.controlplane.counters import Count
+from weir.controlplane.entities import changes
 from weir.controlplane.errors import (
     NotPrimaryError,
     PartlyAppliedError,
@@ -24,6 +25,7 @@ from weir.controlplane.errors import (
     SwitchUnreachableError,
     WriteError,
 )
+from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.plan import Plan, make_plan
 from weir.controlplane.testing import P4RuntimeServer
@@ -178,21 +180,28 @@ def test_a_refused_update_is_named_with_the_reason_of_the_switch() -> None:
 
 
 @pytest.mark.parametrize("target", ["softswitch", "bmv2"])
-def test_whichever_write_fails_the_error_says_what_is_on_the_switch(target: str) -> None:
-    """Each update of a phase refused in turn; a second apply, the cause mended, completes it."""
+@pytest.mark.parametrize(("before", "after"), [(None, "shared"), ("shared", "separate")])
+def test_whichever_write_fails_the_error_says_what_is_on_the_switch(
+    target: str, before: str | None, after: str
+) -> None:
+    """Each update refused in turn: insertions, changes, removals. A second apply completes the rest."""
     plan = demo_plan(target)
-    for failing in range(len(plan.phase("shared").entities)):
-        fail_at(failing, plan)
+    old = () if before is None else plan.phase(before).entities
+    total = len(changes(old, plan.phase(after).entities))
+    for failing in range(total):
+        fail_at(failing, total, plan, before, plan.phase(after))
 
 
-def fail_at(failing: int, plan: Plan) -> None:
-    phase, server = plan.phase("shared"), P4RuntimeServer()
-    total, asked = len(phase.entities), itertools.count()
+def fail_at(failing: int, total: int, plan: Plan, before: str | None, phase: PhasePlan) -> None:
+    server, asked = P4RuntimeServer(), itertools.count()
 
     def refuse(_: p4r.Update) -> tuple[GRPCStatusCode, str] | None:
         return (GRPCStatusCode.INTERNAL, "injected") if next(asked) == failing else None
 
     async def apply(control: SwitchControl) -> None:
+        if before is not None:
+            await control.apply(plan.phase(before))
+            server.writes.clear()
         server.refuse = refuse
         with pytest.raises(PartlyAppliedError) as error:
             await control.apply(phase)
