@@ -126,6 +126,11 @@ bench-switch: setup ## packets/s and TCP of the switch beside a bare forwarder a
 	cargo build --release --locked --quiet -p weir-dataplane --example dataplane_pps
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.switch $(ARGS)
 
+.PHONY: bench-collector
+bench-collector: setup ## reports/s of the collector from a capture and from a loopback socket; whether losses add up
+	cargo build --release --locked --quiet -p weir-bench --bin report-source
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.collector $(ARGS)
+
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 	tools/picture runs/demo/latest/report.html docs/images/demo-report.png

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks share: they measure in weir.topo's sandbox, on the hosts of a testbed."""
+"""What the benchmarks share: their programs, and weir.topo's sandbox with the hosts of a testbed."""
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from weir.topo.sandbox import inside, run_in_sandbox
 from weir.topo.stop import StopToken
@@ -12,7 +13,14 @@ from weir.topo.switchproc import SwitchPort
 from weir.topo.testbed import HostPort
 from weir.topo.tools import find_own_program
 
+ROOT = Path(__file__).resolve().parents[3]
 _INSIDE_VARIABLE = "WEIR_BENCH_INSIDE"
+
+
+def bench_program(name: str) -> Path:
+    """A program that was built for the benchmarks."""
+    folder = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
+    return Path(folder) / "release" / name
 
 
 def switch_ports(hosts: Iterable[HostPort]) -> list[SwitchPort]:

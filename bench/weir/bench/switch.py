@@ -26,14 +26,13 @@ from statistics import median
 from typing import Any
 
 from weir.bench.load import fill
-from weir.bench.measuring import run, switch_ports
+from weir.bench.measuring import bench_program, run, switch_ports
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchProcess
 from weir.topo.testbed import HostPort, HostSpec, Testbed
 from weir.topo.tools import find_tool
 
-ROOT = Path(__file__).resolve().parents[3]
 P4RUNTIME_AT = ("127.0.0.1", 9559)
 P4RUNTIME = "{}:{}".format(*P4RUNTIME_AT)
 _WARM_UP_S = 0.7
@@ -60,7 +59,7 @@ def bare_forwarder(hosts: list[HostPort], folder: Path) -> Iterator[int]:
     """TPACKET_V3 in, packet socket out."""
     interfaces = [host.switch_interface for host in hosts[:2]]
     program = LoggedProcess(
-        "bare-forwarder", [str(_bench_program("bare-forwarder")), *interfaces], folder / "bare.log"
+        "bare-forwarder", [str(bench_program("bare-forwarder")), *interfaces], folder / "bare.log"
     )
     try:
         program.wait_line("forwarding", _READY_S)
@@ -110,7 +109,7 @@ def packets_per_second(
     """
     source, receiver, collector = hosts
     length = seconds + 2 * _WARM_UP_S
-    command = [str(_bench_program("packet-source")), source.interface]
+    command = [str(bench_program("packet-source")), source.interface]
     command += ["--seconds", str(length), "--rate", str(offered_pps)]
     sending = testbed.popen(source.name, command, stdout=subprocess.DEVNULL)
     time.sleep(_WARM_UP_S)
@@ -166,11 +165,6 @@ def _cpu_ns(pid: int) -> int:
     return sum(int(thread.read_text().split()[0]) for thread in threads)
 
 
-def _bench_program(name: str) -> Path:
-    folder = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
-    return Path(folder) / "release" / name
-
-
 def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Packets/s and TCP bit/s of each forwarder: the median of rounds, in which they take turns."""
     forwarders: dict[str, Forwarder] = {"bare": bare_forwarder, "weir": weir_switch}
@@ -214,7 +208,7 @@ def _introduce(hosts: list[HostPort]) -> None:
 
 def dataplane_pps() -> float | None:
     """Packets/s of the dataplane alone on one core; None when its program is not built."""
-    program = _bench_program("examples/dataplane_pps")
+    program = bench_program("examples/dataplane_pps")
     if not program.exists():
         return None
     printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout

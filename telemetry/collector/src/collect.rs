@@ -20,7 +20,8 @@ use crate::error::CollectorError;
 use crate::http::Endpoint;
 use crate::intake::Intake;
 use crate::page::{self, About};
-use crate::rows::{SCHEMA_VERSION, schema};
+use crate::process;
+use crate::rows::{COUNTING_COLUMNS, SCHEMA_VERSION, schema};
 use crate::source::{Received, Source, unix_ns};
 use crate::storage::{Format, Parts, Rotation, Storage, Writer, partial_name};
 use crate::summary::Summary;
@@ -36,6 +37,7 @@ const STORE_INNER_BYTES: usize = 16 << 20;
 /// # Errors
 /// [`CollectorError`]; files that are whole by then stay, see `StorageError::Write`.
 pub fn run(args: &Args) -> Result<String, CollectorError> {
+    process::keep_freed_memory();
     // First of all, so that a signal during start-up is kept and no thread takes it.
     let signals = stop_signals()?;
     let source = Source::open(args)?;
@@ -44,6 +46,7 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
     write_file(&partial_name(&args.accounting), "")?;
     let format = Format {
         schema: schema(),
+        counting: &COUNTING_COLUMNS,
         key_values: file_metadata(args),
         row_group_rows: usize::try_from(args.row_group.get()).unwrap_or(usize::MAX),
     };

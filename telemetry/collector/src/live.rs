@@ -9,6 +9,9 @@ pub(crate) const MAX_POLICERS: usize = 4096;
 /// Likewise for switches, and for pairs of switch and drop reason.
 const MAX_NODES: usize = 1024;
 
+/// Green, yellow, red, and any other.
+pub(crate) const COLOURS: usize = 4;
+
 /// A policer of a switch; `None` for all that are too many.
 pub(crate) type PolicerKey = Option<(u32, u16)>;
 
@@ -32,8 +35,8 @@ pub(crate) struct QueueState {
 /// One policer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Policer {
-    /// By (colour, dropped).
-    pub(crate) reports: FxHashMap<(u8, bool), Tally>,
+    /// By colour, the last for all that have no name, and by whether the packets were dropped.
+    pub(crate) reports: [[Tally; 2]; COLOURS],
     /// Packets that met the cell up to the newest report, by its packet number.
     pub(crate) packets: u64,
     pub(crate) queue: Option<QueueState>,
@@ -64,13 +67,11 @@ impl Live {
         }
         let Some(verdict) = weir.verdict else { return };
         let key = Some((node_id, verdict.policer));
-        let known = self.policers.len() < MAX_POLICERS || self.policers.contains_key(&key);
-        let key = key.filter(|_| known);
+        let many = self.policers.len() >= MAX_POLICERS;
+        let key = key.filter(|_| !many || self.policers.contains_key(&key));
         let policer = self.policers.entry(key).or_default();
-        let tally = policer
-            .reports
-            .entry((verdict.colour, report.dropped))
-            .or_default();
+        let colour = usize::from(verdict.colour).min(COLOURS - 1);
+        let tally = &mut policer.reports[colour][usize::from(report.dropped)];
         tally.packets += 1;
         tally.bytes += u64::from(weir.wire_length.unwrap_or(0));
         if let (Some(number), Some(_)) = (weir.packet_number, key) {
@@ -93,8 +94,10 @@ fn queue_state(report: &Report<'_>) -> Option<QueueState> {
 }
 
 fn count<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u64>, key: K, by: u64) {
-    if counts.len() < MAX_NODES || counts.contains_key(&key) {
-        *counts.entry(key).or_default() += by;
+    if let Some(count) = counts.get_mut(&key) {
+        *count += by;
+    } else if counts.len() < MAX_NODES {
+        counts.insert(key, by);
     }
 }
 

@@ -4,15 +4,15 @@
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
-use weir_report::colour;
-
 use crate::accounting::{Counts, Stream, StreamKey};
 use crate::intake::Intake;
-use crate::live::{Policer, PolicerKey, QueueState, Tally};
+use crate::live::{COLOURS, Policer, PolicerKey, QueueState, Tally};
 use crate::process;
 use crate::storage::Stored;
 
 const NS_PER_S: f64 = 1e9;
+/// As the specification numbers them.
+const COLOUR_NAMES: [&str; COLOURS] = ["green", "yellow", "red", "other"];
 
 /// What does not change while the collector runs.
 #[derive(Debug, Clone)]
@@ -208,17 +208,18 @@ fn policers(page: &mut Page, intake: &Intake) {
         page.family(family, "counter", help);
         for (key, policer) in &policers {
             let (node_id, cell) = name(key);
-            let mut reports: Vec<_> = policer.reports.iter().collect();
-            reports.sort_unstable_by_key(|(key, _)| **key);
-            for ((colour, dropped), tally) in reports {
-                let colour = colour_name(*colour);
-                let labels: [(&str, &dyn Display); 4] = [
-                    ("node_id", &node_id),
-                    ("policer", &cell),
-                    ("colour", &colour),
-                    ("dropped", dropped),
-                ];
-                page.sample(&labels, value(tally));
+            for (colour, tallies) in COLOUR_NAMES.iter().zip(&policer.reports) {
+                for (dropped, tally) in [false, true].iter().zip(tallies) {
+                    let labels: [(&str, &dyn Display); 4] = [
+                        ("node_id", &node_id),
+                        ("policer", &cell),
+                        ("colour", colour),
+                        ("dropped", dropped),
+                    ];
+                    if tally.packets > 0 {
+                        page.sample(&labels, value(tally));
+                    }
+                }
             }
         }
     }
@@ -250,15 +251,6 @@ fn queues(
         if let (Some((node_id, cell)), Some(value)) = (key, policer.queue.and_then(value)) {
             page.sample(&[("node_id", node_id), ("policer", cell)], value);
         }
-    }
-}
-
-fn colour_name(code: u8) -> String {
-    match code {
-        colour::GREEN => "green".to_owned(),
-        colour::YELLOW => "yellow".to_owned(),
-        colour::RED => "red".to_owned(),
-        other => other.to_string(),
     }
 }
 

@@ -10,8 +10,23 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use rustc_hash::FxHashMap;
 use weir_packet::{LinkType, Packet};
 use weir_report::{Domain, GroupHeader, InnerType, Report, WeirMetadata};
+
+/// Bytes of an IPv4 address as text, about.
+const ADDRESS_BYTES: usize = 12;
+/// Addresses whose text is kept.
+const MAX_ADDRESS_TEXTS: usize = 4096;
+
+/// Columns in which hardly a value comes twice, but the next one is near: their differences are stored.
+pub(crate) const COUNTING_COLUMNS: [&str; 5] = [
+    "received_ns",
+    "sequence",
+    "ingress_ns",
+    "egress_ns",
+    "packet_number",
+];
 
 /// Version of the columns, stored in each file.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -69,6 +84,7 @@ pub(crate) struct Rows {
     wire_length: UInt32Builder,
     packet_number: UInt32Builder,
     queue_lost: UInt32Builder,
+    addresses: AddressTexts,
     src: StringBuilder,
     dst: StringBuilder,
     src_port: UInt16Builder,
@@ -143,18 +159,56 @@ impl Rows {
         };
         let ip = packet.as_ref().and_then(Packet::ip);
         let ports = packet.as_ref().and_then(Packet::ports);
-        append_address(&mut self.src, ip.map(weir_packet::Ip::src));
-        append_address(&mut self.dst, ip.map(weir_packet::Ip::dst));
+        let src = ip.map(|ip| self.addresses.text(ip.src()));
+        self.src.append_option(src);
+        let dst = ip.map(|ip| self.addresses.text(ip.dst()));
+        self.dst.append_option(dst);
         self.src_port.append_option(ports.map(|(src, _)| src));
         self.dst_port.append_option(ports.map(|(_, dst)| dst));
         self.protocol
             .append_option(ip.map(weir_packet::Ip::protocol));
     }
 
-    /// The rows as a record batch; what follows begins anew.
+    /// The rows as a record batch; what follows begins anew, with room for as much again.
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-        self.length = 0;
-        self.bytes = 0;
+        let mut taken = std::mem::replace(self, Self::with_capacity(self.length, self.bytes));
+        std::mem::swap(&mut self.addresses, &mut taken.addresses);
+        taken.into_batch(schema)
+    }
+
+    /// Columns that need not grow up to so many rows and bytes of inner packets.
+    fn with_capacity(rows: usize, inner_bytes: usize) -> Self {
+        Self {
+            length: 0,
+            bytes: 0,
+            received_ns: Int64Builder::with_capacity(rows),
+            node_id: UInt32Builder::with_capacity(rows),
+            hw_id: UInt8Builder::with_capacity(rows),
+            sequence: UInt32Builder::with_capacity(rows),
+            dropped: BooleanBuilder::with_capacity(rows),
+            congested: BooleanBuilder::with_capacity(rows),
+            tracked: BooleanBuilder::with_capacity(rows),
+            queue_id: UInt8Builder::with_capacity(rows),
+            queue_occupancy: UInt32Builder::with_capacity(rows),
+            ingress_ns: UInt64Builder::with_capacity(rows),
+            egress_ns: UInt64Builder::with_capacity(rows),
+            drop_reason: UInt8Builder::with_capacity(rows),
+            policer: UInt16Builder::with_capacity(rows),
+            colour: UInt8Builder::with_capacity(rows),
+            wire_length: UInt32Builder::with_capacity(rows),
+            packet_number: UInt32Builder::with_capacity(rows),
+            queue_lost: UInt32Builder::with_capacity(rows),
+            addresses: AddressTexts::default(),
+            src: StringBuilder::with_capacity(rows, rows * ADDRESS_BYTES),
+            dst: StringBuilder::with_capacity(rows, rows * ADDRESS_BYTES),
+            src_port: UInt16Builder::with_capacity(rows),
+            dst_port: UInt16Builder::with_capacity(rows),
+            protocol: UInt8Builder::with_capacity(rows),
+            inner: BinaryBuilder::with_capacity(rows, inner_bytes),
+        }
+    }
+
+    fn into_batch(mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(self.received_ns.finish()),
             Arc::new(self.node_id.finish()),
@@ -184,6 +238,19 @@ impl Rows {
     }
 }
 
-fn append_address(column: &mut StringBuilder, address: Option<IpAddr>) {
-    column.append_option(address.map(|address| address.to_string()));
+/// Addresses as text: a flow has the same two in each of its reports, and to format one takes longer than to decode a
+/// report.
+#[derive(Debug, Default)]
+struct AddressTexts(FxHashMap<IpAddr, Box<str>>);
+
+impl AddressTexts {
+    fn text(&mut self, address: IpAddr) -> &str {
+        // They come from outside, and each one takes memory.
+        if self.0.len() >= MAX_ADDRESS_TEXTS {
+            self.0.clear();
+        }
+        self.0
+            .entry(address)
+            .or_insert_with(|| address.to_string().into())
+    }
 }

@@ -148,6 +148,30 @@ fn what_a_running_collector_writes_is_not_recovered() {
 }
 
 #[test]
+fn at_overload_each_report_is_stored_or_counted() {
+    let folder = Folder::new();
+    let sent = 20_000;
+    let mut command = folder.command(any_port());
+    // The kernel gives no less than a few kilobytes, which a burst fills.
+    let collector = Running::start(command.args(["--receive-buffer", "1"]));
+    for sequence in 0..sent {
+        collector.send_report(&red(sequence));
+    }
+    assert_eq!(collector.stop().code, Some(0));
+    let accounting = folder.accounting();
+    let count = |key: &str| accounting[key].as_u64().expect("a number");
+    assert_eq!(
+        count("received") + count("kernel_drops"),
+        u64::from(sent),
+        "{accounting}"
+    );
+    // Behind the last one that came there is no gap.
+    assert!(count("lost") <= count("kernel_drops"), "{accounting}");
+    assert_eq!(rows_in(&folder, "telemetry.parquet"), count("rows"));
+    println!("{} of {sent} dropped by the kernel", count("kernel_drops"));
+}
+
+#[test]
 fn files_rotate_by_size_and_the_next_collector_numbers_on() {
     let folder = Folder::new();
     let arguments = ["--rotate-bytes", "1", "--row-group", "10"];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The system calls that have no safe wrapper: `recvmmsg` with control messages, and `SO_MEMINFO`.
 //!
-//! All `unsafe` of this crate is here.
+//! All `unsafe` of this crate is here, save one call in `process`.
 
 use std::io;
 use std::mem;

@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 use nix::fcntl::{Flock, FlockArg};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -32,6 +32,8 @@ const ROW_GROUP_AGE: Duration = Duration::from_secs(60);
 pub(crate) struct Format {
     /// The columns.
     pub(crate) schema: SchemaRef,
+    /// Those whose next value is near.
+    pub(crate) counting: &'static [&'static str],
     /// What is known before the first report.
     pub(crate) key_values: Vec<KeyValue>,
     /// Rows that make a row group.
@@ -292,17 +294,23 @@ pub(super) fn created_by() -> String {
 }
 
 fn open_writer(sink: Sink, format: &Format) -> Result<ArrowWriter<Sink>, ParquetError> {
-    let properties = WriterProperties::builder()
+    let mut properties = WriterProperties::builder()
         // The fastest level: the collector must keep up, and inner packets compress little at any.
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_column_dictionary_enabled("inner".into(), false)
         .set_statistics_enabled(EnabledStatistics::Chunk)
+        // The least and the greatest packet say nothing.
+        .set_column_statistics_enabled("inner".into(), EnabledStatistics::None)
         .set_created_by(created_by())
-        .set_key_value_metadata(Some(format.key_values.clone()))
-        .build();
+        .set_key_value_metadata(Some(format.key_values.clone()));
+    for column in format.counting {
+        properties = properties
+            .set_column_dictionary_enabled((*column).into(), false)
+            .set_column_encoding((*column).into(), Encoding::DELTA_BINARY_PACKED);
+    }
     // Parquet's own types say all there is; beside an embedded Arrow schema, pyarrow would not show the key-values.
     let options = ArrowWriterOptions::new()
-        .with_properties(properties)
+        .with_properties(properties.build())
         .with_skip_arrow_metadata(true);
     ArrowWriter::try_new_with_options(sink, SchemaRef::clone(&format.schema), options)
 }
