@@ -99,7 +99,7 @@ lint: setup ## formats, linters and types
 	mypy
 
 .PHONY: p4
-p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH
+p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
 	$(BIN)/python p4src/build_p4.py
 
 .PHONY: conformance

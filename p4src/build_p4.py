@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tofino
+
 ROOT = Path(__file__).resolve().parent.parent
 COMPILER = "p4c-bm2-ss"
 PROVENANCE = "provenance.json"
@@ -32,6 +34,8 @@ class Program:
     build: str
     accepted: str = ""
     """Text of a compiler warning that nobody can avoid; any other one refuses the program."""
+    chip: tofino.Chip | None = None
+    """The Tofino that it is for; without one it is for bmv2 and the embedded switch."""
 
     @property
     def name(self) -> str:
@@ -40,12 +44,20 @@ class Program:
 
     @property
     def outputs(self) -> tuple[str, str]:
-        """File names of the BMv2 JSON and of the P4Info."""
-        return f"{self.name}.json", f"{self.name}.p4info.txtpb"
+        """File names of the BMv2 JSON, or of what the program takes of its chip, and of the P4Info."""
+        first = f"{self.name}.json" if self.chip is None else f"{self.name}.resources.json"
+        return first, f"{self.name}.p4info.txtpb"
+
+    @property
+    def compilable(self) -> bool:
+        """Whether what compiles it is on PATH."""
+        return shutil.which(COMPILER) is not None if self.chip is None else tofino.on_path()
 
 
 PROGRAMS = (
     Program("p4src/v1model/weir.p4", "p4src/build"),
+    Program("p4src/tna/tofino1.p4", "p4src/build", chip=tofino.TOFINO1),
+    Program("p4src/tna/tofino2.p4", "p4src/build", chip=tofino.TOFINO2),
     Program("softswitch/programs/l2_learning.p4", "softswitch/programs"),
     Program("softswitch/programs/ipv4_router.p4", "softswitch/programs"),
     *(
@@ -108,17 +120,23 @@ def digests(program: Program) -> dict[str, str]:
     return {str(path.relative_to(ROOT)): sha256(path) for path in sources(program)}
 
 
-def compiler_version() -> str:
-    """What the compiler on PATH says of its version."""
+def compiler_version(program: Program) -> str:
+    """The compiler on PATH and what it says of its version."""
+    if program.chip is not None:
+        return tofino.version()
     done = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
     said = done.stdout + done.stderr
     match = re.search(r"Version\s+(.*)", said)
-    return match.group(1).strip() if match else said.strip()
+    return f"{COMPILER} {match.group(1).strip() if match else said.strip()}"
 
 
 def compile_program(program: Program, folder: Path) -> None:
-    """Write the program's BMv2 JSON and P4Info into a folder."""
+    """Write the program's outputs into a folder."""
     json_name, p4info_name = program.outputs
+    if program.chip is not None:
+        report = tofino.build(program.source, program.chip, sources(program), folder / p4info_name)
+        (folder / json_name).write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+        return
     # Relative to the project, so that no path of this machine ends in the output.
     command = [COMPILER, "--std", "p4-16", "-o", str(folder / json_name)]
     command += ["--p4runtime-files", str(folder / p4info_name), program.source]
@@ -145,21 +163,24 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    version = compiler_version()
     for program in PROGRAMS:
+        if not program.compilable:
+            needed = f"{tofino.COMPILER} and {tofino.ASSEMBLER}"
+            print(f"{program.source} left as it is: {needed} (p4c with ENABLE_TOFINO) are not on PATH")
+            continue
         build = ROOT / program.build
         build.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 compile_program(program, Path(scratch))
-            except CompileError as error:
+            except (CompileError, tofino.TofinoError) as error:
                 print(error, file=sys.stderr)
                 return 1
             for name in program.outputs:
                 shutil.copy(Path(scratch) / name, build / name)
         record = provenance(build)
         record[program.name] = {
-            "compiler": f"{COMPILER} {version}",
+            "compiler": compiler_version(program),
             "sources": digests(program),
             "outputs": {name: sha256(build / name) for name in program.outputs},
         }

@@ -37,7 +37,6 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
     AnnounceFlowIpv6() announce_flow_ipv6;
     CountUnlearned() count_unlearned;
     TakePorts() take_ports;
-    flow_hash_t bucket;
 
     // All matching flows share one bucket.
     action police_shared(cell_t cell, bit<1> watched) {
@@ -66,10 +65,20 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
 
     action set_flow_cell(cell_t cell) {
         meta.report.cell = cell;
+        meta.mask = 0;
         meta.report.tracked = 1;
     }
 
     action new_flow() {}
+
+    // Two actions, not one: Tofino does one operation at a time.
+    @hidden action mask_hash() {
+        meta.bucket = meta.flow_hash & meta.mask;
+    }
+
+    @hidden action add_bucket() {
+        meta.report.cell = meta.report.cell + meta.bucket;
+    }
 
     table classify {
         key = {
@@ -135,42 +144,36 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
             check_lengths.apply(hdr, meta, frame_bytes);
             if (meta.report.drop_reason == DROP_REASON_NONE) {
                 switch (classify.apply().action_run) {
-                    police_hashed: {
-                        flow_hash.apply(hdr, meta, bucket);
-                        bucket = bucket & meta.mask;
-                        meta.report.cell = meta.report.cell + bucket;
-                    }
                     police_learned: {
                         if (flow_policer.apply().miss) {
                             count_unlearned.apply(meta);
                             announce_flow.apply(hdr, meta);
-                            flow_hash.apply(hdr, meta, bucket);
-                            bucket = bucket & meta.mask;
-                            meta.report.cell = meta.report.cell + bucket;
                         }
                     }
+                }
+                if (meta.mask != 0 || meta.observed == 1) {
+                    flow_hash.apply(hdr, meta, meta.flow_hash);
                 }
             }
         } else if (hdr.ipv6.isValid()) {
             check_lengths_ipv6.apply(hdr, meta, frame_bytes);
             if (meta.report.drop_reason == DROP_REASON_NONE) {
                 switch (classify_ipv6.apply().action_run) {
-                    police_hashed: {
-                        flow_hash_ipv6.apply(hdr, meta, bucket);
-                        bucket = bucket & meta.mask;
-                        meta.report.cell = meta.report.cell + bucket;
-                    }
                     police_learned: {
                         if (flow_policer_ipv6.apply().miss) {
                             count_unlearned.apply(meta);
                             announce_flow_ipv6.apply(hdr, meta);
-                            flow_hash_ipv6.apply(hdr, meta, bucket);
-                            bucket = bucket & meta.mask;
-                            meta.report.cell = meta.report.cell + bucket;
                         }
                     }
                 }
+                if (meta.mask != 0 || meta.observed == 1) {
+                    flow_hash_ipv6.apply(hdr, meta, meta.flow_hash);
+                }
             }
+        }
+        if (meta.mask != 0) {
+            mask_hash();
+            add_bucket();
         }
     }
 }

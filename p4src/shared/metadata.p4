@@ -35,12 +35,15 @@ struct report_metadata_t {
     MIRRORED bit<8>        queue_id;
     // The packet before its policer rewrote it.
     MIRRORED bit<1>        rewritten;
-    MIRRORED bit<6>        original_dscp;
-    MIRRORED bit<2>        original_ecn;
+    MIRRORED bit<16>       original_word;      // the first of its IP header
     MIRRORED bit<16>       original_checksum;
     // By the target's clock, in its unit.
     MIRRORED bit<48>       ingress_time;
     MIRRORED bit<48>       egress_time;
+    // While its report is made.
+    bit<16>                inner_bytes;
+    bit<16>                surplus;
+    bit<16>                words;
 }
 
 struct metadata_t {
@@ -50,11 +53,12 @@ struct metadata_t {
     bit<1>            only_numbered;  // observed for that alone
     bit<1>            for_collector;
     cell_t            mask;      // of the flow's hash
+    flow_hash_t       bucket;    // what the mask leaves of it
+    flow_hash_t       flow_hash; // where the mask is not 0 or egress observes
     bit<1>            unlearned; // a flow to announce, and the first cell of its policer
     cell_t            base;
     bit<32>           queue_number;
     bit<6>            new_dscp;
-    bit<2>            new_ecn;
     bit<1>            drop_not_ect;
     flow_metadata_t   flow;
     report_metadata_t report;

@@ -8,8 +8,8 @@
 #include "sizes.p4"
 
 const bit<4>  REPORT_VERSION  = 2;
-const bit<4>  REP_TYPE_INT    = 1;
-const bit<4>  IN_TYPE_ETHERNET = 3;
+// RepType 1 (INT), InType 3 (the inner packet is an Ethernet frame).
+const bit<16> REPORT_TYPES    = 0x1300;
 // Queue id and occupancy (bit 3), ingress time (4), egress time (5), queue id and drop reason (15);
 // the format counts bits from the most significant.
 const bit<16> REP_MD_BITS     = 0x1C01;
@@ -35,15 +35,13 @@ header report_group_t {
 }
 
 header report_individual_t {
-    bit<4> rep_type;
-    bit<4> in_type;
-    bit<8> report_length;  // words after this one, the inner packet rounded up
-    bit<8> md_length;      // words
-    bit<1> dropped;
-    bit<1> congested;
-    bit<1> tracked;
-    bit<1> intermediate;
-    bit<4> reserved;
+    bit<16> types_and_length;  // RepType, InType, and words after this one, the inner packet rounded up
+    bit<8>  md_length;         // words
+    bit<1>  dropped;
+    bit<1>  congested;
+    bit<1>  tracked;
+    bit<1>  intermediate;
+    bit<4>  reserved;
 }
 
 header report_main_t {

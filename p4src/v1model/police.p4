@@ -27,8 +27,8 @@ control UpdateChecksum(inout headers_t hdr, in metadata_t meta) {
 
     apply {
         sum = (bit<32>)(~hdr.ipv4.checksum) + 0xFFFF;
-        sum = sum - (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn);
-        sum = sum + (bit<32>)(meta.new_dscp ++ meta.new_ecn);
+        sum = sum - (bit<32>)meta.report.original_word[7:0];
+        sum = sum + (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn);
         sum = (bit<32>)sum[31:16] + (bit<32>)sum[15:0];
         sum = (bit<32>)sum[31:16] + (bit<32>)sum[15:0];
         hdr.ipv4.checksum = ~sum[15:0];

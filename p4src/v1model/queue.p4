@@ -16,17 +16,14 @@ control NumberPackets(inout metadata_t meta, in standard_metadata_t standard_met
     }
 }
 
-control Queue(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
+control Queue(inout metadata_t meta, in standard_metadata_t standard_metadata) {
     // 0: this flow's next packet is reported.
     register<bit<16>, flow_hash_t>(FLOW_COUNTS) until_report;
     register<bit<32>, bit<9>>(PORTS) last_number;
-    FlowHash() hash_ipv4;
-    FlowHashIpv6() hash_ipv6;
     bit<32> mirror_session = 0;
     bit<16> report_every = 0;
     bit<24> congestion = 0;
     bit<9> queue_port;
-    flow_hash_t flow_hash = 0;
     bit<16> until = 0;
     bit<32> last;
 
@@ -75,17 +72,12 @@ control Queue(in headers_t hdr, inout metadata_t meta, in standard_metadata_t st
         } else {
             meta.report.egress_time = standard_metadata.egress_global_timestamp;
             if (meta.only_numbered == 0 && report_enqueues.apply().hit) {
-                if (hdr.ipv4.isValid()) {
-                    hash_ipv4.apply(hdr, meta, flow_hash);
-                } else {
-                    hash_ipv6.apply(hdr, meta, flow_hash);
-                }
                 @atomic {
-                    until_report.read(until, flow_hash);
+                    until_report.read(until, meta.flow_hash);
                     if (until == 0) {
-                        until_report.write(flow_hash, report_every - 1);
+                        until_report.write(meta.flow_hash, report_every - 1);
                     } else {
-                        until_report.write(flow_hash, until - 1);
+                        until_report.write(meta.flow_hash, until - 1);
                         meta.report.collector = 0;
                     }
                 }

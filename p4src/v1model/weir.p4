@@ -82,7 +82,7 @@ control WeirEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             }
         }
         if (meta.observed == 1) {
-            queue.apply(hdr, meta, standard_metadata);
+            queue.apply(meta, standard_metadata);
         }
         if (meta.for_collector == 1) {
             restore.apply(hdr, meta.report);

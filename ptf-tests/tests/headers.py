@@ -169,6 +169,8 @@ class Ipv6IsMatchedByAddressesProtocolPortsAndDscp(Seen):
 
 
 class AnIpv6ExtensionHeaderDoesNotHidePorts(Seen):
+    needs = ("long_extensions",)
+
     def runTest(self) -> None:
         headers = (
             IPv6ExtHdrHopByHop(),
@@ -181,6 +183,8 @@ class AnIpv6ExtensionHeaderDoesNotHidePorts(Seen):
 
 
 class FourIpv6ExtensionHeadersAreFollowed(Seen):
+    needs = ("long_extensions",)
+
     def runTest(self) -> None:
         chain = (IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrFragment(m=1), IPv6ExtHdrDestOpt())
         self.assert_taken([ipv6(*chain, udp())] * 2, {**IPV6_FLOW, **PORTS, "protocol": UDP_NUMBER}, IPV6)

@@ -22,7 +22,7 @@ NO_CELL = 0
 class Malformed(WeirTest):
     """Everything is policed and reported, so that a frame that slips through shows."""
 
-    needs = ("short_frames",)
+    needs: tuple[str, ...] = ("short_frames",)
 
     def setUp(self) -> None:
         super().setUp()
@@ -131,6 +131,8 @@ class AnIpv4HeaderOfFewerThanFiveWords(Malformed):
 
 
 class AnIpv4LengthBeyondTheFrame(Malformed):
+    needs = ("short_frames", "frame_length")
+
     def runTest(self) -> None:
         frame, has = ipv4(), 120 - ETHERNET_BYTES
         lengths = (has + 1, has + 2, 1500, 0x7FFF, 0xFFFF)
@@ -158,6 +160,8 @@ class AnIpv6PacketOfAnotherVersion(Malformed):
 
 
 class AnIpv6LengthBeyondTheFrame(Malformed):
+    needs = ("short_frames", "frame_length")
+
     def runTest(self) -> None:
         frame, has = ipv6(), 160 - ETHERNET_BYTES - IPV6_BYTES
         lengths = (has + 1, has + 2, 1500, 0xFFFF)

@@ -41,6 +41,10 @@ class Capabilities:
     """A packet that its egress queue drops comes back to the pipeline, which reports it."""
     short_frames: Ability
     """Frames below Ethernet's 60 bytes reach the program as they are."""
+    long_extensions: Ability
+    """The parser follows four IPv6 extension headers, each of up to 72 bytes."""
+    frame_length: Ability
+    """Ingress knows how long a frame is."""
 
 
 EMBEDDED = Capabilities(
@@ -51,6 +55,8 @@ EMBEDDED = Capabilities(
     shapes_queues=True,
     deflects_queue_drops=True,
     short_frames=True,
+    long_extensions=True,
+    frame_length=True,
 )
 BMV2 = Capabilities(
     writes_registers=True,
@@ -60,9 +66,13 @@ BMV2 = Capabilities(
     shapes_queues=True,
     deflects_queue_drops=Cannot("bmv2 drops a packet at a full queue without a trace"),
     short_frames=True,
+    long_extensions=True,
+    frame_length=True,
 )
 _TOFINO_BUCKETS = Cannot("Tofino rounds rates and bursts to what its meters can express")
 _TOFINO_QUEUES = Cannot("queues are set in the chassis configuration, before the run")
+_TOFINO_EXTENSIONS = Cannot("Tofino's parser follows two extension headers of at most 24 bytes")
+_TOFINO_LENGTH = Cannot("Tofino's ingress is not told how long a frame is")
 TOFINO_MODEL = Capabilities(
     writes_registers=Cannot("Stratum does not write registers of TNA programs"),
     exact_buckets=_TOFINO_BUCKETS,
@@ -71,6 +81,8 @@ TOFINO_MODEL = Capabilities(
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("the model's queues never fill"),
     short_frames=True,
+    long_extensions=_TOFINO_EXTENSIONS,
+    frame_length=_TOFINO_LENGTH,
 )
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
@@ -80,6 +92,8 @@ TOFINO = Capabilities(
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot"),
     short_frames=Cannot("Ethernet pads frames to 60 bytes"),
+    long_extensions=_TOFINO_EXTENSIONS,
+    frame_length=_TOFINO_LENGTH,
 )
 
 TARGETS: Mapping[str, Capabilities] = MappingProxyType(

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parser in the assembly that p4c writes for Tofino, and what it makes of a packet.
+
+Only what decides the way through the states and the headers' valid bits is read: rows with their match,
+loads of match registers, shifts, and constants written to containers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PADDING = "min_parse_depth"
+"""How states begin that the compiler adds: Tofino 1 takes 65 bytes of each packet, whatever is in them."""
+MOST_STATES = 256
+"""No packet goes through more: the hardware has as many rows."""
+
+
+class AssemblyError(Exception):
+    """The assembly has something that this reader does not know, or its parser does not end."""
+
+
+@dataclass
+class Row:
+    """A line of a state: what it matches (hex digits, * for any), and what it does."""
+
+    pattern: str
+    loads: dict[str, tuple[int, int]] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+    writes: list[tuple[str, int]] = field(default_factory=list)
+    shift: int = 0
+    next: str = "end"
+
+
+@dataclass
+class AssemblyState:
+    """A state: the registers it matches on, in the order of the pattern's digits, and its rows in order."""
+
+    registers: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+
+@dataclass
+class AssemblyParser:
+    """A direction's parser, and which bit of which container says that a header is valid."""
+
+    start: str
+    prefix_bytes: int
+    """What the hardware puts before the packet."""
+    states: dict[str, AssemblyState]
+    valid_bits: dict[str, tuple[str, int]]
+
+    def selects(self) -> int:
+        """How many states have rows that match something and not everything."""
+        return sum(any(set(row.pattern) - set("0x*") for row in state.rows) for state in self.states.values())
+
+    def parse(self, packet: bytes) -> tuple[frozenset[str], int]:
+        """The headers that are valid once a packet has gone through, and how many of its bytes they took."""
+        data = bytes(self.prefix_bytes) + packet
+        at = 0
+        registers: dict[str, int] = {}
+        containers: dict[str, int] = {}
+        name = self.start
+        for _ in range(MOST_STATES):
+            if name == "end":
+                valid = frozenset(
+                    header
+                    for header, (container, bit) in self.valid_bits.items()
+                    if containers.get(container, 0) >> bit & 1
+                )
+                return valid, at - self.prefix_bytes
+            state = self.states[name]
+            row = next((row for row in state.rows if takes(row.pattern, state.registers, registers)), None)
+            if row is None:
+                raise AssemblyError(f"state {name} has no row for what it matches on")
+            for container, value in row.writes:
+                containers[container] = containers.get(container, 0) | value
+            loaded = {
+                register: int.from_bytes(data[at + low : at + high + 1].ljust(high + 1 - low, b"\0"), "big")
+                for register, (low, high) in row.loads.items()
+            }
+            registers |= loaded
+            if not name.startswith(PADDING):
+                at += row.shift
+            name = row.next
+        raise AssemblyError(f"the parser does not end after {MOST_STATES} states")
+
+
+def register_bytes(register: str) -> int:
+    """Bytes of a match register."""
+    return 2 if register.startswith("half") else 1
+
+
+def takes(pattern: str, names: list[str], registers: dict[str, int]) -> bool:
+    """Whether a row's pattern takes what stands in the match registers."""
+    if not names or pattern == "*":
+        return True
+    bits = "".join(f"{registers.get(name, 0):0{8 * register_bytes(name)}b}" for name in names)
+    wanted = pattern_bits(pattern, len(bits))
+    return all(want in ("*", bit) for want, bit in zip(wanted, bits, strict=True))
+
+
+def pattern_bits(pattern: str, width: int) -> str:
+    """A pattern, of hexadecimal, octal or binary digits and *, as one letter per bit."""
+    digit_bits = {"0x": 4, "0o": 3, "0b": 1}.get(pattern[:2])
+    if digit_bits is not None:
+        base = 1 << digit_bits
+        digits = (
+            "*" * digit_bits if digit == "*" else f"{int(digit, base):0{digit_bits}b}"
+            for digit in pattern[2:]
+        )
+        return "".join(digits)[-width:].rjust(width, "0")
+    return f"{int(pattern):0{width}b}"
+
+
+def sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The top-level parts of an assembly: their heading and lines."""
+    heading, lines = "", list[str]()
+    for line in text.splitlines():
+        if line and not line[0].isspace() and not line.startswith("#"):
+            if heading:
+                yield heading, lines
+            heading, lines = line.rstrip(":").strip(), []
+        else:
+            lines.append(line)
+    if heading:
+        yield heading, lines
+
+
+def read_assembly(path: Path) -> dict[str, AssemblyParser]:
+    """The parsers of an assembly file by direction, `ingress` and `egress`."""
+    parts = dict(sections(path.read_text()))
+    made = {}
+    for gress in ("ingress", "egress"):
+        heading = next((name for name in parts if name.split("[")[0].strip() == f"parser {gress}"), None)
+        if heading is None:
+            raise AssemblyError(f"{path}: no parser {gress}")
+        made[gress] = read_parser(parts[heading], valid_bits(parts.get(f"phv {gress}", [])))
+    return made
+
+
+def valid_bits(lines: list[str]) -> dict[str, tuple[str, int]]:
+    """Container and bit of each header's valid bit, from the section of the PHV allocation."""
+    found = {}
+    for line in lines:
+        match = re.match(r"\s+(?:(?:in|e)gress::)?hdr\.(\w+)\.\$valid:\s*(.*)", line)
+        if match:
+            place = re.search(r"\b([A-Z]*[BHW]\d+)(?:\((\d+)\))?", match.group(2))
+            if place is None:
+                raise AssemblyError(f"no container in: {line.strip()}")
+            found[match.group(1)] = (place.group(1), int(place.group(2) or 0))
+    return found
+
+
+def read_parser(lines: list[str], bits: dict[str, tuple[str, int]]) -> AssemblyParser:
+    """A parser from its lines."""
+    parser = AssemblyParser("", 0, {}, bits)
+    state = AssemblyState()
+    row = Row("*")
+    in_states = False
+    for line in lines:
+        text = line.split("#")[0].rstrip()
+        if not text.strip():
+            continue
+        indent = len(text) - len(text.lstrip())
+        key, _, value = (part.strip() for part in text.partition(":"))
+        if not in_states:
+            if key == "start":
+                parser.start = value
+            elif key == "hdr_len_adj":
+                parser.prefix_bytes = int(value)
+            in_states = key == "states"
+        elif indent <= 4:
+            state = parser.states.setdefault(key, AssemblyState())
+        elif indent == 6:
+            if key == "match":
+                state.registers = [part.strip() for part in value.strip("[ ]").split(",")]
+            elif re.fullmatch(r"\*|0x[0-9a-fA-F*]+|0o[0-7*]+|0b[01*]+|\d+", key):
+                row = Row(key)
+                state.rows.append(row)
+        else:
+            read_action(row, key, value)
+    return parser
+
+
+def read_action(row: Row, key: str, value: str) -> None:
+    """One thing that a row does."""
+    if key == "shift":
+        row.shift = int(value)
+    elif key == "next":
+        row.next = value
+    elif key == "load":
+        for register, low, high in re.findall(r"(\w+)\s*:\s*(\d+)(?:\.\.(\d+))?", value):
+            row.loads[register] = (int(low), int(high or low))
+    elif re.fullmatch(r"[A-Z]*[BHW]\d+", key):
+        row.writes.append((key, int(value.split()[0], 0)))

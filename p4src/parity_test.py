@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The P4Infos of v1model and of both Tofinos say the same, save what is declared here and in
+docs/tofino.md."""
+
+from pathlib import Path
+
+import pytest
+from finsy.proto import p4i
+from google.protobuf import text_format
+
+BUILD = Path(__file__).parent / "build"
+V1MODEL = "weir"
+TOFINOS = ("tofino1", "tofino2")
+SMALLER = {
+    "policer",
+    "packet_number",
+    "met_counter",
+    "policer_counter",
+    "unlearned_counter",
+}
+"""Arrays of one element per policer: Tofino has memory for fewer in a stage."""
+ONLY_V1MODEL = {"last_number"}
+"""Numbers for gap counting: Tofino deflects what a full queue drops."""
+
+
+def read(name):
+    text = (BUILD / f"{name}.p4info.txtpb").read_text()
+    return text_format.Parse(text, p4i.P4Info())
+
+
+@pytest.fixture(scope="module")
+def v1model():
+    return read(V1MODEL)
+
+
+@pytest.fixture(scope="module", params=TOFINOS)
+def tofino(request):
+    return read(request.param)
+
+
+def short(name):
+    return name.rsplit(".", 1)[-1]
+
+
+def by_name(entities):
+    return {short(entity.preamble.name): entity for entity in entities}
+
+
+def actions(info):
+    return {action.preamble.id: short(action.preamble.name) for action in info.actions}
+
+
+def describe_tables(info):
+    names = actions(info)
+    return {
+        short(table.preamble.name): {
+            "keys": [(key.name, key.bitwidth, key.match_type) for key in table.match_fields],
+            "actions": [(names[ref.id], ref.scope) for ref in table.action_refs],
+            "default": names.get(table.const_default_action_id, ""),
+            "size": table.size,
+        }
+        for table in info.tables
+    }
+
+
+def describe_actions(info):
+    return {
+        name: [(param.name, param.bitwidth) for param in action.params]
+        for name, action in by_name(info.actions).items()
+    }
+
+
+def test_tables_have_the_same_keys_actions_defaults_and_sizes(v1model, tofino):
+    assert describe_tables(tofino) == describe_tables(v1model)
+
+
+def test_actions_have_the_same_parameters(v1model, tofino):
+    assert describe_actions(tofino) == describe_actions(v1model)
+
+
+def test_full_names_of_tables_and_actions_are_the_same(v1model, tofino):
+    for kind in ("tables", "actions"):
+        ours = sorted(entity.preamble.name.removeprefix("pipe.") for entity in getattr(tofino, kind))
+        assert ours == sorted(entity.preamble.name for entity in getattr(v1model, kind))
+
+
+@pytest.mark.parametrize("kind", ["counters", "meters"])
+def test_counters_and_meters_count_the_same(v1model, tofino, kind):
+    theirs, ours = by_name(getattr(v1model, kind)), by_name(getattr(tofino, kind))
+    assert ours.keys() == theirs.keys()
+    for name, entity in ours.items():
+        assert entity.spec == theirs[name].spec, name
+        if name in SMALLER:
+            assert entity.size <= theirs[name].size, name
+        else:
+            assert entity.size == theirs[name].size, name
+
+
+def test_registers_hold_the_same(v1model, tofino):
+    theirs, ours = by_name(v1model.registers), by_name(tofino.registers)
+    assert ours.keys() == theirs.keys() - ONLY_V1MODEL
+    for name, register in ours.items():
+        assert register.type_spec == theirs[name].type_spec, name
+        assert name in SMALLER or register.size == theirs[name].size, name
+
+
+def test_digests_carry_the_same_fields(v1model, tofino):
+    def fields(info):
+        structs = {
+            name: [(member.name, member.type_spec.bitstring.bit.bitwidth) for member in struct.members]
+            for name, struct in info.type_info.structs.items()
+        }
+        return {short(digest.preamble.name): structs[digest.type_spec.struct.name] for digest in info.digests}
+
+    assert sorted(fields(tofino).values()) == sorted(fields(v1model).values())
+    assert fields(tofino).keys() == fields(v1model).keys()

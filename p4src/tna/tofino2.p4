@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir on Tofino 2: what differs from Tofino 1.
+#include <core.p4>
+#include <t2na.p4>
+
+// An egress mirror takes the frame as it goes out, not as it came into egress.
+#define SELECT_OUTGOING_MIRROR(for_deparser) for_deparser.mirror_io_select = 1
+
+#include "weir.p4"
