@@ -9,6 +9,9 @@ from weir.analysis.detectors import FlowEvents, PairResult, pair_detector
 from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.analysis.traces import CaptureTraces, FlowTrace, traces_of
 
+CLOCK_ERROR_NS = 2_000_000
+"""Clocks of two captures are taken to agree within this: hosts that keep time, or one host."""
+
 
 class FlowChoiceError(ValueError):
     """The flow to look at is not in the capture, or the capture does not decide which it is."""
@@ -53,10 +56,11 @@ def detect(
         one, other = (choose_flow(capture, flow) for capture, flow in zip(captures, flows, strict=True))
     if one is other:
         raise FlowChoiceError(f"{first}: the same flow twice ({one.name}); name two flows")
-    return judge(events_of(one), events_of(other)), (one, other)
+    error_ns = 0 if captures[0] is captures[1] else CLOCK_ERROR_NS
+    return judge(events_of(one, error_ns), events_of(other, error_ns)), (one, other)
 
 
-def events_of(flow: FlowTrace) -> FlowEvents:
+def events_of(flow: FlowTrace, clock_error_ns: int = 0) -> FlowEvents:
     """What a detector of pairs sees of a flow; raises FlowChoiceError without an RTT sample."""
     if not len(flow.rtt_ns):
         raise FlowChoiceError(f"{flow.name} has no RTT sample; the capture must hold its ACKs too")
@@ -66,4 +70,7 @@ def events_of(flow: FlowTrace) -> FlowEvents:
         size_bytes=flow.payload_bytes[data],
         lost=flow.lost[data],
         min_rtt_ns=int(flow.rtt_ns.min()),
+        clock_error_ns=clock_error_ns,
+        rtt_sent_ns=flow.rtt_sent_ns,
+        rtt_ns=flow.rtt_ns,
     )

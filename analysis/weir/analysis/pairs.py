@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weir.analysis.clocks import Pinned
-from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
+from weir.analysis.detectors import PAIR_DETECTORS, RUN_DETECTORS, FlowEvents
 from weir.analysis.manifest import Pair, Phase
 from weir.analysis.models import PairResult
 from weir.analysis.run_data import Directed
@@ -25,8 +25,8 @@ def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents |
 def pair_results(
     phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, Pinned]
 ) -> Sequence[PairResult]:
-    """One result per registered detector."""
-    return [_judge(name, phase, pair, flows, fits) for name in PAIR_DETECTORS]
+    """One result per detector that runs are judged by."""
+    return [_judge(name, phase, pair, flows, fits) for name in RUN_DETECTORS]
 
 
 def _judge(

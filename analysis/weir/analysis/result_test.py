@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from weir.analysis.detectors import RUN_DETECTORS
 from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import write_report
@@ -72,10 +73,11 @@ def test_clocks_are_pinned_by_the_dropped_packets(run: tuple[Path, SyntheticJoin
 
 def test_pairs_carry_verdict_and_truth(run: tuple[Path, SyntheticJoin, Result]) -> None:
     _, _, result = run
-    assert [(pair.phase, pair.truth) for pair in result.pairs] == [
-        ("shared", "shared"),
-        ("separate", "separate"),
+    assert [(pair.phase, pair.truth, pair.detector) for pair in result.pairs] == [
+        (truth, truth, detector) for truth in ("shared", "separate") for detector in RUN_DETECTORS
     ]
+    ours = [pair.verdict for pair in result.pairs if pair.detector == "shared"]
+    assert ours == ["shared", "separate"]
     for pair in result.pairs:
         assert pair.detail["switch_view"]["verdict"] in ("shared", "separate", "insufficient_loss")
 

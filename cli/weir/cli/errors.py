@@ -13,6 +13,7 @@ from weir.analysis.capture_files import CompressionError
 from weir.analysis.clocks import ClockError
 from weir.analysis.detect import FlowChoiceError
 from weir.analysis.detectors import UnknownDetectorError
+from weir.analysis.evaluate import UnknownScenarioError
 from weir.analysis.manifest import RunFileError
 from weir.controlplane.config import ConfigError
 from weir.controlplane.errors import (
@@ -72,6 +73,7 @@ BAD_INPUT: tuple[type[Exception], ...] = (
     RunFileError,
     UnitError,
     UnknownDetectorError,
+    UnknownScenarioError,
 )
 """What is wrong with the files and words that the user gave."""
 

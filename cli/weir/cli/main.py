@@ -314,6 +314,44 @@ def detect(
 
 
 @app.command()
+def evaluate(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN…]", help="Finished runs; none: simulated scenarios.", show_default=False
+        ),
+    ] = None,
+    detectors: Annotated[
+        list[str] | None, typer.Option("--detector", metavar="NAME", help="Only this one; may be repeated.")
+    ] = None,
+    scenarios: Annotated[
+        list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this one; may be repeated.")
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of each scenario.")] = 20,
+    seconds: Annotated[float, typer.Option("--seconds", min=2, help="Length of each simulated run.")] = 20.0,
+    seed: Annotated[int, typer.Option("--seed", help="First seed; each draw takes the next.")] = 0,
+    as_json: AsJson = False,
+) -> int:
+    """Count how often detectors of pairs are right where the truth is known.
+
+    Over the results of runs, or over simulated flows that share a policer, a queue or nothing: false
+    negatives and positives with exact intervals, area under the ROC curve, p-values where nothing is shared.
+    """
+    from weir.cli.evaluate import evaluate_command
+
+    return evaluate_command(
+        directories or [],
+        detectors or [],
+        scenarios or [],
+        runs=runs,
+        seconds=seconds,
+        seed=seed,
+        as_json=as_json,
+        console=Console(),
+    )
+
+
+@app.command()
 def schema(as_json: AsJson = False) -> int:
     """Print the JSON Schema of experiment files, for editors and programs (JSON with or without --json)."""
     from weir.controlplane.config import schema_text

@@ -6,7 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol
 
+from weir.analysis.detectors.buckets import one_bucket_or_two
+from weir.analysis.detectors.correlation import TRENDS, shifted_loss_correlation
 from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.detectors.memory import frame_memory
+from weir.analysis.detectors.rfc8382 import rfc8382
+from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.detectors.wehey import loss_trend_correlation
 
 Verdict = Literal["shared", "separate", "insufficient_loss"]
@@ -28,8 +33,19 @@ class PairResult(Protocol):
 
 PairDetector = Callable[[FlowEvents, FlowEvents], PairResult]
 
-PAIR_DETECTORS: dict[str, PairDetector] = {"wehey_loss_trend": loss_trend_correlation}
-"""Detectors of two flows by the name that `weir detect` and `result.json` use."""
+PAIR_DETECTORS: dict[str, PairDetector] = {
+    "shared": shared_policer,
+    "frame-memory": frame_memory,
+    "buckets": one_bucket_or_two,
+    "wehey_loss_trend": loss_trend_correlation,
+    "rfc8382": rfc8382,
+    "loss-shifted": shifted_loss_correlation,
+    **TRENDS,
+}
+"""Detectors of two flows by the name that `weir detect`, `weir evaluate` and `result.json` use."""
+
+RUN_DETECTORS = ("wehey_loss_trend", "shared")
+"""What every run is judged by: the published rule and our own."""
 
 
 class UnknownDetectorError(ValueError):
@@ -48,6 +64,7 @@ def pair_detector(name: str) -> PairDetector:
 
 __all__ = [
     "PAIR_DETECTORS",
+    "RUN_DETECTORS",
     "FlowEvents",
     "PairDetector",
     "PairResult",

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from weir.analysis.tables import Bools, Ints
 
@@ -12,14 +14,19 @@ from weir.analysis.tables import Bools, Ints
 class FlowEvents:
     """Data packets of one flow in order of sending, arrays of one length.
 
-    `sent_ns` must be on one clock for both flows of a pair; `size_bytes` is the payload; `min_rtt_ns` the
-    smallest RTT of the flow.
+    `sent_ns` must be on one clock for both flows of a pair, which may be off by a constant up to
+    `clock_error_ns`, with single times wrong by about `jitter_ns`; `size_bytes` is the payload;
+    `min_rtt_ns` the smallest RTT of the flow. RTT samples, where there are any, by the time of sending.
     """
 
     sent_ns: Ints
     size_bytes: Ints
     lost: Bools
     min_rtt_ns: int
+    clock_error_ns: int = 0
+    jitter_ns: int = 0
+    rtt_sent_ns: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    rtt_ns: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         """Refuse what would give a silent wrong answer."""

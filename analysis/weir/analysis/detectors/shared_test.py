@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detectors of pairs on simulated truth; statistics are printed and asserted with tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
+from weir.analysis.detectors.buckets import one_bucket_or_two
+from weir.analysis.detectors.correlation import METHODS, METRICS, shifted_loss_correlation, trend
+from weir.analysis.detectors.memory import frame_memory
+from weir.analysis.detectors.rfc8382 import rfc8382
+from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.detectors.throughput import throughput_comparison
+from weir.analysis.detectors.wehey import loss_trend_correlation
+from weir.analysis.evaluate import share
+from weir.analysis.synthetic import SCENARIOS, generate
+
+SECONDS = 12.0
+Pair = tuple[FlowEvents, FlowEvents]
+
+
+@pytest.fixture(scope="module", params=["cubic", "bbr"])
+def control(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def behind_one(control: str) -> Pair:
+    return generate(SCENARIOS[f"{control}-shared"], 3, SECONDS)
+
+
+@pytest.fixture(scope="module")
+def behind_two(control: str) -> Pair:
+    return generate(SCENARIOS[f"{control}-separate"], 3, SECONDS)
+
+
+def test_one_bucket_remembers_the_other_flows_drops(behind_one: Pair, behind_two: Pair) -> None:
+    one, two = frame_memory(*behind_one), frame_memory(*behind_two)
+    print(
+        f"κ {one.kappa:.2f} (p = {one.p:.3f}) behind one bucket, {two.kappa:.2f} (p = {two.p:.3f}) behind two"
+    )
+    assert (one.verdict, two.verdict) == ("shared", "separate"), (one.reason, two.reason)
+    assert one.kappa is not None
+    assert one.kappa == pytest.approx(0.75, abs=0.35)
+    assert two.kappa == pytest.approx(0.0, abs=0.2)
+
+
+def test_the_same_flows_in_either_order_give_the_same_verdict(behind_one: Pair) -> None:
+    assert frame_memory(behind_one[1], behind_one[0]).kappa == pytest.approx(frame_memory(*behind_one).kappa)
+
+
+def test_clocks_that_differ_by_a_constant_are_scanned() -> None:
+    a, b = generate(SCENARIOS["cubic-shared"], 3, SECONDS)
+    off = replace(b, sent_ns=b.sent_ns + 1_300_000, clock_error_ns=2_000_000)
+    found = frame_memory(replace(a, clock_error_ns=2_000_000), off)
+    assert found.verdict == "shared", found.reason
+    assert found.lag_us == pytest.approx(1_300, abs=600)  # frames of both are 0.5 ms apart
+
+
+def test_times_too_coarse_for_a_frame_are_said(behind_two: Pair) -> None:
+    a, b = (replace(flow, jitter_ns=5_000_000) for flow in behind_two)
+    found = frame_memory(a, b)
+    assert found.verdict == "insufficient_loss"
+    assert "times are wrong by about 5000 µs: too coarse" in found.reason
+
+
+def test_what_the_memory_cannot_tell_explicit_buckets_may() -> None:
+    rng = np.random.default_rng(1)
+    events = []
+    # Two flows that take turns: no packet of one comes within a frame's time of the other's drops.
+    for side in range(2):
+        at = np.concatenate([np.arange(300) * 1e-4 + turn for turn in np.arange(side, 20, 2)])
+        events.append(at + rng.uniform(0, 1e-5, len(at)))
+    merged = np.sort(np.concatenate(events))
+    backlog, now, dropped = 0.0, 0.0, set()
+    for at in merged.tolist():
+        backlog, now = max(0.0, backlog - 50_000 * (at - now)), at
+        if backlog + 1514 > 150_000:
+            dropped.add(at)
+        else:
+            backlog += 1514
+    a, b = (
+        FlowEvents(
+            (at * 1e9).astype(np.int64),
+            np.full(len(at), 1448),
+            np.array([t in dropped for t in at.tolist()]),
+            20_000_000,
+        )
+        for at in (np.sort(events[0]), np.sort(events[1]))
+    )
+    assert frame_memory(a, b).verdict == "insufficient_loss"
+    found = one_bucket_or_two(a, b)
+    assert found.verdict == "shared", found.reason
+    assert found.rate_bps == pytest.approx(400_000, rel=0.02)
+    assert shared_policer(a, b).reason == found.reason
+
+
+def test_two_policed_flows_fit_two_buckets_better() -> None:
+    rng = np.random.default_rng(4)
+    flows = []
+    for rate in (200_000.0, 300_000.0):
+        at = np.cumsum(rng.exponential(1514 / rate / 1.5, 5_000))
+        backlog, now, lost = 0.0, 0.0, []
+        for t in at.tolist():
+            backlog, now = max(0.0, backlog - rate * (t - now)), t
+            lost.append(backlog + 1514 > 30_000)
+            backlog += 0 if lost[-1] else 1514
+        flows.append(
+            FlowEvents((at * 1e9).astype(np.int64), np.full(5_000, 1448), np.array(lost), 20_000_000)
+        )
+    found = one_bucket_or_two(*flows)
+    assert found.verdict == "separate", found.reason
+
+
+def test_under_strong_autocorrelation_ours_keeps_its_level_and_the_published_rule_is_shown() -> None:
+    draws = 40
+    wrong, published, below = 0, 0, 0
+    for seed in range(draws):
+        a, b = generate(SCENARIOS["modulated-separate"], seed, 12.0)
+        found = frame_memory(a, b)
+        wrong += found.verdict == "shared"
+        below += found.p is not None and found.p < 0.05
+        published += loss_trend_correlation(a, b).verdict == "shared"
+    ours, theirs, level = share(wrong, draws), share(published, draws), share(below, draws)
+    for name, its in (("ours", ours), ("published rule", theirs), ("p < 0.05", level)):
+        print(f"{name}: {its.count} of {its.of} ({its.low:.3f} to {its.high:.3f})")
+    assert ours.low <= 0.05
+    assert level.low <= 0.05 <= level.high
+
+
+def test_behind_one_policer_ours_is_at_least_as_powerful_as_the_published_rule() -> None:
+    ours = published = 0
+    for name in ("cubic-shared", "bbr-shared"):
+        for seed in range(3):
+            pair = generate(SCENARIOS[name], seed, SECONDS)
+            ours += shared_policer(*pair).verdict == "shared"
+            published += loss_trend_correlation(*pair).verdict == "shared"
+    print(f"found behind one policer: ours {ours} of 6, published rule {published} of 6")
+    assert ours >= published
+    assert ours >= 5
+
+
+@pytest.mark.parametrize("name", list(PAIR_DETECTORS))
+def test_every_detector_says_when_there_is_too_little(name: str) -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    empty = FlowEvents(nothing, nothing, nothing.astype(bool), 20_000_000)
+    quiet = FlowEvents(np.arange(50) * 10**6, np.full(50, 1448), np.zeros(50, dtype=bool), 20_000_000)
+    for pair in ((empty, empty), (quiet, empty), (quiet, quiet)):
+        found = PAIR_DETECTORS[name](*pair)
+        assert found.verdict == "insufficient_loss"
+        assert found.reason
+        assert isinstance(found.detail(), dict)
+
+
+def correlated(strength: float) -> Pair:
+    """Loss, size and delay of both follow one pattern of 100 ms, to the part `strength`."""
+    rng = np.random.default_rng(8)
+    common = rng.uniform(0, 1, 400)
+    flows = []
+    for _ in range(2):
+        level = np.repeat(strength * common + (1 - strength) * rng.uniform(0, 1, 400), 40)
+        at = np.arange(16_000) * 2_500_000
+        flows.append(
+            FlowEvents(
+                at,
+                (1448 * (1.5 - level)).astype(np.int64),
+                rng.random(16_000) < 0.3 * level,
+                2_000_000,
+                rtt_sent_ns=at,
+                rtt_ns=(2_000_000 * (1 + level)).astype(np.int64),
+            )
+        )
+    return flows[0], flows[1]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_common_pattern_correlates_and_two_patterns_do_not(metric: str, method: str) -> None:
+    verdicts = [trend(*correlated(strength), metric, method).verdict for strength in (1.0, 0.0)]  # type: ignore[arg-type]
+    assert verdicts == ["shared", "separate"]
+
+
+def test_ranks_among_shifts_keep_a_common_pattern_and_refuse_two() -> None:
+    assert shifted_loss_correlation(*correlated(1.0)).verdict == "shared"
+    assert shifted_loss_correlation(*correlated(0.0)).verdict == "separate"
+
+
+def delays(rng: np.random.Generator, queue_s: np.ndarray) -> FlowEvents:  # type: ignore[type-arg]
+    at = np.arange(len(queue_s)) * 5_000_000 + 1
+    rtt = 0.02 + queue_s + rng.exponential(2e-4, len(queue_s))
+    lost = np.zeros(len(queue_s), dtype=bool)
+    return FlowEvents(
+        at, np.full(len(at), 1448), lost, 20_000_000, rtt_sent_ns=at, rtt_ns=(rtt * 1e9).astype(np.int64)
+    )
+
+
+def queue(rng: np.random.Generator, scale: float) -> np.ndarray:  # type: ignore[type-arg]
+    """A queue that is mostly short and sometimes long: delays skewed as behind a bottleneck."""
+    level = np.repeat(rng.pareto(1.5, 200), 60)
+    return np.minimum(level, 20) * scale
+
+
+def test_rfc8382_groups_flows_of_one_queue_and_parts_those_of_two() -> None:
+    rng = np.random.default_rng(2)
+    one = queue(rng, 2e-3)
+    together = rfc8382(delays(rng, one), delays(rng, one))
+    apart = rfc8382(delays(rng, one), delays(rng, queue(rng, 6e-3)))
+    print(together.reason, "|", apart.reason)
+    assert (together.verdict, apart.verdict) == ("shared", "separate")
+
+
+def test_throughput_of_one_replay_and_of_two_together_agree_behind_a_clients_bucket() -> None:
+    rng = np.random.default_rng(6)
+    history = rng.normal(0, 0.1, 200)
+    alone = rng.normal(10e6, 3e5, 100)
+    same = throughput_comparison(alone, rng.normal(10e6, 3e5, 100), history, rng)
+    double = throughput_comparison(alone, rng.normal(20e6, 3e5, 100), history, rng)
+    assert (same.common, double.common) == (True, False)
+    assert double.difference == pytest.approx(-0.5, abs=0.02)
+    with pytest.raises(ValueError, match="3 and 100 samples"):
+        throughput_comparison(alone[:3], alone, history, rng)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often detectors of pairs are right where the truth is known: simulations, or runs of the switch.
+
+Errors come with exact intervals (C. Clopper, E. Pearson, Biometrika 26, 1934); scores with the area under
+the ROC curve; p-values with the part below 0.05 where nothing is shared, and a Kolmogorov–Smirnov test
+against the uniform distribution. "Cannot tell" is counted apart: it is neither right nor wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
+from weir.analysis.manifest import RunFileError
+from weir.analysis.synthetic import SCENARIOS, generate
+
+LEVEL = 0.05
+
+
+class UnknownScenarioError(ValueError):
+    """No scenario of that name."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One verdict beside its truth; `score` is higher the more it speaks for one bucket, `cpu_s` the cost."""
+
+    detector: str
+    scenario: str
+    truth: str
+    verdict: str
+    score: float | None
+    p: float | None
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """`count` of `of` with the exact 95 % interval; rates are None of nothing."""
+
+    count: int
+    of: int
+    rate: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A detector over some trials. ROC points are (false positives, true positives), both as rates."""
+
+    detector: str
+    scenario: str
+    trials: int
+    undecided: int
+    false_negatives: Share
+    false_positives: Share
+    auc: float | None
+    roc: tuple[tuple[float, float], ...]
+    p_below_level: Share
+    p_uniform: float | None
+    cpu_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+def share(count: int, of: int) -> Share:
+    """A count with its Clopper–Pearson interval."""
+    if not of:
+        return Share(count, of, None, 0.0, 1.0)
+    interval = stats.binomtest(count, of).proportion_ci(1 - LEVEL, method="exact")
+    return Share(count, of, count / of, float(interval.low), float(interval.high))
+
+
+def synthetic_trials(
+    detectors: Sequence[str], scenarios: Sequence[str], runs: int, seconds: float, seed: int = 0
+) -> Iterator[Trial]:
+    """Judge `runs` draws of each scenario; raises UnknownDetectorError, UnknownScenarioError."""
+    judges = {name: pair_detector(name) for name in detectors}
+    for name in scenarios:
+        if name not in SCENARIOS:
+            raise UnknownScenarioError(f"no scenario {name!r}; valid: {', '.join(SCENARIOS)}")
+    for name in scenarios:
+        for run in range(runs):
+            a, b = generate(SCENARIOS[name], seed + run, seconds)
+            for detector, judge in judges.items():
+                begun = time.process_time()
+                found = judge(a, b)
+                cost = time.process_time() - begun
+                score, p = score_of(found.detail())
+                yield Trial(detector, name, SCENARIOS[name].truth, found.verdict, score, p, cost)
+
+
+def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
+    """The verdicts in the results of finished runs; raises RunFileError where there is none."""
+    for directory in directories:
+        path = directory / "result.json"
+        try:
+            result = json.loads(path.read_text())
+            for pair in result["pairs"]:
+                score, p = score_of(pair["detail"])
+                name = str(result.get("name", directory.name))
+                yield Trial(pair["detector"], name, pair["truth"], pair["verdict"], score, p, 0.0)
+        except (OSError, ValueError, KeyError) as error:
+            raise RunFileError(f"{path}: {error}; valid: the result of a finished run") from error
+
+
+def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """What speaks for one bucket, and its p, from the numbers of any detector of pairs."""
+    if isinstance(detail.get("memory"), dict):
+        detail = detail["memory"]
+    if "kappa" in detail:
+        return detail["kappa"], detail["p"]
+    if "rho" in detail:
+        return detail["rho"], detail["p"]
+    if detail.get("score_together") is not None:
+        return detail["score_together"] - max(detail["scores_alone"]), None
+    if detail.get("bottleneck"):
+        return detail["grouped"] / detail["bottleneck"], None
+    if detail.get("sizes_used"):
+        return detail["significant"] / detail["sizes_used"], None
+    told = [size["p"] for size in detail.get("sizes", ()) if size.get("p") is not None]
+    return (float(np.mean(np.array(told) < LEVEL)) if told else None), None
+
+
+def evaluate(trials: Sequence[Trial]) -> list[Evaluation]:
+    """Each detector over all scenarios (scenario `all`) and over each."""
+    detectors = list(dict.fromkeys(trial.detector for trial in trials))
+    scenarios = list(dict.fromkeys(trial.scenario for trial in trials))
+    result = []
+    for detector in detectors:
+        its = [trial for trial in trials if trial.detector == detector]
+        result.append(_evaluation(detector, "all", its))
+        for scenario in scenarios:
+            some = [trial for trial in its if trial.scenario == scenario]
+            if some:
+                result.append(_evaluation(detector, scenario, some))
+    return result
+
+
+def _evaluation(detector: str, scenario: str, trials: Sequence[Trial]) -> Evaluation:
+    decided = [trial for trial in trials if trial.verdict in ("shared", "separate")]
+    shared = [trial for trial in decided if trial.truth == "shared"]
+    separate = [trial for trial in decided if trial.truth == "separate"]
+    points, auc = roc(trials)
+    null = [trial.p for trial in trials if trial.truth == "separate" and trial.p is not None]
+    return Evaluation(
+        detector=detector,
+        scenario=scenario,
+        trials=len(trials),
+        undecided=len(trials) - len(decided),
+        false_negatives=share(sum(trial.verdict == "separate" for trial in shared), len(shared)),
+        false_positives=share(sum(trial.verdict == "shared" for trial in separate), len(separate)),
+        auc=auc,
+        roc=points,
+        p_below_level=share(sum(p < LEVEL for p in null), len(null)),
+        p_uniform=float(stats.kstest(null, "uniform").pvalue) if len(null) >= 8 else None,
+        cpu_s=float(np.mean([trial.cpu_s for trial in trials])) if trials else 0.0,
+    )
+
+
+def roc(trials: Sequence[Trial]) -> tuple[tuple[tuple[float, float], ...], float | None]:
+    """The ROC curve over all thresholds of the score, and its area; none where one truth has no score."""
+    scores = {
+        truth: np.sort([t.score for t in trials if t.truth == truth and t.score is not None])
+        for truth in ("shared", "separate")
+    }
+    yes, no = scores["shared"], scores["separate"]
+    if not len(yes) or not len(no):
+        return (), None
+    levels = np.unique(np.concatenate([yes, no]))[::-1]
+    points = [(0.0, 0.0)]
+    points += [(float(np.mean(no >= level)), float(np.mean(yes >= level))) for level in levels]
+    area = float(stats.mannwhitneyu(yes, no).statistic) / (len(yes) * len(no))
+    return tuple(points), area
+
+
+DEFAULT_DETECTORS = tuple(PAIR_DETECTORS)

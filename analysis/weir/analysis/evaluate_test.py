@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weir.analysis.evaluate import (
+    Trial,
+    UnknownScenarioError,
+    evaluate,
+    roc,
+    run_trials,
+    share,
+    synthetic_trials,
+)
+from weir.analysis.manifest import RunFileError
+from weir.analysis.synthetic import SCENARIOS, generate
+
+
+def trial(truth: str, verdict: str, score: float, p: float | None = None) -> Trial:
+    return Trial("d", "s", truth, verdict, score, p, 0.1)
+
+
+def test_intervals_are_those_of_clopper_and_pearson() -> None:
+    # Tables of the exact binomial: 1 of 10 gives 0.25 to 44.5 %; none of 10 at most 30.8 %.
+    one, none = share(1, 10), share(0, 10)
+    assert (one.low, one.high) == pytest.approx((0.0025, 0.4450), abs=1e-4)
+    assert (none.low, none.high) == pytest.approx((0.0, 0.3085), abs=1e-4)
+    assert share(0, 0).rate is None
+
+
+def test_cannot_tell_is_neither_right_nor_wrong() -> None:
+    trials = [
+        trial("shared", "shared", 0.9),
+        trial("shared", "separate", 0.2),
+        trial("shared", "insufficient_loss", 0.1),
+        trial("separate", "shared", 0.6, 0.01),
+        trial("separate", "separate", 0.0, 0.7),
+    ]
+    overall = evaluate(trials)[0]
+    assert (overall.trials, overall.undecided) == (5, 1)
+    assert (overall.false_negatives.count, overall.false_negatives.of) == (1, 2)
+    assert (overall.false_positives.count, overall.false_positives.of) == (1, 2)
+    assert (overall.p_below_level.count, overall.p_below_level.of) == (1, 2)
+
+
+def test_the_roc_curve_goes_through_every_threshold() -> None:
+    trials = [trial("shared", "shared", s) for s in (0.9, 0.8, 0.4)]
+    trials += [trial("separate", "separate", s) for s in (0.5, 0.1)]
+    points, area = roc(trials)
+    assert area == pytest.approx(5 / 6)
+    assert points[0] == (0.0, 0.0)
+    assert points[-1] == (1.0, 1.0)
+    assert (0.0, pytest.approx(2 / 3)) in [(x, y) for x, y in points]
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_a_seed_gives_the_same_packets_again(name: str) -> None:
+    first, again, other = (generate(SCENARIOS[name], seed, 2.0) for seed in (1, 1, 2))
+    for a, b in zip(first, again, strict=True):
+        assert np.array_equal(a.sent_ns, b.sent_ns)
+        assert np.array_equal(a.lost, b.lost)
+    assert not np.array_equal(first[0].sent_ns, other[0].sent_ns)
+
+
+def test_trials_carry_truth_score_and_cost() -> None:
+    found = list(synthetic_trials(["frame-memory"], ["cubic-shared"], 1, 6.0))
+    assert [(t.truth, t.scenario) for t in found] == [("shared", "cubic-shared")]
+    assert found[0].score is not None
+    with pytest.raises(UnknownScenarioError, match="no scenario 'x'; valid: cubic-shared, "):
+        list(synthetic_trials(["frame-memory"], ["x"], 1, 6.0))
+
+
+def test_results_of_runs_are_trials_too(tmp_path: Path) -> None:
+    pair = {"detector": "wehey_loss_trend", "truth": "shared", "verdict": "separate"}
+    result = {"pairs": [{**pair, "detail": {"significant": 3, "sizes_used": 12}}]}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    [found] = run_trials([tmp_path])
+    assert (found.truth, found.verdict, found.score) == ("shared", "separate", 0.25)
+    with pytest.raises(RunFileError, match="valid: the result of a finished run"):
+        list(run_trials([tmp_path / "none"]))

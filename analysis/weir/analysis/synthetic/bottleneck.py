@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small packet simulator: senders that behave like CUBIC, BBR or on-off traffic, and bottlenecks they meet.
+
+Enough of each to give the patterns that detectors live on: a window that grows as RFC 9438 says and shrinks
+by 0.7; a paced rate that probes with gains 1.25 and 0.75 and ignores losses; bursts of random length. A
+policer is a token bucket that starts full (RFC 2697, two colours); a shaper is a drop-tail queue; a link
+loses at random. It is no TCP: no timeouts, no lost acknowledgments.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from weir.analysis.tables import Bools, Floats
+
+FRAME = 1514
+PAYLOAD = 1448
+Kind = Literal["policer", "shaper", "lossy"]
+Control = Literal["cubic", "bbr", "onoff"]
+CUBIC_C, CUBIC_BETA = 0.4, 0.7
+BBR_GAINS = (1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+BBR_STARTUP, BBR_WINDOW_ROUNDS = 2.89, 10
+PROBE_RTT_EVERY_S, PROBE_RTT_S = 10.0, 0.2
+
+
+@dataclass
+class Bottleneck:
+    """Where frames are dropped: `rate_bps` and `burst_bytes` of the bucket or of the queue, or `loss`."""
+
+    kind: Kind = "policer"
+    rate_bps: float = 0.0
+    burst_bytes: float = 0.0
+    loss: float = 0.0
+    _backlog: float = 0.0
+    _now: float = 0.0
+
+    def meet(self, now: float, rng: np.random.Generator) -> float | None:
+        """How long a frame waits that arrives now, in seconds; None when it is dropped."""
+        if self.kind == "lossy":
+            return None if rng.random() < self.loss else 0.0
+        rate = self.rate_bps / 8
+        self._backlog = max(0.0, self._backlog - rate * (now - self._now))
+        self._now = now
+        if self._backlog + FRAME > self.burst_bytes:
+            return None
+        wait = self._backlog / rate if self.kind == "shaper" else 0.0
+        self._backlog += FRAME
+        return wait
+
+
+@dataclass
+class Sender:
+    """A flow: how it decides to send, and what limits it. `bottleneck` is a position in the list of them."""
+
+    control: Control
+    bottleneck: int
+    rtt_s: float = 0.02
+    start_s: float = 0.0
+    limit_bps: float = 25e6
+    time_s: list[float] = field(default_factory=list, repr=False)
+    lost: list[bool] = field(default_factory=list, repr=False)
+    rtts_s: list[float] = field(default_factory=list, repr=False)
+    _inflight: int = 0
+    _window: float = 10.0
+    _slow_start: bool = True
+    _top: float = 0.0
+    _reduced_s: float = -1.0
+    _free_s: float = 0.0
+    _delivered: int = 0
+    _bandwidth: list[float] = field(default_factory=lambda: [1e6 / 8] * BBR_WINDOW_ROUNDS, repr=False)
+    _round_s: float = 0.0
+    _rounds: int = 0
+    _startup: bool = True
+    _full: tuple[float, int] = (0.0, 0)
+
+    def times(self) -> Floats:
+        """When each frame reached the bottleneck, in seconds."""
+        return np.array(self.time_s)
+
+    def losses(self) -> Bools:
+        """Which frames were dropped."""
+        return np.array(self.lost, dtype=bool)
+
+
+class _Run:
+    """The events of one simulation, in order of time."""
+
+    def __init__(
+        self, senders: list[Sender], bottlenecks: list[Bottleneck], rng: np.random.Generator
+    ) -> None:
+        self.senders, self.bottlenecks, self.rng = senders, bottlenecks, rng
+        self.events: list[tuple[float, int, int, int, float, int]] = []
+        self.order = 0
+        # One draw for many: jitter of the host and of the way back.
+        self.noise = rng.exponential(1.0, 4096).tolist()
+
+    def push(self, at: float, what: int, who: int, sent: float = 0.0, delivered: int = 0) -> None:
+        self.order += 1
+        heapq.heappush(self.events, (at, self.order, what, who, sent, delivered))
+
+    def jitter(self, mean_s: float) -> float:
+        return float(self.noise[self.order & 4095]) * mean_s
+
+
+TICK, ARRIVE, ACK, LOSS = range(4)
+HOST_JITTER_S, ACK_JITTER_S = 20e-6, 100e-6
+
+
+def simulate(
+    senders: list[Sender], bottlenecks: list[Bottleneck], seconds: float, rng: np.random.Generator
+) -> list[Sender]:
+    """Run the senders through the bottlenecks; they hold their frames afterwards."""
+    run = _Run(senders, bottlenecks, rng)
+    for who, sender in enumerate(senders):
+        run.push(sender.start_s, TICK, who)
+    while run.events:
+        now, _, what, who, sent, delivered = heapq.heappop(run.events)
+        if now > seconds:
+            break
+        sender = senders[who]
+        if what == ARRIVE:
+            wait = bottlenecks[sender.bottleneck].meet(now, rng)
+            sender.time_s.append(now)
+            sender.lost.append(wait is None)
+            back = now + sender.rtt_s + run.jitter(ACK_JITTER_S) + (wait or 0.0)
+            run.push(back, LOSS if wait is None else ACK, who, now, sender._delivered)
+        elif what == TICK:
+            (_tick_onoff if sender.control == "onoff" else _tick)(run, who, sender, now)
+        else:
+            sender._inflight -= 1
+            if what == ACK:
+                sender._delivered += 1
+                sender.rtts_s.append(now - sent)
+            if sender.control == "cubic":
+                _cubic(sender, now, sent, lost=what == LOSS)
+                _fill(run, who, sender, now)
+            elif sender.control == "bbr" and what == ACK:
+                _bbr(sender, now, sent, delivered)
+    return senders
+
+
+def _depart(run: _Run, who: int, sender: Sender, now: float) -> None:
+    at = max(now + run.jitter(HOST_JITTER_S), sender._free_s)
+    sender._free_s = at + FRAME * 8 / sender.limit_bps
+    sender._inflight += 1
+    run.push(at, ARRIVE, who)
+
+
+def _fill(run: _Run, who: int, sender: Sender, now: float) -> None:
+    # A host queues little in front of its own limit.
+    while sender._inflight < sender._window and sender._free_s < now + 0.005:
+        _depart(run, who, sender, now)
+
+
+def _cubic(sender: Sender, now: float, sent: float, *, lost: bool) -> None:
+    if lost:
+        if sent > sender._reduced_s:
+            sender._top = sender._window
+            sender._window = max(2.0, sender._window * CUBIC_BETA)
+            sender._reduced_s, sender._slow_start = now, False
+        return
+    if sender._slow_start:
+        sender._window += 1
+        return
+    # RFC 9438, equations 1 and 2; the Reno-friendly window of section 4.3 as its lower bound.
+    k = (sender._top * (1 - CUBIC_BETA) / CUBIC_C) ** (1 / 3)
+    since = now - sender._reduced_s
+    target = CUBIC_C * (since - k) ** 3 + sender._top
+    reno = sender._top * CUBIC_BETA + 0.53 * since / sender.rtt_s
+    goal = min(max(target, reno), sender._window * 1.5)
+    if goal > sender._window:
+        sender._window += (goal - sender._window) / sender._window
+
+
+def _tick(run: _Run, who: int, sender: Sender, now: float) -> None:
+    if sender.control == "cubic":
+        _fill(run, who, sender, now)
+        run.push(now + sender.rtt_s / 4, TICK, who)  # the limit of `_fill` may hold a window back
+        return
+    rate = max(sender._bandwidth)
+    cycle = int((now - sender.start_s) / sender.rtt_s)
+    gain = BBR_STARTUP if sender._startup else BBR_GAINS[cycle % len(BBR_GAINS)]
+    window = max(4.0, 2 * rate * sender.rtt_s / FRAME)
+    if (now - sender.start_s) % PROBE_RTT_EVERY_S > PROBE_RTT_EVERY_S - PROBE_RTT_S:
+        window = 4.0
+    quantum = 2
+    if sender._inflight < window:
+        for _ in range(quantum):
+            _depart(run, who, sender, now)
+    run.push(now + quantum * FRAME / (gain * rate), TICK, who)
+
+
+def _bbr(sender: Sender, now: float, sent: float, delivered: int) -> None:
+    sample = (sender._delivered - delivered) * FRAME / (now - sent)
+    place = sender._rounds % BBR_WINDOW_ROUNDS
+    sender._bandwidth[place] = max(sender._bandwidth[place], sample)
+    if now - sender._round_s < sender.rtt_s:
+        return
+    sender._round_s, sender._rounds = now, sender._rounds + 1
+    top, stalled = sender._full
+    best = max(sender._bandwidth)
+    sender._full = (best, 0) if best > top * 1.25 else (top, stalled + 1)
+    if sender._full[1] >= 3:
+        sender._startup = False
+    if not sender._startup or sender._rounds > BBR_WINDOW_ROUNDS:
+        sender._bandwidth[sender._rounds % BBR_WINDOW_ROUNDS] = 0.0
+
+
+def _tick_onoff(run: _Run, who: int, sender: Sender, now: float) -> None:
+    """Bursts of Pareto length (shape 1.5) at the limit, as many as fill half of it on average."""
+    frames = int(min(3 * (run.rng.pareto(1.5) + 1), 500))
+    for _ in range(frames):
+        _depart(run, who, sender, now)
+    mean_s = frames * FRAME * 8 / sender.limit_bps
+    run.push(now + mean_s + float(run.rng.exponential(mean_s)), TICK, who)

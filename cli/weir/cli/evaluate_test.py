@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import pytest
+
+from weir.cli.main import run_cli
+
+QUICK = [
+    "evaluate",
+    "--runs",
+    "1",
+    "--seconds",
+    "4",
+    "--detector",
+    "frame-memory",
+    "--scenario",
+    "random-loss",
+]
+
+
+def test_evaluation_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(QUICK) == 0
+    assert "random-loss" in capsys.readouterr().out
+    assert run_cli([*QUICK, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [(row["detector"], row["scenario"], row["trials"]) for row in rows] == [
+        ("frame-memory", "all", 1),
+        ("frame-memory", "random-loss", 1),
+    ]
+
+
+def test_unknown_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["evaluate", "--scenario", "x", "--detector", "shared"]) == 2
+    assert "weir: no scenario 'x'; valid: cubic-shared" in capsys.readouterr().err
+    assert run_cli(["evaluate", "--detector", "x"]) == 2
+    assert "weir: no detector 'x'" in capsys.readouterr().err
