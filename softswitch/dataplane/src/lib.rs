@@ -3,7 +3,7 @@
 //!
 //! [`Program::from_json`] compiles what `p4c-bm2-ss` emits into a flat form; [`Switch`] runs it. The crate does no
 //! I/O, reads no clock and starts no thread: frames, ports and times (nanoseconds) come in through
-//! [`Switch::receive`] and [`Switch::advance`], frames, ports and times go out through a [`Sink`].
+//! [`Switch::receive`] or [`Switch::burst`], and [`Switch::advance`]; frames, ports and times go out through a [`Sink`].
 //!
 //! Layout, in the order a packet meets it: `load` (JSON to flat program, once), `exec` (parser, pipelines,
 //! deparser; `native` is the same as machine code), `tables` (lookups), `meter`, `state` (counters, registers), `pre` (multicast, clones), `tm` (queues, links).

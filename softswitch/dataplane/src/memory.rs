@@ -2,30 +2,56 @@
 //! Large arrays in huge pages, where the kernel gives them to those who ask (transparent_hugepage = madvise): packets of
 //! many flows touch cells far apart, and one entry of the processor's TLB then reaches 2 MiB instead of 4 KiB.
 
-/// Smaller arrays hold no whole huge page for sure.
+use std::alloc::Layout;
+
+/// Smaller vectors hold no whole huge page for sure.
 const LEAST_BYTES: usize = 4 << 20;
 
+/// What a huge page of most processors holds.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Arrays of so many bytes start on a huge page and have their last one to themselves; smaller ones are not worth one,
+/// and larger ones have so many that the ends do not count.
+const ALIGNED_ARRAY_BYTES: std::ops::Range<usize> = HUGE_PAGE_BYTES / 4..32 << 20;
+
 /// Asks for huge pages for all that a vector has room for; a hint, so that nothing depends on it.
-pub(crate) fn ask_for_huge_pages<T>(items: &Vec<T>) {
+fn ask_for_huge_pages<T>(items: &Vec<T>) {
     let bytes = items.capacity() * size_of::<T>();
-    if bytes < LEAST_BYTES {
+    if bytes >= LEAST_BYTES {
+        advise(items.as_ptr().cast(), bytes);
+    }
+}
+
+/// The same for as many bytes of somebody's own memory.
+pub(crate) fn advise(first: *const u8, bytes: usize) {
+    if bytes < HUGE_PAGE_BYTES {
         return;
     }
     #[cfg(target_os = "linux")]
     {
         const PAGE_BYTES: usize = 4 << 10;
-        let first = items.as_ptr().cast_mut().cast::<u8>();
         let skipped = first.align_offset(PAGE_BYTES);
         let length = bytes.saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
-        // SAFETY: the pages lie whole in the vector's own memory, and this advice changes no contents.
+        // SAFETY: this advice changes no contents, of whatever memory.
         unsafe {
             libc::madvise(
-                first.wrapping_add(skipped).cast(),
+                first.cast_mut().wrapping_add(skipped).cast(),
                 length,
                 libc::MADV_HUGEPAGE,
             );
         }
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (first, bytes);
+}
+
+/// How an array of `len` items is to lie in memory. None: there is no such memory.
+pub(crate) fn array_layout<T>(len: usize) -> Option<Layout> {
+    let layout = Layout::array::<T>(len).ok()?;
+    if !ALIGNED_ARRAY_BYTES.contains(&layout.size()) {
+        return Some(layout);
+    }
+    let whole = layout.size().checked_next_multiple_of(HUGE_PAGE_BYTES)?;
+    Layout::from_size_align(whole, HUGE_PAGE_BYTES.max(layout.align())).ok()
 }
 
 /// A vector of `len` equal items.

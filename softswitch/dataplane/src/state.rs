@@ -4,7 +4,6 @@
 use crate::control::{CounterValue, DigestMessage};
 use crate::info::{DigestId, MeterUnit, ProgramInfo};
 use crate::log::LogQueue;
-use crate::memory;
 use crate::meter::CountedMeter;
 use crate::native::Array;
 use crate::stats::Stats;
@@ -136,27 +135,24 @@ impl Externs {
                 .meters
                 .iter()
                 .map(|m| MeterArray {
-                    cells: memory::filled(CountedMeter::default(), cells(m.size)).into(),
+                    cells: Array::filled(CountedMeter::default(), cells(m.size)),
                     bytes: m.unit == MeterUnit::Bytes,
                 })
                 .collect(),
             counters: info
                 .counters
                 .iter()
-                .map(|c| memory::filled(CounterValue::default(), cells(c.size)).into())
+                .map(|c| Array::filled(CounterValue::default(), cells(c.size)))
                 .collect(),
             registers: info
                 .registers
                 .iter()
                 .map(|r| {
                     let words = (r.width_bits as usize).div_ceil(64);
-                    // Comes as zeros from the kernel, page by page as they are used.
-                    let cells = vec![0; cells(r.size) * words];
-                    memory::ask_for_huge_pages(&cells);
                     RegisterArray {
                         width: r.width_bits,
                         words,
-                        cells: cells.into(),
+                        cells: Array::zeros(cells(r.size) * words),
                     }
                 })
                 .collect(),

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A boxed slice with a layout that the code knows: the cells of counters, meters and registers.
+//! A boxed slice with a layout that the code knows: the cells of counters, meters and registers, in huge pages where they
+//! are many.
 
+use crate::memory;
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
 /// A slice of its own, of a length that never changes.
 #[repr(C)]
@@ -22,14 +26,51 @@ impl<T> Array<T> {
     pub(super) const LEN: usize = std::mem::offset_of!(Self, len);
 }
 
-impl<T> From<Vec<T>> for Array<T> {
-    fn from(cells: Vec<T>) -> Self {
-        let cells = cells.into_boxed_slice();
-        let len = cells.len();
+impl<T: Copy> Array<T> {
+    /// `len` equal elements.
+    pub(crate) fn filled(item: T, len: usize) -> Self {
+        let array = Self::with(len, |layout| {
+            // SAFETY: the size is not zero.
+            unsafe { alloc(layout) }
+        });
+        for at in 0..array.len {
+            // SAFETY: there is room for as many elements.
+            unsafe { array.first.add(at).write(item) };
+        }
+        array
+    }
+
+    /// `len` elements in memory that `allocate` gives; none where no memory could hold them.
+    fn with(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
+        let layout = memory::array_layout::<T>(len).filter(|layout| layout.size() > 0);
+        let Some(layout) = layout else {
+            let first = NonNull::dangling().as_ptr();
+            return Self { first, len: 0 };
+        };
+        let first = allocate(layout);
+        if first.is_null() {
+            handle_alloc_error(layout);
+        }
+        // Before the first touch where that is possible, which is when a page gets its size.
+        memory::advise(first, layout.size());
         Self {
-            first: Box::into_raw(cells).cast(),
+            first: first.cast(),
             len,
         }
+    }
+}
+
+impl Array<u64> {
+    /// `len` zeros; those of a very large array come from the kernel, page by page as they are used.
+    pub(crate) fn zeros(len: usize) -> Self {
+        let layout = memory::array_layout::<u64>(len);
+        if layout.is_some_and(|layout| layout.align() > align_of::<u64>()) {
+            return Self::filled(0, len);
+        }
+        Self::with(len, |layout| {
+            // SAFETY: the size is not zero.
+            unsafe { alloc_zeroed(layout) }
+        })
     }
 }
 
@@ -38,7 +79,7 @@ impl<T> Deref for Array<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `from` took both from a box, which nothing has freed.
+        // SAFETY: there are as many elements, each of which was written or is a zero.
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 }
@@ -53,9 +94,10 @@ impl<T> DerefMut for Array<T> {
 
 impl<T> Drop for Array<T> {
     fn drop(&mut self) {
-        let cells = std::ptr::slice_from_raw_parts_mut(self.first, self.len);
-        // SAFETY: it is the box that `from` took apart, put together once.
-        drop(unsafe { Box::from_raw(cells) });
+        if let (Some(layout), 1..) = (memory::array_layout::<T>(self.len), self.len) {
+            // SAFETY: it was allocated with this layout, which depends on the length alone; elements need no drop.
+            unsafe { dealloc(self.first.cast(), layout) };
+        }
     }
 }
 

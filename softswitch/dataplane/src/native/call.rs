@@ -6,13 +6,16 @@
 //!   it only for a PHV of that length, and nothing that a helper does changes the length.
 //! - It reads a packet's bytes, and writes to the space in front of them, only within the length that the frame states.
 //!   Helpers of the parser change no packet bytes.
-//! - It reads and writes counters and registers below the number of cells that the array itself states, and only those of
-//!   numbers that `Ir` has; `Externs` has the same arrays, because both come from one program.
+//! - It reads and writes counters and registers, and hands meters to a helper, below the number of cells that the array
+//!   itself states, and only those of numbers that `Ir` has; `Externs` has the same arrays, because both come from one program.
 //! - It indexes tables only through helpers, which check; it reads action arguments only below the count that it
 //!   compared, or from `ZEROS`.
 //! - A frame's pointers come from references that `run` holds exclusively until the code returns. The code itself
 //!   touches only the frame, the PHV and arguments; helpers make references anew from the frame, one at a time, and keep
 //!   none. Arguments lie in a table or profile, which no step of an action changes.
+//! - A pipeline that paused is gone on with by the same code, with the tables as they were: nobody else has the switch
+//!   while a burst is taken in. Of an action in which it paused the arguments are looked up again; a place that the code
+//!   does not know ends it.
 //! - It is called from `Native` only, which owns its memory and frees it when nothing can call it any more.
 //! - A panic in a helper ends the process, as in every `extern "C"` function, instead of unwinding through the code.
 
