@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fuzzes the switch; see `--help`.
+//! Fuzzes the switch and the decoders of its reports; see `--help`.
 
 mod bytes;
 mod corpus;
@@ -8,6 +8,7 @@ mod links;
 mod messages;
 mod packets;
 mod programs;
+mod reports;
 mod requests;
 mod tally;
 mod watch;
@@ -28,7 +29,8 @@ use tally::{Ended, Tally, say};
 #[global_allocator]
 static ALLOCATOR: guard::Counting = guard::Counting;
 
-/// Throws mutated programs, packets and P4Runtime requests at the switch and reports what breaks it.
+/// Throws mutated programs, packets, P4Runtime requests and reports at the switch and at their readers, and says what
+/// breaks them.
 #[derive(Debug, Parser)]
 #[command(name = "weir-fuzz", version)]
 struct Cli {
@@ -59,6 +61,8 @@ enum Target {
     Requests,
     /// Requests to the service of links between frames, and whether its counters add up.
     Links,
+    /// Telemetry reports and captures of them, through their decoders.
+    Reports,
 }
 
 /// Inputs of one target in a row.
@@ -109,6 +113,7 @@ fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
         Target::Packets => packets::run(corpus, &mut random),
         Target::Requests => requests::run(corpus, &mut random),
         Target::Links => links::run(corpus, &mut random),
+        Target::Reports => reports::run(&mut random),
     }));
     let mut found = guard::end();
     let deep = match ran {

@@ -58,19 +58,13 @@ impl Endpoint {
 fn answer(mut connection: TcpStream, page: impl Fn() -> String) -> io::Result<()> {
     connection.set_read_timeout(Some(PATIENCE))?;
     connection.set_write_timeout(Some(PATIENCE))?;
-    let (status, kind, body) = match read_request(&mut connection)? {
+    let request = read_request(&mut connection)?;
+    let only_head = matches!(&request, Some((method, _)) if method == "HEAD");
+    let (status, kind, body) = match request {
         Some((method, _)) if method != "GET" && method != "HEAD" => {
             ("405 Method Not Allowed", TEXT, "valid is GET\n".to_owned())
         }
-        Some((method, path)) if path == "/metrics" => {
-            let page = page();
-            let body = if method == "HEAD" {
-                String::new()
-            } else {
-                page
-            };
-            ("200 OK", METRICS, body)
-        }
+        Some((_, path)) if path == "/metrics" => ("200 OK", METRICS, page()),
         Some(_) => ("404 Not Found", TEXT, "valid is /metrics\n".to_owned()),
         None => (
             "400 Bad Request",
@@ -88,6 +82,9 @@ fn answer(mut connection: TcpStream, page: impl Fn() -> String) -> io::Result<()
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{allow}Connection: close\r\n\r\n"
     );
     connection.write_all(head.as_bytes())?;
+    if only_head {
+        return Ok(());
+    }
     connection.write_all(body.as_bytes())
 }
 

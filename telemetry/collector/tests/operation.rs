@@ -29,8 +29,12 @@ fn red(sequence: u32) -> WeirReport<'static> {
 }
 
 fn get(address: &str, path: &str) -> String {
+    ask(address, "GET", path)
+}
+
+fn ask(address: &str, method: &str, path: &str) -> String {
     let mut connection = TcpStream::connect(address).expect("connected");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     connection.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
     connection.read_to_string(&mut answer).expect("answered");
@@ -268,6 +272,9 @@ fn metrics_say_what_came_and_the_dashboard_shows_nothing_else() {
         page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("run_id=\"a \\\"quoted\\\" run\"")
     );
     assert!(get(&metrics, "/").starts_with("HTTP/1.1 404"));
+    assert!(ask(&metrics, "POST", "/metrics").starts_with("HTTP/1.1 405"));
+    let head = ask(&metrics, "HEAD", "/metrics");
+    assert!(head.ends_with("\r\n\r\n") && !head.contains("Content-Length: 0"));
 
     let exported: BTreeSet<_> = page
         .lines()

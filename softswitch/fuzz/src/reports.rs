@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Telemetry reports, sound and not, through the decoder; alone and in captures.
+
+use std::path::Path;
+
+use fastrand::Rng;
+use weir_capture::CaptureReader;
+use weir_report::{Datagram, Domain, WeirReport};
+
+use crate::bytes;
+
+const LONGEST: usize = 2000;
+const FRAMES: usize = 20;
+
+/// One datagram or capture. True: reports or frames were found in it.
+pub fn run(random: &mut Rng) -> Result<bool, String> {
+    let mut payload = payload(random)?;
+    if random.bool() {
+        return capture(random, &payload);
+    }
+    if random.u8(..4) > 0 {
+        bytes::mutate(random, &mut payload);
+    }
+    decode(&payload)
+}
+
+/// A sound report, or bytes.
+fn payload(random: &mut Rng) -> Result<Vec<u8>, String> {
+    if random.u8(..4) == 0 {
+        return Ok(bytes::random(random, LONGEST));
+    }
+    let inner = bytes::random(random, LONGEST);
+    let report = WeirReport {
+        node_id: random.u32(..),
+        hw_id: random.u8(..64),
+        sequence: random.u32(..weir_report::SEQUENCE_MODULUS),
+        dropped: random.bool(),
+        queue_occupancy: random.u32(..1 << 24),
+        ingress_ns: random.u64(..),
+        egress_ns: random.u64(..),
+        policer: random.u16(..),
+        packet_number: random.u32(..),
+        inner: &inner,
+        ..WeirReport::default()
+    };
+    let mut payload = Vec::new();
+    report
+        .encode(&mut payload)
+        .map_err(|error| format!("a sound report is not encoded: {error}"))?;
+    let decoded = decode(&payload)?;
+    if decoded {
+        Ok(payload)
+    } else {
+        Err("an encoded report is not decoded".to_owned())
+    }
+}
+
+/// What is decoded lies within the datagram, and ends.
+fn decode(payload: &[u8]) -> Result<bool, String> {
+    let Ok(datagram) = Datagram::parse(payload) else {
+        return Ok(false);
+    };
+    let mut covered = 0;
+    for report in datagram.reports() {
+        let Ok(report) = report else {
+            return Ok(false);
+        };
+        covered += report.inner.len();
+        if let Domain::Other { bytes, .. } = report.domain {
+            covered += bytes.len();
+        }
+        if covered > payload.len() {
+            return Err(format!("{covered} bytes of {} are reported", payload.len()));
+        }
+    }
+    Ok(true)
+}
+
+/// A capture of such datagrams, damaged; pcap or pcapng.
+fn capture(random: &mut Rng, frame: &[u8]) -> Result<bool, String> {
+    let mut file = Vec::new();
+    let word = |file: &mut Vec<u8>, value: usize| file.extend((value as u32).to_le_bytes());
+    let pcapng = random.bool();
+    if pcapng {
+        for value in [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, usize::MAX, usize::MAX, 28] {
+            word(&mut file, value);
+        }
+        for value in [1, 20, 1, 0, 20] {
+            word(&mut file, value);
+        }
+    } else {
+        for value in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
+            word(&mut file, value);
+        }
+    }
+    for number in 0..random.usize(..FRAMES) {
+        let padded = frame.len().next_multiple_of(4);
+        if pcapng {
+            for value in [6, 32 + padded, 0, 0, number, frame.len(), frame.len()] {
+                word(&mut file, value);
+            }
+            file.extend(frame);
+            file.resize(file.len() + padded - frame.len(), 0);
+            word(&mut file, 32 + padded);
+        } else {
+            for value in [number, number, frame.len(), frame.len()] {
+                word(&mut file, value);
+            }
+            file.extend(frame);
+        }
+    }
+    if random.u8(..4) > 0 {
+        bytes::mutate(random, &mut file);
+    }
+    let Ok(mut reader) = CaptureReader::new(file.as_slice(), Path::new("fuzz")) else {
+        return Ok(false);
+    };
+    let mut found = 0;
+    while let Ok(Some(record)) = reader.next_record() {
+        found += record.bytes.len();
+        if found > file.len() {
+            return Err(format!("{found} bytes of {} are in frames", file.len()));
+        }
+    }
+    Ok(found > 0)
+}
