@@ -61,6 +61,16 @@ def test_the_pipeline_is_pushed_with_its_p4info(compiled):
     assert {meter.preamble.alias for meter in config.p4info.meters} == {"policer"}
 
 
+def test_the_output_of_the_public_compiler_makes_the_same_message(compiled):
+    before = bf_pipeline_config(compiled)
+    (compiled / "weir.conf").unlink()
+    (compiled / "manifest.json").write_text('{"programs": [{"program_name": "weir.p4"}]}')
+    assert bf_pipeline_config(compiled) == before
+    (compiled / "pipe" / "tofino.bin").unlink()
+    with pytest.raises(PipelineError, match=r"pipe: has none; valid: the assembler's binary, once"):
+        bf_pipeline_config(compiled)
+
+
 @pytest.mark.parametrize(
     ("gone", "message"),
     [

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The output of Tofino's compiler as Stratum takes it: one BfPipelineConfig message.
 
-In: the directory that p4c for Tofino was told to write to, with a ``.conf`` file that names the others
-(bf-rt.json, and context.json and the binary of each pipe), and the P4Info. The schema is Stratum's
-(hal/lib/barefoot/bf.proto).
+In: the directory that p4c for Tofino was told to write to, and the P4Info. The vendor's compiler leaves a
+``.conf`` file that names the others: bf-rt.json, and context.json and the binary of each pipe. The public one
+leaves none: then ``manifest.json`` names the program, ``bf-rt.json`` is beside it, and the pipe is a folder.
+The schema is Stratum's (hal/lib/barefoot/bf.proto).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from weir.controlplane.messages import message_class
 from weir.controlplane.pipeline import Pipeline, check_objects
 
 _P4INFO = ("*.p4info.txtpb", "*.p4info.txt", "p4info.txt", "*.p4info.pb.txt")
+_ALL_PIPES = (0, 1, 2, 3)
 _MESSAGES = {
     "Profile": [
         ("profile_name", 1, "string"),
@@ -44,6 +46,9 @@ def bf_pipeline_config(directory: Path) -> bytes:
     Raises:
         PipelineError: a file is missing or is not what the compiler writes; names it.
     """
+    manifest = directory / "manifest.json"
+    if manifest.is_file() and not list(directory.glob("*.conf")):
+        return _of_public_compiler(directory, manifest)
     path = _only(directory, ("*.conf",), "the compiler's .conf file")
     conf = _json(path)
     try:
@@ -63,6 +68,30 @@ def bf_pipeline_config(directory: Path) -> bytes:
             f"{path}: not a .conf file of one program ({type(error).__name__}: {error}); "
             "valid: as p4c for Tofino writes it"
         ) from error
+    return _serialized(message)
+
+
+def _of_public_compiler(directory: Path, manifest: Path) -> bytes:
+    try:
+        name = Path(_json(manifest)["programs"][0]["program_name"]).stem
+    except (KeyError, IndexError, TypeError) as error:
+        raise PipelineError(f"{manifest}: names no program; valid: as p4c for Tofino writes it") from error
+    info = _only(directory, ("bf-rt.json",), "bf-rt.json (--bf-rt-schema of the compiler)").read_bytes()
+    message = BfPipelineConfig(p4_name=name, bfruntime_info=info)
+    for context in sorted(directory.glob("*/context.json")):
+        binary = _only(context.parent, ("tofino*.bin",), "the assembler's binary")
+        message.profiles.add(
+            profile_name=context.parent.name,
+            context=context.read_bytes(),
+            binary=binary.read_bytes(),
+            pipe_scope=_ALL_PIPES,
+        )
+    if len(message.profiles) != 1:
+        raise PipelineError(f"{directory}: has {len(message.profiles)} pipes with context.json; valid: one")
+    return _serialized(message)
+
+
+def _serialized(message: Any) -> bytes:
     data: bytes = message.SerializeToString(deterministic=True)
     return data
 
