@@ -14,9 +14,9 @@ use super::file::{Format, ParquetFile};
 use super::parts::Parts;
 use super::{StorageError, recover_all};
 
-/// Batches that may wait. With them memory is bounded: when storage falls behind, the source waits, and what does
-/// not fit into its buffer is counted by the kernel.
-const WAITING_BATCHES: usize = 2;
+/// Batches that may wait: seconds of a disk that pauses. With them memory is bounded: when storage falls behind
+/// further, the source waits, and what does not fit into its buffer is counted by the kernel.
+const WAITING_BATCHES: usize = 8;
 /// How long to wait for rows where no file becomes too old meanwhile.
 const LONG: Duration = Duration::from_secs(3600);
 
