@@ -102,6 +102,10 @@ lint: setup ## formats, linters and types
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
 	$(BIN)/python p4src/build_p4.py
 
+.PHONY: testgen
+testgen: $(VENV)/.python ## have p4testgen (on PATH) write its tests of the P4 program anew
+	$(BIN)/python p4src/testgen.py $(ARGS)
+
 .PHONY: conformance
 conformance: ## p4c's own tests of bmv2 on the switch: make conformance P4C_SRC=<checkout of p4c>
 	cargo run --release --locked --quiet -p weir-conformance -- \

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of what p4testgen writes; p4testgen itself is not needed."""
+
+import pytest
+
+import recorder
+import testgen
+
+GENERATED = """
+from ptf.mask import Mask
+from ptf.packet import *
+from ptf import testutils as ptfutils
+import base_test as bt
+
+
+class AbstractTest(bt.P4RuntimeTest):
+    def setUp(self):
+        bt.P4RuntimeTest.setUp(self)
+        assert bt.P4RuntimeTest.updateConfig(self)
+
+    @bt.autocleanup
+    def runTest(self):
+        self.setupCtrlPlane()
+        bt.testutils.log.info("Sending Packet ...")
+        ptfutils.send_packet(self, 1, b"\\x01\\x02")
+        expected = Mask(b"\\x01\\x02")
+        expected.set_do_not_care(7, 1)
+        ptfutils.verify_packet(self, expected, 2)
+        ptfutils.verify_no_other_packets(self, self.device_id, timeout=0.1)
+
+
+class Test10(AbstractTest):
+    def setupCtrlPlane(self):
+        self.insert_pre_clone_session(3, [4])
+
+
+class Test2(AbstractTest):
+    def setupCtrlPlane(self):
+        self.table_add(
+            ("c.t", [self.Exact("x", 0x1), self.Ternary("y", 0x5, 0x6), self.Ternary("z", 0x0, 0x0)]),
+            ("c.a", [("p", 0x9), ("q", 0x0)]), 5
+        )
+        config = bt.p4runtime_pb2.MeterConfig(cir=1, cburst=1, pir=7, pburst=7)
+        self.meter_write("c.m", 6, config)
+"""
+
+
+def test_calls_of_a_generated_test_become_lines_in_the_order_of_the_tests_numbers():
+    assert recorder.record(GENERATED) == [
+        "add c.t 5 x:0x1 y:0b*10* z:0b* c.a(p:0x9,q:0x0)\n"
+        "meter_set_rates c.m 6 0:1 0:7\npacket 1 0102\nexpect 2 0*02$\n",
+        "mirroring_add 3 4\npacket 1 0102\nexpect 2 0*02$\n",
+    ]
+
+
+def test_a_call_that_nobody_knows_is_named():
+    with pytest.raises(recorder.RecordingError, match=r"Test2: .*packet_out"):
+        recorder.record(GENERATED.replace("self.meter_write(", "self.packet_out("))
+
+
+def test_bits_are_written_as_digits_where_that_says_the_same():
+    assert testgen.shorten("a:0b0000****1010 b:0b*1010 c:0b*10 d:0b******** e:0b10** f:0x0*") == (
+        "a:0x0*a b:0x*a c:0b*10 d:0x* e:0b10** f:0x0*"
+    )
