@@ -64,6 +64,7 @@ class Sender:
     time_s: list[float] = field(default_factory=list, repr=False)
     lost: list[bool] = field(default_factory=list, repr=False)
     rtts_s: list[float] = field(default_factory=list, repr=False)
+    rtt_sent_s: list[float] = field(default_factory=list, repr=False)
     _inflight: int = 0
     _window: float = 10.0
     _slow_start: bool = True
@@ -135,6 +136,7 @@ def simulate(
             if what == ACK:
                 sender._delivered += 1
                 sender.rtts_s.append(now - sent)
+                sender.rtt_sent_s.append(sent)
             if sender.control == "cubic":
                 _cubic(sender, now, sent, lost=what == LOSS)
                 _fill(run, who, sender, now)

@@ -39,6 +39,8 @@ def events_of(sender: Sender) -> FlowEvents:
         size_bytes=np.full(len(at), PAYLOAD, dtype=np.int64),
         lost=sender.losses()[order],
         min_rtt_ns=int((min(sender.rtts_s) if sender.rtts_s else sender.rtt_s) * 1e9),
+        rtt_sent_ns=(np.array(sender.rtt_sent_s) * 1e9).astype(np.int64),
+        rtt_ns=(np.array(sender.rtts_s) * 1e9).astype(np.int64),
     )
 
 
