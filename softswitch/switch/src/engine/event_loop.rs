@@ -100,24 +100,29 @@ impl<F: Forwarder> EventLoop<F> {
         }
         let offset_ns = self.clock.realtime_minus_switch_ns();
         let mut now_ns = self.clock.now_ns();
-        for _ in 0..BATCH_FRAMES {
-            let Some(index) = earliest(&self.core.interfaces) else {
-                return false;
-            };
-            let stamp_ns = self.core.interfaces[index].oldest_ns().unwrap_or_default();
-            // Read after a stamp that is later than the last reading: a frame that came during this batch is not of
-            // the batch's beginning.
-            if i128::from(stamp_ns) - offset_ns > i128::from(now_ns) {
-                now_ns = self.clock.now_ns();
+        let Core {
+            node, interfaces, ..
+        } = &mut self.core;
+        node.take_in(|receive| {
+            for _ in 0..BATCH_FRAMES {
+                let Some(index) = earliest(interfaces) else {
+                    return false;
+                };
+                let interface = &mut interfaces[index];
+                let stamp_ns = interface.oldest_ns().unwrap_or_default();
+                // Read after a stamp that is later than the last reading: a frame that came during this batch is not
+                // of the batch's beginning.
+                if i128::from(stamp_ns) - offset_ns > i128::from(now_ns) {
+                    now_ns = self.clock.now_ns();
+                }
+                let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
+                // The node itself lets happen first what was due before the frame came; what that sends leaves with
+                // the batch.
+                let port = interface.number();
+                interface.take(|frame| receive(port, frame, arrival_ns));
             }
-            let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
-            // The node itself lets happen first what was due before the frame came; what that sends leaves with
-            // the batch.
-            let interface = &mut self.core.interfaces[index];
-            let (node, port) = (&mut self.core.node, interface.number());
-            interface.take(|frame| node.receive(port, frame, arrival_ns));
-        }
-        true
+            true
+        })
     }
 
     fn advance(&mut self, now_ns: u64) {

@@ -8,10 +8,13 @@ use weir_dataplane::{
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeStats, Output};
 
+/// Takes a frame that arrives at a port.
+pub type Receive<'a> = dyn FnMut(Port, &[u8], u64) + 'a;
+
 /// Frames and times in, frames and times out, with links behind its ports.
 pub trait Forwarder: Send + 'static {
-    /// A frame arrives at a port.
-    fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64);
+    /// Frames arrive: those that `frames` hands over. Gives back what it does.
+    fn take_in<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T;
     /// When the next thing happens by itself.
     fn next_event_ns(&self) -> Option<u64>;
     /// Lets time pass until `now_ns`.
@@ -43,8 +46,8 @@ pub trait Forwarder: Send + 'static {
 }
 
 impl Forwarder for Node {
-    fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
-        self.receive(port, frame, now_ns);
+    fn take_in<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T {
+        self.take_in(frames)
     }
 
     fn next_event_ns(&self) -> Option<u64> {
@@ -93,8 +96,8 @@ impl Forwarder for Node {
 }
 
 impl Forwarder for Wire {
-    fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
-        self.receive(port, frame, now_ns);
+    fn take_in<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T {
+        frames(&mut |port, frame, now_ns| self.receive(port, frame, now_ns))
     }
 
     fn next_event_ns(&self) -> Option<u64> {

@@ -186,6 +186,18 @@ impl Node {
         }
     }
 
+    /// Frames arrive, together: those that `frames` hands over. Gives back what it does.
+    pub fn take_in<T>(&mut self, frames: impl FnOnce(&mut dyn FnMut(Port, &[u8], u64)) -> T) -> T {
+        let Self { switch, stats, .. } = self;
+        match switch {
+            Some(switch) => {
+                let mut burst = switch.burst();
+                frames(&mut |port, frame, now_ns| burst.receive(port, frame, now_ns))
+            }
+            None => frames(&mut |_, _, _| stats.no_program += 1),
+        }
+    }
+
     /// A controller sends a packet.
     ///
     /// # Errors
