@@ -51,8 +51,8 @@ impl Corpus {
                 let is_json = path
                     .extension()
                     .is_some_and(|extension| extension == "json");
-                if is_json && !path.ends_with("provenance.json") {
-                    programs.push(compiled(&path, &descriptors)?);
+                if is_json {
+                    programs.extend(compiled(&path, &descriptors)?);
                 }
             }
         }
@@ -75,10 +75,15 @@ impl Corpus {
     }
 }
 
-fn compiled(path: &Path, descriptors: &DescriptorPool) -> Result<Compiled, String> {
+/// The program of a JSON file; None when it holds something else, such as where programs come from.
+fn compiled(path: &Path, descriptors: &DescriptorPool) -> Result<Option<Compiled>, String> {
     let at = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let json = std::fs::read(path).map_err(|e| at(&e))?;
-    let tree = serde_json::from_slice(&json).map_err(|e| at(&e))?;
+    let tree: Value = serde_json::from_slice(&json).map_err(|e| at(&e))?;
+    // Only the compiler's output says for which switch it is.
+    if tree.get("__meta__").is_none() {
+        return Ok(None);
+    }
     let p4info = path.with_extension("p4info.txtpb");
     let p4info = if p4info.exists() {
         let text = std::fs::read_to_string(&p4info).map_err(|e| at(&e))?;
@@ -90,5 +95,5 @@ fn compiled(path: &Path, descriptors: &DescriptorPool) -> Result<Compiled, Strin
     } else {
         None
     };
-    Ok(Compiled { json, tree, p4info })
+    Ok(Some(Compiled { json, tree, p4info }))
 }
