@@ -5,9 +5,12 @@ import signal
 
 
 def pytest_configure() -> None:
-    """Undo what a shell does to the commands that it puts in the background, as continuous integration may.
+    """Undo what a shell and nohup do to commands in the background, as continuous integration may run this.
 
-    They ignore SIGINT, and their children inherit that. `weir` keeps such a wish, but tests of Ctrl-C cannot.
+    They ignore SIGINT and SIGHUP, and their children inherit that. `weir` keeps such a wish, but tests of
+    Ctrl-C and of closed terminals cannot.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
