@@ -169,7 +169,7 @@ def test_a_refused_update_is_named_with_the_reason_of_the_switch() -> None:
     async def apply(control: SwitchControl) -> None:
         with pytest.raises(PartlyAppliedError) as error:
             await control.apply(demo_plan().phase("shared"))
-        refused = "insert table verdict [cell=0x1 colour=0x2] priority 1: RESOURCE_EXHAUSTED: table full"
+        refused = "insert table verdict [cell=1 colour=2] priority 1: RESOURCE_EXHAUSTED: table full"
         assert str(error.value) == f"the switch refused {refused}; nothing was changed"
         assert isinstance(error.value.cause, WriteError)
         assert [update.code for update in error.value.cause.updates] == ["RESOURCE_EXHAUSTED"]
@@ -322,7 +322,7 @@ def test_a_phase_that_does_not_fit_its_tables_is_refused_before_any_write() -> N
     plan = demo_plan()
     size = SCHEMA.tables["classify"].size
     phase = plan.phase("shared")
-    (one,) = [entity for entity in phase.entities if "classify [dst=0xa000001 src=0xa000002]" in entity.key]
+    (one,) = [entity for entity in phase.entities if "classify [dst=10.0.0.1 src=10.0.0.2]" in entity.key]
     with pytest.raises(PlanError) as error:
         load_pipeline().check_fits("shared", [one] * (size + 1))
     assert (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weir.controlplane.errors import Difference
+from weir.controlplane.readable import show_match, show_value
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -16,10 +17,6 @@ class Match:
     field: str
     value: int
     mask: int | None = None
-
-    def __str__(self) -> str:
-        """The field as ``name=value`` or ``name=value&mask``."""
-        return f"{self.field}={self.value:#x}" + (f"&{self.mask:#x}" if self.mask is not None else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +32,13 @@ class TableEntry:
     @property
     def key(self) -> str:
         """What the switch tells entries apart by."""
-        fields = " ".join(str(match) for match in self.matches) or "any"
+        shown = (show_match(self.table, match.field, match.value, match.mask) for match in self.matches)
+        fields = " ".join(shown) or "any"
         return f"table {self.table} [{fields}]" + (f" priority {self.priority}" if self.priority else "")
 
     def fields(self) -> Mapping[str, object]:
         """What an update of the entry may change."""
-        args = ", ".join(f"{name}={value:#x}" for name, value in self.args)
+        args = ", ".join(f"{name}={show_value(self.table, name, value)}" for name, value in self.args)
         return {"action": f"{self.action}({args})"}
 
 

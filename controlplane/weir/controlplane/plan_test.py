@@ -202,7 +202,7 @@ def test_a_policer_that_asks_for_ports_needs_them(hashed: PhasePlan) -> None:
 
 def test_the_next_phase_changes_only_what_differs(demo: Plan) -> None:
     update = changes(demo.phase("shared").entities, demo.phase("separate").entities)
-    moved = "table classify [dst=0xa000001 src=0xa00000{}] priority {}"
+    moved = "table classify [dst=10.0.0.1 src=10.0.0.{}] priority {}"
     assert [entity.key for entity in update.modify] == [
         "meter policer cell 2",
         "meter policer cell 3",
@@ -212,16 +212,16 @@ def test_the_next_phase_changes_only_what_differs(demo: Plan) -> None:
     assert sorted(entity.key for entity in update.insert) == [
         moved.format(2, 2),
         moved.format(4, 2),
-        "table report [cell=0x2] priority 1",
-        "table report [cell=0x3] priority 1",
-        "table verdict [cell=0x2 colour=0x2] priority 1",
-        "table verdict [cell=0x3 colour=0x2] priority 1",
+        "table report [cell=2] priority 1",
+        "table report [cell=3] priority 1",
+        "table verdict [cell=2 colour=2] priority 1",
+        "table verdict [cell=3 colour=2] priority 1",
     ]
     assert sorted(entity.key for entity in update.delete) == [
         moved.format(2, 1),
         moved.format(4, 1),
-        "table report [cell=0x1] priority 1",
-        "table verdict [cell=0x1 colour=0x2] priority 1",
+        "table report [cell=1] priority 1",
+        "table verdict [cell=1 colour=2] priority 1",
     ]
 
 
