@@ -20,9 +20,8 @@ from scipy import stats
 
 from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
 from weir.analysis.manifest import RunFileError
+from weir.analysis.statistics.proportions import LEVEL, Share, share
 from weir.analysis.synthetic import SCENARIOS, generate
-
-LEVEL = 0.05
 
 
 class UnknownScenarioError(ValueError):
@@ -40,17 +39,6 @@ class Trial:
     score: float | None
     p: float | None
     cpu_s: float
-
-
-@dataclass(frozen=True)
-class Share:
-    """`count` of `of` with the exact 95 % interval; rates are None of nothing."""
-
-    count: int
-    of: int
-    rate: float | None
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -72,14 +60,6 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON."""
         return asdict(self)
-
-
-def share(count: int, of: int) -> Share:
-    """A count with its Clopper–Pearson interval."""
-    if not of:
-        return Share(count, of, None, 0.0, 1.0)
-    interval = stats.binomtest(count, of).proportion_ci(1 - LEVEL, method="exact")
-    return Share(count, of, count / of, float(interval.low), float(interval.high))
 
 
 def synthetic_trials(

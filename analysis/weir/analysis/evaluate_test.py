@@ -13,10 +13,10 @@ from weir.analysis.evaluate import (
     evaluate,
     roc,
     run_trials,
-    share,
     synthetic_trials,
 )
 from weir.analysis.manifest import RunFileError
+from weir.analysis.statistics import share
 from weir.analysis.synthetic import SCENARIOS, generate
 
 

@@ -13,11 +13,11 @@ from rich.table import Table
 from weir.analysis.evaluate import (
     DEFAULT_DETECTORS,
     Evaluation,
-    Share,
     evaluate,
     run_trials,
     synthetic_trials,
 )
+from weir.analysis.statistics import Share
 from weir.analysis.synthetic import SCENARIOS
 
 

@@ -16,7 +16,7 @@ from weir.analysis.detectors.rfc8382 import rfc8382
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.detectors.throughput import throughput_comparison
 from weir.analysis.detectors.wehey import loss_trend_correlation
-from weir.analysis.evaluate import share
+from weir.analysis.statistics import share
 from weir.analysis.synthetic import SCENARIOS, generate
 
 SECONDS = 12.0

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples side by side: what a box of a box plot shows, and whether two samples have one distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from weir.analysis.tables import Floats
+
+WHISKER_IQR = 1.5
+"""Whiskers reach to the last value within this many interquartile ranges (J. Tukey, 1977)."""
+
+Alternative = Literal["two-sided", "less", "greater"]
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a box plot shows of `n` values, in their unit; quartiles by linear interpolation."""
+
+    n: int
+    low_whisker: float
+    q1: float
+    median: float
+    q3: float
+    high_whisker: float
+    mean: float
+    outliers: tuple[float, ...]
+    """Values beyond the whiskers, ascending."""
+
+
+@dataclass(frozen=True)
+class KsTest:
+    """Kolmogorov and Smirnov's distance of two samples of `n_a` and `n_b` values, and its p."""
+
+    statistic: float
+    p: float
+    n_a: int
+    n_b: int
+
+
+def finite(values: ArrayLike) -> Floats:
+    """The values that are numbers: what was not measured is NaN."""
+    numbers = np.asarray(values, dtype=np.float64).ravel()
+    return numbers[np.isfinite(numbers)]
+
+
+def box(values: ArrayLike) -> Box | None:
+    """The box of some values; NaN is left out; None of nothing."""
+    known = np.sort(finite(values))
+    if not len(known):
+        return None
+    q1, median, q3 = (float(q) for q in np.percentile(known, [25, 50, 75]))
+    reach = WHISKER_IQR * (q3 - q1)
+    inside = known[(known >= q1 - reach) & (known <= q3 + reach)]
+    beyond = known[(known < q1 - reach) | (known > q3 + reach)]
+    return Box(
+        n=len(known),
+        low_whisker=float(inside[0]),
+        q1=q1,
+        median=median,
+        q3=q3,
+        high_whisker=float(inside[-1]),
+        mean=float(known.mean()),
+        outliers=tuple(beyond.tolist()),
+    )
+
+
+def ecdf(values: ArrayLike) -> tuple[Floats, Floats]:
+    """The empirical distribution function: distinct values ascending, and the part that is at most each."""
+    known = finite(values)
+    at, count = np.unique(known, return_counts=True)
+    return at, np.cumsum(count) / max(len(known), 1)
+
+
+def kolmogorov_smirnov(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> KsTest | None:
+    """Do two samples come from one distribution? None where one of them is empty.
+
+    As in scipy, `less` asks whether the distribution function of `a` lies below that of `b`, which is to say
+    that values of `a` are larger; `greater` the other way round. p is exact for small samples.
+    """
+    one, other = finite(a), finite(b)
+    if not len(one) or not len(other):
+        return None
+    found = stats.ks_2samp(one, other, alternative=alternative)
+    return KsTest(float(found.statistic), float(found.pvalue), len(one), len(other))
