@@ -144,6 +144,7 @@ class PortStats(_Read):
     tx_packets: int = 0
     tx_errors: int = 0
     queue_drops: int = 0
+    link_lost: int = 0
     in_flight: int = 0
 
 
@@ -152,6 +153,12 @@ class SwitchStats(_Read):
 
     ports: tuple[PortStats, ...] = ()
     dataplane: dict[str, int] = {}
+
+    @property
+    def unreported_losses(self) -> int:
+        """Packets that queues dropped without deflecting them or that links lost: in no report."""
+        dropped = sum(port.queue_drops + port.link_lost for port in self.ports)
+        return dropped - self.dataplane.get("deflected", 0)
 
 
 class Switch(_Read):

@@ -73,7 +73,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
         {flow.label: conservation.count(flow.packets, flying[flow.label]) for flow in inside},
         {flow.label: _policer_key(flow) for flow in inside},
         lost,
-        sum(port.queue_drops for port in manifest.switch.stats.ports) if manifest.switch.stats else 0,
+        manifest.switch.stats.unreported_losses if manifest.switch.stats else 0,
     )
     bounds = [(phase, *_bounds(phase, inside)) for phase in manifest.phases]
     by_id = {flow.label: flow for flow in inside if flow.kind == "data"}

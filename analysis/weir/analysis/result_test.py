@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weir.analysis.detectors import RUN_DETECTORS
-from weir.analysis.manifest import RunFileError
+from weir.analysis.manifest import RunFileError, SwitchStats
 from weir.analysis.models import Result
 from weir.analysis.report import write_report
 from weir.analysis.result import analyse
@@ -194,3 +194,9 @@ def test_flows_keep_the_order_of_the_configuration(run: tuple[Path, SyntheticJoi
     assert [flow.id for flow in result.flows] == [
         flow["id"] for phase in manifest["phases"] for flow in phase["flows"]
     ]
+
+
+def test_losses_that_no_report_tells_of_are_those_of_links_and_of_queues_that_deflect_nothing() -> None:
+    ports = [{"port": 1, "queue_drops": 5, "link_lost": 2}, {"port": 2, "link_lost": 4}]
+    stats = SwitchStats.model_validate({"ports": ports, "dataplane": {"deflected": 3}})
+    assert stats.unreported_losses == (5 - 3) + 2 + 4

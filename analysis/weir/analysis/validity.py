@@ -118,7 +118,7 @@ def headline(
     if whole.reports_lost:
         parts.append(f"{whole.reports_lost:,} of them by drop reports that are known to be lost.")
     if whole.emulated_losses:
-        parts.append(f"{whole.emulated_losses:,} of them by losses at a link's queue.")
+        parts.append(f"{whole.emulated_losses:,} of them by losses of a link or its queue.")
     if whole.contradictions:
         parts.append(f"{whole.contradictions:,} packets arrived although they were reported dropped.")
     disagreeing = [f"{p.phase}/{p.name}" for p in policers if p.disagreements]

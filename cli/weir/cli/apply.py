@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 
-from weir.cli.errors import InputError
 from weir.cli.switch_args import Job
 from weir.controlplane.entities import Changes, Entity
 from weir.controlplane.policer_plan import PolicerPlan
@@ -28,7 +27,7 @@ def plan_command(job: Job, *, as_json: bool, console: Console) -> int:
     async def difference() -> tuple[bool, Changes]:
         async with job.control("reader") as control:
             if not await control.runs_pipeline(or_another=True):
-                return False, Changes(job.phase.entities, (), ())
+                return False, await control.difference_when_loaded(job.phase)
             return True, await control.difference(job.phase)
 
     runs, update = asyncio.run(difference())
@@ -45,11 +44,7 @@ def apply_command(
         InputError: a bmv2's queues are to be set, and nobody said where.
         ControlPlaneError: as its text says.
     """
-    if job.queues and thrift_port is None:
-        raise InputError(
-            f"hosts.{job.queues[0].host}.rate: bmv2's queues are set through Thrift; "
-            "valid: --thrift-port, or no rate"
-        )
+    job.check_queues(thrift_port)
 
     async def apply() -> tuple[bool, Changes]:
         async with job.control() as control:

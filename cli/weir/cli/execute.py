@@ -27,7 +27,6 @@ from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experime
 from weir.controlplane.phase_plan import TCP, FlowKey, PhasePlan
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan, measured_pairs
-from weir.controlplane.switch_clock import SwitchClock
 from weir.topo.capture import Capture
 from weir.topo.collectorproc import CollectorProcess
 from weir.topo.sandbox import inside
@@ -41,30 +40,6 @@ COLLECTOR = "collector"
 NS = 1_000_000_000
 # Frames may still be under way after the last flow has ended; two idle looks at the switch end the wait.
 SETTLE_LIMIT_S = 15.0
-
-
-def switch_ports(experiment: ExperimentConfig, testbed: Testbed) -> list[SwitchPort]:
-    """One switch port per host with the link that the experiment gives it; the collector's link is bare."""
-    ports = []
-    for name, host in testbed.hosts.items():
-        link = experiment.hosts.get(name)
-        if link is None:
-            ports.append(SwitchPort(host.switch_port, host.switch_interface))
-            continue
-        burst = None if link.burst is None or link.rate is None else link.burst.bytes_at(link.rate)
-        port = SwitchPort(
-            host.switch_port,
-            host.switch_interface,
-            link.delay,
-            link.rate,
-            burst,
-            link.queue,
-            link.queue_packets,
-            link.jitter,
-            None if link.rate is None else testbed.host(COLLECTOR).switch_port,
-        )
-        ports.append(port)
-    return ports
 
 
 def flow_specs(
@@ -210,7 +185,9 @@ async def execute(
         manifest.data["notes"] += [note for phase in plan.phases for note in phase.notes]
 
         progress.step("starting switch, collector and captures")
-        switch = stack.enter_context(SwitchProcess(switch_ports(experiment, testbed), logs))
+        # Bare: the links are the plan's, as the tables are, and are read back with them.
+        wires = [SwitchPort(host.switch_port, host.switch_interface) for host in testbed.hosts.values()]
+        switch = stack.enter_context(SwitchProcess(wires, logs))
         collector = stack.enter_context(
             CollectorProcess(
                 testbed,
@@ -243,10 +220,7 @@ async def execute(
 
         ports = PortAllocator()
         pipeline = load_for(plan.single_rate)
-        async with (
-            SwitchControl(switch.p4runtime, pipeline=pipeline, target=plan.target) as control,
-            SwitchClock(switch.p4runtime) as clock,
-        ):
+        async with SwitchControl(switch.p4runtime, pipeline=pipeline, target=plan.target) as control:
             await control.push_pipeline()
             for phase in plan.phases:
                 progress.step(f"phase {phase.name}: configuring the switch")
@@ -257,7 +231,7 @@ async def execute(
                 sampler.watch(specs)
                 with progress.phase(phase.name, max(spec.start_s + spec.duration_s for spec in specs)):
                     traffic, happened = await run_phase(
-                        control, phase, partial(run_flows, testbed, specs, logs, stop), clock.now_ns
+                        control, phase, partial(run_flows, testbed, specs, logs, stop)
                     )
                 progress.step(f"phase {phase.name}: waiting for the last packets")
                 await settle(switch, stop)

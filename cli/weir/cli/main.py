@@ -150,9 +150,7 @@ def apply(
     election_id: options.ElectionId = options.PRIMARY_ID,
     phase: options.PhaseName = None,
     load_pipeline: LoadPipeline = False,
-    thrift_port: Annotated[
-        int | None, typer.Option(help="bmv2's, on this machine: its queues are set through it.")
-    ] = None,
+    thrift_port: options.ThriftPort = None,
     compiled: options.Compiled = None,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
@@ -211,6 +209,7 @@ def watch(
         Path | None,
         typer.Option(metavar="FILE", help="Append each event to this file, a JSON object a line."),
     ] = None,
+    thrift_port: options.ThriftPort = None,
     compiled: options.Compiled = None,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
@@ -227,7 +226,13 @@ def watch(
     election_id = election_id or (options.BACKUP_ID if backup else options.PRIMARY_ID)
     job = _job(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key), compiled)
     return watch_command(
-        job, backup=backup, load_pipeline=load_pipeline, log=log, as_json=as_json, console=Console()
+        job,
+        backup=backup,
+        load_pipeline=load_pipeline,
+        log=log,
+        thrift_port=thrift_port,
+        as_json=as_json,
+        console=Console(),
     )
 
 

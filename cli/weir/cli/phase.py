@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
-from weir.controlplane.schedule import Clock, MadeChange, run_schedule
+from weir.controlplane.schedule import MadeChange, run_schedule
 from weir.topo.traffic import TrafficResult
 
 
@@ -33,7 +33,7 @@ def unlearned(learned: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 async def run_phase(
-    control: SwitchControl, phase: PhasePlan, traffic: Traffic, clock: Clock
+    control: SwitchControl, phase: PhasePlan, traffic: Traffic
 ) -> tuple[TrafficResult, dict[str, Any]]:
     """Run the flows of a phase that is on the switch; also returns what the manifest says of it.
 
@@ -48,7 +48,7 @@ async def run_phase(
 
     async def changes() -> None:
         await begun.wait()
-        await run_schedule(control, phase, clock, made)
+        await run_schedule(control, phase, made)
 
     learned = any(policer.learned_cells for policer in phase.policers)
     if learned:

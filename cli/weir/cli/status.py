@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,8 +18,9 @@ from rich.text import Text
 
 from weir.cli.switch_args import Job
 from weir.controlplane.apply import SwitchControl
-from weir.controlplane.counters import PolicerCounters
+from weir.controlplane.counters import PolicerCounters, PortCounters
 from weir.controlplane.entities import MeterCell
+from weir.controlplane.links_service import PortState
 from weir.controlplane.units import format_rate, format_size
 
 _COLOURS = ("green", "yellow", "red")
@@ -37,6 +38,9 @@ class Reading:
     learned: int
     drops: Mapping[int, int]
     reports_sent: int
+    ports: Mapping[int, PortCounters]
+    links: Mapping[int, PortState]
+    """Of a switch that tells of its queues."""
 
 
 def status_command(job: Job, *, watch: bool, interval_s: float, as_json: bool, console: Console) -> int:
@@ -82,6 +86,8 @@ async def _read(control: SwitchControl, job: Job) -> Reading:
         len(await control.learned_flows(job.phase)),
         await control.read_drops(),
         await control.read_reports_sent(job.plan.collectors),
+        await control.read_ports(list(job.ports)),
+        await control.read_links(),
     )
 
 
@@ -106,13 +112,48 @@ def _as_dict(job: Job, reading: Reading) -> dict[str, Any]:
         "learned_flows": reading.learned,
         "drops": {str(reason): packets for reason, packets in reading.drops.items()},
         "reports_sent": reading.reports_sent,
+        "ports": [_port_as_dict(job, reading, number) for number in job.ports],
+    }
+
+
+def _port_as_dict(job: Job, reading: Reading, number: int) -> dict[str, Any]:
+    counters, state = reading.ports[number], reading.links.get(number)
+    described = {
+        "port": number,
+        "names": list(job.ports[number]),
+        "received": asdict(counters.received),
+        "sent": asdict(counters.sent),
+    }
+    if state is None:
+        return described
+    return described | {
+        "link": dict(state.link.fields()),
+        "up": state.up,
+        "waiting_packets": state.waiting_packets,
+        "waiting_bytes": state.waiting_bytes,
+        "queue_drops": state.queue_drops,
+        "link_lost": state.link_lost,
+        "in_flight": state.in_flight,
     }
 
 
 def _view(job: Job, reading: Reading, last: Reading | None) -> Group:
+    entries = ", ".join(f"{name} {count}" for name, count in reading.tables.items() if count)
+    state = "as planned" if reading.as_planned else "NOT as planned: `weir plan` shows the difference"
+    drops = ", ".join(f"{packets:,} for {reason}" for reason, packets in reading.drops.items())
+    lines = (
+        f"entries: {entries or 'none'}",
+        f"dropped by ingress, by drop reason: {drops or 'none'}",
+        f"learned flows: {reading.learned}; reports sent: {reading.reports_sent:,}",
+        f"the switch is {state}",
+    )
+    return Group(_policers(job, reading, last), _ports(job, reading, last), *(Text(line) for line in lines))
+
+
+def _policers(job: Job, reading: Reading, last: Reading | None) -> Table:
     table = Table(title=f"phase {job.phase.name} on {job.where.address}", title_justify="left")
     table.add_column("policer")
-    for name in ("rate", "burst", "effective", *_COLOURS, "passed/s", "red/s"):
+    for name in ("rate", "burst", "effective", *_COLOURS, "passed/s", "red/s", "queue"):
         table.add_column(name, justify="right")
     for policer in job.phase.policers:
         counters = reading.policers[policer.name]
@@ -124,17 +165,54 @@ def _view(job: Job, reading: Reading, last: Reading | None) -> Group:
             format_rate(round(policer.effective_rate_bps)),
             *(f"{asdict(counters)[colour]['packets']:,}" for colour in _COLOURS),
             *_rates(policer.name, reading, last),
+            _queue(job.ports_behind(policer), reading),
         )
-    entries = ", ".join(f"{name} {count}" for name, count in reading.tables.items() if count)
-    state = "as planned" if reading.as_planned else "NOT as planned: `weir plan` shows the difference"
-    drops = ", ".join(f"{packets:,} for {reason}" for reason, packets in reading.drops.items())
-    lines = (
-        f"entries: {entries or 'none'}",
-        f"dropped by ingress, by drop reason: {drops or 'none'}",
-        f"learned flows: {reading.learned}; reports sent: {reading.reports_sent:,}",
-        f"the switch is {state}",
+    return table
+
+
+def _ports(job: Job, reading: Reading, last: Reading | None) -> Table:
+    table = Table(title="ports", title_justify="left")
+    table.add_column("port")
+    for name in ("in", "out", "in/s", "out/s", "queue", "queue drops", "lost", "in flight"):
+        table.add_column(name, justify="right")
+    for number, names in job.ports.items():
+        counters, state = reading.ports[number], reading.links.get(number)
+        links = ("", "", "")
+        if state is not None:
+            links = (f"{state.queue_drops:,}", f"{state.link_lost:,}", f"{state.in_flight:,}")
+        table.add_row(
+            f"{number} {' '.join(names)}",
+            f"{counters.received.packets:,}",
+            f"{counters.sent.packets:,}",
+            *_port_rates(number, reading, last),
+            _queue((number,), reading),
+            *links,
+        )
+    return table
+
+
+def _queue(ports: Sequence[int], reading: Reading) -> str:
+    """What waits in the queues of ports; nothing where the switch does not tell."""
+    states = [reading.links[port] for port in ports if port in reading.links]
+    if not states:
+        return ""
+    return format_size(sum(state.waiting_bytes for state in states))
+
+
+def _port_rates(number: int, reading: Reading, last: Reading | None) -> tuple[str, str]:
+    if last is None:
+        return "", ""
+    now, then, seconds = reading.ports[number], last.ports[number], reading.time_s - last.time_s
+    return (
+        _bit_rate(now.received.bytes, then.received.bytes, seconds),
+        _bit_rate(now.sent.bytes, then.sent.bytes, seconds),
     )
-    return Group(table, *(Text(line) for line in lines))
+
+
+def _bit_rate(now_bytes: int, then_bytes: int, seconds: float) -> str:
+    if now_bytes < then_bytes:
+        return "counts anew"
+    return format_rate(round((now_bytes - then_bytes) * 8 / seconds))
 
 
 def _rates(name: str, reading: Reading, last: Reading | None) -> tuple[str, str]:
@@ -142,8 +220,8 @@ def _rates(name: str, reading: Reading, last: Reading | None) -> tuple[str, str]
     if last is None:
         return "", ""
     now, then, seconds = reading.policers[name], last.policers[name], reading.time_s - last.time_s
-    passed = now.green.bytes + now.yellow.bytes - then.green.bytes - then.yellow.bytes
     red = now.red.packets - then.red.packets
-    if passed < 0 or red < 0:
+    passed, before = now.green.bytes + now.yellow.bytes, then.green.bytes + then.yellow.bytes
+    if red < 0:
         return "counts anew", ""
-    return format_rate(round(passed * 8 / seconds)), f"{red / seconds:,.0f}"
+    return _bit_rate(passed, before, seconds), f"{red / seconds:,.0f}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from weir.controlplane.config import ExperimentConfig, load_experiment
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import Pipeline, load_for
 from weir.controlplane.plan import Plan, make_plan
+from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.session import Part
 from weir.controlplane.targets.bmv2_queues import Bmv2Queue, queues_of
 from weir.controlplane.targets.tofino_pipeline import load_tofino_pipeline
@@ -69,6 +71,8 @@ class Job:
     experiment: ExperimentConfig
     plan: Plan
     phase: PhasePlan
+    ports: Mapping[int, tuple[str, ...]]
+    """What is behind each port, by name."""
     queues: tuple[Bmv2Queue, ...] = ()
     """Of a bmv2."""
     compiled: Path | None = None
@@ -83,7 +87,21 @@ class Job:
     def notes(self) -> tuple[str, ...]:
         """What the reader should know beside the changes."""
         queues = tuple(queue.note for queue in self.queues if queue.note is not None)
-        return (*self.phase.notes, *queues, *_links_of_its_own(self.experiment))
+        return (*self.phase.notes, *queues, *_set_elsewhere(self.experiment))
+
+    def ports_behind(self, policer: PolicerPlan) -> tuple[int, ...]:
+        """The ports through which leaves what meets a policer, as far as its matches name destinations."""
+        hosts = self.phase.hosts
+        names = {name for match in policer.config.match for name in match.destination or hosts}
+        return tuple(sorted({hosts[name].port for name in names}))
+
+    def check_queues(self, thrift_port: int | None) -> None:
+        """Raise InputError when a bmv2's queues are to be set and nobody said where."""
+        if self.queues and thrift_port is None:
+            raise InputError(
+                f"hosts.{self.queues[0].host}.rate: bmv2's queues are set through Thrift; "
+                "valid: --thrift-port, or no rate"
+            )
 
     def control(self, part: Part = "primary") -> SwitchControl:
         """A controller that is still to be entered. Raises InputError, OSError, PipelineError."""
@@ -109,21 +127,22 @@ def job_of(config: Path, phase: str | None, where: Where, compiled: Path | None)
     tofino = plan.target.name.startswith("tofino")
     if tofino and compiled is None:
         raise InputError(f"target {plan.target.name} needs --compiled; valid: the compiler's output")
-    return Job(where, experiment, plan, chosen, queues, compiled if tofino else None)
+    ports: dict[int, tuple[str, ...]] = {}
+    numbers = {name: host.port for name, host in attachment.hosts.items()}
+    numbers |= {name: collector.port for name, collector in attachment.collectors.items()}
+    for name, number in numbers.items():
+        ports[number] = (*ports.get(number, ()), name)
+    return Job(where, experiment, plan, chosen, ports, queues, compiled if tofino else None)
 
 
-def _links_of_its_own(experiment: ExperimentConfig) -> tuple[str, ...]:
-    """P4Runtime does not reach the links of the embedded switch, nor Tofino's queues."""
-    how = {
-        "softswitch": "set them with `weir-switch links set`",
-        "tofino": "set them in Stratum's chassis configuration, which `weir stratum` writes",
-    }
-    how["tofino2"] = how["tofino"]
+def _set_elsewhere(experiment: ExperimentConfig) -> tuple[str, ...]:
+    """What nothing here sets: Tofino's queues."""
     keys = ("delay", "rate", "queue", "queue_packets", "jitter")
-    if experiment.switch.target not in how:
+    if not experiment.switch.target.startswith("tofino"):
         return ()
     return tuple(
-        f"hosts.{name}: P4Runtime does not set {', '.join(asked)}; {how[experiment.switch.target]}"
+        f"hosts.{name}: P4Runtime does not set {', '.join(asked)}; "
+        "set them in Stratum's chassis configuration, which `weir stratum` writes"
         for name, host in experiment.hosts.items()
         if (asked := [key for key in keys if getattr(host, key)])
     )

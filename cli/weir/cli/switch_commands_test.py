@@ -71,6 +71,59 @@ def test_status_shows_what_the_switch_has_and_counted(seen: Seen) -> None:
     assert status["policers"][0]["packets_met"] == 0
 
 
+def link_of_b(answer: Seen) -> Seen:
+    """What is said of the link of port 2, without its key."""
+    (link,) = [entity for entity in answer["said"]["modify"] if entity["entity"].startswith("link")]
+    assert isinstance(link, dict)
+    assert link.pop("entity") == "link of port 2"
+    return link
+
+
+def test_links_are_planned_and_set_as_tables_are(seen: Seen) -> None:
+    links = seen["links"]
+    wanted = {"delay": "5 ms", "rate": "50 Mbit/s", "loss": "0.5 %", "queue": "256 kB", "deflect_to": "3"}
+    for step in ("plan", "first"):
+        link = link_of_b(links[step])
+        assert wanted.items() <= link.items()
+        assert (link["before"]["rate"], link["before"]["delay"]) == ("none", "0 ns")
+    assert links["again"]["said"]["changes"] == 0
+
+
+def test_what_somebody_else_set_at_a_link_is_shown_and_mended(seen: Seen) -> None:
+    links = seen["links"]
+    for step in ("foreign", "mended"):
+        before = link_of_b(links[step])["before"]
+        assert (before["rate"], before["loss"]) == ("1 Mbit/s", "0 %")
+        assert links[step]["said"]["changes"] == 1
+    (_, port, _) = links["status"]["ports"]
+    assert port["link"]["rate"] == "50 Mbit/s"
+
+
+def test_status_tells_what_passed_each_port_and_what_waits_there(seen: Seen) -> None:
+    status = seen["links"]["status"]
+    (policer, _), (a, b, collector) = status["policers"], status["ports"]
+    red = policer["counters"]["red"]["packets"]
+    assert [port["names"] for port in (a, b, collector)] == [["a"], ["b"], ["collector"]]
+    # Every frame came in through a; those that were not red left through b, some of them to be lost.
+    assert a["received"]["packets"] == policer["packets_met"] == FRAMES
+    assert b["sent"]["packets"] == FRAMES - red
+    # Reports are counted apart.
+    assert (status["reports_sent"], collector["sent"]["packets"]) == (red, 0)
+    assert (b["waiting_packets"], b["waiting_bytes"], b["queue_drops"]) == (0, 0, 0)
+    assert b["link_lost"] <= b["sent"]["packets"]
+
+
+def test_a_link_of_a_port_that_is_not_there_is_named(seen: Seen) -> None:
+    assert one_line(seen["links"]["no_port"]) == (
+        "weir: link of port 9: the switch at 127.0.0.1:9559 has no such port; valid: its ports (1, 2, 3)"
+    )
+    assert seen["links"]["no_port"]["code"] == 2
+
+
+def test_what_a_file_leaves_open_of_a_link_is_what_the_switch_makes_of_it(seen: Seen) -> None:
+    assert seen["links"]["same"]["said"]["modify"] == []
+
+
 @pytest.mark.parametrize(
     ("case", "code", "line"),
     [
@@ -176,6 +229,12 @@ def test_queues_of_bmv2_are_set_in_packets_and_say_so(seen: Seen) -> None:
     assert bmv2["nobody_on_thrift"]["code"] == 3
     assert one_line(bmv2["nobody_on_thrift"]).startswith("weir: no bmv2 on Thrift port 9; ")
     assert one_line(bmv2["unsupported"]).startswith("weir: policer s of phase main: no sr3c meter; ")
+
+
+def test_a_watch_of_bmv2_queues_needs_their_thrift_port(seen: Seen) -> None:
+    kept = keeping(seen, "bmv2")
+    assert kept["no_thrift"]["code"] == 2
+    assert "weir: hosts.b.rate: bmv2's queues are set through Thrift; " in one_line(kept["no_thrift"])
 
 
 def test_the_documented_commands_print_what_the_page_says(seen: Seen) -> None:

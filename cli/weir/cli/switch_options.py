@@ -21,6 +21,9 @@ PhaseName = Annotated[
 Compiled = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Of a Tofino: what the compiler wrote, and the P4Info.")
 ]
+ThriftPort = Annotated[
+    int | None, typer.Option(help="bmv2's, on this machine: its queues are set through it.")
+]
 TlsCa = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Use TLS: the authority of the switch's certificate (PEM)."),

@@ -32,6 +32,7 @@ from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
+from weir.topo.tools import find_own_program
 
 EXPERIMENT = """\
 name: scenario
@@ -68,12 +69,14 @@ class Scenario:
         self.result: dict[str, Any] = {}
         self._switches = 0
 
-    def switch(self, *options: str) -> SwitchProcess:
-        """A new weir-switch on the links, ready."""
+    def switch(self, *options: str, second: SwitchPort | None = None) -> SwitchProcess:
+        """A new weir-switch on the links, ready; ``second`` is its port 2, if that is not bare."""
         self._switches += 1
         folder = self.folder / f"switch{self._switches}"
-        ports = [SwitchPort(port, f"far{port}") for port in PORTS]
-        switch = SwitchProcess(ports, folder, options=options)
+        ports = {port: SwitchPort(port, f"far{port}") for port in PORTS}
+        if second is not None:
+            ports[second.number] = second
+        switch = SwitchProcess(list(ports.values()), folder, options=options)
         switch.wait_ready()
         return switch
 
@@ -151,6 +154,11 @@ class Watch:
         return self._process.stop(signal.SIGINT)
 
 
+def run_own(name: str, *words: str) -> None:
+    """Run one of weir's own programs to its end."""
+    subprocess.run([find_own_program(name), *words], check=True, capture_output=True)
+
+
 def _weir() -> str:
     return str(Path(sys.executable).with_name("weir"))
 
@@ -180,16 +188,47 @@ def applied(scene: Scenario) -> None:
         result["full"] = scene.weir("apply", full, "--load-pipeline")
 
 
+def links(scene: Scenario) -> dict[str, Any]:
+    """Links of ports: planned, set, found as set, changed by somebody else, mended; and missing ports."""
+    shaped = scene.experiment("shaped", TWO, b="delay: 5 ms, rate: 50 Mbit/s, loss: 0.5 %")
+    seen: dict[str, Any] = {}
+    with scene.switch():
+        seen["plan"] = scene.weir("plan", shaped)
+        seen["first"] = scene.weir("apply", shaped)
+        seen["again"] = scene.weir("apply", shaped)
+        run_own("weir-switch", "links", "set", "2", "rate=1Mbit/s,loss=none")
+        seen["foreign"] = scene.weir("plan", shaped)
+        seen["mended"] = scene.weir("apply", shaped)
+        scene.send(4000, FRAMES)
+        seen["status"] = scene.until(shaped, lambda said: said["ports"][1]["in_flight"] == 0 < _sent(said))
+        seen["no_port"] = scene.weir("apply", scene.experiment("far", TWO, b="port: 9, delay: 5 ms"))
+    # What weir-switch makes of options that leave the rest open is what a file that does so asks for.
+    given = SwitchPort(2, "far2", delay_ns=5_000_000, rate_bps=50_000_000, deflect_to=3)
+    with scene.switch(second=given):
+        seen["same"] = scene.weir("plan", scene.experiment("same", TWO, b="delay: 5 ms, rate: 50 Mbit/s"))
+    return seen
+
+
+def _sent(said: dict[str, Any]) -> int:
+    sent: int = said["ports"][1]["sent"]["packets"]
+    return sent
+
+
 def kept(scene: Scenario, target: str, start: Callable[[], SwitchProcess | Bmv2Process]) -> dict[str, Any]:
     """A watch and a backup; the watch dies, then the switch."""
     result: dict[str, Any] = {}
-    two = scene.experiment(f"kept-{target}", TWO, target)
+    bmv2 = target == "bmv2"
+    queue = "rate: 10 Mbit/s, queue_packets: 50"
+    two = scene.experiment(f"kept-{target}", TWO, target, queue)
+    words = ("--thrift-port", str(THRIFT_PORT)) if bmv2 else ()
+    if bmv2:
+        result["no_thrift"] = scene.weir("watch", two)
     switch = start()
-    first = scene.watch(f"first-{target}", two)
+    first = scene.watch(f"first-{target}", two, *words)
     result["configured"] = first.next("configured")
     result["not_primary"] = scene.weir("apply", two)
     log = scene.folder / f"events-{target}.jsonl"
-    backup = scene.watch(f"backup-{target}", two, "--backup", "--log", log)
+    backup = scene.watch(f"backup-{target}", two, "--backup", "--log", log, *words)
     backup.next("waiting")
     scene.send(4000, FRAMES)
     result["met"] = scene.settled(two)
@@ -348,6 +387,7 @@ def main(_stop: StopToken) -> int:
     folder = Path(sys.argv[1])
     scene = Scenario(folder)
     applied(scene)
+    scene.result["links"] = links(scene)
     scene.result["kept"] = {"softswitch": kept(scene, "softswitch", scene.switch)}
     learned(scene)
     if bmv2_problem() is None:

@@ -12,19 +12,29 @@ from rich.console import Console
 
 from weir.cli.switch_args import Job
 from weir.controlplane.keeper import Event, Keeper
+from weir.controlplane.targets.bmv2_queues import set_queues
 
 
 def watch_command(
-    job: Job, *, backup: bool, load_pipeline: bool, log: Path | None, as_json: bool, console: Console
+    job: Job,
+    *,
+    backup: bool,
+    load_pipeline: bool,
+    log: Path | None,
+    thrift_port: int | None = None,
+    as_json: bool,
+    console: Console,
 ) -> int:
     """Keep the switch until Ctrl-C; events go to the terminal and, one JSON object a line, to ``log``.
 
     A log that cannot be written later ends nothing: the switch matters more, and the events are printed.
 
     Raises:
+        InputError: a bmv2's queues are to be set, and nobody said where.
         ControlPlaneError: what only a person can mend.
         OSError: the log cannot be opened.
     """
+    job.check_queues(thrift_port)
     lines = None if log is None else EventLog(log)
 
     def say(event: Event) -> None:
@@ -37,9 +47,19 @@ def watch_command(
             details = ", ".join(f"{name} {value}" for name, value in event.details.items())
             console.print(f"{event.kind}: {details}", markup=False, highlight=False, soft_wrap=True)
 
+    async def beside() -> None:
+        if thrift_port is not None:
+            await asyncio.to_thread(set_queues, job.queues, thrift_port)
+
     try:
         keeper = Keeper(
-            job.where.address, job.control, job.phase, say, backup=backup, load_pipeline=load_pipeline
+            job.where.address,
+            job.control,
+            job.phase,
+            say,
+            backup=backup,
+            load_pipeline=load_pipeline,
+            beside=beside,
         )
         asyncio.run(keeper.run())
     finally:

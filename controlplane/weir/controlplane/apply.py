@@ -8,10 +8,25 @@ from typing import Any, Self
 
 from finsy import GRPCCredentialsTLS, P4CloneSessionEntry, P4MeterEntry, P4MulticastGroupEntry, P4TableEntry
 
-from weir.controlplane.counters import PolicerCounters, cells_of, read_counts, read_policers
-from weir.controlplane.entities import Changes, Entity, MeterCell, TableEntry, changes, differences
-from weir.controlplane.errors import PipelineError, ReadBackError, ReadError
+from weir.controlplane.counters import (
+    PolicerCounters,
+    PortCounters,
+    cells_of,
+    read_counts,
+    read_policers,
+)
+from weir.controlplane.entities import (
+    Changes,
+    Entity,
+    Link,
+    MeterCell,
+    TableEntry,
+    changes,
+    differences,
+)
+from weir.controlplane.errors import PipelineError, PlanError, ReadBackError, ReadError
 from weir.controlplane.learning import TABLES as LEARNED_TABLES
+from weir.controlplane.links_service import LinksService, PortState
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import TABLES, Pipeline, load_pipeline
 from weir.controlplane.plan import FIRST_COLLECTOR
@@ -50,15 +65,21 @@ class SwitchControl:
         self._pipeline: Pipeline = load_pipeline() if pipeline is None else pipeline
         self._target = TARGETS["softswitch"] if target is None else target
         self.session = Session(address, device_id, election_id, timeout_s, tls, part)
+        has_links = self._target.capabilities.links_service
+        self.links = LinksService(address, tls) if has_links else None
 
     async def __aenter__(self) -> Self:
         """Connect; raises as :meth:`Session.__aenter__`."""
         await self.session.__aenter__()
         self.session.use(self._pipeline.schema)
+        if self.links is not None:
+            await self.links.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Disconnect; the switch keeps what was applied."""
+        if self.links is not None:
+            await self.links.__aexit__(*exc)
         await self.session.__aexit__(*exc)
 
     async def push_pipeline(self) -> None:
@@ -96,8 +117,11 @@ class SwitchControl:
         policed throughout: the new cells, verdicts and reports are in place before a packet is classified to
         them, and the old ones go when no packet is any more.
 
+        Links follow, each by itself: P4Runtime does not know them.
+
         Raises:
             TableFullError: the phase has more entries than a table holds; nothing was written.
+            PlanError: a link is asked for and the switch has no such port; nothing was written.
             PartlyAppliedError: the switch refused updates or has gone; says what is on it.
             ReadBackError: the switch accepted everything and reads back something else.
         """
@@ -108,7 +132,8 @@ class SwitchControl:
 
     async def write(self, update: Changes) -> None:
         """Write what is known to differ, as :meth:`apply` does. Raises PartlyAppliedError."""
-        await write_changes(self.session, update, atomic=self._target.capabilities.atomic_writes)
+        atomic = self._target.capabilities.atomic_writes
+        await write_changes(self.session, update, atomic=atomic, links=self.links)
 
     async def check(self, phase: PhasePlan) -> None:
         """Read back what ``phase`` says. Raises ReadBackError when the switch says something else."""
@@ -117,9 +142,16 @@ class SwitchControl:
             raise ReadBackError(found)
 
     async def difference(self, phase: PhasePlan) -> Changes:
-        """What :meth:`apply` would write; nothing is changed. Raises TableFullError as it does."""
+        """What :meth:`apply` would write; nothing is changed. Raises TableFullError, PlanError as it does."""
         self._pipeline.check_fits(phase.name, phase.entities)
         return changes(await self._read(phase), phase.entities)
+
+    async def difference_when_loaded(self, phase: PhasePlan) -> Changes:
+        """The difference that there will be once the pipeline, which the switch does not run, is loaded."""
+        self._pipeline.check_fits(phase.name, phase.entities)
+        links = changes(await self._read_links(phase), [e for e in phase.entities if isinstance(e, Link)])
+        others = tuple(entity for entity in phase.entities if not isinstance(entity, Link))
+        return Changes(others, links.modify, (), links.replaced)
 
     async def read_counters(self, phase: PhasePlan) -> dict[str, dict[str, Any]]:
         """The phase's policers by name, as a run's manifest holds their counters."""
@@ -146,6 +178,16 @@ class SwitchControl:
         size = self._pipeline.schema.counters["drop_counter"].size
         counts = await read_counts(self.session, "drop_counter", range(size))
         return {reason: count.packets for reason, count in counts.items() if count.packets}
+
+    async def read_ports(self, numbers: Sequence[int]) -> dict[int, PortCounters]:
+        """What passed each of these ports in both directions since the pipeline was loaded."""
+        into = await read_counts(self.session, "ingress_port_counter", numbers)
+        out = await read_counts(self.session, "egress_port_counter", numbers)
+        return {number: PortCounters(into[number], out[number]) for number in numbers}
+
+    async def read_links(self) -> dict[int, PortState]:
+        """The switch's ports with their links and queues; none where it has no links service."""
+        return {} if self.links is None else await self.links.ports()
 
     async def read_meters(self, phase: PhasePlan) -> dict[int, MeterCell]:
         """What the switch reads back for the meter cells of a phase that are configured."""
@@ -181,10 +223,27 @@ class SwitchControl:
         )
         wanted = {cell.key: cell for cell in cells}
         return [
-            as_written(entity, wanted.get(entity.key), self._target)
-            for entity in found
-            if not _is_learned(entity, phase)
+            *(
+                as_written(entity, wanted.get(entity.key), self._target)
+                for entity in found
+                if not _is_learned(entity, phase)
+            ),
+            *await self._read_links(phase),
         ]
+
+    async def _read_links(self, phase: PhasePlan) -> list[Link]:
+        """The links of the phase's ports; one that is asked for bare may be of a port that is not there."""
+        wanted = [entity for entity in phase.entities if isinstance(entity, Link)]
+        ports = await self.read_links() if wanted else {}
+        missing = [link for link in wanted if link.port not in ports]
+        for link in missing:
+            if not link.bare:
+                there = ", ".join(map(str, sorted(ports))) or "none"
+                raise PlanError(
+                    f"{link.key}: the switch at {self.session.address} has no such port; "
+                    f"valid: its ports ({there})"
+                )
+        return [*(ports[link.port].link for link in wanted if link.port in ports), *missing]
 
     async def _entities(self, asked: Sequence[Any]) -> list[Entity]:
         found = [from_finsy(entity, self.session.schema) async for entity in self.session.read(asked)]

@@ -24,6 +24,14 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class PortCounters:
+    """What came in through a port and what went out, since the pipeline was loaded."""
+
+    received: Count
+    sent: Count
+
+
+@dataclass(frozen=True, slots=True)
 class PolicerCounters:
     """What one policer did since the pipeline was loaded: per colour, and how many packets met it at all."""
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weir.controlplane.errors import Difference
 from weir.controlplane.readable import show_match, show_value
+from weir.controlplane.units import format_rate, format_share, format_size, format_time
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -127,7 +128,52 @@ class CloneSession:
         return {"ports": self.ports, "packet_length_bytes": self.truncate_bytes}
 
 
-Entity = TableEntry | MeterCell | UnsetMeterCell | MulticastGroup | CloneSession
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What shapes, delays and loses the frames that leave through a port of the embedded switch.
+
+    None: no rate, no limit, and what a full queue drops is not deflected. Without a rate there is no burst.
+    """
+
+    port: int
+    rate_bps: int | None = None
+    burst_bytes: int | None = None
+    limit_bytes: int | None = None
+    limit_packets: int | None = None
+    deflect_to: int | None = None
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    loss_ppb: int = 0
+
+    @property
+    def key(self) -> str:
+        """What the switch tells links apart by."""
+        return f"link of port {self.port}"
+
+    @property
+    def bare(self) -> bool:
+        """Whether frames pass at once, all of them."""
+        return self == Link(self.port)
+
+    def fields(self) -> Mapping[str, object]:
+        """Each setting as a person reads it."""
+        return {
+            "rate": _or_none(format_rate, self.rate_bps),
+            "burst": _or_none(format_size, self.burst_bytes),
+            "queue": _or_none(format_size, self.limit_bytes),
+            "queue_packets": _or_none(str, self.limit_packets),
+            "deflect_to": _or_none(str, self.deflect_to),
+            "delay": format_time(self.delay_ns),
+            "jitter": format_time(self.jitter_ns),
+            "loss": format_share(self.loss_ppb),
+        }
+
+
+def _or_none(show: Callable[[int], str], value: int | None) -> str:
+    return "none" if value is None else show(value)
+
+
+Entity = TableEntry | MeterCell | UnsetMeterCell | MulticastGroup | CloneSession | Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +191,23 @@ class Changes:
         return len(self.insert) + len(self.modify) + len(self.delete)
 
 
+_ALWAYS_THERE = (MeterCell, UnsetMeterCell, Link)
+"""What is modified only: a meter's cells and the links of ports."""
+
+
 def changes(current: Iterable[Entity], wanted: Iterable[Entity]) -> Changes:
-    """The fewest updates from ``current`` to ``wanted``. A meter's cells always exist: only modified."""
+    """The fewest updates from ``current`` to ``wanted``."""
     before = {entity.key: entity for entity in current}
     after = {entity.key: entity for entity in wanted}
     fresh = [entity for key, entity in after.items() if key not in before]
     other = [entity for key, entity in after.items() if key in before and differ(before[key], entity)]
     return Changes(
-        insert=tuple(entity for entity in fresh if not isinstance(entity, MeterCell)),
-        modify=(*(entity for entity in fresh if isinstance(entity, MeterCell)), *other),
+        insert=tuple(entity for entity in fresh if not isinstance(entity, _ALWAYS_THERE)),
+        modify=(*(entity for entity in fresh if isinstance(entity, _ALWAYS_THERE)), *other),
         delete=tuple(
             entity
             for key, entity in before.items()
-            if key not in after and not isinstance(entity, MeterCell | UnsetMeterCell)
+            if key not in after and not isinstance(entity, _ALWAYS_THERE)
         ),
         replaced={entity.key: before[entity.key] for entity in other},
     )
@@ -187,6 +237,6 @@ def differences(current: Iterable[Entity], wanted: Iterable[Entity]) -> tuple[Di
     found += [
         Difference(key, "entry", "missing", "present")
         for key in surplus
-        if not isinstance(before[key], MeterCell | UnsetMeterCell)
+        if not isinstance(before[key], _ALWAYS_THERE)
     ]
     return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,10 @@ class Event:
         return {"event": self.kind, "realtime_ns": self.realtime_ns, **self.details}
 
 
+async def _nothing() -> None:
+    pass
+
+
 class Keeper:
     """Keeps one switch as one phase says, until it is cancelled or something happens that needs a person."""
 
@@ -52,12 +56,16 @@ class Keeper:
         backup: bool = False,
         load_pipeline: bool = False,
         reading_s: float = 1.0,
+        beside: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
-        """``connect`` makes a controller that is still to be entered; ``say`` gets each event."""
+        """``connect`` makes a controller that is still to be entered; ``say`` gets each event.
+
+        ``beside`` sets what P4Runtime does not reach, each time the switch has been configured.
+        """
         self._address = address
         self._connect, self._phase, self._tell = connect, phase, say
         self._part: Part = "backup" if backup else "primary"
-        self._load, self._reading_s = load_pipeline, reading_s
+        self._load, self._reading_s, self._beside = load_pipeline, reading_s, beside
         self._last: dict[str, PolicerCounters] = {}
         self._last_ns = 0
 
@@ -97,6 +105,7 @@ class Keeper:
         self._say("primary", switch=address, device_id=device)
         loaded = await self._make_run(control)
         update = await control.apply(self._phase)
+        await self._beside()
         counters = await control.read_policers(self._phase)
         if loaded and self._last_ns:
             self._discontinuity(counters)

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 Field = tuple[str, int, str]
-"""Name, number and type: uint64, string, bytes, "repeated uint32", or "repeated " and a message's name."""
+"""Name, number and type: a scalar's or a message's name, after "repeated " or "optional " if it is so."""
 _SCALARS = {
+    "bool": FieldDescriptorProto.TYPE_BOOL,
     "uint32": FieldDescriptorProto.TYPE_UINT32,
     "uint64": FieldDescriptorProto.TYPE_UINT64,
     "string": FieldDescriptorProto.TYPE_STRING,
@@ -20,21 +21,28 @@ _SCALARS = {
 }
 
 
-def message_class(package: str, messages: Mapping[str, Sequence[Field]], name: str) -> Any:
-    """The class of one of ``messages``, all of one package (proto3)."""
-    file = FileDescriptorProto(name=f"{package}.{name}", package=package, syntax="proto3")
-    for message, fields in messages.items():
-        described = file.message_type.add(name=message)
-        for field_name, number, kind in fields:
-            field = described.field.add(name=field_name, number=number)
-            repeated, _, kind = kind.rpartition(" ")
-            field.label = (
-                FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-            )
-            if kind in _SCALARS:
-                field.type = _SCALARS[kind]
-            else:
-                field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{package}.{kind}"
+def message_classes(package: str, messages: Mapping[str, Sequence[Field]]) -> Mapping[str, Any]:
+    """The classes of ``messages``, all of one package (proto3), by name."""
+    file = FileDescriptorProto(name=f"{package}.weir", package=package, syntax="proto3")
+    for name, fields in messages.items():
+        message = file.message_type.add(name=name)
+        for field in fields:
+            _add(message, package, *field)
     pool = DescriptorPool()
     pool.Add(file)
-    return GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+    return {name: GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}
+
+
+def _add(message: DescriptorProto, package: str, name: str, number: int, kind: str) -> None:
+    field = message.field.add(name=name, number=number)
+    label, _, kind = kind.rpartition(" ")
+    field.label = (
+        FieldDescriptorProto.LABEL_REPEATED if label == "repeated" else FieldDescriptorProto.LABEL_OPTIONAL
+    )
+    if kind in _SCALARS:
+        field.type = _SCALARS[kind]
+    else:
+        field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{package}.{kind}"
+    if label == "optional":  # whose presence proto3 keeps in a oneof of its own
+        field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{name}")

@@ -35,7 +35,16 @@ TABLES: Mapping[str, frozenset[str]] = {
 """Tables that plans write, and their key fields."""
 
 METERS = frozenset({"policer"})
-COUNTERS = frozenset({"policer_counter", "met_counter", "drop_counter", "report_counter"})
+COUNTERS = frozenset(
+    {
+        "policer_counter",
+        "met_counter",
+        "drop_counter",
+        "report_counter",
+        "ingress_port_counter",
+        "egress_port_counter",
+    }
+)
 
 
 @dataclass(frozen=True)

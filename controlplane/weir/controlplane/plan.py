@@ -20,6 +20,7 @@ from weir.controlplane.config import ExperimentConfig, MatchConfig, PhaseConfig,
 from weir.controlplane.config.values import POLICER_CELLS
 from weir.controlplane.entities import CloneSession, Entity, Match, MulticastGroup, TableEntry
 from weir.controlplane.errors import PlanError
+from weir.controlplane.links import links_of
 from weir.controlplane.phase_plan import PhasePlan, Step
 from weir.controlplane.policer_plan import PolicerPlan, plan_policer
 from weir.controlplane.targets import Target, target_of
@@ -74,6 +75,7 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment) -> Plan:
         *_forwarding(experiment, attachment.hosts, target),
         *_reporting(attachment.collectors, experiment.telemetry.truncate),
         *_queues(experiment, attachment.hosts),
+        *(links_of(experiment, attachment) if target.capabilities.links_service else ()),
     )
     ids = {name: number for number, name in enumerate(attachment.collectors, FIRST_COLLECTOR)}
     planned: list[PhasePlan] = []

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from weir.controlplane.entities import Changes, Entity, MeterCell, TableEntry
+from weir.controlplane.entities import Changes, Entity, Link, MeterCell, TableEntry
 from weir.controlplane.errors import ControlPlaneError, PartlyAppliedError, WriteError
+from weir.controlplane.links_service import LinksService
 from weir.controlplane.session import BATCH, Session, Update
 from weir.controlplane.targets import Target
 
@@ -33,7 +34,7 @@ def as_written(entity: Entity, wanted: Entity | None, target: Target) -> Entity:
 
 
 def ordered(changes: Changes) -> list[list[Update]]:
-    """The updates in an order that never leaves traffic unpoliced; each list may be one request.
+    """P4Runtime's updates in an order that never leaves traffic unpoliced; each list may be one request.
 
     Cells, verdicts and reports of the new before a packet is classified to them; those of the old after.
     """
@@ -42,7 +43,11 @@ def ordered(changes: Changes) -> list[list[Update]]:
         return isinstance(entity, TableEntry) and entity.table.startswith("classify")
 
     def updates(operation: str, entities: tuple[Entity, ...], classify: bool) -> list[Update]:
-        return [(operation, entity) for entity in entities if classifies(entity) == classify]
+        return [
+            (operation, entity)
+            for entity in entities
+            if classifies(entity) == classify and not isinstance(entity, Link)
+        ]
 
     return [
         updates("insert", changes.insert, False),
@@ -54,8 +59,12 @@ def ordered(changes: Changes) -> list[list[Update]]:
     ]
 
 
-async def write_changes(session: Session, changes: Changes, *, atomic: bool) -> None:
+async def write_changes(
+    session: Session, changes: Changes, *, atomic: bool, links: LinksService | None = None
+) -> None:
     """Write all of ``changes``, in one batch between two packets if ``atomic`` and there are not too many.
+
+    The links follow, one port at a time: they have a service of their own.
 
     Raises:
         PartlyAppliedError: an update was refused or the switch has gone; it says what is on the switch.
@@ -74,6 +83,14 @@ async def write_changes(session: Session, changes: Changes, *, atomic: bool) -> 
             # Refused as a whole, or gone before the answer: then nobody knows about this batch.
             raise PartlyAppliedError(error, applied, total, certain=False) from error
         applied += len(batch)
+    for link in changes.modify:
+        if links is not None and isinstance(link, Link):
+            try:
+                await links.set(link)
+            except ControlPlaneError as error:
+                certain = isinstance(error, WriteError)
+                raise PartlyAppliedError(error, applied, total, certain=certain) from error
+            applied += 1
 
 
 def _batches(steps: list[list[Update]], atomic: bool) -> Iterator[list[Update]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ from weir.controlplane.apply import SwitchControl
 from weir.controlplane.entities import changes
 from weir.controlplane.phase_plan import PhasePlan, Step
 
-Clock = Callable[[], Awaitable[int]]
 _NS = 1_000_000_000
 
 
@@ -40,14 +38,13 @@ class MadeChange:
         }
 
 
-async def run_schedule(
-    control: SwitchControl, phase: PhasePlan, clock: Clock | None, made: list[MadeChange]
-) -> None:
+async def run_schedule(control: SwitchControl, phase: PhasePlan, made: list[MadeChange]) -> None:
     """Make the changes of ``phase``, whose traffic starts now; each goes into ``made`` when it is there.
 
     Raises:
         ControlPlaneError: the switch refused a change, or reads back something else, or is gone.
     """
+    clock = None if control.links is None else control.links.now_ns
     begin_s, current = time.monotonic(), phase
     for step in phase.steps:
         await asyncio.sleep(max(0.0, begin_s + step.at_ns / _NS - time.monotonic()))

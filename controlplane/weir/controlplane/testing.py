@@ -14,6 +14,8 @@ import grpc
 from finsy import GRPCStatusCode
 from finsy.proto import U128, p4r, p4r_grpc, rpc_status
 
+from weir.controlplane.links_service import MESSAGES, SERVICE
+
 Refusal = tuple[GRPCStatusCode, str]
 
 
@@ -48,11 +50,16 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
     """(counter id, index) → (packets, bytes); others are zero."""
     writes: list[p4r.Update] = field(default_factory=list)
     """Every update that was accepted, in order."""
+    links: dict[int, Any] | None = field(default_factory=dict)
+    """Links by port, as the messages of the links service; None: there is no such service."""
+    refuse_link: Callable[[int], Refusal | None] = lambda _port: None
+    """Why a port's link is not set, or None."""
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of the loopback."""
         self._server = grpc.aio.server()
         p4r_grpc.add_P4RuntimeServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((self._links_service(),))
         port = self._server.add_insecure_port("127.0.0.1:0")
         self.address = f"127.0.0.1:{port}"
         await self._server.start()
@@ -65,6 +72,32 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
     async def stop(self) -> None:
         """Close every connection, as a switch that dies does."""
         await self._server.stop(None)
+
+    def _links_service(self) -> Any:
+        async def get(_request: Any, context: Any) -> Any:
+            if self.links is None:
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such service")
+                raise AssertionError("abort raises")
+            ports = [MESSAGES["Port"](number=port, link=link) for port, link in self.links.items()]
+            return MESSAGES["GetResponse"](ports=ports)
+
+        async def set_link(request: Any, context: Any) -> Any:
+            refused = self.refuse_link(request.number)
+            if refused is not None:
+                await context.abort(grpc.StatusCode[refused[0].name], refused[1])
+            assert self.links is not None  # what is set has been read
+            self.links[request.number] = request.link
+            return MESSAGES["SetResponse"]()
+
+        def handler(answer: Any, name: str) -> Any:
+            return grpc.unary_unary_rpc_method_handler(
+                answer,
+                request_deserializer=MESSAGES[f"{name}Request"].FromString,
+                response_serializer=MESSAGES[f"{name}Response"].SerializeToString,
+            )
+
+        handlers = {"Get": handler(get, "Get"), "Set": handler(set_link, "Set")}
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     async def StreamChannel(self, request_iterator: Any, context: Any) -> AsyncIterator[Any]:
         """Arbitrate: the highest election id is primary."""

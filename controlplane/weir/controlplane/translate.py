@@ -23,6 +23,7 @@ from finsy import (
 from weir.controlplane.entities import (
     CloneSession,
     Entity,
+    Link,
     Match,
     MeterCell,
     MulticastGroup,
@@ -75,6 +76,8 @@ def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
             )
         case UnsetMeterCell():
             return P4MeterEntry(entity.meter, index=entity.index)
+        case Link():
+            raise ValueError(f"{entity.key} is none of P4Runtime's; valid: the links service")
 
 
 def from_finsy(entity: object, schema: P4Schema) -> Entity | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates, sizes and times as people write them ("40 Mbit/s"), as exact integers.
+"""Rates, sizes, times and shares as people write them ("40 Mbit/s"), as exact integers.
 
 Everything is decimal arithmetic: a rate is an integer of bit/s, a size of bytes, a time of nanoseconds, and
 a text that is none (``0.5 B``) is an error, not a rounding. A number without a unit is an error too: tools
@@ -35,6 +35,9 @@ SIZE_UNITS: Mapping[str, int] = {
 
 TIME_UNITS: Mapping[str, int] = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 """nanoseconds per unit."""
+
+SHARE_UNITS: Mapping[str, int] = {"%": 10**7, "ppm": 10**3, "ppb": 1}
+"""billionths per unit."""
 
 _QUANTITY = re.compile(r"\s*(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*?)?\s*")
 _LARGEST = 2**63 - 1  # P4Runtime carries rates, bursts and times as int64
@@ -108,6 +111,7 @@ class Dimension:
 RATE = Dimension("rate", RATE_UNITS, "bit/s", "40 Mbit/s")
 SIZE = Dimension("size", SIZE_UNITS, "B", "100 kB")
 TIME = Dimension("time", TIME_UNITS, "ns", "20 ms")
+SHARE = Dimension("share", SHARE_UNITS, "ppb", "0.1 %")
 
 
 def parse_rate(text: object) -> int:
@@ -125,6 +129,14 @@ def parse_time(text: object) -> int:
     return TIME.parse(text)
 
 
+def parse_share(text: object) -> int:
+    """Read a share of a whole as billionths; raises :class:`UnitError`, also beyond the whole."""
+    share_ppb = SHARE.parse(text)
+    if share_ppb > 10**9:
+        raise UnitError(f"{_shown(text)} is more than all; valid: 0 % to 100 %")
+    return share_ppb
+
+
 def format_rate(rate_bps: int) -> str:
     """Write a rate in bit/s with its best unit, exactly."""
     return RATE.format(rate_bps)
@@ -138,6 +150,11 @@ def format_size(size_bytes: int) -> str:
 def format_time(time_ns: int) -> str:
     """Write a time in nanoseconds with its best unit, exactly."""
     return TIME.format(time_ns)
+
+
+def format_share(share_ppb: int) -> str:
+    """Write a share in billionths as per cent, exactly."""
+    return f"{(Decimal(share_ppb) / SHARE_UNITS['%']).normalize():f} %"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from weir.controlplane.units import (
     Dimension,
     UnitError,
     format_rate,
+    format_share,
     format_size,
     format_time,
     parse_burst,
     parse_rate,
+    parse_share,
     parse_size,
     parse_time,
 )
@@ -125,3 +127,27 @@ def test_quantities_are_written_with_the_unit_that_reads_best() -> None:
 @given(st.sampled_from([RATE, SIZE, TIME]), st.integers(min_value=0, max_value=2**63 - 1))
 def test_what_is_written_is_read_back_exactly(dimension: Dimension, value: int) -> None:
     assert dimension.parse(dimension.format(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "share_ppb", "written"),
+    [("0.1 %", 10**6, "0.1 %"), ("100%", 10**9, "100 %"), ("3 ppm", 3000, "0.0003 %"), ("0 %", 0, "0 %")],
+)
+def test_a_share_is_exact_and_written_in_per_cent(text: str, share_ppb: int, written: str) -> None:
+    assert parse_share(text) == share_ppb
+    assert format_share(share_ppb) == written
+    assert parse_share(written) == share_ppb
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0.1", "0.1 has no unit; valid: %, ppm, ppb, such as '0.1 %'"),
+        ("101 %", "'101 %' is more than all; valid: 0 % to 100 %"),
+        ("0.5 ppb", "'0.5 ppb' is not a whole number of ppb; valid: a multiple of 1 ppb"),
+    ],
+)
+def test_a_share_that_is_none_says_what_is_valid(text: str, message: str) -> None:
+    with pytest.raises(UnitError) as error:
+        parse_share(text)
+    assert str(error.value) == message

@@ -300,7 +300,7 @@ CASES = {
     "a list where a mapping belongs": (
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
         "x.yaml:3: hosts.a: a list is not a mapping; "
-        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, address, mac, port",
+        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, address, mac, port",
     ),
     "one host": (
         ("  a: {delay: 10 ms}\n", ""),

@@ -20,6 +20,7 @@ from weir.controlplane.config.values import (
     PowerOfTwo,
     Protocol,
     RateBps,
+    SharePpb,
     SizeBytes,
     SwitchPortNumber,
     TimeNs,
@@ -64,6 +65,8 @@ class HostConfig(_Model):
     """Packets that may wait in that queue. Needs a rate."""
     jitter: TimeNs = 0
     """Added to the delay of each frame, uniform from 0 to this; frames keep their order."""
+    loss: SharePpb = 0
+    """Share of the frames to the host that its link loses at random; no report tells of them."""
     address: Address | None = None
     """IPv4 address; in a run, of 10.0.0.0/24. Without it the next free one of 10.0.0.0/24."""
     mac: Mac | None = None

@@ -8,9 +8,9 @@ from typing import Any
 
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.values import NAME_PATTERN
-from weir.controlplane.units import RATE, SIZE, TIME
+from weir.controlplane.units import RATE, SHARE, SIZE, TIME
 
-_DIMENSIONS = {dimension.pattern: dimension for dimension in (RATE, SIZE, TIME)}
+_DIMENSIONS = {dimension.pattern: dimension for dimension in (RATE, SHARE, SIZE, TIME)}
 
 
 def schema_text() -> str:

@@ -22,14 +22,17 @@ from pydantic import (
 
 from weir.controlplane.units import (
     RATE,
+    SHARE,
     SIZE,
     TIME,
     Burst,
     format_rate,
+    format_share,
     format_size,
     format_time,
     parse_burst,
     parse_rate,
+    parse_share,
     parse_size,
     parse_time,
 )
@@ -164,6 +167,9 @@ SizeBytes = Annotated[
 ]
 TimeNs = Annotated[
     int, BeforeValidator(parse_time), PlainSerializer(format_time), _json("20 ms", TIME.pattern)
+]
+SharePpb = Annotated[
+    int, BeforeValidator(parse_share), PlainSerializer(format_share), _json("0.1 %", SHARE.pattern)
 ]
 DurationNs = Annotated[
     int, BeforeValidator(_duration), PlainSerializer(format_time), _json("40 s", TIME.pattern)

@@ -23,6 +23,7 @@ _CAPABILITIES = Capabilities(
     port_queue_packets=True,
     port_delay=False,
     queue_drops_reported=False,
+    links_service=False,
     atomic_writes=False,
     meters=frozenset({"sr2c", "tr3c"}),
     lengths=frozenset({"frame"}),

@@ -63,3 +63,8 @@ def test_what_a_target_does_not_declare_is_refused_by_key(target, words, message
     with pytest.raises(UnsupportedByTargetError) as error:
         target_of(experiment_for(target, **words))
     assert str(error.value) == f"{message} (target {target})"
+
+
+def test_a_link_that_loses_needs_a_switch_that_can_lose():
+    with pytest.raises(UnsupportedByTargetError, match=r"hosts\.a\.loss: ports lose nothing at random"):
+        target_of(experiment_for("bmv2", "loss: 1 %"))

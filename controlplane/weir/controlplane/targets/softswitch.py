@@ -13,6 +13,7 @@ _CAPABILITIES = Capabilities(
     port_queue_packets=True,
     port_delay=True,
     queue_drops_reported=True,
+    links_service=True,
     atomic_writes=True,
     meters=METERS,
     lengths=frozenset({"frame"}),

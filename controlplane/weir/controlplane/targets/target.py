@@ -21,9 +21,11 @@ class Capabilities:
     port_queue_packets: bool
     """That queue can be limited in packets."""
     port_delay: bool
-    """Ports delay what leaves through them."""
+    """Ports delay what leaves through them, and lose a share of it."""
     queue_drops_reported: bool
     """Packets dropped at an egress queue are deflected, and reported one by one; else by their number."""
+    links_service: bool
+    """Its ports' links and queues are read and set through a service beside P4Runtime."""
     atomic_writes: bool
     """A P4Runtime batch takes effect between two packets, or not at all (DATAPLANE_ATOMIC)."""
     meters: frozenset[str]

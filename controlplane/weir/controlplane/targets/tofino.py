@@ -55,6 +55,7 @@ _CAPABILITIES = Capabilities(
     port_queue_packets=False,
     port_delay=False,
     queue_drops_reported=True,
+    links_service=False,
     atomic_writes=False,
     meters=frozenset({"sr2c", "tr3c"}),
     lengths=frozenset({"frame"}),

@@ -18,7 +18,7 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from weir.controlplane.errors import PipelineError
-from weir.controlplane.messages import message_class
+from weir.controlplane.messages import message_classes
 from weir.controlplane.pipeline import Pipeline, check_objects
 
 _P4INFO = ("*.p4info.txtpb", "*.p4info.txt", "p4info.txt", "*.p4info.pb.txt")
@@ -36,7 +36,7 @@ _MESSAGES = {
         ("profiles", 3, "repeated Profile"),
     ],
 }
-BfPipelineConfig = message_class("stratum.hal.barefoot", _MESSAGES, "BfPipelineConfig")
+BfPipelineConfig = message_classes("stratum.hal.barefoot", _MESSAGES)["BfPipelineConfig"]
 """Stratum's message."""
 
 

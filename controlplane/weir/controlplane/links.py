@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The links of the embedded switch that an experiment asks for, one for each port of a host or collector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weir.controlplane.attach import Attachment
+from weir.controlplane.config import ExperimentConfig, HostConfig
+from weir.controlplane.entities import Link
+
+DEFAULT_LIMIT_BYTES = 256_000
+_DEFAULT_BURST_NS = 1_000_000
+_LEAST_DEFAULT_BURST_BYTES = 3_000
+"""A shaped queue has these unless the file says otherwise; those of weir-switch's options are the same."""
+
+
+def links_of(experiment: ExperimentConfig, attachment: Attachment) -> Iterator[Link]:
+    """The link of every port that something is behind; a collector's is bare."""
+    deflect_to = next(iter(attachment.collectors.values())).port
+    for name, host in experiment.hosts.items():
+        yield _link(host, attachment.hosts[name].port, deflect_to)
+    for port in dict.fromkeys(collector.port for collector in attachment.collectors.values()):
+        yield Link(port)
+
+
+def _link(host: HostConfig, port: int, deflect_to: int) -> Link:
+    link = Link(port, delay_ns=host.delay, jitter_ns=host.jitter, loss_ppb=host.loss)
+    if host.rate is None:
+        return link
+    if host.burst is None:
+        burst_bytes = max(host.rate * _DEFAULT_BURST_NS // 8 // 10**9, _LEAST_DEFAULT_BURST_BYTES)
+    else:
+        burst_bytes = host.burst.bytes_at(host.rate)
+    return Link(
+        port,
+        rate_bps=host.rate,
+        burst_bytes=burst_bytes,
+        limit_bytes=DEFAULT_LIMIT_BYTES if host.queue is None else host.queue,
+        limit_packets=host.queue_packets,
+        deflect_to=deflect_to,
+        delay_ns=host.delay,
+        jitter_ns=host.jitter,
+        loss_ppb=host.loss,
+    )
