@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 from weir.analysis.detectors.buckets import one_bucket_or_two
-from weir.analysis.detectors.correlation import TRENDS, shifted_loss_correlation
+from weir.analysis.detectors.correlation import RESAMPLED, TRENDS
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.memory import frame_memory
 from weir.analysis.detectors.rfc8382 import rfc8382
@@ -39,7 +39,7 @@ PAIR_DETECTORS: dict[str, PairDetector] = {
     "buckets": one_bucket_or_two,
     "wehey_loss_trend": loss_trend_correlation,
     "rfc8382": rfc8382,
-    "loss-shifted": shifted_loss_correlation,
+    **RESAMPLED,
     **TRENDS,
 }
 """Detectors of two flows by the name that `weir detect`, `weir evaluate` and `result.json` use."""

@@ -2,14 +2,14 @@
 """Plain correlation of two flows' loss, throughput or delay over intervals, by three coefficients.
 
 Intervals, sizes and the majority rule are those of WeHeY (`wehey.py`), so that only the series and the
-coefficient differ: loss ratio (intervals in which either flow lost), throughput (bytes not lost ÷
+coefficient differ: loss ratio (intervals as there), throughput (bytes not lost ÷
 interval), delay (mean RTT above the flow's smallest, M. Rimkevičius, "Localizing Traffic Differentiation
 with TCP BBR", EPFL 2024, sections 4.2 and 6). Spearman, Kendall (tau-b) and Pearson as in scipy.stats,
 one-sided (positive); their p-values take intervals for independent.
 
-`shifted_loss_correlation` does not: one interval size of 16 RTTs, two whole gain cycles of BBR (eight RTTs
-each), so that its probing does not show, and p by rank among all circular shifts of one series against the
-other, which keep each series' autocorrelation.
+`resampled_loss_correlation` does not: loss over intervals of 8 RTTs without the RTTs in which BBR probes
+(`probing.py`), and p by rank among one of two null distributions that keep each series' autocorrelation
+(`nulls.py`): all circular shifts of one series against the other, or permutations of its blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,17 @@ import numpy as np
 from scipy import stats
 
 from weir.analysis.detectors.events import FlowEvents
-from weir.analysis.detectors.wehey import ALPHA, MAJORITY, MIN_INTERVALS, MIN_PACKETS, MULTIPLES, loss_ratios
+from weir.analysis.detectors.nulls import block_length, block_permutations, circular_shifts, rank_p
+from weir.analysis.detectors.probing import steady_loss
+from weir.analysis.detectors.wehey import (
+    ALPHA,
+    MAJORITY,
+    MIN_INTERVALS,
+    MIN_PACKETS,
+    MULTIPLES,
+    informative,
+    loss_ratios,
+)
 from weir.analysis.tables import Bools, Floats
 
 Metric = Literal["loss", "throughput", "delay"]
@@ -35,16 +45,19 @@ _FUNCTIONS: dict[Method, Callable[..., Any]] = {
     "kendall": stats.kendalltau,
     "pearson": stats.pearsonr,
 }
-SHIFT_MULTIPLE = 16
-MIN_SHIFT = 0.05
-"""Shifts nearer to none than this part of the series leave too much of it in place."""
+Null = Literal["shifts", "blocks"]
+STEADY_RTTS = 8
+"""One gain cycle of BBR, so that every interval loses as many RTTs to its probing."""
+DRAWS, SEED = 999, 0
+"""Permutations of blocks: the same ones for the same flows."""
 
 
 @dataclass(frozen=True)
 class TrendSize:
-    """One interval size: `n` intervals, their coefficient and its p; None where a series does not vary."""
+    """One interval size: `intervals` fit, `n` of them are kept; no coefficient without variation."""
 
     multiple: int
+    intervals: int
     n: int
     coefficient: float | None
     p: float | None
@@ -66,34 +79,34 @@ class TrendResult:
 
 
 @dataclass(frozen=True)
-class ShiftResult:
-    """The verdict of the correlation whose p is a rank among circular shifts."""
+class ResampledResult:
+    """The verdict of the correlation whose p is a rank among resampled series; `block` in intervals."""
 
     verdict: Literal["shared", "separate", "insufficient_loss"]
     reason: str
     n: int
     rho: float | None = None
     p: float | None = None
+    block: int | None = None
 
     def detail(self) -> dict[str, object]:
         """All numbers behind the verdict, ready for JSON."""
-        return {"n": self.n, "rho": self.rho, "p": self.p}
+        return {"n": self.n, "rho": self.rho, "p": self.p, "block": self.block}
 
 
 def trend(a: FlowEvents, b: FlowEvents, metric: Metric, method: Method) -> TrendResult:
     """Are two flows' series correlated at most interval sizes?"""
     sizes = []
     for multiple in MULTIPLES:
-        x, y = _pair(a, b, metric, multiple)
+        x, y, intervals = _pair(a, b, metric, multiple)
         coefficient = p = None
-        if len(x) >= MIN_INTERVALS and np.ptp(x) > 0 and np.ptp(y) > 0:
+        if len(x) >= 3 and np.ptp(x) > 0 and np.ptp(y) > 0:
             found = _FUNCTIONS[method](x, y, alternative="greater")
             coefficient, p = float(found.statistic), float(found.pvalue)
-        sizes.append(TrendSize(multiple, len(x), coefficient, p))
-    used = [size for size in sizes if size.n >= MIN_INTERVALS]
-    if not used:
-        most = max(size.n for size in sizes)
-        reason = f"no interval size has {MIN_INTERVALS} intervals; the best has {most}"
+        sizes.append(TrendSize(multiple, intervals, len(x), coefficient, p))
+    used = [size for size in sizes if size.intervals >= MIN_INTERVALS]
+    if not any(size.p is not None for size in used):
+        reason = f"no interval size fits {MIN_INTERVALS} times with {metric} that varies in both flows"
         return TrendResult("insufficient_loss", reason, metric, method, tuple(sizes))
     significant = sum(size.p is not None and size.p < ALPHA for size in used)
     reason = f"{significant} of {len(used)} interval sizes correlate in {metric} ({method}) with p < {ALPHA}"
@@ -101,38 +114,43 @@ def trend(a: FlowEvents, b: FlowEvents, metric: Metric, method: Method) -> Trend
     return TrendResult(verdict, reason, metric, method, tuple(sizes))
 
 
-def shifted_loss_correlation(a: FlowEvents, b: FlowEvents) -> ShiftResult:
-    """Spearman's correlation of loss over intervals of 16 RTTs, ranked among circular shifts."""
-    x, y = _pair(a, b, "loss", SHIFT_MULTIPLE, every=True)
-    both = np.count_nonzero((x > 0) | (y > 0))
+def resampled_loss_correlation(a: FlowEvents, b: FlowEvents, null: Null) -> ResampledResult:
+    """Spearman's correlation of loss beside BBR's probing, ranked among resampled series."""
+    x = y = np.empty(0)
+    if len(a.sent_ns) and len(b.sent_ns):
+        x, y = steady_loss(a, b, max(a.min_rtt_ns, b.min_rtt_ns), STEADY_RTTS, MIN_PACKETS)
+    both = int(np.count_nonzero((x > 0) | (y > 0)))
     if both < MIN_INTERVALS or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return ShiftResult(
-            "insufficient_loss", f"{both} intervals with loss; {MIN_INTERVALS} are needed", int(both)
+        return ResampledResult(
+            "insufficient_loss", f"{both} intervals with loss; {MIN_INTERVALS} are needed", both
         )
     ranks = [stats.rankdata(series) for series in (x, y)]
     one, other = ((r - r.mean()) / (r.std() * np.sqrt(len(r))) for r in ranks)
-    rho = float(one @ other)
-    least = max(int(np.ceil(MIN_SHIFT * len(x))), 1)
-    moved = [float(one @ np.roll(other, shift)) for shift in range(least, len(x) - least + 1)]
-    p = (1 + sum(r >= rho for r in moved)) / (1 + len(moved))
-    reason = f"loss over {len(x)} intervals of {SHIFT_MULTIPLE} RTTs: rho = {rho:.2f}, p = {p:.3f} by shifts"
-    return ShiftResult("shared" if p < ALPHA else "separate", reason, len(x), rho, p)
+    rho, block = float(one @ other), None
+    if null == "shifts":
+        resampled = circular_shifts(other)
+    else:
+        block = block_length(one, other)
+        resampled = block_permutations(other, block, DRAWS, np.random.default_rng(SEED))
+    p = rank_p(rho, resampled @ one)
+    how = "shifts" if block is None else f"permuted blocks of {block}"
+    reason = f"loss over {len(x)} intervals of {STEADY_RTTS} RTTs: rho = {rho:.2f}, p = {p:.3f} by {how}"
+    return ResampledResult("shared" if p < ALPHA else "separate", reason, len(x), rho, p, block)
 
 
-def _pair(
-    a: FlowEvents, b: FlowEvents, metric: Metric, multiple: int, *, every: bool = False
-) -> tuple[Floats, Floats]:
+def _pair(a: FlowEvents, b: FlowEvents, metric: Metric, multiple: int) -> tuple[Floats, Floats, int]:
+    """Both series and the number of intervals that fit, of which they hold what says something."""
     if not len(a.sent_ns) or not len(b.sent_ns):
-        return np.empty(0), np.empty(0)
+        return np.empty(0), np.empty(0), 0
     interval = multiple * max(a.min_rtt_ns, b.min_rtt_ns)
     start = max(int(a.sent_ns.min()), int(b.sent_ns.min()))
     count = max(min(int(a.sent_ns.max()), int(b.sent_ns.max())) - start, 0) // interval
     x, enough_x = _series(a, metric, start, interval, count)
     y, enough_y = _series(b, metric, start, interval, count)
     keep = enough_x & enough_y
-    if metric == "loss" and not every:
-        keep &= (x > 0) | (y > 0)
-    return x[keep], y[keep]
+    if metric == "loss":
+        return *informative(x[keep], y[keep]), count
+    return x[keep], y[keep], count
 
 
 def _series(flow: FlowEvents, metric: Metric, start: int, interval: int, count: int) -> tuple[Floats, Bools]:
@@ -159,3 +177,8 @@ TRENDS = {
     for method in METHODS
 }
 """Every series with every coefficient, by name."""
+RESAMPLED = {
+    "loss-shifted": partial(resampled_loss_correlation, null="shifts"),
+    "loss-blocks": partial(resampled_loss_correlation, null="blocks"),
+}
+"""Loss beside BBR's probing with either null distribution, by name."""

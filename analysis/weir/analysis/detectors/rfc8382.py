@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared bottleneck detection of RFC 8382, for two flows.
+"""Shared bottleneck detection of RFC 8382, for two flows, section by section.
 
-Summary statistics over base intervals of T = 350 ms (section 3.2): skewness (how often delays are below the
-mean of the interval before), variability (mean absolute deviation), oscillation (significant crossings of
-the mean) and loss over N intervals; then the grouping of section 3.3.2 with the parameters of section 2.2.
-Delays here are RTT samples by the time of sending, as a sender's capture has them, where the RFC takes
-one-way delays.
+- 2.2: T = 350 ms, N = 50, M = 30, c_s = 0.1, c_h = 0.3, p_s = 0.15, p_f = 0.1, p_v = 0.7, p_mad = 0.1,
+  p_d = 0.1, p_l = 0.05. The further parameters of section 4, which is optional, are not used.
+- 3.2.1: mean_delay is the mean of the latest M values of E_T(OWD), the mean delay of an interval.
+- 3.2.2: skew_est, over M intervals: delays below minus delays above mean_delay as it was before the interval,
+  ÷ their number.
+- 3.2.3: var_est, over M intervals: mean distance of the delays from E_T(OWD) of the interval before.
+- 3.2.4: freq_est: intervals ÷ N, of the latest N, in which E_T(OWD) lies more than p_v · var_est beyond
+  mean_delay on the other side than the last time that it did.
+- 3.2.5: pkt_loss: packets lost ÷ packets sent of the latest N intervals.
+- 3.3.1: a flow meets a bottleneck when skew_est < c_s, or skew_est < c_h and it met one before, or pkt_loss >
+  p_l. Such flows are parted where freq_est differs by p_f, then var_est by p_mad of the larger, then, with
+  pkt_loss above p_l, pkt_loss by p_d of the larger, else skew_est by p_s.
+- 3.3.2: the first 2 M intervals (21 s) decide nothing.
 
-The RFC decides after every interval and follows the flows; the verdict here is what it says of most of the
-intervals in which both flows see a bottleneck.
+Ours, where the RFC has no rule: delays are RTT samples by the time of sending, as a sender's capture has
+them, instead of one-way delays; an interval without a sample is passed over; of two flows one above p_l is
+enough to compare losses; and where the RFC follows the flows as they go, the verdict is what it says of most
+of the intervals in which both flows meet a bottleneck.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -59,8 +70,8 @@ def rfc8382(a: FlowEvents, b: FlowEvents) -> Rfc8382Result:
     start = max(int(a.sent_ns[0]), int(b.sent_ns[0])) if len(a.sent_ns) and len(b.sent_ns) else 0
     end = min(int(a.sent_ns[-1]), int(b.sent_ns[-1])) if start else 0
     count = max(end - start, 0) // T_NS
-    if count <= M:
-        reason = f"{count} intervals of {T_NS / 1e6:.0f} ms in common; more than {M} are needed"
+    if count <= 2 * M:
+        reason = f"{count} intervals of {T_NS / 1e6:.0f} ms in common; more than {2 * M} are needed"
         return Rfc8382Result("insufficient_loss", reason, 0, 0, 0)
     one, other = _statistics(a, start, count), _statistics(b, start, count)
     seen = _bottleneck(one) & _bottleneck(other)
@@ -76,7 +87,7 @@ def rfc8382(a: FlowEvents, b: FlowEvents) -> Rfc8382Result:
 
 
 def _bottleneck(flow: _Statistics) -> Bools:
-    """Section 3.3.1, with its hysteresis."""
+    """Section 3.3.1, step 1, with its hysteresis."""
     result = np.zeros(len(flow.skew), dtype=bool)
     before = False
     for i, (skew, loss) in enumerate(zip(flow.skew, flow.loss, strict=True)):
@@ -86,18 +97,15 @@ def _bottleneck(flow: _Statistics) -> Bools:
 
 
 def _same(a: _Statistics, b: _Statistics) -> Bools:
-    """Section 3.3.2: oscillation, variability, then skewness, or loss where it is high."""
+    """Section 3.3.1, steps 2 to 4: oscillation, variability, then skewness, or loss where it is high."""
 
-    def apart(x: Floats, y: Floats) -> Floats:
-        return np.abs(x - y)
+    def near(x: Floats, y: Floats, part: float) -> Bools:
+        result: Bools = np.abs(x - y) < part * np.maximum(x, y)
+        return result
 
-    lossy = (a.loss > P_L) & (b.loss > P_L)
-    close = np.where(
-        lossy, apart(a.loss, b.loss) <= P_D * np.maximum(a.loss, b.loss), apart(a.skew, b.skew) <= P_S
-    )
-    result: Bools = (
-        (apart(a.freq, b.freq) <= P_F) & (apart(a.mad, b.mad) <= P_MAD * np.maximum(a.mad, b.mad)) & close
-    )
+    lossy = (a.loss > P_L) | (b.loss > P_L)
+    close = np.where(lossy, near(a.loss, b.loss, P_D), np.abs(a.skew - b.skew) < P_S)
+    result: Bools = (np.abs(a.freq - b.freq) < P_F) & near(a.mad, b.mad, P_MAD) & close
     return result
 
 
@@ -108,28 +116,49 @@ def _statistics(flow: FlowEvents, start: int, count: int) -> _Statistics:
     samples = np.bincount(where, minlength=count)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(where, delay, minlength=count) / samples
-    before = np.concatenate([[np.nan], mean[:-1]])
-    # skew_base_T and var_base_T, section 3.2.2 and 3.2.3: against the mean of the interval before.
-    against = delay - before[where]
-    known = np.isfinite(against)
-    sign = np.bincount(where[known], -np.sign(against[known]), minlength=count)
-    deviation = np.bincount(where[known], np.abs(against[known]), minlength=count)
-    compared = np.bincount(where[known], minlength=count)
+    measured = np.isfinite(mean)
     with np.errstate(invalid="ignore", divide="ignore"):
-        skew = _last(sign, M) / _last(compared, M)
-        mad = _last(deviation, M) / _last(compared, M)
+        mean_delay = _last(np.where(measured, mean, 0), M) / _last(measured, M)
+    below, of_skew = _against(where, delay, _before(mean_delay), count, lambda apart: -np.sign(apart))
+    distance, of_mad = _against(where, delay, _before(mean), count, np.abs)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        skew = _last(below, M) / _last(of_skew, M)
+        mad = _last(distance, M) / _last(of_mad, M)
     packets_in = (flow.sent_ns - start) // T_NS
     used = (packets_in >= 0) & (packets_in < count)
     sent = np.bincount(packets_in[used], minlength=count)
     lost = np.bincount(packets_in[used], flow.lost[used].astype(np.float64), minlength=count)
     with np.errstate(invalid="ignore", divide="ignore"):
         loss = _last(lost, N) / _last(sent, N)
-    freq = _crossings(mean, mad)
-    early = np.arange(count) < M
-    return _Statistics(np.where(early, np.nan, skew), mad, freq, loss)
+    early = np.arange(count) < 2 * M
+    return _Statistics(
+        np.where(early, np.nan, skew), mad, _last(_crossings(mean, mean_delay, mad), N) / N, loss
+    )
 
 
-def _last(values: Floats | Ints, intervals: int) -> Floats:
+def _before(values: Floats) -> Floats:
+    """Each value's predecessor, passing over intervals without one; NaN where there is none."""
+    result = np.full(len(values), np.nan)
+    last = np.nan
+    for i, value in enumerate(values.tolist()):
+        result[i] = last
+        last = value if np.isfinite(value) else last
+    return result
+
+
+def _against(
+    where: Ints, delay: Floats, level: Floats, count: int, of: Callable[[Floats], Floats]
+) -> tuple[Floats, Ints]:
+    """Per interval Σ of (delay − level) over delays in intervals with a level, and their number."""
+    apart = delay - level[where]
+    known = np.isfinite(apart)
+    return (
+        np.bincount(where[known], of(apart[known]), minlength=count).astype(np.float64),
+        np.bincount(where[known], minlength=count),
+    )
+
+
+def _last(values: Floats | Ints | Bools, intervals: int) -> Floats:
     """The sum over the latest `intervals`, fewer at the beginning."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     upto = np.arange(1, len(values) + 1)
@@ -137,17 +166,12 @@ def _last(values: Floats | Ints, intervals: int) -> Floats:
     return result
 
 
-def _crossings(mean: Floats, mad: Floats) -> Floats:
-    """freq_est, section 3.2.4: crossings of the mean over M intervals by more than p_v · var_est, ÷ N."""
-    crossed = np.zeros(len(mean))
+def _crossings(mean: Floats, mean_delay: Floats, mad: Floats) -> Bools:
+    """Intervals with a significant crossing of the mean (section 3.2.4)."""
+    crossed = np.zeros(len(mean), dtype=bool)
     side = 0
-    for i in range(len(mean)):
-        recent = mean[max(0, i - M + 1) : i + 1]
-        if not np.isfinite(mean[i]) or not np.isfinite(mad[i]):
-            continue
-        middle = float(np.nanmean(recent))
-        now = int(mean[i] > middle + P_V * mad[i]) - int(mean[i] < middle - P_V * mad[i])
-        if now and side and now != side:
-            crossed[i] = 1
+    for i, (value, middle, reach) in enumerate(zip(mean, mean_delay, P_V * mad, strict=True)):
+        now = int(value > middle + reach) - int(value < middle - reach)
+        crossed[i] = now * side < 0
         side = now or side
-    return _last(crossed, N) / N
+    return crossed

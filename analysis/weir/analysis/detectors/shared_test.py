@@ -10,11 +10,9 @@ import pytest
 
 from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
 from weir.analysis.detectors.buckets import one_bucket_or_two
-from weir.analysis.detectors.correlation import METHODS, METRICS, shifted_loss_correlation, trend
+from weir.analysis.detectors.correlation import METHODS, METRICS, RESAMPLED, trend
 from weir.analysis.detectors.memory import frame_memory
-from weir.analysis.detectors.rfc8382 import rfc8382
 from weir.analysis.detectors.shared import shared_policer
-from weir.analysis.detectors.throughput import throughput_comparison
 from weir.analysis.detectors.wehey import loss_trend_correlation
 from weir.analysis.statistics import share
 from weir.analysis.synthetic import SCENARIOS, generate
@@ -184,42 +182,17 @@ def test_a_common_pattern_correlates_and_two_patterns_do_not(metric: str, method
     assert verdicts == ["shared", "separate"]
 
 
-def test_ranks_among_shifts_keep_a_common_pattern_and_refuse_two() -> None:
-    assert shifted_loss_correlation(*correlated(1.0)).verdict == "shared"
-    assert shifted_loss_correlation(*correlated(0.0)).verdict == "separate"
+@pytest.mark.parametrize("name", list(RESAMPLED))
+def test_ranks_among_resampled_series_keep_a_common_pattern_and_refuse_two(name: str) -> None:
+    verdicts = []
+    for strength in (1.0, 0.0):
+        a, b = (replace(flow, min_rtt_ns=10_000_000) for flow in correlated(strength))
+        verdicts.append(RESAMPLED[name](a, b).verdict)
+    assert verdicts == ["shared", "separate"]
 
 
-def delays(rng: np.random.Generator, queue_s: np.ndarray) -> FlowEvents:  # type: ignore[type-arg]
-    at = np.arange(len(queue_s)) * 5_000_000 + 1
-    rtt = 0.02 + queue_s + rng.exponential(2e-4, len(queue_s))
-    lost = np.zeros(len(queue_s), dtype=bool)
-    return FlowEvents(
-        at, np.full(len(at), 1448), lost, 20_000_000, rtt_sent_ns=at, rtt_ns=(rtt * 1e9).astype(np.int64)
-    )
-
-
-def queue(rng: np.random.Generator, scale: float) -> np.ndarray:  # type: ignore[type-arg]
-    """A queue that is mostly short and sometimes long: delays skewed as behind a bottleneck."""
-    level = np.repeat(rng.pareto(1.5, 200), 60)
-    return np.minimum(level, 20) * scale
-
-
-def test_rfc8382_groups_flows_of_one_queue_and_parts_those_of_two() -> None:
-    rng = np.random.default_rng(2)
-    one = queue(rng, 2e-3)
-    together = rfc8382(delays(rng, one), delays(rng, one))
-    apart = rfc8382(delays(rng, one), delays(rng, queue(rng, 6e-3)))
-    print(together.reason, "|", apart.reason)
-    assert (together.verdict, apart.verdict) == ("shared", "separate")
-
-
-def test_throughput_of_one_replay_and_of_two_together_agree_behind_a_clients_bucket() -> None:
-    rng = np.random.default_rng(6)
-    history = rng.normal(0, 0.1, 200)
-    alone = rng.normal(10e6, 3e5, 100)
-    same = throughput_comparison(alone, rng.normal(10e6, 3e5, 100), history, rng)
-    double = throughput_comparison(alone, rng.normal(20e6, 3e5, 100), history, rng)
-    assert (same.common, double.common) == (True, False)
-    assert double.difference == pytest.approx(-0.5, abs=0.02)
-    with pytest.raises(ValueError, match="3 and 100 samples"):
-        throughput_comparison(alone[:3], alone, history, rng)
+def test_the_loss_trend_with_spearmans_coefficient_is_the_published_rule() -> None:
+    pair = correlated(0.5)
+    ours, published = trend(*pair, "loss", "spearman"), loss_trend_correlation(*pair)
+    assert [(s.n, s.coefficient, s.p) for s in ours.sizes] == [(s.n, s.rho, s.p) for s in published.sizes]
+    assert ours.verdict == published.verdict

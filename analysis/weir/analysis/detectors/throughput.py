@@ -2,12 +2,21 @@
 """WeHeY's throughput comparison: is a client's own bucket the common bottleneck of both paths?
 
 Z. Shmeis et al., "Localizing Traffic Differentiation", IMC 2023. When a bucket limits the client, the
-replays on two paths at once get together what the replay on one path gets alone. So the relative difference
-between the throughput of the single replay and the sum of the simultaneous ones should be no larger than
-differences between replays of the same client at other times (`history`). Differences are resampled: halves
-of the samples of each, drawn at random, compared by their means; a one-sided Mann–Whitney U test asks
-whether they are smaller than the history's. It needs three replays and a history, so it is a function and
-not a detector of captures.
+replays on two paths at once get together what the replay on one path gets alone. So the difference between
+the throughput of the single replay and the sum of the simultaneous ones should be smaller than differences
+between replays at other times (`history`), which are due to the network's ordinary changes. Step by step,
+as the authors' published analysis server does it:
+
+1. The two simultaneous replays' samples are added one by one, as far as both go.
+2. N being the smaller number of samples of the single replay and of the sum, N ÷ 2 of each are drawn at
+   random without replacement, and their means compared: |x − y| ÷ max(x, y). As many draws as `history` has
+   values.
+3. A one-sided Mann–Whitney U test asks whether these differences are smaller than the history's.
+4. The paths have a common bottleneck when p < 0.05. (The server writes p down; the level is the one of the
+   loss-trend test.)
+
+The server counts differences in percent; ranks do not change by that. It needs three replays and a history,
+so it is a function and not a detector of captures.
 """
 
 from __future__ import annotations
@@ -20,35 +29,56 @@ from scipy import stats
 from weir.analysis.tables import Floats
 
 ALPHA = 0.05
-DRAWS = 200
+PART = 0.5
 
 
 @dataclass(frozen=True)
 class ThroughputResult:
-    """Whether the throughputs agree; `difference` is the median relative difference, `p` of the test."""
+    """Whether the throughputs agree: `difference` is the median relative one, `u` and `p` of the test."""
 
     common: bool
     difference: float
+    u: float
     p: float
 
 
 def throughput_comparison(
-    single_bps: Floats, simultaneous_bps: Floats, history: Floats, rng: np.random.Generator
+    single_bps: Floats,
+    simultaneous_bps: tuple[Floats, Floats],
+    history: Floats,
+    rng: np.random.Generator,
 ) -> ThroughputResult:
-    """Compare samples of the single replay with those of the sum of both; `history` are relative differences.
+    """Compare samples of the single replay with the sum of both simultaneous ones.
 
-    Raises ValueError with fewer than four samples of either, or without a history.
+    `history` are relative differences, none negative. Raises ValueError with fewer than four samples of a
+    replay, without a history, or with a negative value.
     """
-    if min(len(single_bps), len(simultaneous_bps)) < 4 or not len(history):
+    together = added(*simultaneous_bps)
+    if min(len(single_bps), len(together)) < 4 or not len(history):
         raise ValueError(
-            f"{len(single_bps)} and {len(simultaneous_bps)} samples, {len(history)} earlier differences; "
+            f"{len(single_bps)} and {len(together)} samples, {len(history)} earlier differences; "
             "valid: at least 4, 4 and 1"
         )
-    found = np.array([_difference(single_bps, simultaneous_bps, rng) for _ in range(DRAWS)])
-    p = float(stats.mannwhitneyu(np.abs(found), np.abs(history), alternative="less").pvalue)
-    return ThroughputResult(p < ALPHA, float(np.median(found)), p)
+    if min(single_bps.min(), together.min(), history.min()) < 0:
+        raise ValueError("a negative throughput or difference; both are 0 or more")
+    found = differences(single_bps, together, len(history), rng)
+    test = stats.mannwhitneyu(found, history, alternative="less")
+    p = float(test.pvalue)
+    return ThroughputResult(p < ALPHA, float(np.median(found)), float(test.statistic), p)
 
 
-def _difference(x: Floats, y: Floats, rng: np.random.Generator) -> float:
-    means = [float(rng.choice(samples, len(samples) // 2, replace=False).mean()) for samples in (x, y)]
-    return (means[0] - means[1]) / max(*means, 1e-9)
+def added(one: Floats, other: Floats) -> Floats:
+    """Sample by sample, as far as both go."""
+    both = min(len(one), len(other))
+    return one[:both] + other[:both]
+
+
+def differences(x: Floats, y: Floats, draws: int, rng: np.random.Generator) -> Floats:
+    """Relative differences of the means of random halves; 0 where neither got anything."""
+    half = int(min(len(x), len(y)) * PART)
+    means = np.array(
+        [[rng.choice(samples, half, replace=False).mean() for samples in (x, y)] for _ in range(draws)]
+    )
+    larger = means.max(axis=1)
+    result: Floats = np.abs(means[:, 0] - means[:, 1]) / np.where(larger > 0, larger, 1.0)
+    return result

@@ -6,22 +6,22 @@ Differentiation", IMC 2023; with the parameters of M. Rimkevičius, "Localizing 
 TCP BBR", EPFL 2024 ("the report"). The rule, and every choice that the texts leave open:
 
 1. Interval sizes are 10, 11, …, 50 times min RTT, which is the larger of the two flows' smallest RTTs
-   (report §2.4, step 2). A step of 1 is that of the authors' published analysis server.
+   (report §2.4, step 2). A step of 1 is that of the authors' published analysis server ("the server").
 2. Intervals tile the time in which both flows were sending, [later first, earlier last packet]; a rest
-   shorter than an interval is left out. Both flows are on one clock. (The published server starts each
-   capture at its own first packet, which shifts one flow against the other.)
+   shorter than an interval is left out. Both flows are on one clock. (The server starts each capture at its
+   own first packet, which shifts one flow against the other, and keeps the rest.)
 3. The loss ratio of a flow in an interval is bytes lost ÷ bytes sent in it, by the time of sending of the
-   lost transmission (report §2.4, steps 1 and 3; bytes as in the published server).
-4. Intervals in which a flow sent 10 packets or fewer, and intervals in which neither flow lost anything,
-   say nothing of a common trend and are left out (as in the published server).
-5. A size takes part when at least 30 intervals remain (report §3.1: "more than 30 intervals with a non-zero
-   loss ratio which is important for later statistical tests").
+   lost transmission (report §2.4, steps 1 and 3; bytes as in the server).
+4. Intervals in which a flow sent 10 packets or fewer are left out. Of each run of intervals in which neither
+   flow lost anything the first is kept (both as in the server).
+5. A size takes part when 30 intervals of it fit (as in the server). The report wants runs so long that 30
+   have loss (§3.1), which is advice for those who measure.
 6. Spearman's rank correlation, ties by average rank; p from Student's t with n − 2 degrees of freedom, one-
-   sided: correlation means a positive one (as in the published server). A series without variation has no
+   sided: correlation means a positive one (as in the server). A series without variation has no
    correlation: rho and p are None, the size counts as not significant.
 7. A size is significant when p < 0.05 (report §5). Verdict `shared` when more than half of the sizes that
    take part are (report §5: "more than 50 % of the intervals"), else `separate`; `insufficient_loss` when
-   no size takes part.
+   no size takes part or a flow lost nothing at all in this time (report §5.2).
 """
 
 from __future__ import annotations
@@ -114,8 +114,14 @@ def loss_series(
     ratio_a, packets_a = loss_ratios(a, start_ns, interval_ns, intervals)
     ratio_b, packets_b = loss_ratios(b, start_ns, interval_ns, intervals)
     enough = (packets_a >= MIN_PACKETS) & (packets_b >= MIN_PACKETS)
-    keep = enough & ((ratio_a > 0) | (ratio_b > 0))
-    return ratio_a[keep], ratio_b[keep]
+    return informative(ratio_a[enough], ratio_b[enough])
+
+
+def informative(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Of each run of intervals in which neither flow lost anything, the first (choice 4)."""
+    lossy = (x > 0) | (y > 0)
+    keep = lossy | np.concatenate([[True], lossy[:-1]])[: len(lossy)]
+    return x[keep], y[keep]
 
 
 def loss_trend_correlation(a: FlowEvents, b: FlowEvents) -> LossTrendResult:
@@ -129,14 +135,17 @@ def loss_trend_correlation(a: FlowEvents, b: FlowEvents) -> LossTrendResult:
     sizes = tuple(_one_size(a, b, start_ns, duration_ns, multiple, min_rtt_ns) for multiple in MULTIPLES)
     used = [size for size in sizes if size.used]
     significant = sum(size.significant for size in used)
+    losses = [_losses(flow, start_ns, duration_ns) for flow in (a, b)]
     verdict: Literal["shared", "separate", "insufficient_loss"]
     if not used:
         verdict = "insufficient_loss"
-        most = max(size.n for size in sizes)
         reason = (
-            f"no interval size has {MIN_INTERVALS} intervals with loss; the best has {most} "
+            f"no interval size fits {MIN_INTERVALS} times; the smallest fits {sizes[0].intervals} times "
             f"(min RTT {min_rtt_ns / 1e6:.1f} ms, {duration_ns / 1e9:.1f} s in common)"
         )
+    elif not all(losses):
+        verdict = "insufficient_loss"
+        reason = f"{losses[0]} and {losses[1]} losses in the {duration_ns / 1e9:.1f} s in common"
     else:
         verdict = "shared" if significant > MAJORITY * len(used) else "separate"
         reason = f"{significant} of {len(used)} interval sizes correlate with p < {ALPHA}"
@@ -151,13 +160,18 @@ def loss_trend_correlation(a: FlowEvents, b: FlowEvents) -> LossTrendResult:
     )
 
 
+def _losses(flow: FlowEvents, start_ns: int, duration_ns: int) -> int:
+    inside = (flow.sent_ns >= start_ns) & (flow.sent_ns <= start_ns + duration_ns)
+    return int(np.count_nonzero(flow.lost & inside))
+
+
 def _one_size(
     a: FlowEvents, b: FlowEvents, start_ns: int, duration_ns: int, multiple: int, min_rtt_ns: int
 ) -> SizeResult:
     interval_ns = multiple * min_rtt_ns
     intervals = duration_ns // interval_ns
     found = correlate(*loss_series(a, b, start_ns, interval_ns, intervals))
-    used = found.n >= MIN_INTERVALS
+    used = intervals >= MIN_INTERVALS
     return SizeResult(
         multiple=multiple,
         interval_s=interval_ns / 1e9,
