@@ -131,6 +131,9 @@ class Host(_Read):
     addresses: tuple[str, ...]
     pcap: str
     delay_s: float = 0.0
+    jitter_s: float = 0.0
+    rate_bps: int | None = None
+    """Of the switch's queue towards it; None where there is none to wait in."""
     capture_received: int | None = None
     capture_drops: int | None = None
 

@@ -215,6 +215,20 @@ class TelemetryResult(_Model):
     """Packets received that are in no sender's capture."""
 
 
+class LatenessResult(_Model):
+    """How much longer than its link's delay frames were under way, in seconds; nearest-rank percentiles.
+
+    From the sender's capture to the receiver's, over all frames of links without a queue or jitter: what the
+    switch and the kernel's scheduler added.
+    """
+
+    frames: int
+    p50_s: float
+    p99_s: float
+    p999_s: float
+    max_s: float
+
+
 class PhaseResult(_Model):
     """One phase with the law over all its flows, ACKs and control connections included."""
 
@@ -251,5 +265,7 @@ class Result(_Model):
     pairs: tuple[PairResult, ...]
     clocks: tuple[ClockResult, ...]
     telemetry: TelemetryResult
+    switch_lateness: LatenessResult | None = None
+    """None where senders, switch and receivers have no common clock, or every link has a queue."""
     notes: tuple[str, ...] = ()
     """What the reader should know about the run's configuration and captures."""

@@ -16,6 +16,7 @@ from weir.analysis import conservation
 from weir.analysis.clocks import ClockFit, Pinned, pin
 from weir.analysis.confusion import compare
 from weir.analysis.conservation import Account, LostReports
+from weir.analysis.lateness import switch_lateness
 from weir.analysis.manifest import Phase, read_collector, read_manifest
 from weir.analysis.models import (
     ClockResult,
@@ -120,6 +121,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
         pairs=tuple(pairs),
         clocks=tuple(_clock(host, fit) for host, fit in sorted(fits.items())),
         telemetry=_telemetry(data, lost),
+        switch_lateness=switch_lateness(manifest, inside),
         notes=tuple(notes(data)),
     )
     return result, series_table(bounds, inside, pinned)

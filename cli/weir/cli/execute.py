@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from weir.cli.errors import report_error
+from weir.cli.files import hold
 from weir.cli.manifest import ManifestFile
 from weir.cli.phase import run_phase, unlearned
 from weir.cli.progress import RunProgress
@@ -30,6 +31,7 @@ from weir.controlplane.plan import make_plan, measured_pairs
 from weir.topo.capture import Capture
 from weir.topo.collectorproc import CollectorProcess
 from weir.topo.sandbox import inside
+from weir.topo.scheduling import SchedulingProbe
 from weir.topo.sockets import SocketSampler
 from weir.topo.stop import Interrupted, StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
@@ -195,7 +197,7 @@ async def execute(
                 run_dir / "telemetry.parquet",
                 run_dir / "collector.json",
                 logs,
-                run_id=run_dir.name,
+                run_id=manifest.data["run_id"],
                 port=experiment.telemetry.port,
             )
         )
@@ -212,6 +214,7 @@ async def execute(
             )
             for name in experiment.hosts
         ]
+        probe = stack.enter_context(SchedulingProbe(logs))
         switch.wait_ready(stop)
         collector.wait_ready(stop)
         for capture in captures:
@@ -230,9 +233,11 @@ async def execute(
                 specs = [spec for _, spec in flows]
                 sampler.watch(specs)
                 with progress.phase(phase.name, max(spec.start_s + spec.duration_s for spec in specs)):
+                    probe.begin(phase.name)
                     traffic, happened = await run_phase(
                         control, phase, partial(run_flows, testbed, specs, logs, stop)
                     )
+                    probe.end()
                 progress.step(f"phase {phase.name}: waiting for the last packets")
                 await settle(switch, stop)
                 record = phase_record(experiment, phase, flows, traffic) | happened
@@ -265,11 +270,14 @@ async def execute(
                     "addresses": [addresses[capture.host].ip],
                     "pcap": str(capture.path.relative_to(run_dir)),
                     "delay_s": experiment.hosts[capture.host].delay / NS,
+                    "jitter_s": experiment.hosts[capture.host].jitter / NS,
+                    "rate_bps": experiment.hosts[capture.host].rate,
                     "capture_received": captured.captured,
                     "capture_drops": captured.lost,
                 }
             )
         sampler.stop()
+        manifest.data["scheduling"] = probe.stop()
         manifest.data["switch"]["stats"] = switch.stop()
         collector.stop()
 
@@ -277,6 +285,7 @@ async def execute(
 def main(stop: StopToken) -> int:
     """Run the experiment of the run directory named on the command line."""
     run_dir = Path(sys.argv[1])
+    hold(run_dir)
     manifest = ManifestFile.load(run_dir)
     progress = RunProgress(Console(stderr=True))
     try:

@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,8 +33,14 @@ class ManifestFile:
         self.data = data
 
     @classmethod
-    def create(cls, run_dir: Path, run_id: str, experiment: ExperimentConfig) -> ManifestFile:
-        """Write the manifest of a run that begins now."""
+    def create(
+        cls,
+        run_dir: Path,
+        run_id: str,
+        experiment: ExperimentConfig,
+        campaign: Mapping[str, Any] | None = None,
+    ) -> ManifestFile:
+        """Write the manifest of a run that begins now; `campaign` says which one of a campaign it is."""
         manifest = cls(
             run_dir / FILE_NAME,
             {
@@ -49,6 +56,7 @@ class ManifestFile:
                 "error": None,
                 "target": experiment.switch.target,
                 "seed": experiment.seed,
+                "campaign": None if campaign is None else dict(campaign),
                 "phases": [],
                 "hosts": [],
                 "switch": {"stats": None, "reports_sent": None},

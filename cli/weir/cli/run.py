@@ -29,15 +29,22 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
 
     Raises what `load_experiment`, `run_in_sandbox` and `report_command` raise.
     """
-    progress = Console(stderr=True)
     experiment = load_experiment(config)
     check_runnable(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
     write_whole(run_dir / CONFIG_NAME, config.read_bytes())
     ManifestFile.create(run_dir, run_dir.name, experiment)
     point_latest_to(run_dir)
-    progress.print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
+    Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
+    return run_and_analyse(run_dir, as_json=as_json)
 
+
+def run_and_analyse(run_dir: Path, *, as_json: bool = False) -> int:
+    """Run the experiment of a directory that has its config and manifest, and analyse it.
+
+    Returns and raises what `run_command` does.
+    """
+    progress = Console(stderr=True)
     code = run_in_sandbox("weir.cli.execute", [str(run_dir)])
     manifest = ManifestFile.load(run_dir)
     if manifest.state == "running":

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much longer than its link's delay a frame was under way: what switch and scheduler added to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from weir.analysis.manifest import Manifest
+from weir.analysis.models import LatenessResult
+from weir.analysis.run_data import Directed
+
+ONE_CLOCK = "softswitch"
+"""The target whose senders and receivers are of one machine, so that their stamps can be subtracted."""
+
+
+def switch_lateness(manifest: Manifest, flows: Iterable[Directed]) -> LatenessResult | None:
+    """Received − sent − delay of the link, over all frames that no queue or jitter may have kept."""
+    if manifest.target != ONE_CLOCK:
+        return None
+    delay_ns = {
+        address: round(host.delay_s * 1e9)
+        for host in manifest.hosts
+        if host.rate_bps is None and not host.jitter_s
+        for address in host.addresses
+    }
+    found = [
+        (packets.received_ns - packets.sent_ns)[packets.received] - delay_ns[flow.row.dst]
+        for flow in flows
+        if flow.row.dst in delay_ns and (packets := flow.packets).received.any()
+    ]
+    if not found:
+        return None
+    late = np.concatenate(found)
+    p50, p99, p999 = np.percentile(late, [50, 99, 99.9], method="inverted_cdf") / 1e9
+    return LatenessResult(
+        frames=len(late),
+        p50_s=float(p50),
+        p99_s=float(p99),
+        p999_s=float(p999),
+        max_s=float(late.max()) / 1e9,
+    )
