@@ -28,6 +28,7 @@ Police traffic in a P4 switch, report every packet it drops, and hold what end h
 \b
 weir doctor                      what this machine lacks, how to mend it
 weir run experiments/demo.yaml   results go to runs/demo/latest/
+weir campaign FILE               the same over a matrix of values, repeated, resumed, on one page
 weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike
 weir losses server.pcap          what a capture says about losses
 weir detect policing a.pcap      which flows are policed, at what rate and burst?
@@ -104,6 +105,41 @@ def run(
     from weir.cli.run import run_command
 
     return run_command(config, runs, as_json=as_json)
+
+
+@app.command()
+def campaign(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Campaign file (YAML).", show_default=False)],
+    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where campaigns' folders go.")] = Path(
+        "runs"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="The file's small grid.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what is to do, and how long it takes.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Runs at a time; by default what the cores carry.")
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Try runs again that failed for good.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Run an experiment over a matrix of values, repeated; resume it where it was, however it ended.
+
+    Writes RUNS/<name>/<run>/ for each run, and index.html. A run counts once it is whole; runs of another
+    experiment or other software are never mixed with it. Ctrl-C stops; the same command goes on.
+    """
+    from weir.campaign.command import campaign_command
+
+    return campaign_command(
+        file,
+        runs,
+        quick=quick,
+        dry_run=dry_run,
+        jobs=jobs,
+        retry=retry,
+        as_json=as_json,
+        console=Console(),
+    )
 
 
 def _job(

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Linux calls that Python 3.11 does not offer: mount(2) and setns(2), and what is built on them."""
+"""Linux calls that Python 3.11 does not offer: mount(2), setns(2), prctl(2), and what is built on them."""
 
 import ctypes
 import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 CLONE_NEWNET = 0x4000_0000
+PR_SET_PDEATHSIG = 1
 NETNS_FOLDER = Path("/run/netns")
 
 _T = TypeVar("_T")
@@ -56,3 +58,15 @@ def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Let the kernel kill this process when `parent_pid`, which started it, ends; at once if it has.
+
+    Raises OSError.
+    """
+    if _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot follow the parent process: {os.strerror(error)}")
+    if os.getppid() != parent_pid:  # it ended before the kernel knew
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experiment files: schema, loading with line numbers, checks, and what follows from them."""
 
-from weir.controlplane.config.load import load_experiment, parse_experiment
+from weir.controlplane.config.load import Source, experiment_of, load_experiment, parse_experiment, read_text
 from weir.controlplane.config.model import (
     ChangeConfig,
     CollectorConfig,
@@ -14,7 +14,7 @@ from weir.controlplane.config.model import (
     SwitchConfig,
     TelemetryConfig,
 )
-from weir.controlplane.config.problems import ConfigError
+from weir.controlplane.config.problems import ConfigError, Location, Problem, nearest, one_of
 from weir.controlplane.config.schema import schema_text
 from weir.controlplane.config.values import Verdict
 
@@ -25,13 +25,20 @@ __all__ = [
     "ExperimentConfig",
     "FlowConfig",
     "HostConfig",
+    "Location",
     "MatchConfig",
     "PhaseConfig",
     "PolicerConfig",
+    "Problem",
+    "Source",
     "SwitchConfig",
     "TelemetryConfig",
     "Verdict",
+    "experiment_of",
     "load_experiment",
+    "nearest",
+    "one_of",
     "parse_experiment",
+    "read_text",
     "schema_text",
 ]

@@ -27,8 +27,8 @@ _WRONG_TYPE = {
 }
 
 _NOT_YET: Mapping[Location, str] = {
-    ("matrix",): "nothing runs a matrix of experiments yet; valid: a file for each, and a `weir run` of each",
-    ("repeats",): "nothing repeats an experiment yet; valid: as many calls of `weir run`",
+    ("matrix",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
+    ("repeats",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
     ("analysis",): "every analysis is made of every run; valid: leave it out",
     ("traffic",): "traffic is TCP flows; valid: flows",
     ("topology",): "a topology is hosts around one switch; valid: hosts",

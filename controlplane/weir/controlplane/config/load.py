@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +27,50 @@ def load_experiment(path: Path) -> ExperimentConfig:
     Raises:
         ConfigError: the file cannot be read, is no YAML, or is no valid experiment; all problems at once.
     """
+    return parse_experiment(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of an experiment file; raises :class:`ConfigError` where there is none."""
     try:
         if path.is_file() and path.stat().st_size > _TOO_LARGE:
             raise ConfigError([f"{path}: larger than {_TOO_LARGE} bytes; valid: an experiment in YAML"])
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}; valid: a readable experiment file in YAML"]) from error
     except UnicodeDecodeError as error:
         raise ConfigError(
             [f"{path}: byte {error.start} is not UTF-8; valid: an experiment in YAML"]
         ) from error
-    return parse_experiment(text, str(path))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed file: what it says, and on which lines."""
+
+    filename: str
+    data: dict[str, Any]
+    _tree: CommentedMap
+
+    @classmethod
+    def parse(cls, text: str, filename: str) -> Source:
+        """Read YAML text; raises :class:`ConfigError` where it is none or no mapping."""
+        tree = _parse_yaml(text, filename)
+        return cls(filename, _plain(tree, filename, ()), tree)
+
+    def error(self, problems: list[Problem]) -> ConfigError:
+        """One error with all problems, each with the line of its key."""
+        return ConfigError(_lines(problems, self._tree, self.filename))
 
 
 def parse_experiment(text: str, filename: str = "experiment.yaml") -> ExperimentConfig:
     """Read an experiment from YAML text; ``filename`` is for messages. Raises :class:`ConfigError`."""
-    tree = _parse_yaml(text, filename)
-    data = _plain(tree, filename, ())
+    source = Source.parse(text, filename)
+    return experiment_of(source.data, source)
+
+
+def experiment_of(data: dict[str, Any], source: Source) -> ExperimentConfig:
+    """An experiment from what ``source`` says, or what was made of it; raises :class:`ConfigError`."""
     problems: list[Problem] = []
     repaired: frozenset[Location] = frozenset()
     experiment: ExperimentConfig | None = None
@@ -60,7 +88,7 @@ def parse_experiment(text: str, filename: str = "experiment.yaml") -> Experiment
     if experiment is not None:
         problems += [found for found in check(experiment) if not _caused_by(found, repaired)]
     if problems or experiment is None:
-        raise ConfigError(_lines(problems, tree, filename))
+        raise source.error(problems)
     return experiment
 
 

@@ -55,10 +55,9 @@ CASES = {
         "x.yaml:5: sed: unknown key (did you mean 'seed'?); "
         "valid: name, description, seed, switch, hosts, flows, policers, phases, telemetry, capture",
     ),
-    "a matrix, which nothing runs": (
+    "a matrix, which is a campaign's": (
         ("flows:", "matrix: {rate: [1, 2]}\nflows:"),
-        "x.yaml:5: matrix: nothing runs a matrix of experiments yet; "
-        "valid: a file for each, and a `weir run` of each",
+        "x.yaml:5: matrix: this is a campaign, not one experiment; valid: `weir campaign` of this file",
     ),
     "learned without flows": (
         ("burst: 20 ms", "burst: 20 ms, mode: per_flow_learned"),

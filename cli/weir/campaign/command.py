@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir campaign`: load, say or do what is left, and write the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from weir.campaign.estimate import Estimate, words
+from weir.campaign.live import LiveView
+from weir.campaign.load import Campaign, PlannedRun, load_campaign
+from weir.campaign.outcome import Outcome, outcomes
+from weir.campaign.page import write_page
+from weir.campaign.runner import Ending, Runner
+from weir.campaign.store import Store
+from weir.cli.errors import EXIT_FAILED
+from weir.cli.runnable import check_runnable
+
+CORES_OF_A_RUN = 3
+"""Switch, senders and captures of one run keep about so many cores busy."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The JSON line at the end. Counts are runs, `unexplained` packets of all complete runs."""
+
+    runs: int
+    complete: int
+    invalid: int
+    failed: int
+    unexplained: int
+    page: str
+
+
+def default_jobs() -> int:
+    """Runs at a time that this machine's cores carry without disturbing each other."""
+    return max(1, (os.cpu_count() or 1) // CORES_OF_A_RUN)
+
+
+def campaign_command(
+    file: Path,
+    runs: Path,
+    *,
+    quick: bool,
+    dry_run: bool,
+    jobs: int | None,
+    retry: bool,
+    as_json: bool,
+    console: Console,
+) -> int:
+    """Do what is left of a campaign; returns the exit code: 0 all runs complete, 1 not, 128 + n signal n.
+
+    Raises ConfigError for the file, InputError for its folder, ToolMissingError.
+    """
+    campaign = load_campaign(file, quick=quick)
+    for run in campaign.runs:
+        if run.repeat == 0:
+            check_runnable(run.experiment, file)
+    jobs = jobs or default_jobs()
+    store = Store(campaign, runs)
+    if dry_run:
+        return _show_plan(store, jobs, as_json=as_json, console=console)
+    notes = Console(stderr=True)
+    if jobs > default_jobs():
+        notes.print(
+            f"weir: {jobs} runs at a time on {os.cpu_count()} cores will disturb each other; "
+            f"{default_jobs()} would not",
+            style="yellow",
+        )
+    with store:
+        done = store.done()
+        for stranger in store.strangers()[:1]:
+            others = len(store.strangers()) - 1
+            notes.print(
+                f"weir: {stranger} and {others} more are not of this campaign as it is now; not counted"
+            )
+        if retry:
+            store.forget_failures([run.key for run in campaign.runs])
+        estimate = learned(campaign, outcomes(campaign, done))
+        if len(done) < len(campaign.runs):
+            _announce(campaign, len(done), jobs, estimate, store, notes)
+        with LiveView(campaign, done, jobs, estimate, notes) as view:
+            ending = Runner(store, jobs, view).run()
+        found = outcomes(campaign, store.done())
+        page = write_page(store.folder, campaign, found)
+    tally = Tally(
+        runs=len(campaign.runs),
+        complete=len(found),
+        invalid=sum(not outcome.valid for outcome in found),
+        failed=len(ending.failed),
+        unexplained=sum(outcome.unexplained for outcome in found),
+        page=str(page),
+    )
+    _say_end(ending, tally, notes)
+    if as_json:
+        print(json.dumps(asdict(tally)))
+    else:
+        console.print(_words(tally), highlight=False, soft_wrap=True)
+    return _exit_code(ending, tally)
+
+
+def learned(campaign: Campaign, found: Sequence[Outcome]) -> Estimate:
+    """What whole runs say about how long further ones take."""
+    estimate = Estimate()
+    by_key = {run.key: run for run in campaign.runs}
+    for outcome in found:
+        if outcome.wall_s is not None:
+            estimate.learn(by_key[outcome.key], outcome.wall_s)
+    return estimate
+
+
+def _announce(
+    campaign: Campaign, done: int, jobs: int, estimate: Estimate, store: Store, notes: Console
+) -> None:
+    left = [run for run in campaign.runs if not store.path_of(run).is_dir()]
+    resumed = f", {done} of them done" if done else ""
+    time_left = words(estimate.seconds(left, [], jobs))
+    notes.print(
+        f"[bold]{campaign.name}[/bold]: {len(campaign.runs)} runs{resumed}, about {time_left} left "
+        f"→ {store.folder}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> int:
+    """Show what a campaign would do; nothing is written."""
+    campaign = store.campaign
+    done = store.done()
+    estimate = learned(campaign, outcomes(campaign, done))
+    left = [run for run in campaign.runs if run.key not in done]
+    seconds = estimate.seconds(left, [], jobs)
+    if as_json:
+        plan = {
+            "name": campaign.name,
+            "runs": len(campaign.runs),
+            "complete": len(done),
+            "seconds_left": round(seconds),
+            "jobs": jobs,
+            "folder": str(store.folder),
+            "plan": [
+                {"run": run.key, "cell": dict(run.cell), "repeat": run.repeat + 1, "seed": run.seed}
+                for run in left
+            ],
+        }
+        print(json.dumps(plan))
+        return 0
+    table = Table(*campaign.axes, "flows", "traffic", "runs", "done")
+    cells: dict[tuple[str, ...], list[PlannedRun]] = {}
+    for run in campaign.runs:
+        cells.setdefault(tuple(run.cell.values()), []).append(run)
+    for labels, its in cells.items():
+        whole = sum(run.key in done for run in its)
+        flows = len(its[0].experiment.flows)
+        table.add_row(*labels, str(flows), words(its[0].traffic_s), str(len(its)), str(whole))
+    console.print(table)
+    basis = "as finished runs took" if estimate.measured else "assumed, until runs have shown it"
+    console.print(
+        f"{len(campaign.runs)} runs, {len(done)} done, {len(left)} to do with {jobs} at a time: about "
+        f"{words(seconds)} ({estimate.overhead_s:.0f} s beside the traffic of each, {basis})",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
+    if ending.gave_up:
+        notes.print("weir: too many runs in a row failed; the rest is not tried", style="red")
+    if ending.failed:
+        notes.print(
+            f"weir: {len(ending.failed)} runs failed for good, first {ending.failed[0]}; their logs are in "
+            f"{Path(tally.page).parent / 'failed'}; --retry tries them again",
+            style="red",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _words(tally: Tally) -> str:
+    parts = [f"{tally.complete} of {tally.runs} runs complete"]
+    if tally.invalid:
+        parts.append(f"{tally.invalid} of them invalid")
+    parts.append(f"{tally.unexplained} packets unexplained")
+    return f"{', '.join(parts)}; page: {tally.page}"
+
+
+def _exit_code(ending: Ending, tally: Tally) -> int:
+    if ending.stopped_by is not None:
+        return 128 + signal.Signals(ending.stopped_by)
+    return 0 if tally.complete == tally.runs else EXIT_FAILED

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a campaign file says beside its experiment: the matrix, repeats, a quick grid, and limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from weir.controlplane.config.values import TimeNs
+
+Label = StrictStr | StrictInt | StrictFloat | StrictBool
+VariableName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Axis = (
+    Annotated[tuple[Label, ...], Field(min_length=1)]
+    | Annotated[dict[StrictStr, dict[VariableName, Any]], Field(min_length=1)]
+)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True
+    )
+
+
+class QuickConfig(_Model):
+    """What `--quick` changes: a grid that shows the same on a small machine in a short time."""
+
+    matrix: dict[VariableName, Annotated[tuple[Label, ...], Field(min_length=1)]] = {}
+    """Axes with the values that stay; an axis that is not named keeps all."""
+    repeats: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = None
+    """Runs of each cell."""
+    variables: dict[VariableName, Any] = {}
+    """Variables with another value."""
+
+
+class LimitsConfig(_Model):
+    """When a run is marked invalid because the machine was too busy for its measurement."""
+
+    scheduling_p99: TimeNs = 2_000_000
+    """How late a process that waits for a moment woke up, in 99 of 100 cases, while flows were running."""
+    switch_p99: TimeNs = 3_000_000
+    """How much longer than its link's delay a frame was under way, in 99 of 100 cases."""
+
+
+class CampaignConfig(_Model):
+    """The keys of a campaign file that are not its experiment's."""
+
+    matrix: dict[VariableName, Axis] = {}
+    """Axes: a list of values, each of which `$axis` stands for; or labels, each with its own variables."""
+    repeats: Annotated[StrictInt, Field(ge=1, le=10_000)] = 1
+    """Runs of each cell of the matrix, each with a seed of its own."""
+    variables: dict[VariableName, Any] = {}
+    """What `$name` stands for in the experiment; any YAML, which may name others."""
+    quick: QuickConfig | None = None
+    """The grid of `--quick`."""
+    limits: LimitsConfig = LimitsConfig()
+    """When a run counts as invalid."""
+    attempts: Annotated[StrictInt, Field(ge=1, le=100)] = 3
+    """How often a run is tried that fails."""
+    keep: Literal["all", "results"] = "all"
+    """results: the captures and reports of a run are deleted once it is analysed."""
+
+
+KEYS = tuple(CampaignConfig.model_fields)
+"""Top-level keys of a campaign file that are not its experiment's."""

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from weir.campaign.load import MAX_RUNS, Campaign, parse_campaign, run_key, run_seed
+from weir.controlplane.config import ConfigError, parse_experiment
+
+TEXT = """
+name: small
+seed: 7
+matrix:
+  rate: [10 Mbit/s, 20 Mbit/s]
+  scenario:
+    alike: {cc: cubic, other: $cc}
+    mixed: {cc: bbr, other: cubic}
+repeats: 2
+variables: {duration: 3 s}
+quick: {matrix: {rate: [20 Mbit/s]}, repeats: 1, variables: {duration: 1 s}}
+hosts: {client: {}, server: {}}
+flows:
+  - {name: one, from: server, to: client, congestion_control: $cc, duration: $duration}
+  - {name: two, from: server, to: client, congestion_control: $other, duration: $duration}
+policers:
+  - {name: p, rate: $rate, burst: 20 ms, match: [{to: client}]}
+"""
+
+
+def lines(text: str, *, quick: bool = False) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as error:
+        parse_campaign(text, "c.yaml", quick=quick)
+    return error.value.lines
+
+
+def by_key(campaign: Campaign) -> dict[str, tuple[int, str]]:
+    return {run.key: (run.seed, run.digest) for run in campaign.runs}
+
+
+def test_a_matrix_becomes_every_combination_repeated() -> None:
+    campaign = parse_campaign(TEXT)
+    assert len(campaign.runs) == len({run.key for run in campaign.runs}) == 2 * 2 * 2
+    first = campaign.runs[0]
+    assert first.cell == {"rate": "10 Mbit/s", "scenario": "alike"}
+    assert [flow.congestion_control for flow in first.experiment.flows] == ["cubic", "cubic"]
+    last = campaign.runs[-1].experiment
+    assert last.policers is not None
+    assert last.policers[0].rate == 20_000_000
+    assert [flow.congestion_control for flow in last.flows] == ["bbr", "cubic"]
+    assert first.traffic_s == 3.0
+
+
+def test_every_run_is_an_experiment_of_its_own_that_says_its_seed() -> None:
+    for run in parse_campaign(TEXT).runs:
+        assert parse_experiment(run.text) == run.experiment
+        assert run.experiment.seed == run.seed
+
+
+def test_seeds_differ_and_stay_when_the_matrix_grows_in_values_and_repeats() -> None:
+    small = by_key(parse_campaign(TEXT))
+    grown_text = TEXT.replace("[10 Mbit/s,", "[5 Mbit/s, 10 Mbit/s,").replace("repeats: 2", "repeats: 5")
+    grown = by_key(parse_campaign(grown_text))
+    assert len(grown) == 3 * 2 * 5
+    assert small.items() <= grown.items()
+    assert len({seed for seed, _ in grown.values()}) == len(grown)
+
+
+def test_the_seed_of_a_run_depends_on_campaign_cell_and_repeat_and_not_on_the_order_of_axes() -> None:
+    cell = {"rate": "1", "scenario": "x"}
+    seed = run_seed(1, cell, 0)
+    assert seed == run_seed(1, dict(reversed(cell.items())), 0)
+    assert 0 <= seed < 2**63
+    others = {run_seed(2, cell, 0), run_seed(1, cell, 1), run_seed(1, cell | {"rate": "2"}, 0)}
+    assert len(others | {seed}) == 4
+    # Published runs can be repeated only if this never changes.
+    # printf '[1, [["rate", "40 Mbit/s"]], 0]' | sha256sum | cut -c1-16, halved
+    assert run_seed(1, {"rate": "40 Mbit/s"}, 0) == 2_433_307_187_016_852_519
+
+
+def test_labels_that_read_alike_have_directories_of_their_own() -> None:
+    assert run_key({"a": "1/2"}, 0) != run_key({"a": "1-2"}, 0)
+    assert run_key({}, 2) == "run_4f53cda1_r003"
+
+
+def test_the_quick_grid_is_a_part_of_the_whole_with_a_name_of_its_own() -> None:
+    quick = parse_campaign(TEXT, quick=True)
+    assert (quick.name, len(quick.runs)) == ("small-quick", 2)
+    assert {run.cell["rate"] for run in quick.runs} == {"20 Mbit/s"}
+    assert quick.runs[0].traffic_s == 1.0
+
+
+def test_a_description_is_not_part_of_what_a_run_is_but_every_value_is() -> None:
+    one = by_key(parse_campaign(TEXT))
+    described = by_key(parse_campaign(TEXT.replace("seed: 7", "seed: 7\ndescription: words")))
+    changed = by_key(parse_campaign(TEXT.replace("burst: 20 ms", "burst: 21 ms")))
+    assert one == described
+    assert one.keys() == changed.keys()
+    assert not {digest for _, digest in one.values()} & {digest for _, digest in changed.values()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "rate: $rate",
+            "rate: $rat",
+            "c.yaml:17: policers[0].rate: no variable $rat (did you mean 'rate'?); "
+            "valid: cc, duration, other, rate, scenario",
+        ),
+        (
+            "{duration: 3 s}",
+            "{duration: $duration}",
+            "c.yaml:14: flows[0].duration: $duration is made of itself; valid: values that lead to an end",
+        ),
+        (
+            "rate: $rate",
+            "rate: 5 Mbit/s",
+            "c.yaml:5: matrix.rate: changes nothing; valid: an experiment with $rate in it",
+        ),
+        ("repeats: 2", "repeats: 0", "c.yaml:9: repeats: Input should be greater than or equal to 1; "),
+        (
+            "repeats: 2",
+            "repeats: 10000000",
+            "c.yaml:9: repeats: Input should be less than or equal to 10000;",
+        ),
+        ("rate: [10 Mbit/s, 20 Mbit/s]", "rate: []", "c.yaml:5: matrix.rate: "),
+        (
+            "20 Mbit/s]\n",
+            "20 Mbit]\n",
+            "c.yaml:17: policers[0].rate: unknown unit 'Mbit' of a rate; valid: bit/s, kbit/s, Mbit/s, "
+            "Gbit/s, Tbit/s, such as '40 Mbit/s' (in the cell rate=20 Mbit, scenario=alike)",
+        ),
+    ],
+)
+def test_mistakes_are_named_with_line_key_and_what_is_valid(old: str, new: str, line: str) -> None:
+    found = lines(TEXT.replace(old, new, 1))
+    assert found[0].startswith(line), found
+
+
+def test_a_quick_grid_names_values_of_the_whole_one() -> None:
+    found = lines(TEXT.replace("rate: [20 Mbit/s]", "rate: [30 Mbit/s]"), quick=True)
+    assert found[0].startswith("c.yaml:11: quick.matrix.rate[0]: '30 Mbit/s' is not of axis rate")
+    assert lines(TEXT.replace("quick:", "#"), quick=True)[0].startswith("c.yaml: quick: missing")
+
+
+def test_more_runs_than_anyone_waits_for_are_refused() -> None:
+    values = ", ".join(f"{n} Mbit/s" for n in range(1, 60))
+    text = TEXT.replace("10 Mbit/s, 20 Mbit/s", values).replace("repeats: 2", "repeats: 10000")
+    assert f"valid: at most {MAX_RUNS}" in lines(text)[0]

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`$name` and `${name}` in the texts of a parsed file, replaced by what they stand for; `$$` is a dollar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from weir.controlplane.config import Location, Problem, nearest, one_of
+
+_WHOLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_ANY = re.compile(r"\$(?:(?P<escaped>\$)|(?P<bare>\w+)|\{(?P<braced>\w+)\})")
+MAX_DEPTH = 16
+"""Variables within variables; deeper ones refer to themselves."""
+
+
+class Variables:
+    """Values by name; collects which were used, and what is wrong, on the way."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Replace by these."""
+        self.values = values
+        self.used: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def substitute(self, node: Any, location: Location, depth: int = 0) -> Any:
+        """The tree with every variable replaced.
+
+        A text that is one variable becomes its value, whatever that is; within a text it becomes text.
+        """
+        if isinstance(node, dict):
+            return {key: self.substitute(value, (*location, key), depth) for key, value in node.items()}
+        if isinstance(node, list):
+            return [self.substitute(value, (*location, index), depth) for index, value in enumerate(node)]
+        if not isinstance(node, str):
+            return node
+        whole = _WHOLE.fullmatch(node)
+        if whole is not None:
+            return self._value(whole[1] or whole[2], location, depth)
+
+        def text(match: re.Match[str]) -> str:
+            if match["escaped"]:
+                return "$"
+            name = match["bare"] or match["braced"]
+            value = self._value(name, location, depth)
+            if isinstance(value, dict | list):
+                message = f"${name} is no text, so it cannot be within one; valid: ${name} alone"
+                self.problems.append(Problem(location, message))
+                return ""
+            return str(value)
+
+        return _ANY.sub(text, node)
+
+    def _value(self, name: str, location: Location, depth: int) -> Any:
+        if name not in self.values:
+            message = f"no variable ${name}{nearest(name, self.values)}; {one_of(sorted(self.values))}"
+            self.problems.append(Problem(location, message))
+            return ""
+        if depth >= MAX_DEPTH:
+            message = f"${name} is made of itself; valid: values that lead to an end"
+            self.problems.append(Problem(location, message))
+            return ""
+        self.used.add(name)
+        return self.substitute(self.values[name], location, depth + 1)
