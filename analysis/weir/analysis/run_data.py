@@ -120,10 +120,11 @@ def classify(
         for flow in phase.flows
     }
     order = np.argsort(rtts.flow, kind="stable")
+    by_flow = rtts.flow[order]
     result = []
     for number, its_packets in packets.by_flow():
         row = rows[number]
-        low, high = np.searchsorted(rtts.flow[order], [number, number + 1])
+        low, high = np.searchsorted(by_flow, [number, number + 1])
         of_flow = order[low:high]
         kind, phase, flow = _identify(row, configured, hosts)
         if phase is None:

@@ -27,6 +27,8 @@ hosts: {client: {delay: 5 ms}, one: {delay: 5 ms}, two: {delay: 5 ms}}
 flows:
   - {name: one, from: one, to: client, duration: 1 s, measured: true}
   - {name: two, from: two, to: client, duration: 1 s, measured: true}
+background:
+  - {name: many, from: two, to: client, duration: 1 s, rate: 2 Mbit/s, mean_size: 20 kB, largest_size: 200 kB}
 policers:
   - {name: p, rate: $rate, burst: 20 kB, match: [{to: client}]}
 """
@@ -94,16 +96,28 @@ def test_a_campaign_that_is_killed_is_resumed_where_it_was(tmp_path: Path) -> No
     assert (first / "manifest.json").stat().st_mtime_ns == made_ns
     assert sorted(path.name for path in whole_runs()) == sorted(run["run"] for run in planned["plan"])
     assert not list(folder.glob(".partial/*"))
+    schedules: list[str] = []
     for path in whole_runs():
         manifest = json.loads((path / "manifest.json").read_text())
         assert manifest["seed"] in [run["seed"] for run in planned["plan"]]
         assert manifest["run_id"] == path.name
         # Some 200 moments per second of traffic.
         assert manifest["scheduling"]["samples"] > 100
+        (background,) = manifest["phases"][0]["background"]
+        assert background["complete"] + background["cut"] == background["flows"] > 1
+        assert background["failed"] == 0
+        # Two Mbit/s for a second are 250 kB, in whole bytes per flow.
+        assert abs(background["offered_bytes"] - 250_000) <= background["flows"]
+        schedules.append(background["schedule_sha256"])
         result = json.loads((path / "result.json").read_text())
         assert result["switch_lateness"]["frames"] > 100
         assert 0 <= result["switch_lateness"]["p50_s"] <= result["switch_lateness"]["max_s"]
+        others = [flow for flow in result["other_flows"] if flow["kind"] == "other"]
+        # Each flow of the background in both directions; those cut off before they began have none.
+        assert len(others) >= background["complete"] * 2
+        assert sum(flow["law"]["reported_drops"] for flow in others) > 0
         assert path.name in (folder / PAGE).read_text()
+    assert len(set(schedules)) == 2  # each run has a seed of its own
 
 
 def marked_processes(marker: str) -> Iterator[str]:

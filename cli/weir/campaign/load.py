@@ -67,8 +67,7 @@ class PlannedRun:
     @property
     def traffic_s(self) -> float:
         """Seconds for which flows run."""
-        longest = max(flow.start + flow.duration for flow in self.experiment.flows)
-        return len(self.experiment.effective_phases()) * longest / _NS
+        return len(self.experiment.effective_phases()) * self.experiment.phase_duration / _NS
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from weir.cli.manifest import ManifestFile
 from weir.cli.phase import run_phase, unlearned
 from weir.cli.progress import RunProgress
 from weir.cli.run import CONFIG_NAME
+from weir.cli.traffic import PhaseTraffic, background_specs
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experiment
@@ -36,7 +36,7 @@ from weir.topo.sockets import SocketSampler
 from weir.topo.stop import Interrupted, StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
 from weir.topo.testbed import HostSpec, Testbed
-from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
+from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult
 
 COLLECTOR = "collector"
 NS = 1_000_000_000
@@ -61,6 +61,7 @@ def flow_specs(
             duration_s=flow.duration // NS,
             start_s=flow.start / NS,
             rate_bps=flow.rate,
+            pacing_bps=flow.pacing,
         )
         specs.append((flow, spec))
     return specs
@@ -232,22 +233,24 @@ async def execute(
                 flows = flow_specs(experiment, phase, ports)
                 specs = [spec for _, spec in flows]
                 sampler.watch(specs)
-                with progress.phase(phase.name, max(spec.start_s + spec.duration_s for spec in specs)):
+                offered = PhaseTraffic(
+                    testbed, specs, background_specs(experiment, phase.name, ports), logs, stop
+                )
+                with progress.phase(phase.name, experiment.phase_duration / NS):
                     probe.begin(phase.name)
-                    traffic, happened = await run_phase(
-                        control, phase, partial(run_flows, testbed, specs, logs, stop)
-                    )
+                    traffic, happened = await run_phase(control, phase, offered)
                     probe.end()
                 progress.step(f"phase {phase.name}: waiting for the last packets")
                 await settle(switch, stop)
                 record = phase_record(experiment, phase, flows, traffic) | happened
+                record["background"] = offered.background
                 manifest.data["phases"].append(record)
                 for policer in record["policers"]:
                     cell = meters[policer["index"]]
                     policer["read_back_rate_bps"] = cell.rate_bytes_per_s * 8
                     policer["read_back_burst_bytes"] = cell.burst_bytes
                 await record_counters(control, phase, record)
-                problems = [*traffic.problems, *unlearned(happened["learned"])]
+                problems = [*traffic.problems, *offered.problems, *unlearned(happened["learned"])]
                 manifest.invalidate([f"{phase.name}: {problem}" for problem in problems])
                 manifest.write()
 

@@ -73,6 +73,7 @@ class FlowSpec:
     start_s: float = 0.0
     rate_bps: int | None = None
     block_bytes: int | None = None
+    pacing_bps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,8 @@ def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
     argv += ["--connect-timeout", str(_CONNECT_TIMEOUT_MS)]
     if flow.rate_bps is not None:
         argv += ["-b", str(flow.rate_bps)]
+    if flow.pacing_bps is not None:
+        argv += ["--fq-rate", str(flow.pacing_bps)]
     if flow.block_bytes is not None:
         argv += ["-l", str(flow.block_bytes)]
     return argv

@@ -3,6 +3,7 @@
 
 from weir.controlplane.config.load import Source, experiment_of, load_experiment, parse_experiment, read_text
 from weir.controlplane.config.model import (
+    BackgroundConfig,
     ChangeConfig,
     CollectorConfig,
     ExperimentConfig,
@@ -19,6 +20,7 @@ from weir.controlplane.config.schema import schema_text
 from weir.controlplane.config.values import Verdict
 
 __all__ = [
+    "BackgroundConfig",
     "ChangeConfig",
     "CollectorConfig",
     "ConfigError",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weir.controlplane.config.checks_policer import burst_holds_a_frame, check_changes, check_policer
-from weir.controlplane.config.model import ExperimentConfig, HostConfig
+from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig, HostConfig
 from weir.controlplane.config.problems import Location, Problem, known, one_of, unique
 from weir.controlplane.config.values import FRAME_BYTES, POLICER_CELLS
 
@@ -70,8 +70,20 @@ def _host_queue(host: HostConfig, location: Location) -> Iterator[Problem]:
 
 def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
     yield from unique([flow.name for flow in experiment.flows], ("flows",), "flow")
-    for index, flow in enumerate(experiment.flows):
-        location: Location = ("flows", index)
+    yield from unique([flow.name for flow in experiment.background], ("background",), "background")
+    for index, background in enumerate(experiment.background):
+        if background.mean_size >= background.largest_size:
+            yield Problem(
+                ("background", index, "largest_size"),
+                f"{background.largest_size} B is not more than the mean; "
+                f"valid: more than {background.mean_size} B",
+                depends_on=(("background", index, "mean_size"),),
+            )
+    ends: list[tuple[Location, FlowConfig | BackgroundConfig]] = [
+        *((("flows", index), flow) for index, flow in enumerate(experiment.flows)),
+        *((("background", index), background) for index, background in enumerate(experiment.background)),
+    ]
+    for location, flow in ends:
         for key, name in (("from", flow.source), ("to", flow.destination)):
             yield from known(name, list(experiment.hosts), "host", (*location, key), ("hosts",))
         if flow.source == flow.destination:

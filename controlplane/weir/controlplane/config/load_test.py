@@ -48,12 +48,28 @@ CASES = {
     "unknown key": (
         ("duration: 4 s}", "duration: 4 s, congestion: bbr}"),
         "x.yaml:6: flows[0].congestion: unknown key (did you mean 'congestion_control'?); "
-        "valid: name, from, to, congestion_control, start, duration, measured, rate",
+        "valid: name, from, to, congestion_control, start, duration, measured, rate, pacing",
     ),
     "unknown key at the top": (
         ("flows:", "sed: 2\nflows:"),
         "x.yaml:5: sed: unknown key (did you mean 'seed'?); "
-        "valid: name, description, seed, switch, hosts, flows, policers, phases, telemetry, capture",
+        "valid: name, description, seed, switch, hosts, flows, background, policers, phases, telemetry, "
+        "capture",
+    ),
+    "a background from nowhere": (
+        (
+            "policers:",
+            "background: [{name: b, from: nobody, to: b, duration: 1 s, rate: 1 Mbit/s}]\npolicers:",
+        ),
+        "x.yaml:7: background[0].from: no host 'nobody'; valid: a, b",
+    ),
+    "a background whose flows are larger than its largest": (
+        (
+            "policers:",
+            "background: [{name: b, from: a, to: b, duration: 1 s, rate: 1 Mbit/s, "
+            "mean_size: 90 kB, largest_size: 80 kB}]\npolicers:",
+        ),
+        "x.yaml:7: background[0].largest_size: 80000 B is not more than the mean; valid: more than 90000 B",
     ),
     "a matrix, which is a campaign's": (
         ("flows:", "matrix: {rate: [1, 2]}\nflows:"),

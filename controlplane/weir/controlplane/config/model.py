@@ -94,6 +94,37 @@ class FlowConfig(_Model):
     """Whether the flow is one of those that the detectors compare pairwise."""
     rate: RateBps | None = None
     """Application limit: the sender writes no faster than this."""
+    pacing: RateBps | None = None
+    """The kernel paces the sender's packets to no more than this (SO_MAX_PACING_RATE)."""
+
+
+class BackgroundConfig(_Model):
+    """Many TCP connections from one host to another, drawn from the seed: Poisson arrivals, sizes of a
+    bounded Pareto distribution. They are in captures and in the law of conservation, but no flows of their
+    own in the result."""
+
+    name: Name
+    """Unique in the experiment."""
+    source: Annotated[StrictStr, Field(alias="from", examples=["server1"])]
+    """Host that sends the data."""
+    destination: Annotated[StrictStr, Field(alias="to", examples=["client"])]
+    """Host that receives the data."""
+    congestion_control: CongestionControl = "cubic"
+    """Congestion control of the sender, by the kernel's name."""
+    start: TimeNs = 0
+    """When the first flows may start, from the start of the phase."""
+    duration: DurationNs
+    """How long flows start; then what is left of them is cut off."""
+    rate: RateBps
+    """What all flows together offer on average, in payload; exact for each seed."""
+    mean_size: Annotated[SizeBytes, Field(ge=1000, le=10**9)] = 200_000
+    """Mean payload of a flow."""
+    largest_size: Annotated[SizeBytes, Field(ge=2000, le=10**12)] = 20_000_000
+    """The bound of the distribution."""
+    shape: Annotated[float, Field(gt=1, le=10, examples=[1.2])] = 1.2
+    """Exponent of the distribution; the nearer to 1, the heavier its tail."""
+    pacing: RateBps | None = None
+    """No flow sends faster than this: the kernel paces its packets."""
 
 
 class MatchConfig(_Model):
@@ -294,12 +325,20 @@ class ExperimentConfig(_Model):
     """Hosts by name; each has a network namespace and a switch port."""
     flows: Annotated[tuple[FlowConfig, ...], Field(min_length=1)]
     """TCP connections; each runs once in every phase."""
+    background: tuple[BackgroundConfig, ...] = ()
+    """Further traffic, drawn anew for each phase."""
     policers: tuple[PolicerConfig, ...] | None = None
     """Policers of an experiment without phases."""
     phases: Annotated[tuple[PhaseConfig, ...] | None, Field(min_length=1)] = None
     """Parts of the run, one after the other. Without them there is one, named main."""
     telemetry: TelemetryConfig = TelemetryConfig()
     capture: CaptureConfig = CaptureConfig()
+
+    @property
+    def phase_duration(self) -> int:
+        """Nanoseconds from the start of a phase to the end of its last flow."""
+        ends = [flow.start + flow.duration for flow in self.flows]
+        return max(*ends, *(background.start + background.duration for background in self.background), 0)
 
     def effective_phases(self) -> tuple[PhaseConfig, ...]:
         """The phases of the run; one named "main" when the file has none."""

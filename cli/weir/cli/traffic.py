@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traffic of one phase: the experiment's flows, and its background beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from weir.controlplane.config import ExperimentConfig
+from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
+from weir.topo.stop import StopToken
+from weir.topo.testbed import Testbed
+from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
+
+_NS = 1_000_000_000
+
+
+def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAllocator) -> list[BackgroundSpec]:
+    """The backgrounds of one phase, each with a port and a seed of its own."""
+    return [
+        BackgroundSpec(
+            id=f"{phase}/{background.name}",
+            source=background.source,
+            destination=background.destination,
+            port=ports.next()[1],
+            congestion_control=background.congestion_control,
+            start_s=background.start / _NS,
+            duration_s=background.duration / _NS,
+            rate_bps=background.rate,
+            mean_bytes=background.mean_size,
+            largest_bytes=background.largest_size,
+            shape=background.shape,
+            seed=flow_seed(experiment.seed, phase, background.name),
+            pacing_bps=background.pacing,
+        )
+        for background in experiment.background
+    ]
+
+
+class PhaseTraffic:
+    """All traffic of one phase; what became of its background is known once it was called."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        flows: Sequence[FlowSpec],
+        backgrounds: Sequence[BackgroundSpec],
+        logs: Path,
+        stop: StopToken,
+    ) -> None:
+        """Nothing is sent yet."""
+        self._testbed, self._flows, self._backgrounds = testbed, flows, backgrounds
+        self._logs, self._stop = logs, stop
+        self.background: list[dict[str, Any]] = []
+        """A record per background, for the manifest."""
+        self.problems: list[str] = []
+        """A line per flow of the background that failed."""
+
+    def __call__(self, *, on_start: Callable[[], None]) -> TrafficResult:
+        """Send all of it and wait for its end; raises what `run_flows` and `BackgroundTraffic` raise."""
+        with BackgroundTraffic(self._testbed, self._backgrounds, self._logs, self._stop) as background:
+
+            def begin() -> None:
+                on_start()
+                background.go()
+
+            result = run_flows(self._testbed, self._flows, self._logs, self._stop, on_start=begin)
+            self.background, self.problems = background.finish()
+        return replace(result, end_ns=time.time_ns())

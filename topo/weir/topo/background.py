@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Background traffic: many TCP flows from one host to another, drawn from a seed, of a given mean rate.
+
+Flows arrive as a Poisson process and have heavy-tailed sizes (bounded Pareto), as flows of the Internet are
+found to (V. Paxson, S. Floyd, "Wide-Area Traffic: The Failure of Poisson Modeling", 1995; M. Crovella,
+A. Bestavros, "Self-Similarity in World Wide Web Traffic", 1996). Each is a TCP connection of its own, with
+its slow start and its losses; what a flow has not sent when its time is over is cut off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from weir.topo import background_process
+from weir.topo.process import LoggedProcess
+from weir.topo.stop import StopToken
+from weir.topo.testbed import Testbed
+
+_READY_S = 15.0
+_END_GRACE_S = 15.0
+_POLL_S = 0.1
+_BISECTIONS = 200
+
+
+@dataclass(frozen=True)
+class BackgroundSpec:
+    """Flows from `source` to `destination`, which listens on `port`, for `duration_s` from `start_s` on.
+
+    `rate_bps` is what all flows together offer on average, in payload. `shape` is the exponent of the sizes'
+    Pareto distribution, more than 1; `pacing_bps` limits each flow.
+    """
+
+    id: str
+    source: str
+    destination: str
+    port: int
+    congestion_control: str
+    start_s: float
+    duration_s: float
+    rate_bps: int
+    mean_bytes: int
+    largest_bytes: int
+    shape: float
+    seed: int
+    pacing_bps: int | None = None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One flow: when it begins, from the start of its background, and its payload."""
+
+    at_s: float
+    size_bytes: int
+
+
+def flow_seed(experiment_seed: int, phase: str, name: str) -> int:
+    """The seed of one background of one phase: further ones change no other's."""
+    identity = json.dumps([experiment_seed, phase, name])
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "big")
+
+
+def arrivals(spec: BackgroundSpec) -> list[Arrival]:
+    """The flows of a background, by time; the same for the same seed on every machine.
+
+    Sizes are scaled by one factor so that their sum is what the rate offers in the duration: a heavy tail
+    would else make one draw a multiple of another. There is at least one flow.
+    """
+    # random.random is the same in every version of Python, which is said of no other function there.
+    draw = random.Random(spec.seed).random
+    per_second = spec.rate_bps / 8 / spec.mean_bytes
+    smallest = pareto_minimum(spec.mean_bytes, spec.largest_bytes, spec.shape)
+    moments = []
+    at_s = -math.log(1 - draw()) / per_second
+    while at_s < spec.duration_s:
+        moments.append(at_s)
+        at_s -= math.log(1 - draw()) / per_second
+    moments = moments or [draw() * spec.duration_s]
+    sizes = [pareto(draw(), smallest, spec.largest_bytes, spec.shape) for _ in moments]
+    scale = spec.rate_bps / 8 * spec.duration_s / sum(sizes)
+    return [
+        Arrival(round(at_s, 6), max(1, round(size * scale)))
+        for at_s, size in zip(moments, sizes, strict=True)
+    ]
+
+
+def pareto(u: float, smallest: float, largest: float, shape: float) -> float:
+    """The quantile `u` of the Pareto distribution of `shape` between two bounds."""
+    tail = (smallest / largest) ** shape
+    return float(smallest * (1 - u * (1 - tail)) ** (-1 / shape))
+
+
+def pareto_mean(smallest: float, largest: float, shape: float) -> float:
+    """The mean of the bounded Pareto distribution; `shape` is not 1."""
+    ratio = smallest / largest
+    return float(smallest * shape / (shape - 1) * (1 - ratio ** (shape - 1)) / (1 - ratio**shape))
+
+
+def pareto_minimum(mean: float, largest: float, shape: float) -> float:
+    """The lower bound that gives the distribution its mean; `mean` is below `largest`."""
+    low, high = 0.0, mean
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if pareto_mean(middle, largest, shape) < mean else (low, middle)
+    return high
+
+
+class BackgroundTraffic:
+    """The processes of some backgrounds; a context manager that ends them whatever happened.
+
+    They listen when this is made and send from `go` on.
+    """
+
+    def __init__(
+        self, testbed: Testbed, specs: Sequence[BackgroundSpec], folder: Path, stop: StopToken
+    ) -> None:
+        """Start them. Raises TestbedError for a congestion control that there is not, ProcessError."""
+        self._specs, self._folder, self._stop = specs, folder, stop
+        self._schedules = {spec.id: arrivals(spec) for spec in specs}
+        wanted: dict[str, set[str]] = {}
+        for spec in specs:
+            wanted.setdefault(spec.source, set()).add(spec.congestion_control)
+        testbed.check_congestion_controls(wanted)
+        self._sinks: list[LoggedProcess] = []
+        self._sources: list[LoggedProcess] = []
+        try:
+            for spec in specs:
+                self._sinks.append(self._start(testbed, spec, "sink", spec.destination))
+            for sink in self._sinks:
+                sink.wait_line("ready", _READY_S, stop)
+            for spec in specs:
+                self._sources.append(self._start(testbed, spec, "source", spec.source))
+            for source in self._sources:
+                source.wait_line("ready", _READY_S, stop)
+        except BaseException:
+            self._end()
+            raise
+
+    def _start(self, testbed: Testbed, spec: BackgroundSpec, role: str, host: str) -> LoggedProcess:
+        name = _file_name(spec)
+        config = self._folder / f"{name}-{role}.json"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        config.write_text(
+            json.dumps(
+                {
+                    "address": testbed.host(spec.destination).address,
+                    "port": spec.port,
+                    "congestion_control": spec.congestion_control,
+                    "pacing_bytes_per_s": None if spec.pacing_bps is None else spec.pacing_bps // 8,
+                    "start_s": spec.start_s,
+                    "duration_s": spec.duration_s,
+                    "flows": [[flow.at_s, flow.size_bytes] for flow in self._schedules[spec.id]],
+                    "result": str(self._result(spec)),
+                }
+            )
+        )
+        program = [sys.executable, "-S", "-E", str(background_process.__file__), role, str(config)]
+        return LoggedProcess(
+            f"background {role} of {spec.id}",
+            testbed.command(host, program),
+            self._folder / f"{name}-{role}.log",
+        )
+
+    def _result(self, spec: BackgroundSpec) -> Path:
+        return self._folder / f"{_file_name(spec)}-result.json"
+
+    def go(self) -> None:
+        """Let the flows' time begin."""
+        for source in self._sources:
+            source.send_signal(signal.SIGUSR1)
+
+    def finish(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Wait for all flows; what became of each background, for the manifest, and a line per problem.
+
+        Raises Interrupted when told to stop, ProcessError when a source does not end.
+        """
+        records, problems = [], []
+        for spec, source in zip(self._specs, self._sources, strict=True):
+            left_s = spec.start_s + spec.duration_s + _END_GRACE_S
+            while source.poll() is None and left_s > 0:
+                self._stop.sleep(_POLL_S)
+                left_s -= _POLL_S
+            if source.poll() != 0:
+                raise source.error("did not end in time" if source.poll() is None else "failed")
+            found = json.loads(self._result(spec).read_text())
+            schedule = self._schedules[spec.id]
+            text = json.dumps([[flow.at_s, flow.size_bytes] for flow in schedule])
+            records.append(
+                {
+                    "id": spec.id,
+                    "seed": spec.seed,
+                    "schedule_sha256": hashlib.sha256(text.encode()).hexdigest(),
+                    "flows": len(schedule),
+                    "offered_bytes": sum(flow.size_bytes for flow in schedule),
+                    "complete": found["complete"],
+                    "cut": found["cut"],
+                    "failed": len(found["errors"]),
+                    "late_max_s": found["late_max_s"],
+                }
+            )
+            problems += [f"background {spec.id}: {error}" for error in found["errors"][:3]]
+        return records, problems
+
+    def _end(self) -> None:
+        for process in (*self._sources, *self._sinks):
+            process.send_signal(signal.SIGTERM)
+        for process in (*self._sources, *self._sinks):
+            process.stop()
+
+    def __enter__(self) -> Self:
+        """Nothing to do: the processes run since this was made."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End them."""
+        self._end()
+
+
+def _file_name(spec: BackgroundSpec) -> str:
+    return "background-" + spec.id.replace("/", "-")

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two ends of a background, each a process in its host: `python background_process.py ROLE CONFIG`.
+
+`sink` listens and forgets what it reads. `source` sends each flow at its moment, counted from SIGUSR1. Both
+say `ready`, and end on SIGTERM. Only the standard library is imported, so that they start quickly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+SO_MAX_PACING_RATE = 47
+_BLOCK = bytes(256 * 1024)
+_BACKLOG = 4096
+
+
+class _Forget(asyncio.BufferedProtocol):
+    """Reads into one buffer, and closes when the sender has."""
+
+    _buffer = bytearray(1 << 20)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """The same memory for all: nobody looks at it."""
+        return self._buffer
+
+
+async def sink(config: dict[str, Any]) -> None:
+    """Listen until SIGTERM."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    server = await loop.create_server(_Forget, config["address"], config["port"], backlog=_BACKLOG)
+    print("ready", flush=True)
+    await ended.wait()
+    server.close()
+
+
+class _Source:
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.complete = 0
+        self.errors: list[str] = []
+        self.late_max_s = 0.0
+
+    async def flow(self, due: float, size: int) -> None:
+        """One connection: wait, connect, send, and wait until the other side has read all of it."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(due - loop.time())
+        self.late_max_s = max(self.late_max_s, loop.time() - due)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+            connection.setblocking(False)
+            congestion = self.config["congestion_control"].encode()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion)
+            if self.config["pacing_bytes_per_s"] is not None:
+                rate = struct.pack("Q", self.config["pacing_bytes_per_s"])
+                connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+            # A flow that is cut off ends at once, with what it had not sent.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            try:
+                await loop.sock_connect(connection, (self.config["address"], self.config["port"]))
+                left = size
+                while left:
+                    block = _BLOCK[:left] if left < len(_BLOCK) else _BLOCK
+                    await loop.sock_sendall(connection, block)
+                    left -= len(block)
+                connection.shutdown(socket.SHUT_WR)
+                await loop.sock_recv(connection, 1)
+            except OSError as error:
+                self.errors.append(f"flow of {size} bytes: {error.strerror or error}")
+                return
+        self.complete += 1
+
+
+async def source(config: dict[str, Any]) -> None:
+    """Send all flows, from SIGUSR1 until the duration is over or SIGTERM."""
+    loop = asyncio.get_running_loop()
+    go, ended = asyncio.Event(), asyncio.Event()
+
+    def end_early() -> None:
+        ended.set()
+        go.set()
+
+    loop.add_signal_handler(signal.SIGUSR1, go.set)
+    loop.add_signal_handler(signal.SIGTERM, end_early)
+    print("ready", flush=True)
+    await go.wait()
+    begin = loop.time() + config["start_s"]
+    made = _Source(config)
+    flows = [asyncio.create_task(made.flow(begin + at_s, size)) for at_s, size in config["flows"]]
+    end = asyncio.create_task(ended.wait())
+    over = asyncio.create_task(asyncio.sleep(begin + config["duration_s"] - loop.time()))
+    await asyncio.wait([end, over], return_when=asyncio.FIRST_COMPLETED)
+    cut = [flow for flow in flows if not flow.done()]
+    for task in (*cut, end, over):
+        task.cancel()
+    await asyncio.gather(*flows, end, over, return_exceptions=True)
+    found = {
+        "complete": made.complete,
+        "cut": len(cut),
+        "errors": made.errors,
+        "late_max_s": made.late_max_s,
+    }
+    result = Path(config["result"])
+    part = result.with_name(result.name + ".part")
+    part.write_text(json.dumps(found))
+    part.replace(result)
+
+
+if __name__ == "__main__":
+    asyncio.run({"sink": sink, "source": source}[sys.argv[1]](json.loads(Path(sys.argv[2]).read_text())))
