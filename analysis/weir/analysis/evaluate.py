@@ -43,7 +43,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A detector over some trials. ROC points are (false positives, true positives), both as rates."""
+    """A detector over some trials. ROC points are (false positives, true positives), both as rates.
+
+    `null_ps` are the p-values where nothing is shared, ascending; `cpu_s` is processor time per pair, with
+    the longest one beside it.
+    """
 
     detector: str
     scenario: str
@@ -55,7 +59,9 @@ class Evaluation:
     roc: tuple[tuple[float, float], ...]
     p_below_level: Share
     p_uniform: float | None
+    null_ps: tuple[float, ...]
     cpu_s: float
+    cpu_max_s: float
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -145,7 +151,9 @@ def _evaluation(detector: str, scenario: str, trials: Sequence[Trial]) -> Evalua
         roc=points,
         p_below_level=share(sum(p < LEVEL for p in null), len(null)),
         p_uniform=float(stats.kstest(null, "uniform").pvalue) if len(null) >= 8 else None,
+        null_ps=tuple(sorted(null)),
         cpu_s=float(np.mean([trial.cpu_s for trial in trials])) if trials else 0.0,
+        cpu_max_s=max((trial.cpu_s for trial in trials), default=0.0),
     )
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +18,7 @@ from weir.analysis.evaluate import (
     run_trials,
     synthetic_trials,
 )
+from weir.analysis.figures import evaluation, write_study
 from weir.analysis.statistics import Share
 from weir.analysis.synthetic import SCENARIOS
 
@@ -29,6 +31,7 @@ def evaluate_command(
     runs: int,
     seconds: float,
     seed: int,
+    out: Path | None = None,
     as_json: bool,
     console: Console,
 ) -> int:
@@ -37,6 +40,7 @@ def evaluate_command(
     Raises:
         UnknownDetectorError, UnknownScenarioError: a name that is not there; the message lists them.
         RunFileError: a directory without the result of a run.
+        OSError: the page cannot be written to `out`.
     """
     if directories:
         trials = list(run_trials(directories))
@@ -44,11 +48,32 @@ def evaluate_command(
         names = detectors or DEFAULT_DETECTORS
         trials = list(synthetic_trials(names, scenarios or tuple(SCENARIOS), runs, seconds, seed))
     found = evaluate(trials)
+    over = (
+        {"results": [str(directory) for directory in directories]}
+        if directories
+        else {"runs": runs, "seconds": seconds, "first_seed": seed}
+    )
+    page: Path | None = None
+    warnings: tuple[str, ...] = ()
+    if out is not None:
+        page, warnings = write_study(evaluation(found, _words(over)), out)
     if as_json:
-        print(json.dumps({"schema": 1, "evaluations": [one.to_json() for one in found]}))
-    else:
-        console.print(evaluation_table(found))
+        answer = {"schema": 1, **over, "page": None if page is None else str(page)}
+        print(json.dumps({**answer, "evaluations": [one.to_json() for one in found]}))
+        return 0
+    console.print(evaluation_table(found))
+    for warning in warnings:
+        console.print(warning, style="yellow", highlight=False)
+    if page is not None:
+        console.print(f"Page: {page}", highlight=False, soft_wrap=True)
     return 0
+
+
+def _words(over: Mapping[str, Any]) -> str:
+    if "results" in over:
+        return f"results of {len(over['results'])} runs"
+    first, runs = over["first_seed"], over["runs"]
+    return f"{runs} draws of {over['seconds']:g} s of each scenario, seeds {first} to {first + runs - 1}"
 
 
 def evaluation_table(found: Sequence[Evaluation]) -> Table:

@@ -22,7 +22,10 @@ def test_evaluation_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> Non
     assert run_cli(QUICK) == 0
     assert "random-loss" in capsys.readouterr().out
     assert run_cli([*QUICK, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["evaluations"]
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["runs"], answer["seconds"], answer["first_seed"], answer["page"]) == (1, 4.0, 0, None)
+    rows = answer["evaluations"]
+    assert rows[0]["cpu_max_s"] >= rows[0]["cpu_s"] > 0
     assert [(row["detector"], row["scenario"], row["trials"]) for row in rows] == [
         ("frame-memory", "all", 1),
         ("frame-memory", "random-loss", 1),

@@ -33,6 +33,7 @@ weir plan x.yaml --switch HOST:9559   what would change on a running switch; app
 weir losses server.pcap          what a capture says about losses
 weir detect policing a.pcap      which flows are policed, at what rate and burst?
 weir detect NAME a.pcap b.pcap   are two flows behind one policer?
+weir report runs/demo/2*         several runs, or captures, on one page
 
 Each command takes --json, and --help shows more. Exit codes: 0 done, 1 failed, 2 bad input, of switches 3 out
 of reach, 4 another device, 5 not primary, 6 pipeline, 7 table full, 8 certificate, 9 refused, of disks 10.
@@ -304,16 +305,26 @@ def stratum(
 
 @app.command()
 def report(
-    run_dir: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="A run directory, such as runs/demo/latest.", show_default=False),
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…", help="Run directories, such as runs/demo/latest, or captures.", show_default=False
+        ),
     ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where the page goes; by default report/ beside the runs."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Analyse a finished run again and rebuild its result.json and report.html."""
+    """Analyse one run again and rebuild its report.html, or set several runs or captures side by side.
+
+    Several, or captures (compressed or not), make DIR/index.html: loss, delay, correlation, throughput,
+    fairness and retransmissions by scenario, tests, verdicts; figures also as SVG (needs Chromium) and CSV.
+    """
     from weir.cli.report import report_command
 
-    return report_command(run_dir, as_json=as_json, console=Console())
+    return report_command(paths, out, as_json=as_json, console=Console())
 
 
 @app.command()
@@ -371,6 +382,9 @@ def evaluate(
     runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of each scenario.")] = 20,
     seconds: Annotated[float, typer.Option("--seconds", min=2, help="Length of each simulated run.")] = 20.0,
     seed: Annotated[int, typer.Option("--seed", help="First seed; each draw takes the next.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Also write a page with figures, SVG and CSV.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Count how often detectors of pairs are right where the truth is known.
@@ -387,6 +401,7 @@ def evaluate(
         runs=runs,
         seconds=seconds,
         seed=seed,
+        out=out,
         as_json=as_json,
         console=Console(),
     )

@@ -1,26 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir report`: the analysis of a finished run once more, from its files alone."""
+"""`weir report`: one run's analysis once more, or several runs and captures on one page."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from weir.analysis import analyse, print_summary, write_report
+from weir.analysis.figures import Figure, Records, of_capture, of_run, study, write_study
 from weir.cli.errors import InputError
 from weir.cli.manifest import FILE_NAME
 
 
-def report_command(run_dir: Path, *, as_json: bool, console: Console) -> int:
-    """Rebuild `result.json` and `report.html` of `run_dir` and show the summary.
+def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, console: Console) -> int:
+    """Rebuild the result and report of one run, or write one page about several runs and captures.
 
     Raises:
-        InputError: `run_dir` is no run directory.
-        RunFileError, CaptureError: a file of the run is missing or malformed.
+        InputError: a path is neither a run directory nor a file.
+        RunFileError, CaptureError: a file of a run, or a capture, is missing or malformed.
+        OSError: a file cannot be read or written.
     """
-    if not (run_dir / FILE_NAME).is_file():
-        raise InputError(f"{run_dir}: no {FILE_NAME} in it; valid: a run directory, such as runs/demo/latest")
+    for path in paths:
+        if not path.is_file() and not (path / FILE_NAME).is_file():
+            raise InputError(
+                f"{path}: no {FILE_NAME} in it; valid: a run directory (runs/demo/latest) or a capture"
+            )
+    if len(paths) == 1 and paths[0].is_dir() and out is None:
+        return report_run(paths[0], as_json=as_json, console=console)
+    directory = out or default_directory(paths)
+    records = Records()
+    for path in paths:
+        if path.is_dir():
+            if not (path / "result.json").is_file():
+                analyse(path)
+            records += of_run(path)
+        else:
+            records += of_capture(path)
+    found = study(records, title_of(paths))
+    page, warnings = write_study(found, directory)
+    if as_json:
+        files = [
+            {
+                "name": item.name,
+                "title": item.title,
+                "csv": f"data/{item.name}.csv",
+                "svg": f"figures/{item.name}.svg" if isinstance(item, Figure) and not warnings else None,
+            }
+            for item in found.tables
+        ]
+        answer = {
+            "schema": 1,
+            "page": str(page),
+            "runs": len(paths),
+            "flows": len(records.flows),
+            "figures": files,
+            "notes": [*found.notes, *warnings],
+        }
+        print(json.dumps(answer))
+        return 0
+    for line in (*found.notes, *warnings):
+        console.print(line, style="yellow", highlight=False)
+    console.print(f"{found.meta}: {page}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def default_directory(paths: Sequence[Path]) -> Path:
+    """`report` beside the runs, where they have one directory in common; never inside a run."""
+    parent = Path(os.path.commonpath([path.resolve().parent for path in paths]))
+    return parent / "report"
+
+
+def title_of(paths: Sequence[Path]) -> str:
+    """What the page is called: by its only file, or by the directory that holds all."""
+    if len(paths) == 1:
+        return paths[0].name
+    return Path(os.path.commonpath([path.resolve().parent for path in paths])).name or "Runs"
+
+
+def report_run(run_dir: Path, *, as_json: bool, console: Console) -> int:
+    """Rebuild `result.json` and `report.html` of a run directory and show the summary.
+
+    Raises RunFileError and CaptureError where a file of the run is missing or malformed.
+    """
     result = analyse(run_dir)
     report = write_report(run_dir)
     if as_json:

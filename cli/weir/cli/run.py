@@ -15,7 +15,7 @@ from rich.console import Console
 from weir.cli.errors import EXIT_DISK
 from weir.cli.files import write_whole
 from weir.cli.manifest import ManifestFile
-from weir.cli.report import report_command
+from weir.cli.report import report_run
 from weir.cli.runnable import check_runnable
 from weir.controlplane.config import load_experiment
 from weir.topo.sandbox import run_in_sandbox
@@ -27,7 +27,7 @@ _ENDS = {"failed": "failed", "interrupted": "was stopped before its end"}
 def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
     """Run an experiment and analyse it; returns the exit code (0, 1, or 130 after Ctrl-C).
 
-    Raises what `load_experiment`, `run_in_sandbox` and `report_command` raise.
+    Raises what `load_experiment`, `run_in_sandbox` and `report_run` raise.
     """
     experiment = load_experiment(config)
     check_runnable(experiment, config)
@@ -62,7 +62,7 @@ def run_and_analyse(run_dir: Path, *, as_json: bool = False) -> int:
         return code or 1
 
     progress.print("  analysing")
-    return report_command(run_dir, as_json=as_json, console=Console())
+    return report_run(run_dir, as_json=as_json, console=Console())
 
 
 def make_run_dir(parent: Path) -> Path:

@@ -43,7 +43,7 @@ def write_report(run_dir: Path) -> Path:
 
 
 def render_report(result: Result, series: Series) -> str:
-    """The page as text. Every string of the run is escaped, in HTML by the template, in data by `_json`."""
+    """The page as text. Every string of the run is escaped, by the template or by `data_script`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -71,10 +71,10 @@ def render_report(result: Result, series: Series) -> str:
         started=_started(result),
         names=_names(result),
         wrong_pairs=[pair for pair in result.pairs if pair.verdict != pair.truth],
-        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        css=style(),
         script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
-        plotly=Markup(_safe_script(get_plotlyjs())),
-        data=_json(numbered),
+        plotly=plotly_script(),
+        data=data_script(numbered),
     )
 
 
@@ -85,7 +85,17 @@ def _started(result: Result) -> str | None:
     return datetime.fromtimestamp(min(starts) // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _json(value: object) -> Markup:
+def style() -> Markup:
+    """The style sheet of every page: colours light and dark, by name."""
+    return Markup((_HERE / "page.css").read_text(encoding="utf-8"))
+
+
+def plotly_script() -> Markup:
+    """plotly.js for a script element."""
+    return Markup(_safe_script(get_plotlyjs()))
+
+
+def data_script(value: object) -> Markup:
     """JSON for a script element: no character that HTML could read as markup."""
     written = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of figures: numbers in, a plotly figure as plain data and the same numbers as a table out.
+
+Colours are names: `@c0` to `@c7`, `@soft`, `@card`, `@ink`, `@line`; an alpha may follow, as in `@c0+33`.
+The page's style sheet gives them their values, light and dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, ecdf
+
+COLOURS = 8
+Cell = str | float | int | None
+Values = Mapping[str, Mapping[str, Sequence[float | None]]]
+"""series → scenario → values."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`rows` under `columns`; `name` becomes the name of its file."""
+
+    name: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True)
+class Figure(Table):
+    """A table that is also drawn: `traces` and `layout` are plotly's, with names for colours."""
+
+    traces: tuple[Mapping[str, Any], ...]
+    layout: Mapping[str, Any]
+    height: int = 320
+
+
+def colour(number: int) -> str:
+    """The name of a series' colour; those beyond the palette share one."""
+    return f"@c{number}" if number < COLOURS else "@soft"
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [float(value) for value in values if value is not None and math.isfinite(value)]
+
+
+def box_figure(
+    name: str,
+    title: str,
+    caption: str,
+    values: Values,
+    *,
+    unit: str,
+    tick: str = "",
+    log: bool = False,
+) -> Figure:
+    """Box plots by scenario, a colour per series; the table has every value."""
+    rows: list[tuple[Cell, ...]] = []
+    traces: list[Mapping[str, Any]] = []
+    for number, (series, scenarios) in enumerate(values.items()):
+        drawn: list[tuple[str, Box, list[float]]] = []
+        for scenario, measured in scenarios.items():
+            known = _known(measured)
+            rows += [(series, scenario, value) for value in known]
+            found = box(known)
+            if found is not None:
+                drawn.append((scenario, found, known))
+        if drawn:
+            traces.append(_boxes(series, drawn, colour(number)))
+    return Figure(
+        name,
+        title,
+        caption,
+        ("series", "scenario", unit),
+        tuple(rows),
+        tuple(traces),
+        {
+            "boxmode": "group",
+            "yaxis": {"title": unit, "tickformat": tick, "type": "log" if log else "linear"},
+            "xaxis": {"type": "category"},
+        },
+    )
+
+
+def _boxes(series: str, drawn: Sequence[tuple[str, Box, list[float]]], ink: str) -> Mapping[str, Any]:
+    """Boxes from their numbers, so that the page draws what the statistics say."""
+    boxes = [found for _, found, _ in drawn]
+    return {
+        "type": "box",
+        "name": series,
+        "orientation": "v",
+        "x": [scenario for scenario, _, _ in drawn],
+        "q1": [found.q1 for found in boxes],
+        "median": [found.median for found in boxes],
+        "q3": [found.q3 for found in boxes],
+        "lowerfence": [found.low_whisker for found in boxes],
+        "upperfence": [found.high_whisker for found in boxes],
+        "mean": [found.mean for found in boxes],
+        # Of these only the points beyond the whiskers are drawn.
+        "y": [known for _, _, known in drawn],
+        "boxpoints": "outliers",
+        "line": {"color": ink, "width": 1.5},
+        "fillcolor": f"{ink}+33",
+        "marker": {"color": ink, "size": 4},
+    }
+
+
+def ecdf_figure(
+    name: str, title: str, caption: str, values: Mapping[str, Sequence[float | None]], *, unit: str
+) -> Figure:
+    """Empirical distribution functions, a line per series."""
+    rows: list[tuple[Cell, ...]] = []
+    traces = []
+    for number, (series, measured) in enumerate(values.items()):
+        at, part = ecdf(_known(measured))
+        rows += [(series, *point) for point in zip(at.tolist(), part.tolist(), strict=True)]
+        if len(at):
+            traces.append(_line(series, at.tolist(), part.tolist(), colour(number), shape="hv"))
+    return Figure(
+        name,
+        title,
+        caption,
+        ("series", unit, "part of samples"),
+        tuple(rows),
+        tuple(traces),
+        {"xaxis": {"title": unit}, "yaxis": {"title": "part of samples", "range": [0, 1.02]}},
+    )
+
+
+def line_figure(
+    name: str,
+    title: str,
+    caption: str,
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    x: str,
+    y: str,
+    diagonal: bool = False,
+    log_x: bool = False,
+    square: bool = False,
+) -> Figure:
+    """Lines through points, a colour per series; `diagonal` adds the line of equality."""
+    traces = [
+        _line(series, [p[0] for p in points], [p[1] for p in points], colour(number))
+        for number, (series, points) in enumerate(lines.items())
+        if points
+    ]
+    if diagonal:
+        traces.append(_line("", [0, 1], [0, 1], "@soft", dash="dot"))
+    layout: dict[str, Any] = {
+        "xaxis": {"title": x, "type": "log" if log_x else "linear"},
+        "yaxis": {"title": y},
+    }
+    if square:
+        layout["xaxis"]["range"] = layout["yaxis"]["range"] = [-0.02, 1.02]
+    rows = tuple((series, *point) for series, points in lines.items() for point in points)
+    return Figure(name, title, caption, ("series", x, y), rows, tuple(traces), layout)
+
+
+def _line(
+    series: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    ink: str,
+    *,
+    shape: str = "linear",
+    dash: str = "solid",
+) -> Mapping[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(x) < 30 and shape == "linear" and dash == "solid" else "lines",
+        "name": series,
+        "showlegend": bool(series),
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": ink, "width": 1.7, "shape": shape, "dash": dash},
+        "marker": {"color": ink, "size": 5},
+    }
+
+
+def share_figure(name: str, title: str, caption: str, shares: Mapping[str, Mapping[str, Share]]) -> Figure:
+    """Counts as percent with their exact 95 % intervals: series → scenario → count."""
+    rows: list[tuple[Cell, ...]] = []
+    traces = []
+    for number, (series, scenarios) in enumerate(shares.items()):
+        known = [(scenario, its, its.rate) for scenario, its in scenarios.items()]
+        rows += [(series, scenario, s.count, s.of, s.rate, s.low, s.high) for scenario, s, _ in known]
+        drawn = [(scenario, s, rate) for scenario, s, rate in known if rate is not None]
+        if drawn:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": series,
+                    "x": [100 * rate for _, _, rate in drawn],
+                    "y": [scenario for scenario, _, _ in drawn],
+                    "error_x": {
+                        "type": "data",
+                        "symmetric": False,
+                        "array": [100 * (s.high - rate) for _, s, rate in drawn],
+                        "arrayminus": [100 * (rate - s.low) for _, s, rate in drawn],
+                        "color": colour(number),
+                        "thickness": 1.2,
+                        "width": 3,
+                    },
+                    "customdata": [f"{s.count} of {s.of}" for _, s, _ in drawn],
+                    "hovertemplate": "%{y}: %{customdata}",
+                    "marker": {"color": colour(number), "size": 7},
+                }
+            )
+    order = list(dict.fromkeys(scenario for its in shares.values() for scenario in its))
+    return Figure(
+        name,
+        title,
+        caption,
+        ("series", "scenario", "count", "of", "rate", "low", "high"),
+        tuple(rows),
+        tuple(traces),
+        {
+            "scattermode": "group",
+            "xaxis": {"title": "percent", "range": [-2, 102]},
+            "yaxis": {"type": "category", "categoryarray": order[::-1], "categoryorder": "array"},
+        },
+        height=110 + 22 * len(order) * max(len(shares), 1),
+    )
+
+
+def heat_figure(
+    name: str,
+    title: str,
+    caption: str,
+    grid: HeatMap,
+    *,
+    x: str,
+    y: str,
+    value: str,
+    digits: int = 3,
+    diverging: bool = False,
+) -> Figure:
+    """A heat map with its values written into the cells; `diverging` has two colours beside 0."""
+    rows = tuple(
+        (grid.x[i], grid.y[j], cell, grid.counts[j][i])
+        for j, line in enumerate(grid.values)
+        for i, cell in enumerate(line)
+    )
+    scale = [[0, "@c1"], [0.5, "@card"], [1, "@c0"]] if diverging else [[0, "@card"], [1, "@c0"]]
+    trace: dict[str, Any] = {
+        "type": "heatmap",
+        "x": [_words(at) for at in grid.x],
+        "y": [_words(at) for at in grid.y],
+        "z": [list(line) for line in grid.values],
+        "text": [["" if cell is None else f"{cell:.{digits}g}" for cell in line] for line in grid.values],
+        "texttemplate": "%{text}",
+        "colorscale": scale,
+        "xgap": 1,
+        "ygap": 1,
+        "hoverongaps": False,
+        "colorbar": {"title": value, "thickness": 10, "outlinewidth": 0},
+    }
+    if diverging:
+        trace["zmid"] = 0
+    return Figure(
+        name,
+        title,
+        caption,
+        (x, y, value, "samples"),
+        rows,
+        (trace,),
+        {"xaxis": {"title": x, "type": "category"}, "yaxis": {"title": y, "type": "category"}},
+        height=150 + 40 * len(grid.y),
+    )
+
+
+def _words(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figure:
+    """A decision tree, root on top; yes goes left. Colours are those of the classes."""
+    places: dict[int, tuple[float, int]] = {}
+    _place(tree, 0, 0, 0.0, places)
+    edges: list[tuple[float | None, float | None]] = []
+    for at, node in enumerate(tree.nodes):
+        for child in (node.left, node.right):
+            if child is not None:
+                edges += [
+                    (places[at][0], -places[at][1]),
+                    (places[child][0], -places[child][1]),
+                    (None, None),
+                ]
+    texts = [
+        (f"{node.feature}<br>≤ {node.threshold:.4g}" if node.feature else f"<b>{node.label}</b>")
+        + f"<br>{' / '.join(map(str, node.counts))}"
+        for node in tree.nodes
+    ]
+    numbers = {label: colour(number) for number, label in enumerate(tree.classes)}
+    traces: list[Mapping[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [x for x, _ in edges],
+            "y": [y for _, y in edges],
+            "line": {"color": "@soft", "width": 1},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+    ]
+    for label, ink in numbers.items():
+        its = [at for at, node in enumerate(tree.nodes) if node.label == label]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers+text",
+                "name": label,
+                "x": [places[at][0] for at in its],
+                "y": [-places[at][1] for at in its],
+                "text": [texts[at] for at in its],
+                "textposition": "bottom center",
+                "textfont": {"size": 10, "color": "@ink"},
+                "hovertemplate": "%{text}<extra></extra>",
+                "marker": {"color": ink, "size": 12},
+            }
+        )
+    rows = tuple(
+        (at, node.feature, node.threshold, node.left, node.right, node.label, node.samples)
+        for at, node in enumerate(tree.nodes)
+    )
+    depth = max(level for _, level in places.values())
+    hidden = {"visible": False}
+    return Figure(
+        name,
+        title,
+        caption,
+        ("node", "feature", "threshold", "left", "right", "label", "samples"),
+        rows,
+        tuple(traces),
+        {
+            "xaxis": {
+                **hidden,
+                "range": [min(x for x, _ in places.values()) - 0.7, max(x for x, _ in places.values()) + 0.7],
+            },
+            "yaxis": {**hidden, "range": [-depth - 0.8, 0.3]},
+            "hovermode": "closest",
+        },
+        height=140 + 110 * depth,
+    )
+
+
+def _place(
+    tree: DecisionTree, at: int, depth: int, left: float, places: dict[int, tuple[float, int]]
+) -> float:
+    """Put a subtree's leaves side by side from `left` on; returns how wide it is."""
+    node = tree.nodes[at]
+    if node.left is None or node.right is None:
+        places[at] = (left, depth)
+        return 1.0
+    width = _place(tree, node.left, depth + 1, left, places)
+    width += _place(tree, node.right, depth + 1, left + width, places)
+    places[at] = ((places[node.left][0] + places[node.right][0]) / 2, depth)
+    return width

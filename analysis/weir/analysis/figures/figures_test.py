@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import io
+import json
+import lzma
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from weir.analysis.evaluate import Trial, evaluate
+from weir.analysis.figures import (
+    DrawingError,
+    Figure,
+    FlowRecord,
+    PairRecord,
+    Records,
+    Study,
+    as_csv,
+    as_svg,
+    box_figure,
+    evaluation,
+    heat_figure,
+    of_capture,
+    of_run,
+    render_study,
+    share_figure,
+    study,
+    tree_figure,
+    write_study,
+)
+from weir.analysis.figures import page as page_module
+from weir.analysis.manifest import RunFileError
+from weir.analysis.result import analyse
+from weir.analysis.statistics import box, decision_tree, heat_map, share
+from weir.analysis.testing.synthetic_run import write_run
+from weir.analysis.testing.tcp_capture import write_run as write_capture
+
+HOSTILE = '</script><img src=x onerror="alert(1)">&{{7*7}}'
+
+
+def flows(scenario: str, cc: str, goodput_bps: float, rate: float, rtt: float, seed: int) -> list[FlowRecord]:
+    rng = np.random.default_rng(seed)
+    return [
+        FlowRecord(
+            run=f"{scenario}-{cc}-{n // 2}",
+            scenario=scenario,
+            flow=f"flow{n}",
+            cc=cc,
+            loss_ratio=float(rng.uniform(0, 0.2)),
+            throughput_bps=goodput_bps * 1.05,
+            mean_delay_s=float(rng.gamma(2, 1e-3)),
+            retransmission_ratio=0.1,
+            min_rtt_s=rtt / 1e3,
+            goodput_bps=goodput_bps,
+            delays_s=rng.gamma(2, 1e-3, 50),
+            factors={"rate_mbps": rate, "burst_kb": 100.0, "rtt_ms": rtt},
+        )
+        for n in range(4)
+    ]
+
+
+@pytest.fixture(scope="module")
+def made_up() -> Study:
+    found: list[FlowRecord] = []
+    for number, (rate, rtt) in enumerate(((40.0, 20.0), (80.0, 50.0))):
+        bbr, cubic = (2e7, 1e7) if rtt == 50 else (1e7, 2e7)
+        found += flows(f"{rate:g} Mbit/s", "bbr", bbr, rate, rtt, number)
+        found += flows(f"{rate:g} Mbit/s", "cubic", cubic, rate, rtt, number + 10)
+    pairs = [
+        PairRecord("r", f"{rate} Mbit/s", "shared", truth, truth, score, score, 0.1 * n + 0.05)
+        for rate in (40, 80)
+        for n in range(5)
+        for truth, score in (("shared", 0.8 - n / 10), ("separate", n / 10))
+    ]
+    return study(Records(tuple(found), tuple(pairs), (f"a note {HOSTILE}",)), f"Made up {HOSTILE}")
+
+
+def figure(of: Study, name: str) -> Figure:
+    [found] = [item for item in of.tables if item.name == name]
+    assert isinstance(found, Figure)
+    return found
+
+
+def test_a_study_has_the_figures_of_the_published_ones(made_up: Study) -> None:
+    assert {item.name for item in made_up.tables} >= {
+        *(
+            "loss",
+            "delay",
+            "queueing-delay",
+            "correlation",
+            "throughput",
+            "jain",
+            "gp-gain",
+            "retransmissions",
+        ),
+        *(
+            "ks-tests",
+            "map-loss",
+            "decision-tree",
+            "false-positives",
+            "false-negatives",
+            "roc",
+            "calibration",
+        ),
+    }
+    assert len({item.name for item in made_up.tables}) == len(made_up.tables)
+
+
+def test_the_gain_is_of_medians_under_one_condition(made_up: Study) -> None:
+    [trace] = figure(made_up, "gp-gain").traces
+    assert (trace["x"], trace["y"]) == (["40", "80"], ["20", "50"])
+    assert trace["z"] == [[pytest.approx(-50), None], [None, pytest.approx(100)]]
+
+
+def test_the_tree_finds_which_condition_favours_bbr(made_up: Study) -> None:
+    rows = figure(made_up, "decision-tree").rows
+    assert rows[0][1] in ("policer, Mbit/s", "RTT, ms")
+    assert {row[5] for row in rows if row[1] is None} == {"bbr", "cubic"}
+
+
+def test_boxes_are_drawn_from_the_statistics_and_their_values_are_in_the_table() -> None:
+    values = {"bbr": {"a": [1.0, 2.0, 3.0, 40.0, None], "b": [2.0]}, "cubic": {"a": [5.0, 6.0]}}
+    found = box_figure("x", "X", "", values, unit="ms")
+    first = box([1.0, 2.0, 3.0, 40.0])
+    assert first is not None
+    assert [trace["name"] for trace in found.traces] == ["bbr", "cubic"]
+    assert (found.traces[0]["median"][0], found.traces[0]["upperfence"][0]) == (
+        first.median,
+        first.high_whisker,
+    )
+    assert found.rows == (
+        ("bbr", "a", 1.0),
+        ("bbr", "a", 2.0),
+        ("bbr", "a", 3.0),
+        ("bbr", "a", 40.0),
+        ("bbr", "b", 2.0),
+        ("cubic", "a", 5.0),
+        ("cubic", "a", 6.0),
+    )
+
+
+def test_intervals_are_drawn_to_the_exact_ends() -> None:
+    its = share(3, 40)
+    [trace] = share_figure("s", "S", "", {"d": {"one": its, "none": share(0, 0)}}).traces
+    assert trace["x"] == [7.5]
+    assert trace["x"][0] + trace["error_x"]["array"][0] == pytest.approx(100 * its.high)
+    assert trace["x"][0] - trace["error_x"]["arrayminus"][0] == pytest.approx(100 * its.low)
+
+
+def test_a_heat_map_writes_its_values_and_leaves_holes() -> None:
+    grid = heat_map([(1.0, "a", 2.0), (2.0, "b", None)])
+    [trace] = heat_figure("h", "H", "", grid, x="x", y="y", value="v").traces
+    assert (trace["z"], trace["text"]) == ([[2.0, None], [None, None]], [["2", ""], ["", ""]])
+
+
+def test_children_of_a_tree_stand_beneath_it_and_leaves_beside_each_other() -> None:
+    rng = np.random.default_rng(1)
+    rows = [{"x": float(x), "y": float(y)} for x, y in rng.uniform(0, 1, (80, 2))]
+    tree = decision_tree(rows, ["abcd"[2 * (row["x"] > 0.5) + (row["y"] > 0.5)] for row in rows])
+    drawn = tree_figure("t", "T", "", tree)
+    places = {
+        (round(x, 6), round(y, 6))
+        for trace in drawn.traces[1:]
+        for x, y in zip(trace["x"], trace["y"], strict=True)
+    }
+    assert len(places) == len(tree.nodes)
+
+
+def test_the_csv_has_every_row_and_nothing_for_what_was_not_measured(made_up: Study) -> None:
+    for item in made_up.tables:
+        read = list(csv.reader(io.StringIO(as_csv(item))))
+        assert tuple(read[0]) == item.columns
+        assert len(read) == len(item.rows) + 1
+    gain = list(csv.reader(io.StringIO(as_csv(figure(made_up, "gp-gain")))))
+    assert gain[1] == ["40.0", "20.0", "-50.0", "1"]
+    assert gain[2] == ["80.0", "20.0", "", "0"]
+
+
+def test_the_page_loads_nothing_and_runs_nothing_of_a_name(made_up: Study) -> None:
+    source = render_study(made_up)
+    assert "default-src 'none'" in source
+    assert HOSTILE not in source
+    head = source[: source.index('<script type="application/json"')]
+    assert not re.findall(r"<\w+[^>]*\s(?:src|srcset)\s*=", head)
+    ids = set(re.findall(r'id="([^"]+)"', head))
+    local = re.findall(r'href="#([^"]+)"', head)
+    assert len(local) == len(made_up.sections) + 1
+    assert set(local) <= ids
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', source, re.DOTALL)
+    assert data is not None
+    assert {f"figure-{name}" for name in json.loads(data[1])} <= ids
+
+
+def test_every_link_of_the_page_is_a_file_and_every_drawing_is_svg(made_up: Study, tmp_path: Path) -> None:
+    if not any(shutil.which(name) for name in page_module.CHROMIUM):
+        pytest.skip("no Chromium; install it with: sudo apt-get install chromium")
+    page, warnings = write_study(made_up, tmp_path)
+    assert warnings == ()
+    links = re.findall(r'href="((?:data|figures)/[^"]+)"', page.read_text())
+    assert len(links) > 20
+    assert all((tmp_path / link).is_file() for link in links)
+    for path in (tmp_path / "figures").glob("*.svg"):
+        drawing = ElementTree.fromstring(path.read_text())  # of our own making
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+        assert len(list(drawing.iter("{http://www.w3.org/2000/svg}path"))) > 2
+    boxes = ElementTree.fromstring((tmp_path / "figures" / "loss.svg").read_text())
+    assert sum(element.get("class") == "box" for element in boxes.iter()) == 4
+
+
+def test_without_chromium_page_and_csv_are_written_and_it_is_said(
+    made_up: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_module, "CHROMIUM", ("no-such-program",))
+    with pytest.raises(DrawingError, match="not installed"):
+        as_svg(made_up)
+    page, [warning] = write_study(made_up, tmp_path)
+    assert warning.startswith("no SVG files: they are drawn by Chromium, which is not installed")
+    assert "figures/" not in page.read_text().split('<script type="application/json"')[0].split("<footer>")[0]
+    assert (tmp_path / "data" / "loss.csv").is_file()
+
+
+def test_a_run_gives_its_measured_flows_and_its_pairs(tmp_path: Path) -> None:
+    result = analyse(tmp_path, write_run(tmp_path, seconds=8))
+    found = of_run(tmp_path)
+    measured = [flow for flow in result.flows if flow.measured]
+    assert [flow.loss_ratio for flow in found.flows] == [flow.loss_ratio for flow in measured]
+    assert found.flows[0].scenario == f"{result.name}: {measured[0].phase}"
+    assert found.flows[0].factors["rtt_ms"] > 0
+    assert len(found.pairs) == len(result.pairs)
+    assert len(found.flows[0].delays_s)
+    with pytest.raises(RunFileError, match="valid: the result of a finished run"):
+        of_run(tmp_path / "none")
+
+
+def test_a_compressed_capture_gives_its_flows(tmp_path: Path) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    write_capture(tmp_path)
+    packed = tmp_path / "some.pcap.xz"
+    packed.write_bytes(lzma.compress((tmp_path / "pcap" / "server.pcap").read_bytes()))
+    found = of_capture(packed)
+    assert [flow.scenario for flow in found.flows] == ["some"] * len(found.flows)
+    assert found.flows
+    assert all(flow.loss_ratio is not None and 0 <= flow.loss_ratio < 1 for flow in found.flows)
+
+
+def test_an_evaluation_has_curves_calibration_and_cost() -> None:
+    trials = [
+        Trial("d", "s", truth, truth, score + n / 100, (n + 0.5) / 10, 0.25)
+        for n in range(10)
+        for truth, score in (("shared", 0.5), ("separate", 0.45))
+    ]
+    found = evaluation(evaluate(trials), "ten of each")
+    names = [item.name for item in found.tables]
+    assert names == ["false-positives", "false-negatives", "roc", "calibration", "cost", "verdicts"]
+    [cost] = [item for item in found.tables if item.name == "cost"]
+    assert cost.rows == (("d", 20, 0.25, 0.25),)
+    calibration = figure(found, "calibration")
+    assert [row[1:] for row in calibration.rows] == [
+        (pytest.approx((n + 0.5) / 10), pytest.approx((n + 1) / 10)) for n in range(10)
+    ]

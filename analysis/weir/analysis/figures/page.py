@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study → one HTML page with everything inside, its figures as SVG, its tables as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from weir.analysis.figures.figure import Figure, Table
+from weir.analysis.figures.study import Study
+from weir.analysis.report import text
+from weir.analysis.report.render import data_script, plotly_script, style
+
+_HERE = Path(__file__).parent
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+SVG_TIMEOUT_S = 120.0
+
+
+class DrawingError(RuntimeError):
+    """Chromium did not draw the figures; the text has what it said."""
+
+
+def render_study(study: Study, *, files: bool = True, drawn: bool = True) -> str:
+    """The page as text; `files` and `drawn` put links to the CSV and SVG files beside it under each item."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cell"] = _cell
+    return environment.get_template("study.html.j2").render(
+        study=study,
+        is_figure=lambda item: isinstance(item, Figure),
+        files=files,
+        drawn=drawn,
+        css=style(),
+        script=Markup((_HERE / "study.js").read_text(encoding="utf-8")),
+        plotly=plotly_script(),
+        data=data_script(_figures(study)),
+    )
+
+
+def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write `index.html`, `data/*.csv` and `figures/*.svg`; returns the page and what could not be done.
+
+    SVGs are drawn by Chromium, when there is one. Raises OSError.
+    """
+    data, figures = directory / "data", directory / "figures"
+    data.mkdir(parents=True, exist_ok=True)
+    for item in study.tables:
+        (data / f"{item.name}.csv").write_text(as_csv(item), encoding="utf-8")
+    warnings: tuple[str, ...] = ()
+    drawings: dict[str, str] = {}
+    try:
+        drawings = as_svg(study)
+    except DrawingError as error:
+        warnings = (f"no SVG files: {error}",)
+    if drawings:
+        figures.mkdir(exist_ok=True)
+    for name, drawing in drawings.items():
+        (figures / f"{name}.svg").write_text(drawing, encoding="utf-8")
+    page = directory / "index.html"
+    part = page.with_name("index.html.part")
+    part.write_text(render_study(study, drawn=bool(drawings)), encoding="utf-8")
+    part.replace(page)
+    return page, warnings
+
+
+def as_csv(item: Table) -> str:
+    """The table as CSV (RFC 4180, but with line feeds); what was not measured is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(item.columns)
+    writer.writerows(item.rows)
+    return out.getvalue()
+
+
+def as_svg(study: Study) -> dict[str, str]:
+    """Each figure's name and drawing; raises DrawingError where Chromium is not there or fails."""
+    figures = _figures(study)
+    if not figures:
+        return {}
+    program = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    if program is None:
+        raise DrawingError("they are drawn by Chromium, which is not installed (package chromium)")
+    with TemporaryDirectory(prefix="weir-") as temporary:
+        page = Path(temporary) / "draw.html"
+        page.write_text(
+            f"<!doctype html><meta charset=utf-8><style>{style()}</style><body><pre id=drawn></pre>"
+            f'<script type="application/json" id="data">{data_script(figures)}</script>'
+            f"<script>{plotly_script()}</script><script>var exporting = true;</script>"
+            f"<script>{(_HERE / 'study.js').read_text(encoding='utf-8')}</script>",
+            encoding="utf-8",
+        )
+        options = ["--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        options += ["--disable-component-update", "--disable-sync", f"--user-data-dir={temporary}/profile"]
+        if os.geteuid() == 0:  # its own sandbox refuses to work for root
+            options.append("--no-sandbox")
+        try:
+            done = subprocess.run(
+                [program, *options, "--virtual-time-budget=60000", "--dump-dom", page.as_uri()],
+                capture_output=True,
+                text=True,
+                timeout=SVG_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise DrawingError(f"{program}: {error}") from error
+    shown = re.search(r'<pre id="drawn">(.*?)</pre>', done.stdout, re.DOTALL)
+    if shown is None or not shown[1]:
+        said = done.stderr.strip().splitlines()
+        raise DrawingError(f"{program} drew nothing{': ' + said[-1] if said else ''}")
+    drawings: dict[str, str] = json.loads(unescape(shown[1]))
+    return drawings
+
+
+def _figures(study: Study) -> dict[str, Any]:
+    return {
+        item.name: {"traces": item.traces, "layout": item.layout, "height": item.height, "title": item.title}
+        for item in study.tables
+        if isinstance(item, Figure)
+    }
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return text.MISSING
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several runs side by side: which figures are made of their records. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from weir.analysis.evaluate import Evaluation, Trial, evaluate
+from weir.analysis.figures.figure import (
+    Cell,
+    Figure,
+    Table,
+    Values,
+    box_figure,
+    ecdf_figure,
+    heat_figure,
+    tree_figure,
+)
+from weir.analysis.figures.records import FlowRecord, PairRecord, Records
+from weir.analysis.figures.verdicts import verdict_items
+from weir.analysis.statistics import (
+    decision_tree,
+    gp_gain_percent,
+    heat_map,
+    jain_index,
+    kolmogorov_smirnov,
+)
+
+MIN_TREE_SAMPLES = 8
+RTT_STEP_MS = 5
+"""Minimum RTTs of one condition differ from run to run; they are rounded to this."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; `anchor` is what the table of contents points to."""
+
+    anchor: str
+    title: str
+    text: str
+    items: tuple[Table, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A page: sections without anything in them are left out of it."""
+
+    title: str
+    meta: str
+    sections: tuple[Section, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Every table and figure, in order."""
+        return tuple(item for section in self.sections for item in section.items)
+
+
+def study(records: Records, title: str) -> Study:
+    """The figures that records of runs or captures can give; what they cannot give is said in the notes."""
+    flows, notes = records.flows, list(records.notes)
+    sections = [
+        Section(
+            "loss",
+            "Loss",
+            "Packets dropped ÷ packets sent of each measured flow, by the switch or as a capture shows it.",
+            _by_cc("loss", "Loss by scenario", flows, lambda f: _times(f.loss_ratio, 100), "loss in percent"),
+        ),
+        Section(
+            "delay",
+            "Delay",
+            "Mean RTT of each flow above its smallest one, and how the RTT is spread over the flow's life.",
+            (
+                *_by_cc(
+                    "delay",
+                    "Delay by scenario",
+                    flows,
+                    lambda f: _times(f.mean_delay_s, 1e3),
+                    "mean delay in ms",
+                ),
+                *_queueing(flows),
+            ),
+        ),
+        Section(
+            "correlation",
+            "Correlation of loss",
+            "The best coefficient of each pair over all sizes: the highest with p < 0.05, else the highest.",
+            _correlation(records),
+        ),
+        Section(
+            "throughput",
+            "Throughput and fairness",
+            "Frame bytes that arrived. Jain's index over the measured flows of a run: 1 is fair.",
+            (
+                *_by_cc(
+                    "throughput",
+                    "Throughput by scenario",
+                    flows,
+                    lambda f: _times(f.throughput_bps, 1e-6),
+                    "Mbit/s",
+                ),
+                *_fairness(flows),
+                *_gains(flows, notes),
+            ),
+        ),
+        Section(
+            "retransmissions",
+            "Retransmissions",
+            "Retransmissions ÷ packets sent.",
+            _by_cc(
+                "retransmissions",
+                "Retransmission ratio by scenario",
+                flows,
+                lambda f: _times(f.retransmission_ratio, 100),
+                "retransmissions in percent",
+            ),
+        ),
+        Section(
+            "comparison",
+            "Are the differences real?",
+            "Kolmogorov and Smirnov's test of two congestion controls in a scenario, one in two scenarios.",
+            _tests(flows),
+        ),
+        Section("maps", "Conditions", "Medians over the flows of each condition.", _maps(flows)),
+        Section(
+            "tree",
+            "What decides which congestion control gets more",
+            "A decision tree over the conditions of the runs; numbers are flows of each outcome.",
+            _tree(flows, notes),
+        ),
+        Section(
+            "verdicts",
+            "Verdicts on pairs",
+            "What detectors said beside the truth, with exact 95 % intervals.",
+            verdict_items(evaluate([_trial(pair) for pair in records.pairs])) if records.pairs else (),
+        ),
+    ]
+    runs = len(dict.fromkeys(flow.run for flow in flows))
+    return Study(
+        title,
+        f"{runs} {'run' if runs == 1 else 'runs'}, {len(flows)} flows, {len(records.pairs)} verdicts",
+        tuple(section for section in sections if section.items),
+        tuple(notes),
+    )
+
+
+def evaluation(found: Sequence[Evaluation], meta: str) -> Study:
+    """The page of `weir evaluate`; `meta` says over what the detectors were evaluated."""
+    section = Section(
+        "verdicts",
+        "Verdicts on pairs",
+        "What detectors said beside the truth, with exact 95 % intervals.",
+        verdict_items(found),
+    )
+    return Study("Detectors beside the truth", meta, (section,))
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _by_cc(
+    name: str,
+    title: str,
+    flows: Iterable[FlowRecord],
+    of: Callable[[FlowRecord], float | None],
+    unit: str,
+) -> tuple[Figure, ...]:
+    values: dict[str, dict[str, list[float | None]]] = {}
+    for flow in flows:
+        values.setdefault(flow.cc, {}).setdefault(flow.scenario, []).append(of(flow))
+    return _boxed(name, title, values, unit)
+
+
+def _boxed(name: str, title: str, values: Values, unit: str) -> tuple[Figure, ...]:
+    found = box_figure(name, title, "", values, unit=unit)
+    return (found,) if found.rows else ()
+
+
+def _queueing(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
+    samples: dict[str, list[float]] = {}
+    for flow in flows:
+        key = flow.scenario if flow.cc == "unknown" else f"{flow.scenario}, {flow.cc}"
+        # The quantiles of a flow, so that long flows do not count for more and pages stay small.
+        if len(flow.delays_s):
+            quantiles = np.quantile(flow.delays_s, np.linspace(0, 1, 101))
+            samples.setdefault(key, []).extend((quantiles * 1e3).tolist())
+    if not samples:
+        return ()
+    caption = "Percentiles of each flow's RTT above its smallest one, all flows of a scenario together."
+    return (ecdf_figure("queueing-delay", "Queueing delay", caption, samples, unit="ms"),)
+
+
+def _correlation(records: Records) -> tuple[Figure, ...]:
+    values: dict[str, dict[str, list[float | None]]] = {}
+    for pair in records.pairs:
+        if pair.correlation is not None:
+            its = values.setdefault(f"in truth {pair.truth}", {})
+            its.setdefault(pair.scenario, []).append(pair.correlation)
+    return _boxed("correlation", "Best correlation by scenario", values, "rank correlation") if values else ()
+
+
+def _fairness(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
+    rates: dict[tuple[str, str], list[float]] = {}
+    for flow in flows:
+        if flow.throughput_bps is not None:
+            rates.setdefault((flow.scenario, flow.run), []).append(flow.throughput_bps)
+    values: dict[str, dict[str, list[float | None]]] = {"Jain's index": {}}
+    for (scenario, _), its in rates.items():
+        if len(its) > 1:
+            values["Jain's index"].setdefault(scenario, []).append(jain_index(its))
+    return _boxed("jain", "Jain's index by scenario", values, "Jain's index")
+
+
+def _condition(flow: FlowRecord) -> tuple[float, float] | None:
+    """Rate of the policer in Mbit/s and RTT in ms, rounded to what was configured."""
+    if "rate_mbps" not in flow.factors or "rtt_ms" not in flow.factors:
+        return None
+    rtt = RTT_STEP_MS * max(round(flow.factors["rtt_ms"] / RTT_STEP_MS), 1)
+    return round(flow.factors["rate_mbps"], 3), float(rtt)
+
+
+def _gains(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
+    goodput: dict[tuple[float, float], dict[str, list[float]]] = {}
+    for flow in flows:
+        at = _condition(flow)
+        if at is not None and flow.goodput_bps is not None:
+            goodput.setdefault(at, {}).setdefault(flow.cc, []).append(flow.goodput_bps)
+    points = [
+        (at[0], at[1], gp_gain_percent(float(np.median(its["bbr"])), float(np.median(its["cubic"]))))
+        for at, its in goodput.items()
+        if "bbr" in its and "cubic" in its
+    ]
+    if not points:
+        notes.append("no gain of goodput: no condition (policer's rate, RTT) was run with both BBR and CUBIC")
+        return ()
+    caption = "(goodput of BBR − goodput of CUBIC) ÷ goodput of CUBIC, medians of each condition."
+    return (
+        heat_figure(
+            "gp-gain",
+            "GpGain of BBR over CUBIC",
+            caption,
+            heat_map(points),
+            x="policer, Mbit/s",
+            y="RTT, ms",
+            value="percent",
+            diverging=True,
+        ),
+    )
+
+
+def _maps(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
+    """Loss and retransmissions over rate and congestion control, when there is more than one condition."""
+    if len({flow.scenario for flow in flows}) * len({flow.cc for flow in flows}) < 2:
+        return ()
+    measures: tuple[tuple[str, str, str, Callable[[FlowRecord], float | None]], ...] = (
+        ("map-loss", "Loss", "percent", lambda f: _times(f.loss_ratio, 100)),
+        ("map-delay", "Mean delay", "ms", lambda f: _times(f.mean_delay_s, 1e3)),
+        ("map-throughput", "Throughput", "Mbit/s", lambda f: _times(f.throughput_bps, 1e-6)),
+    )
+    return tuple(
+        heat_figure(
+            name,
+            f"{title} by scenario and congestion control",
+            "",
+            heat_map([(flow.cc, flow.scenario, of(flow)) for flow in flows]),
+            x="congestion control",
+            y="scenario",
+            value=unit,
+        )
+        for name, title, unit, of in measures
+    )
+
+
+def _tests(flows: Sequence[FlowRecord]) -> tuple[Table, ...]:
+    rows: list[tuple[Cell, ...]] = []
+    measures: tuple[tuple[str, Callable[[FlowRecord], float | None]], ...] = (
+        ("loss", lambda f: f.loss_ratio),
+        ("delay", lambda f: f.mean_delay_s),
+        ("throughput", lambda f: f.throughput_bps),
+    )
+    groups: dict[tuple[str, str], list[FlowRecord]] = {}
+    for flow in flows:
+        groups.setdefault((flow.scenario, flow.cc), []).append(flow)
+    for (one, its), (other, others) in combinations(groups.items(), 2):
+        # Two conditions at once would say nothing about either.
+        if (one[0] == other[0]) == (one[1] == other[1]):
+            continue
+        for measure, of in measures:
+            a, b = (np.array([of(f) for f in some], dtype=np.float64) for some in (its, others))
+            found = kolmogorov_smirnov(a, b)
+            if found is None or min(found.n_a, found.n_b) < 2:
+                continue
+            larger = ", ".join(one if np.nanmedian(a) > np.nanmedian(b) else other)
+            rows.append(
+                (
+                    measure,
+                    ", ".join(one),
+                    ", ".join(other),
+                    found.n_a,
+                    found.n_b,
+                    found.statistic,
+                    found.p,
+                    larger,
+                )
+            )
+    if not rows:
+        return ()
+    columns = ("measure", "sample a", "sample b", "n a", "n b", "distance", "p", "larger median")
+    caption = "p is exact; with two values on either side it cannot be below 0.33."
+    return (Table("ks-tests", "Kolmogorov–Smirnov tests", caption, columns, tuple(rows)),)
+
+
+def _tree(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
+    """Which congestion control got the larger median goodput under each condition."""
+    known = [
+        flow
+        for flow in flows
+        if flow.goodput_bps is not None and flow.factors and flow.loss_ratio is not None
+    ]
+    by_condition: dict[tuple[float, float], dict[str, list[float]]] = {}
+    for flow in known:
+        at = _condition(flow)
+        if at is not None:
+            by_condition.setdefault(at, {}).setdefault(flow.cc, []).append(flow.goodput_bps or 0.0)
+    rows: list[dict[str, float]] = []
+    labels: list[str] = []
+    for flow in known:
+        at = _condition(flow)
+        medians = {} if at is None else {cc: float(np.median(its)) for cc, its in by_condition[at].items()}
+        if at is not None and len(medians) > 1:
+            rows.append(
+                {"policer, Mbit/s": at[0], "RTT, ms": at[1], "loss, %": 100 * (flow.loss_ratio or 0.0)}
+            )
+            labels.append(max(medians, key=lambda cc: medians[cc]))
+    if len(rows) < MIN_TREE_SAMPLES or len(set(labels)) < 2:
+        notes.append(
+            f"no decision tree: {len(rows)} flows under conditions that several congestion controls met, "
+            f"{len(set(labels))} outcomes; at least {MIN_TREE_SAMPLES} flows and two outcomes are needed"
+        )
+        return ()
+    tree = decision_tree(rows, labels)
+    caption = f"right for {tree.accuracy:.0%} of the flows it was grown from" + (
+        f", for {tree.validated:.0%} of those left out in turn" if tree.validated is not None else ""
+    )
+    return (tree_figure("decision-tree", "Decision tree", caption, tree),)
+
+
+def _trial(pair: PairRecord) -> Trial:
+    return Trial(pair.detector, pair.scenario, pair.truth, pair.verdict, pair.score, pair.p, 0.0)

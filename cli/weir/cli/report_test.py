@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from weir.analysis.figures import page as page_module
+from weir.analysis.testing.tcp_capture import write_run
+from weir.cli.main import run_cli
+from weir.cli.report import default_directory, title_of
+
+
+def test_captures_become_one_page_with_their_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    monkeypatch.setattr(page_module, "CHROMIUM", ())  # drawings have their own test
+    write_run(tmp_path)
+    plain = tmp_path / "pcap" / "server.pcap"
+    packed = tmp_path / "pcap" / "again.pcap.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert run_cli(["report", str(plain), str(packed), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    page = Path(answer["page"])
+    assert page == tmp_path / "pcap" / "report" / "index.html"
+    assert answer["runs"] == 2
+    assert {"loss", "delay"} <= {figure["name"] for figure in answer["figures"]}
+    rows = (page.parent / "data" / "loss.csv").read_text().splitlines()
+    of_plain, of_packed = ([r.replace(name, "x") for r in rows if name in r] for name in ("server", "again"))
+    assert of_plain == of_packed
+    assert len(of_plain) == answer["flows"] / 2 > 0
+    assert any("no SVG files" in note for note in answer["notes"])
+    assert run_cli(["report", str(plain), "--out", str(tmp_path / "here")]) == 0
+    assert "1 run, " in capsys.readouterr().out
+    assert (tmp_path / "here" / "index.html").is_file()
+
+
+def test_a_page_goes_beside_the_runs_that_it_shows() -> None:
+    runs = [Path("/r/demo/1"), Path("/r/demo/2")]
+    assert (default_directory(runs), title_of(runs)) == (Path("/r/demo/report"), "demo")
+    apart = [Path("/r/demo/1"), Path("/r/other/2")]
+    assert (default_directory(apart), title_of(apart)) == (Path("/r/report"), "r")
+    assert title_of([Path("/x/a.pcap")]) == "a.pcap"
+
+
+def test_neither_run_nor_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["report", str(tmp_path), str(tmp_path)]) == 2
+    assert "no manifest.json in it; valid: a run directory" in capsys.readouterr().err
+    (tmp_path / "text").write_text("no capture")
+    assert run_cli(["report", str(tmp_path / "text")]) == 2
+    assert capsys.readouterr().err.startswith(f"weir: {tmp_path / 'text'}: ")
