@@ -25,7 +25,8 @@ from weir.cli.traffic import PhaseTraffic, background_specs
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experiment
-from weir.controlplane.phase_plan import TCP, FlowKey, PhasePlan
+from weir.controlplane.config.values import PROTOCOLS
+from weir.controlplane.phase_plan import FlowKey, PhasePlan
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan, measured_pairs
 from weir.topo.capture import Capture
@@ -55,13 +56,14 @@ def flow_specs(
             id=f"{phase.name}/{flow.name}",
             source=flow.source,
             destination=flow.destination,
-            congestion_control=flow.congestion_control,
+            congestion_control=flow.congestion_control if flow.protocol == "tcp" else None,
             source_port=source_port,
             destination_port=destination_port,
             duration_s=flow.duration // NS,
             start_s=flow.start / NS,
             rate_bps=flow.rate,
             pacing_bps=flow.pacing,
+            block_bytes=flow.datagram if flow.protocol == "udp" else None,
         )
         specs.append((flow, spec))
     return specs
@@ -75,7 +77,13 @@ def phase_record(
 ) -> dict[str, Any]:
     """The phase as the manifest holds it, without what the switch counted."""
     keys = {
-        flow.name: FlowKey(flow.source, flow.destination, TCP, spec.source_port, spec.destination_port)
+        flow.name: FlowKey(
+            flow.source,
+            flow.destination,
+            PROTOCOLS[flow.protocol],
+            spec.source_port,
+            spec.destination_port,
+        )
         for flow, spec in flows
     }
     ip = {name: host.ip for name, host in phase.hosts.items()}
@@ -121,8 +129,8 @@ def phase_record(
                 "dst": ip[flow.destination],
                 "src_port": spec.source_port,
                 "dst_port": spec.destination_port,
-                "protocol": TCP,
-                "cc": flow.congestion_control,
+                "protocol": PROTOCOLS[flow.protocol],
+                "cc": spec.congestion_control,
                 "measured": flow.measured,
                 "policer": policer_name(keys[flow.name]),
                 "start_s": spec.start_s,

@@ -26,6 +26,8 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
             "valid: softswitch, or `weir apply` to a switch that runs"
         )
     for name, host in experiment.hosts.items():
+        if host.address6 is not None:
+            yield f"hosts.{name}.address6: a run's hosts speak IPv4; valid: `weir apply`, or leave it out"
         for key, value in (("mac", host.mac), ("port", host.port)):
             if value is not None:
                 yield f"hosts.{name}.{key}: a run gives hosts theirs; valid: leave it out"

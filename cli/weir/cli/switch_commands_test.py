@@ -124,6 +124,16 @@ def test_what_a_file_leaves_open_of_a_link_is_what_the_switch_makes_of_it(seen: 
     assert seen["links"]["same"]["said"]["modify"] == []
 
 
+def test_a_policer_polices_ipv6_where_its_hosts_have_addresses(seen: Seen) -> None:
+    (policer,) = seen["ipv6"]["status"]["policers"]
+    # A bucket of 20,000 B that gains 1 B/ms holds 20 frames of 1000 B, and one more each second.
+    assert policer["packets_met"] == FRAMES
+    green, red = (policer["counters"][colour]["packets"] for colour in ("green", "red"))
+    assert green + red == FRAMES
+    assert 20 <= green < FRAMES
+    assert seen["ipv6"]["status"]["ports"][1]["sent"]["packets"] == green + 2 * FRAMES
+
+
 @pytest.mark.parametrize(
     ("case", "code", "line"),
     [

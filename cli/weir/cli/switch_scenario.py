@@ -16,17 +16,19 @@ import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
 from weir.cli.main import run_cli
 from weir.controlplane.attach import HostPort, host_mac
-from weir.controlplane.scenario import frame, wire
+from weir.controlplane.scenario import FRAME_BYTES, frame, wire
 from weir.topo.bmv2proc import THRIFT_PORT, Bmv2Process, bmv2_problem
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.sandbox import inside
@@ -209,6 +211,35 @@ def links(scene: Scenario) -> dict[str, Any]:
     return seen
 
 
+def ipv6(scene: Scenario) -> dict[str, Any]:
+    """Frames of IPv6 between hosts that have addresses of both kinds."""
+    addresses = dict(zip("ab", ("2001:db8::a", "2001:db8::b"), strict=True))
+    both = scene.experiment(
+        "six", "{name: one, rate: 8 kbit/s, burst: 20 kB, match: [{from: a, dst_port: 9000}]}"
+    )
+    text = both.read_text().replace("a: {}", f"a: {{address6: '{addresses['a']}'}}")
+    both.write_text(text)
+    with scene.switch():
+        applied = scene.weir("apply", both)
+        for _ in range(FRAMES):
+            scene.ends[1].send(frame6(addresses["a"], addresses["b"], 4000, 9000))
+        for _ in range(FRAMES):  # of another host, and of another port
+            scene.ends[1].send(frame6(addresses["b"], addresses["a"], 4000, 9000))
+            scene.ends[1].send(frame6(addresses["a"], addresses["b"], 4000, 9001))
+        status = scene.until(both, lambda said: said["ports"][0]["received"]["packets"] == 3 * FRAMES)
+    return {"applied": applied, "status": status}
+
+
+def frame6(source: str, destination: str, src_port: int, dst_port: int) -> bytes:
+    """A frame from host a to host b that holds a UDP datagram over IPv6 without a checksum."""
+    payload = bytes(FRAME_BYTES - 62)
+    udp = struct.pack("!HHHH", src_port, dst_port, 8 + len(payload), 0) + payload
+    addresses = IPv6Address(source).packed + IPv6Address(destination).packed
+    header = struct.pack("!IHBB", 6 << 28, len(udp), 17, 64) + addresses
+    macs = bytes.fromhex((HOSTS["b"].mac + HOSTS["a"].mac).replace(":", ""))
+    return macs + struct.pack("!H", 0x86DD) + header + udp
+
+
 def _sent(said: dict[str, Any]) -> int:
     sent: int = said["ports"][1]["sent"]["packets"]
     return sent
@@ -388,6 +419,7 @@ def main(_stop: StopToken) -> int:
     scene = Scenario(folder)
     applied(scene)
     scene.result["links"] = links(scene)
+    scene.result["ipv6"] = ipv6(scene)
     scene.result["kept"] = {"softswitch": kept(scene, "softswitch", scene.switch)}
     learned(scene)
     if bmv2_problem() is None:

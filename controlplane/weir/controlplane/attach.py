@@ -25,6 +25,7 @@ class HostPort:
     port: int
     mac: str
     ip: str
+    ip6: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def attachment_of(experiment: ExperimentConfig) -> Attachment:
     hosts: dict[str, HostPort] = {}
     for number, (name, host) in enumerate(experiment.hosts.items(), 1):
         address = host.address or next(free)
-        hosts[name] = HostPort(host.port or number, host.mac or host_mac(address), address)
+        hosts[name] = HostPort(host.port or number, host.mac or host_mac(address), address, host.address6)
     collectors = {
         name: CollectorEndpoint(at.port, at.mac, at.address, at.udp_port)
         for name, at in experiment.telemetry.collectors.items()
@@ -117,3 +118,11 @@ def ip_number(address: str) -> int:
         return int(ipaddress.IPv4Address(address))
     except ValueError as error:
         raise PlanError(f"{address!r} is not an IPv4 address; valid: such as 10.0.0.1") from error
+
+
+def ip6_number(address: str) -> int:
+    """An IPv6 address as the 128-bit number that tables match. Raises :class:`PlanError`."""
+    try:
+        return int(ipaddress.IPv6Address(address))
+    except ValueError as error:
+        raise PlanError(f"{address!r} is not an IPv6 address; valid: such as 2001:db8::1") from error

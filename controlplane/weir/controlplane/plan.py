@@ -12,6 +12,7 @@ from weir.controlplane.attach import (
     CollectorEndpoint,
     HostPort,
     check_attachment,
+    ip6_number,
     ip_number,
     mac_number,
 )
@@ -164,9 +165,12 @@ def _policing(
         yield from _reports(policer, cells, collectors)
         action, args = _classified(policer)
         priority = len(policers) - order  # P4Runtime: the larger number wins
-        keys = (key for match in policer.config.match for key in _match_keys(match, hosts))
-        for key in dict.fromkeys(keys):
-            yield TableEntry("classify", key, action, args, priority)
+        ipv4 = {name: ip_number(host.ip) for name, host in hosts.items()}
+        ipv6 = {name: ip6_number(host.ip6) for name, host in hosts.items() if host.ip6 is not None}
+        for table, addresses in (("classify", ipv4), ("classify_ipv6", ipv6)):
+            keys = (key for match in policer.config.match for key in _match_keys(match, addresses))
+            for key in dict.fromkeys(keys):
+                yield TableEntry(table, key, action, args, priority)
 
 
 def _verdict(verdict: Verdict) -> tuple[str, tuple[tuple[str, int], ...]] | None:
@@ -201,7 +205,8 @@ def _classified(policer: PolicerPlan) -> tuple[str, tuple[tuple[str, int], ...]]
     return action, (("base", policer.index), ("mask", policer.config.hash_cells - 1), watched)
 
 
-def _match_keys(match: MatchConfig, hosts: Mapping[str, HostPort]) -> Iterator[tuple[Match, ...]]:
+def _match_keys(match: MatchConfig, addresses: Mapping[str, int]) -> Iterator[tuple[Match, ...]]:
+    """The keys of a match in the table whose ``addresses`` these are, of the hosts that have one."""
     single = {
         "protocol": match.protocol,
         "src_port": match.src_port,
@@ -211,7 +216,11 @@ def _match_keys(match: MatchConfig, hosts: Mapping[str, HostPort]) -> Iterator[t
         "has_ports": 1 if match.src_port is not None or match.dst_port is not None else None,
     }
     rest = [Match(field, value) for field, value in single.items() if value is not None]
-    sources = [[Match("src", ip_number(hosts[name].ip))] for name in match.source or ()] or [[]]
-    destinations = [[Match("dst", ip_number(hosts[name].ip))] for name in match.destination or ()] or [[]]
-    for source, destination in itertools.product(sources, destinations):
+
+    def of(field: str, names: Sequence[str] | None) -> list[list[Match]]:
+        if names is None:
+            return [[]]
+        return [[Match(field, addresses[name])] for name in names if name in addresses]
+
+    for source, destination in itertools.product(of("src", match.source), of("dst", match.destination)):
         yield tuple(sorted([*source, *destination, *rest], key=lambda item: item.field))

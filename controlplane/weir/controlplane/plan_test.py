@@ -377,3 +377,16 @@ def test_packets_for_a_queue_that_deflects_nothing_are_numbered() -> None:
     phase = make_plan(experiment, attachment_of(experiment)).phase("main")
     actions = [entry.action for entry in table(phase, "forward")]
     assert actions == ["set_egress", "set_numbered_egress", "set_egress"]
+
+
+def test_a_match_holds_for_ipv6_too_where_its_hosts_have_addresses() -> None:
+    six = HASHED.replace("a: {}, b: {}", "a: {address6: '2001:db8::a'}, b: {address6: '2001:db8::b'}")
+    experiment = parse_experiment(six)
+    phase = make_plan(experiment, attachment_of(experiment)).phase("main")
+    # c, whose traffic the first policer matches, has no IPv6 address; the last match is of all traffic.
+    assert [entry.key for entry in table(phase, "classify_ipv6")] == [
+        "table classify_ipv6 [dst=2001:db8::b src=2001:db8::a] priority 1",
+        "table classify_ipv6 [any] priority 1",
+    ]
+    both = [table(phase, name)[-1] for name in ("classify", "classify_ipv6")]
+    assert (both[0].action, both[0].args) == (both[1].action, both[1].args)

@@ -72,9 +72,9 @@ class SocketSampler:
         self._thread = threading.Thread(target=self._run, name="socket-sampler", daemon=True)
 
     def watch(self, flows: Iterable[FlowSpec]) -> None:
-        """Sample these flows from now on, instead of those before; call it before they start."""
+        """Sample these TCP flows from now on, instead of those before; call it before they start."""
         watched: dict[str, set[Connection]] = {}
-        for flow in flows:
+        for flow in (flow for flow in flows if flow.congestion_control is not None):
             watched.setdefault(flow.source, set()).add(data_connection(self._testbed, flow))
             if flow.source not in self._diags:
                 namespace = self._testbed.host(flow.source).namespace

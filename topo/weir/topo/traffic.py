@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the experiment's TCP flows with iperf3: each flow has its own server, ports and deadline.
+"""Sends the experiment's TCP and UDP flows with iperf3: each flow has its own server, ports and deadline.
 
 iperf3 opens two connections per flow: a control connection from an ephemeral port (50000 and above, see
 `testbed`) and the data connection, for which `--cport` fixes the source port. Only the latter is the flow.
 Its data starts about five round trips after the launch: control handshake, parameters, data handshake.
 """
 
+import itertools
 import json
 import os
 import selectors
@@ -15,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,7 +46,7 @@ class PortAllocator:
 
     def __init__(self) -> None:
         """Start at the first ports."""
-        self._numbers = count()
+        self._numbers = itertools.count()
 
     def next(self) -> tuple[int, int]:
         """The next pair. Raises TrafficError after `MAX_FLOWS` flows."""
@@ -58,15 +58,16 @@ class PortAllocator:
 
 @dataclass(frozen=True)
 class FlowSpec:
-    """One TCP flow: bulk, or limited by its application to `rate_bps`.
+    """One TCP flow, bulk or limited by its application to `rate_bps`; or one of UDP, which needs that rate.
 
-    `duration_s` is in whole seconds because iperf3's is. Ports come from a `PortAllocator`.
+    `congestion_control` None is UDP, in datagrams of `block_bytes`. `duration_s` is in whole seconds because
+    iperf3's is. Ports come from a `PortAllocator`.
     """
 
     id: str
     source: str
     destination: str
-    congestion_control: str
+    congestion_control: str | None
     source_port: int
     destination_port: int
     duration_s: int
@@ -142,7 +143,8 @@ def run_flows(
     wanted: dict[str, set[str]] = {}
     for flow in flows:
         testbed.host(flow.destination)
-        wanted.setdefault(flow.source, set()).add(flow.congestion_control)
+        if flow.congestion_control is not None:
+            wanted.setdefault(flow.source, set()).add(flow.congestion_control)
     testbed.check_congestion_controls(wanted)
     servers: list[LoggedProcess] = []
     clients: list[_Client] = []
@@ -183,6 +185,8 @@ def check_flows(flows: Sequence[FlowSpec]) -> None:
             raise TrafficError(f"flow {flow.id}: start is {flow.start_s} s; it must not be negative")
         if flow.rate_bps is not None and flow.rate_bps < 1:
             raise TrafficError(f"flow {flow.id}: rate is {flow.rate_bps} bit/s; it must be positive")
+        if flow.congestion_control is None and flow.rate_bps is None:
+            raise TrafficError(f"flow {flow.id}: UDP without a rate; it must have one")
         for taken, host, port in (
             (servers, flow.destination, flow.destination_port),
             (sources, flow.source, flow.source_port),
@@ -206,7 +210,8 @@ def _start_server(testbed: Testbed, flow: FlowSpec, log_folder: Path) -> LoggedP
 def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
     """iperf3's arguments for the sending side."""
     argv = ["-c", destination_address, "-p", str(flow.destination_port), "--cport", str(flow.source_port)]
-    argv += ["-C", flow.congestion_control, "-t", str(flow.duration_s), "-J"]
+    argv += ["-u"] if flow.congestion_control is None else ["-C", flow.congestion_control]
+    argv += ["-t", str(flow.duration_s), "-J"]
     argv += ["--connect-timeout", str(_CONNECT_TIMEOUT_MS)]
     if flow.rate_bps is not None:
         argv += ["-b", str(flow.rate_bps)]
@@ -312,6 +317,9 @@ def read_report(flow: FlowSpec, text: str, exit_code: int) -> tuple[dict[str, An
     Checks that the data connection had the flow's ports and the congestion control that was asked for:
     a flow under a wrong name would poison every later table.
     """
+    # Before its report, iperf3 warns of datagrams that it thinks are large.
+    warnings = itertools.takewhile(lambda line: line.startswith("warning: "), text.splitlines(keepends=True))
+    text = text[sum(map(len, warnings)) :]
     try:
         report = json.loads(text)
     except json.JSONDecodeError:
@@ -331,7 +339,7 @@ def read_report(flow: FlowSpec, text: str, exit_code: int) -> tuple[dict[str, An
             f"instead of {flow.source_port} to {flow.destination_port}"
         )
     used = _nested(report, "end", "sender_tcp_congestion")
-    if used != flow.congestion_control:
+    if flow.congestion_control is not None and used != flow.congestion_control:
         return report, f"the sender used congestion control {used!r} instead of {flow.congestion_control!r}"
     return report, None
 

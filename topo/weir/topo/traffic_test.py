@@ -77,6 +77,19 @@ def test_failed_flow_says_what_iperf3_said(text: str, exit_code: int, words: str
     assert words in error
 
 
+def test_a_udp_flow_sends_datagrams_at_its_rate_and_needs_one() -> None:
+    flow = replace(FLOW, congestion_control=None, rate_bps=2_000_000, block_bytes=1000)
+    arguments = client_arguments(flow, "10.0.0.2")
+    assert "-C" not in arguments
+    assert " -u -t 2 -J " in f" {' '.join(arguments)} "
+    assert arguments[-4:] == ["-b", "2000000", "-l", "1000"]
+    with pytest.raises(TrafficError, match="flow main/a: UDP without a rate; it must have one"):
+        check_flows([replace(flow, rate_bps=None)])
+    udp = REPORT | {"end": {"sum_sent": {"bytes": 500_000}, "sum_received": {"bytes": 400_000}}}
+    warned = "warning: UDP block size 1472 exceeds TCP MSS 1448\n" + json.dumps(udp)
+    assert read_report(flow, warned, 0) == (udp, None)
+
+
 def test_ports_are_never_handed_out_twice() -> None:
     allocator = PortAllocator()
     pairs = [allocator.next() for _ in range(MAX_FLOWS)]

@@ -36,7 +36,7 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
         if name in RESERVED_HOSTS:
             yield Problem(location, f"{name!r} is taken by the run itself; valid: any other name")
         yield from _host_queue(host, location)
-    for key in ("address", "mac", "port"):
+    for key in ("address", "address6", "mac", "port"):
         users: dict[object, str] = {}
         for name, host in experiment.hosts.items():
             value = getattr(host, key)
@@ -86,6 +86,8 @@ def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
     for location, flow in ends:
         for key, name in (("from", flow.source), ("to", flow.destination)):
             yield from known(name, list(experiment.hosts), "host", (*location, key), ("hosts",))
+        if isinstance(flow, FlowConfig):
+            yield from _udp(flow, location)
         if flow.source == flow.destination:
             others = [name for name in experiment.hosts if name != flow.source]
             yield Problem(
@@ -93,6 +95,23 @@ def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
                 f"{flow.destination!r} is where the flow comes from; {one_of(others)}",
                 depends_on=((*location, "from"), ("hosts",)),
             )
+
+
+def _udp(flow: FlowConfig, location: Location) -> Iterator[Problem]:
+    protocol: Location = (*location, "protocol")
+    if flow.protocol == "tcp":
+        if "datagram" in flow.model_fields_set:
+            message = "has no effect on TCP; valid: leave it out, or protocol: udp"
+            yield Problem((*location, "datagram"), message, depends_on=(protocol,))
+        return
+    if flow.rate is None:
+        yield Problem((*location, "rate"), "missing for protocol udp; valid: such as '10 Mbit/s'")
+    if "congestion_control" in flow.model_fields_set:
+        message = "has no effect on UDP; valid: leave it out, or protocol: tcp"
+        yield Problem((*location, "congestion_control"), message, depends_on=(protocol,))
+    if flow.measured:
+        message = "detectors compare flows whose losses TCP tells of; valid: false, or protocol: tcp"
+        yield Problem((*location, "measured"), message, depends_on=(protocol,))
 
 
 def _phases(experiment: ExperimentConfig) -> Iterator[Problem]:

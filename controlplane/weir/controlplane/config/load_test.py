@@ -48,7 +48,23 @@ CASES = {
     "unknown key": (
         ("duration: 4 s}", "duration: 4 s, congestion: bbr}"),
         "x.yaml:6: flows[0].congestion: unknown key (did you mean 'congestion_control'?); "
-        "valid: name, from, to, congestion_control, start, duration, measured, rate, pacing",
+        "valid: name, from, to, protocol, congestion_control, start, duration, measured, rate, pacing, datagram",
+    ),
+    "UDP without a rate": (
+        ("duration: 4 s}", "duration: 4 s, protocol: udp}"),
+        "x.yaml:6: flows[0].rate: missing for protocol udp; valid: such as '10 Mbit/s'",
+    ),
+    "a congestion control of UDP": (
+        ("duration: 4 s}", "duration: 4 s, protocol: udp, rate: 1 Mbit/s, congestion_control: bbr}"),
+        "x.yaml:6: flows[0].congestion_control: has no effect on UDP; valid: leave it out, or protocol: tcp",
+    ),
+    "datagrams of TCP": (
+        ("duration: 4 s}", "duration: 4 s, datagram: 100 B}"),
+        "x.yaml:6: flows[0].datagram: has no effect on TCP; valid: leave it out, or protocol: udp",
+    ),
+    "an IPv4 address for IPv6": (
+        ("{delay: 10 ms}\n  b", "{address6: 10.0.0.1}\n  b"),
+        "x.yaml:3: hosts.a.address6: '10.0.0.1' is not an IPv6 address; valid: such as 2001:db8::1",
     ),
     "unknown key at the top": (
         ("flows:", "sed: 2\nflows:"),
@@ -315,7 +331,8 @@ CASES = {
     "a list where a mapping belongs": (
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
         "x.yaml:3: hosts.a: a list is not a mapping; "
-        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, address, mac, port",
+        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, address, address6, "
+        "mac, port",
     ),
     "one host": (
         ("  a: {delay: 10 ms}\n", ""),

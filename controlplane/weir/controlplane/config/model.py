@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from weir.controlplane.config.values import (
+    MAX_DATAGRAM_BYTES,
     MAX_HOSTS,
     Address,
+    Address6,
     BurstDepth,
     CongestionControl,
     DurationNs,
@@ -69,6 +71,8 @@ class HostConfig(_Model):
     """Share of the frames to the host that its link loses at random; no report tells of them."""
     address: Address | None = None
     """IPv4 address; in a run, of 10.0.0.0/24. Without it the next free one of 10.0.0.0/24."""
+    address6: Address6 | None = None
+    """IPv6 address, which policers match as they match the IPv4 address. Without it the host has none."""
     mac: Mac | None = None
     """MAC address, of a host that is not `weir run`'s. Without it the one that `weir run` would give."""
     port: SwitchPortNumber | None = None
@@ -76,7 +80,7 @@ class HostConfig(_Model):
 
 
 class FlowConfig(_Model):
-    """One TCP connection that sends as fast as its congestion control and its application allow."""
+    """One TCP connection that sends as fast as congestion control and application allow, or UDP at a rate."""
 
     name: Name
     """Unique in the experiment."""
@@ -84,8 +88,10 @@ class FlowConfig(_Model):
     """Host that sends the data."""
     destination: Annotated[StrictStr, Field(alias="to", examples=["client"])]
     """Host that receives the data."""
+    protocol: Annotated[Literal["tcp", "udp"], Field(examples=["tcp"])] = "tcp"
+    """udp needs a rate, and sends on whatever is lost."""
     congestion_control: CongestionControl = "cubic"
-    """Congestion control of the sender, by the kernel's name."""
+    """Congestion control of a TCP sender, by the kernel's name."""
     start: TimeNs = 0
     """When the flow starts, from the start of its phase."""
     duration: DurationNs
@@ -93,9 +99,11 @@ class FlowConfig(_Model):
     measured: StrictBool = False
     """Whether the flow is one of those that the detectors compare pairwise."""
     rate: RateBps | None = None
-    """Application limit: the sender writes no faster than this."""
+    """Application limit: the sender writes no faster than this. Of UDP, the rate of its payload."""
     pacing: RateBps | None = None
     """The kernel paces the sender's packets to no more than this (SO_MAX_PACING_RATE)."""
+    datagram: Annotated[SizeBytes, Field(ge=16, le=MAX_DATAGRAM_BYTES)] = MAX_DATAGRAM_BYTES
+    """Payload of each UDP datagram; the default fills a frame."""
 
 
 class BackgroundConfig(_Model):
@@ -128,7 +136,10 @@ class BackgroundConfig(_Model):
 
 
 class MatchConfig(_Model):
-    """Traffic that meets a policer: all named criteria hold; one that is not named matches everything."""
+    """Traffic that meets a policer: all named criteria hold; one that is not named matches everything.
+
+    IPv4 and IPv6 alike; without hosts that is neighbour discovery (ICMPv6) too.
+    """
 
     source: Annotated[HostNames | None, Field(alias="from")] = None
     """Host or hosts that send it."""
@@ -324,7 +335,7 @@ class ExperimentConfig(_Model):
     hosts: Annotated[dict[Name, HostConfig], Field(min_length=2, max_length=MAX_HOSTS)]
     """Hosts by name; each has a network namespace and a switch port."""
     flows: Annotated[tuple[FlowConfig, ...], Field(min_length=1)]
-    """TCP connections; each runs once in every phase."""
+    """Traffic; each flow runs once in every phase."""
     background: tuple[BackgroundConfig, ...] = ()
     """Further traffic, drawn anew for each phase."""
     policers: tuple[PolicerConfig, ...] | None = None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -39,6 +39,9 @@ from weir.controlplane.units import (
 
 FRAME_BYTES = 1514
 """The largest Ethernet frame without FCS of a 1500-byte MTU: no bucket or queue may be smaller."""
+
+MAX_DATAGRAM_BYTES = 1472
+"""UDP payload of an IPv4 packet of 1500 bytes."""
 
 POLICER_CELLS = 65_536
 """Cells of the pipeline's policer meter."""
@@ -137,6 +140,13 @@ def _address(value: str) -> str:
         raise ValueError(f"{value!r} is not an IPv4 address; valid: such as 10.0.0.1") from error
 
 
+def _address6(value: str) -> str:
+    try:
+        return str(IPv6Address(value))
+    except AddressValueError as error:
+        raise ValueError(f"{value!r} is not an IPv6 address; valid: such as 2001:db8::1") from error
+
+
 _MAC = r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}"
 
 
@@ -215,6 +225,11 @@ Address = Annotated[
     StrictStr,
     AfterValidator(_address),
     WithJsonSchema({"type": "string", "format": "ipv4", "examples": ["10.0.0.1"]}),
+]
+Address6 = Annotated[
+    StrictStr,
+    AfterValidator(_address6),
+    WithJsonSchema({"type": "string", "format": "ipv6", "examples": ["2001:db8::1"]}),
 ]
 Mac = Annotated[
     StrictStr,
