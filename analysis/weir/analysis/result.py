@@ -36,6 +36,7 @@ from weir.analysis.run_data import TCP, Directed, Join, RunData, join
 from weir.analysis.series import series_table
 from weir.analysis.tables import Bools
 from weir.analysis.validity import headline, invalid_reasons, notes, same_clock
+from weir.analysis.whole_files import replacing, write_whole
 
 MAX_LISTED = 1000
 """False inferences listed per flow; the counts are always complete."""
@@ -55,7 +56,7 @@ def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
         joiner = weir_core.join_run
     data = join(run_dir, manifest, collector, joiner)
     result, series = evaluate(data)
-    _write_whole(run_dir / "result.json", result.model_dump_json(indent=1).encode())
+    write_whole(run_dir / "result.json", result.model_dump_json(indent=1).encode())
     _write_table(run_dir / "flows.parquet", flows_table(result))
     _write_table(run_dir / "series.parquet", series)
     return result
@@ -310,14 +311,6 @@ def flows_table(result: Result) -> Any:
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write under a temporary name and rename, so that a reader never sees half a file."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)
-
-
 def _write_table(path: Path, table: Any) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    pq.write_table(table, temporary)
-    temporary.replace(path)
+    with replacing(path) as part:
+        pq.write_table(table, part)

@@ -99,7 +99,7 @@ def test_files_hold_what_the_design_names(run: tuple[Path, SyntheticJoin, Result
     assert len(flows) == len(result.flows) + len(result.other_flows)
     kinds = set(pq.read_table(run_dir / "series.parquet")["kind"].to_pylist())
     assert {"switch_loss_ratio", "inferred_loss_ratio", "received_bps", "rtt_s", "passed_bytes"} <= kinds
-    assert list(run_dir.glob("*.tmp")) == []
+    assert list(run_dir.glob("*.part")) == []
 
 
 def test_lost_reports_are_attributed_and_said(tmp_path: Path) -> None:

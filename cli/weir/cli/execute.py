@@ -248,6 +248,8 @@ async def execute(
                     probe.begin(phase.name)
                     traffic, happened = await run_phase(control, phase, offered)
                     probe.end()
+                # A full disk shows here, before anything waits for counters that cannot be written either.
+                manifest.write()
                 progress.step(f"phase {phase.name}: waiting for the last packets")
                 await settle(switch, stop)
                 record = phase_record(experiment, phase, flows, traffic) | happened

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all, and whose errors name them."""
+"""Files and directories of runs: written whole, brought to the disk, and held while a process works there."""
 
 from __future__ import annotations
 
@@ -7,20 +7,9 @@ import fcntl
 import os
 from pathlib import Path
 
+from weir.analysis.whole_files import write_whole
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file as a whole; what was there stays when that fails.
-
-    Raises:
-        OSError: names the file also where the system does not, as for a full disk.
-    """
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+__all__ = ["hold", "sync_tree", "write_whole"]
 
 
 def hold(directory: Path) -> None:

@@ -18,6 +18,7 @@ from weir.analysis.manifest import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import text
 from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of
+from weir.analysis.whole_files import write_whole
 
 _HERE = Path(__file__).parent
 
@@ -36,9 +37,7 @@ def write_report(run_dir: Path) -> Path:
         raise RunFileError(f"{result_path}: {where}: {first['msg']}") from error
     page = render_report(result, series_of(pq.read_table(series_path)))
     report = run_dir / "report.html"
-    temporary = report.with_name("report.html.tmp")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(report)
+    write_whole(report, page.encode())
     return report
 
 

@@ -48,7 +48,8 @@ CASES = {
     "unknown key": (
         ("duration: 4 s}", "duration: 4 s, congestion: bbr}"),
         "x.yaml:6: flows[0].congestion: unknown key (did you mean 'congestion_control'?); "
-        "valid: name, from, to, protocol, congestion_control, start, duration, measured, rate, pacing, datagram",
+        "valid: name, from, to, protocol, congestion_control, start, duration, measured, rate, pacing, "
+        "datagram",
     ),
     "UDP without a rate": (
         ("duration: 4 s}", "duration: 4 s, protocol: udp}"),

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are written whole or not at all, and whose errors name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """What is written to the path that this gives becomes ``path``. What was there stays when that fails.
+
+    Raises:
+        OSError: names the file also where the system does not, as for a full disk.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        yield part
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file as a whole. Raises as :func:`replacing`."""
+    with replacing(path) as part:
+        part.write_bytes(data)
