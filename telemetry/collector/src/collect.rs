@@ -21,7 +21,7 @@ use crate::http::Endpoint;
 use crate::intake::Intake;
 use crate::page::{self, About};
 use crate::process;
-use crate::rows::{COUNTING_COLUMNS, SCHEMA_VERSION, schema};
+use crate::rows::{self, SCHEMA_VERSION, schema};
 use crate::source::{Received, Source, unix_ns};
 use crate::storage::{Format, Parts, Rotation, Storage, Writer, partial_name};
 use crate::summary::Summary;
@@ -46,7 +46,10 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
     write_file(&partial_name(&args.accounting), "")?;
     let format = Format {
         schema: schema(),
-        counting: &COUNTING_COLUMNS,
+        counting: &rows::COUNTING_COLUMNS,
+        steady: &rows::STEADY_COLUMNS,
+        unordered: &rows::UNORDERED_COLUMNS,
+        packets: rows::PACKETS_COLUMN,
         key_values: file_metadata(args),
         row_group_rows: usize::try_from(args.row_group.get()).unwrap_or(usize::MAX),
     };

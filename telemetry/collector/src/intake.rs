@@ -7,7 +7,7 @@ use std::io::{Write, stderr};
 use std::net::SocketAddr;
 
 use rustc_hash::FxHasher;
-use weir_report::ReportError;
+use weir_report::{GroupHeader, Report, ReportError};
 
 use crate::accounting::{Accounting, Arrival, Fingerprint, StreamKey, TooManyStreams};
 use crate::live::Live;
@@ -75,13 +75,19 @@ impl Intake {
             .accounting
             .note(key, group.sequence, fingerprint(datagram.payload))?;
         if arrival != Arrival::Duplicate {
-            for report in first.map(Ok).into_iter().chain(reports) {
-                let report = report?;
-                self.live.note(group.node_id, &report);
-                self.rows.push(datagram.received_ns, group, &report);
+            if let Some(report) = first {
+                self.store(datagram.received_ns, group, &report);
+            }
+            for report in reports {
+                self.store(datagram.received_ns, group, &report?);
             }
         }
         Ok(())
+    }
+
+    fn store(&mut self, received_ns: i64, group: &GroupHeader, report: &Report<'_>) {
+        self.live.note(group.node_id, report);
+        self.rows.push(received_ns, group, report);
     }
 }
 

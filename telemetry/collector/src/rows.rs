@@ -5,21 +5,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Int64Builder, RecordBatch, StringBuilder,
-    UInt8Builder, UInt16Builder, UInt32Builder, UInt64Builder,
+    ArrayRef, BinaryArray, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, StringArray,
 };
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Field, Schema, SchemaRef, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
 use arrow::error::ArrowError;
 use rustc_hash::FxHashMap;
 use weir_packet::{LinkType, Packet};
 use weir_report::{Domain, GroupHeader, InnerType, Report, WeirMetadata};
 
-/// Bytes of an IPv4 address as text, about.
-const ADDRESS_BYTES: usize = 12;
-/// Addresses whose text is kept.
-const MAX_ADDRESS_TEXTS: usize = 4096;
-
-/// Columns in which hardly a value comes twice, but the next one is near: their differences are stored.
+/// How the columns are stored. In these hardly a value comes twice, but the next one is near …
 pub(crate) const COUNTING_COLUMNS: [&str; 5] = [
     "received_ns",
     "sequence",
@@ -27,6 +25,22 @@ pub(crate) const COUNTING_COLUMNS: [&str; 5] = [
     "egress_ns",
     "packet_number",
 ];
+/// … these have few values, each of them for long …
+pub(crate) const STEADY_COLUMNS: [&str; 9] = [
+    "node_id",
+    "hw_id",
+    "queue_id",
+    "queue_occupancy",
+    "drop_reason",
+    "colour",
+    "wire_length",
+    "queue_lost",
+    "protocol",
+];
+/// … the least and the greatest of these say nothing …
+pub(crate) const UNORDERED_COLUMNS: [&str; 3] = ["src", "dst", "inner"];
+/// … and this one is most of the bytes.
+pub(crate) const PACKETS_COLUMN: &str = "inner";
 
 /// Version of the columns, stored in each file.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -65,56 +79,73 @@ pub(crate) fn schema() -> SchemaRef {
 /// Columns being filled, one row per report.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    length: usize,
-    bytes: usize,
-    received_ns: Int64Builder,
-    node_id: UInt32Builder,
-    hw_id: UInt8Builder,
-    sequence: UInt32Builder,
-    dropped: BooleanBuilder,
-    congested: BooleanBuilder,
-    tracked: BooleanBuilder,
-    queue_id: UInt8Builder,
-    queue_occupancy: UInt32Builder,
-    ingress_ns: UInt64Builder,
-    egress_ns: UInt64Builder,
-    drop_reason: UInt8Builder,
-    policer: UInt16Builder,
-    colour: UInt8Builder,
-    wire_length: UInt32Builder,
-    packet_number: UInt32Builder,
-    queue_lost: UInt32Builder,
-    addresses: AddressTexts,
-    src: StringBuilder,
-    dst: StringBuilder,
-    src_port: UInt16Builder,
-    dst_port: UInt16Builder,
-    protocol: UInt8Builder,
-    inner: BinaryBuilder,
+    /// For each row which columns it has a value in, and its flags; see [`bit`].
+    bits: Vec<u32>,
+    /// Bits that all rows have.
+    always: u32,
+    received_ns: Vec<i64>,
+    node_id: Vec<u32>,
+    hw_id: Vec<u8>,
+    sequence: Vec<u32>,
+    queue_id: Vec<u8>,
+    queue_occupancy: Vec<u32>,
+    ingress_ns: Vec<u64>,
+    egress_ns: Vec<u64>,
+    drop_reason: Vec<u8>,
+    policer: Vec<u16>,
+    colour: Vec<u8>,
+    wire_length: Vec<u32>,
+    packet_number: Vec<u32>,
+    queue_lost: Vec<u32>,
+    /// Places of source and destination in `addresses`.
+    hosts: Vec<[u32; 2]>,
+    addresses: Addresses,
+    src_port: Vec<u16>,
+    dst_port: Vec<u16>,
+    protocol: Vec<u8>,
+    inner: Vec<u8>,
+    /// Where each row's inner packet ends.
+    inner_ends: Vec<i32>,
+}
+
+/// The bits of a row. One word for all of them: a bitmap for each column took longer to fill than the columns.
+mod bit {
+    pub(super) const DROPPED: u32 = 1;
+    pub(super) const CONGESTED: u32 = 1 << 1;
+    pub(super) const TRACKED: u32 = 1 << 2;
+    pub(super) const QUEUE_ID: u32 = 1 << 3;
+    pub(super) const QUEUE: u32 = 1 << 4;
+    pub(super) const INGRESS: u32 = 1 << 5;
+    pub(super) const EGRESS: u32 = 1 << 6;
+    pub(super) const DROP_REASON: u32 = 1 << 7;
+    pub(super) const VERDICT: u32 = 1 << 8;
+    pub(super) const WIRE_LENGTH: u32 = 1 << 9;
+    pub(super) const PACKET_NUMBER: u32 = 1 << 10;
+    pub(super) const QUEUE_LOST: u32 = 1 << 11;
+    pub(super) const IP: u32 = 1 << 12;
+    pub(super) const PORTS: u32 = 1 << 13;
 }
 
 impl Rows {
     /// Rows since the last [`Rows::take`].
     pub(crate) const fn len(&self) -> usize {
-        self.length
+        self.bits.len()
     }
 
     /// Bytes of inner packets since the last [`Rows::take`]: the part of a row that has no fixed size.
     pub(crate) const fn inner_bytes(&self) -> usize {
-        self.bytes
+        self.inner.len()
     }
 
     /// Appends one report that came at `received_ns` (Unix time).
     pub(crate) fn push(&mut self, received_ns: i64, group: &GroupHeader, report: &Report<'_>) {
-        self.length += 1;
-        self.bytes += report.inner.len();
-        self.received_ns.append_value(received_ns);
-        self.node_id.append_value(group.node_id);
-        self.hw_id.append_value(group.hw_id);
-        self.sequence.append_value(group.sequence);
-        self.dropped.append_value(report.dropped);
-        self.congested.append_value(report.congested);
-        self.tracked.append_value(report.tracked);
+        self.received_ns.push(received_ns);
+        self.node_id.push(group.node_id);
+        self.hw_id.push(group.hw_id);
+        self.sequence.push(group.sequence);
+        let mut bits = flag(bit::DROPPED, report.dropped)
+            | flag(bit::CONGESTED, report.congested)
+            | flag(bit::TRACKED, report.tracked);
 
         let baseline = &report.baseline;
         // Either block may name the packet's queue; a drop report of another switch may have the second alone.
@@ -122,32 +153,49 @@ impl Rows {
             .queue
             .map(|queue| queue.id)
             .or(baseline.drop.map(|drop| drop.queue_id));
-        self.queue_id.append_option(queue_id);
-        self.queue_occupancy
-            .append_option(baseline.queue.map(|queue| queue.level));
-        self.ingress_ns.append_option(baseline.ingress_ns);
-        self.egress_ns.append_option(baseline.egress_ns);
-        self.drop_reason
-            .append_option(baseline.drop.map(|drop| drop.reason));
+        push(&mut self.queue_id, queue_id, bit::QUEUE_ID, &mut bits);
+        let level = baseline.queue.map(|queue| queue.level);
+        push(&mut self.queue_occupancy, level, bit::QUEUE, &mut bits);
+        let (came, left) = (baseline.ingress_ns, baseline.egress_ns);
+        push(&mut self.ingress_ns, came, bit::INGRESS, &mut bits);
+        push(&mut self.egress_ns, left, bit::EGRESS, &mut bits);
+        let reason = baseline.drop.map(|drop| drop.reason);
+        push(&mut self.drop_reason, reason, bit::DROP_REASON, &mut bits);
 
         let weir = match report.domain {
             Domain::Weir(weir) => weir,
             Domain::Other { .. } => WeirMetadata::default(),
         };
-        self.policer
-            .append_option(weir.verdict.map(|verdict| verdict.policer));
-        self.colour
-            .append_option(weir.verdict.map(|verdict| verdict.colour));
-        self.wire_length.append_option(weir.wire_length);
-        self.packet_number.append_option(weir.packet_number);
-        self.queue_lost.append_option(weir.queue_lost);
+        let policer = weir.verdict.map(|verdict| verdict.policer);
+        push(&mut self.policer, policer, bit::VERDICT, &mut bits);
+        let colour = weir.verdict.map(|verdict| verdict.colour);
+        push(&mut self.colour, colour, bit::VERDICT, &mut bits);
+        let length = weir.wire_length;
+        push(&mut self.wire_length, length, bit::WIRE_LENGTH, &mut bits);
+        let number = weir.packet_number;
+        push(
+            &mut self.packet_number,
+            number,
+            bit::PACKET_NUMBER,
+            &mut bits,
+        );
+        let lost = weir.queue_lost;
+        push(&mut self.queue_lost, lost, bit::QUEUE_LOST, &mut bits);
 
-        self.push_flow(report);
-        self.inner.append_value(report.inner);
+        self.push_flow(report, &mut bits);
+        self.inner.extend_from_slice(report.inner);
+        self.inner_ends.push(offset(self.inner.len()));
+        self.always = bits
+            & if self.bits.is_empty() {
+                bits
+            } else {
+                self.always
+            };
+        self.bits.push(bits);
     }
 
     /// Addresses, ports and protocol, as far as the inner packet shows them.
-    fn push_flow(&mut self, report: &Report<'_>) {
+    fn push_flow(&mut self, report: &Report<'_>, bits: &mut u32) {
         let packet = match report.inner_type {
             InnerType::Ethernet => {
                 Packet::parse(LinkType::Ethernet, report.inner, report.inner.len()).ok()
@@ -159,98 +207,188 @@ impl Rows {
         };
         let ip = packet.as_ref().and_then(Packet::ip);
         let ports = packet.as_ref().and_then(Packet::ports);
-        let src = ip.map(|ip| self.addresses.text(ip.src()));
-        self.src.append_option(src);
-        let dst = ip.map(|ip| self.addresses.text(ip.dst()));
-        self.dst.append_option(dst);
-        self.src_port.append_option(ports.map(|(src, _)| src));
-        self.dst_port.append_option(ports.map(|(_, dst)| dst));
-        self.protocol
-            .append_option(ip.map(weir_packet::Ip::protocol));
+        let hosts = ip.map_or(Addresses::NONE, |ip| {
+            self.addresses.places(ip.src(), ip.dst())
+        });
+        self.hosts.push(hosts);
+        let protocol = ip.map(weir_packet::Ip::protocol);
+        push(&mut self.protocol, protocol, bit::IP, bits);
+        push(
+            &mut self.src_port,
+            ports.map(|(src, _)| src),
+            bit::PORTS,
+            bits,
+        );
+        push(
+            &mut self.dst_port,
+            ports.map(|(_, dst)| dst),
+            bit::PORTS,
+            bits,
+        );
     }
 
     /// The rows as a record batch; what follows begins anew, with room for as much again.
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-        let mut taken = std::mem::replace(self, Self::with_capacity(self.length, self.bytes));
-        std::mem::swap(&mut self.addresses, &mut taken.addresses);
-        taken.into_batch(schema)
+        let anew = Self::with_capacity(self.len(), self.inner_bytes());
+        std::mem::replace(self, anew).into_batch(schema)
     }
 
     /// Columns that need not grow up to so many rows and bytes of inner packets.
     fn with_capacity(rows: usize, inner_bytes: usize) -> Self {
         Self {
-            length: 0,
-            bytes: 0,
-            received_ns: Int64Builder::with_capacity(rows),
-            node_id: UInt32Builder::with_capacity(rows),
-            hw_id: UInt8Builder::with_capacity(rows),
-            sequence: UInt32Builder::with_capacity(rows),
-            dropped: BooleanBuilder::with_capacity(rows),
-            congested: BooleanBuilder::with_capacity(rows),
-            tracked: BooleanBuilder::with_capacity(rows),
-            queue_id: UInt8Builder::with_capacity(rows),
-            queue_occupancy: UInt32Builder::with_capacity(rows),
-            ingress_ns: UInt64Builder::with_capacity(rows),
-            egress_ns: UInt64Builder::with_capacity(rows),
-            drop_reason: UInt8Builder::with_capacity(rows),
-            policer: UInt16Builder::with_capacity(rows),
-            colour: UInt8Builder::with_capacity(rows),
-            wire_length: UInt32Builder::with_capacity(rows),
-            packet_number: UInt32Builder::with_capacity(rows),
-            queue_lost: UInt32Builder::with_capacity(rows),
-            addresses: AddressTexts::default(),
-            src: StringBuilder::with_capacity(rows, rows * ADDRESS_BYTES),
-            dst: StringBuilder::with_capacity(rows, rows * ADDRESS_BYTES),
-            src_port: UInt16Builder::with_capacity(rows),
-            dst_port: UInt16Builder::with_capacity(rows),
-            protocol: UInt8Builder::with_capacity(rows),
-            inner: BinaryBuilder::with_capacity(rows, inner_bytes),
+            bits: Vec::with_capacity(rows),
+            always: 0,
+            received_ns: Vec::with_capacity(rows),
+            node_id: Vec::with_capacity(rows),
+            hw_id: Vec::with_capacity(rows),
+            sequence: Vec::with_capacity(rows),
+            queue_id: Vec::with_capacity(rows),
+            queue_occupancy: Vec::with_capacity(rows),
+            ingress_ns: Vec::with_capacity(rows),
+            egress_ns: Vec::with_capacity(rows),
+            drop_reason: Vec::with_capacity(rows),
+            policer: Vec::with_capacity(rows),
+            colour: Vec::with_capacity(rows),
+            wire_length: Vec::with_capacity(rows),
+            packet_number: Vec::with_capacity(rows),
+            queue_lost: Vec::with_capacity(rows),
+            hosts: Vec::with_capacity(rows),
+            addresses: Addresses::default(),
+            src_port: Vec::with_capacity(rows),
+            dst_port: Vec::with_capacity(rows),
+            protocol: Vec::with_capacity(rows),
+            inner: Vec::with_capacity(inner_bytes),
+            inner_ends: Vec::with_capacity(rows),
         }
     }
 
-    fn into_batch(mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    fn into_batch(self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let bits = Bits {
+            rows: &self.bits,
+            always: self.always,
+        };
+        let ip = bits.nulls(bit::IP);
+        let ports = bits.nulls(bit::PORTS);
+        let verdict = bits.nulls(bit::VERDICT);
+        let required_u32 = |values| column::<UInt32Type>(values, None);
+        let optional_u8 = |values, bit| column::<UInt8Type>(values, bits.nulls(bit));
+        let optional_u32 = |values, bit| column::<UInt32Type>(values, bits.nulls(bit));
+        let optional_u64 = |values, bit| column::<UInt64Type>(values, bits.nulls(bit));
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.received_ns.finish()),
-            Arc::new(self.node_id.finish()),
-            Arc::new(self.hw_id.finish()),
-            Arc::new(self.sequence.finish()),
-            Arc::new(self.dropped.finish()),
-            Arc::new(self.congested.finish()),
-            Arc::new(self.tracked.finish()),
-            Arc::new(self.queue_id.finish()),
-            Arc::new(self.queue_occupancy.finish()),
-            Arc::new(self.ingress_ns.finish()),
-            Arc::new(self.egress_ns.finish()),
-            Arc::new(self.drop_reason.finish()),
-            Arc::new(self.policer.finish()),
-            Arc::new(self.colour.finish()),
-            Arc::new(self.wire_length.finish()),
-            Arc::new(self.packet_number.finish()),
-            Arc::new(self.queue_lost.finish()),
-            Arc::new(self.src.finish()),
-            Arc::new(self.dst.finish()),
-            Arc::new(self.src_port.finish()),
-            Arc::new(self.dst_port.finish()),
-            Arc::new(self.protocol.finish()),
-            Arc::new(self.inner.finish()),
+            Arc::new(Int64Array::new(self.received_ns.into(), None)),
+            required_u32(self.node_id),
+            column::<UInt8Type>(self.hw_id, None),
+            required_u32(self.sequence),
+            Arc::new(bits.flags(bit::DROPPED)),
+            Arc::new(bits.flags(bit::CONGESTED)),
+            Arc::new(bits.flags(bit::TRACKED)),
+            optional_u8(self.queue_id, bit::QUEUE_ID),
+            optional_u32(self.queue_occupancy, bit::QUEUE),
+            optional_u64(self.ingress_ns, bit::INGRESS),
+            optional_u64(self.egress_ns, bit::EGRESS),
+            optional_u8(self.drop_reason, bit::DROP_REASON),
+            column::<UInt16Type>(self.policer, verdict.clone()),
+            column::<UInt8Type>(self.colour, verdict),
+            optional_u32(self.wire_length, bit::WIRE_LENGTH),
+            optional_u32(self.packet_number, bit::PACKET_NUMBER),
+            optional_u32(self.queue_lost, bit::QUEUE_LOST),
+            Arc::new(self.addresses.column(&self.hosts, 0, ip.clone())?),
+            Arc::new(self.addresses.column(&self.hosts, 1, ip.clone())?),
+            column::<UInt16Type>(self.src_port, ports.clone()),
+            column::<UInt16Type>(self.dst_port, ports),
+            column::<UInt8Type>(self.protocol, ip),
+            Arc::new(BinaryArray::try_new(
+                offsets(self.inner_ends),
+                self.inner.into(),
+                None,
+            )?),
         ];
         RecordBatch::try_new(Arc::clone(schema), columns)
     }
 }
 
-/// Addresses as text: a flow has the same two in each of its reports, and to format one takes longer than to decode a
-/// report.
-#[derive(Debug, Default)]
-struct AddressTexts(FxHashMap<IpAddr, Box<str>>);
+/// Appends a value, or 0 where there is none; `bit` says which.
+fn push<T: Default>(column: &mut Vec<T>, value: Option<T>, bit: u32, bits: &mut u32) {
+    *bits |= flag(bit, value.is_some());
+    column.push(value.unwrap_or_default());
+}
 
-impl AddressTexts {
-    fn text(&mut self, address: IpAddr) -> &str {
-        // They come from outside, and each one takes memory.
-        if self.0.len() >= MAX_ADDRESS_TEXTS {
-            self.0.clear();
+const fn flag(bit: u32, set: bool) -> u32 {
+    if set { bit } else { 0 }
+}
+
+fn column<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBuffer>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
+}
+
+/// A place in a column's bytes. Rows are handed on long before their packets have so many.
+fn offset(bytes: usize) -> i32 {
+    i32::try_from(bytes).unwrap_or(i32::MAX)
+}
+
+/// Offsets of values that end there; the first begins at 0.
+fn offsets(mut ends: Vec<i32>) -> OffsetBuffer<i32> {
+    ends.insert(0, 0);
+    OffsetBuffer::new(ScalarBuffer::from(ends))
+}
+
+/// The bits of all rows.
+struct Bits<'a> {
+    rows: &'a [u32],
+    always: u32,
+}
+
+impl Bits<'_> {
+    fn flags(&self, bit: u32) -> BooleanArray {
+        BooleanArray::new(self.bitmap(bit), None)
+    }
+
+    /// Where the column of `bit` has values; `None` where it has all.
+    fn nulls(&self, bit: u32) -> Option<NullBuffer> {
+        (self.always & bit == 0).then(|| NullBuffer::new(self.bitmap(bit)))
+    }
+
+    fn bitmap(&self, bit: u32) -> BooleanBuffer {
+        BooleanBuffer::collect_bool(self.rows.len(), |row| self.rows[row] & bit != 0)
+    }
+}
+
+/// Addresses as text, each pair once: a flow has the same two in each of its reports, and to format one takes longer
+/// than to decode a report.
+#[derive(Debug, Default)]
+struct Addresses {
+    places: FxHashMap<(IpAddr, IpAddr), [u32; 2]>,
+    texts: Vec<Box<str>>,
+}
+
+impl Addresses {
+    /// The places of a packet without addresses.
+    const NONE: [u32; 2] = [u32::MAX; 2];
+
+    fn places(&mut self, src: IpAddr, dst: IpAddr) -> [u32; 2] {
+        *self.places.entry((src, dst)).or_insert_with(|| {
+            [src, dst].map(|address| {
+                self.texts.push(address.to_string().into());
+                u32::try_from(self.texts.len() - 1).unwrap_or(u32::MAX)
+            })
+        })
+    }
+
+    /// The column of sources (0) or destinations (1).
+    fn column(
+        &self,
+        hosts: &[[u32; 2]],
+        side: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<StringArray, ArrowError> {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(hosts.len() + 1));
+        for places in hosts {
+            let text = usize::try_from(places[side])
+                .ok()
+                .and_then(|place| self.texts.get(place));
+            bytes.extend_from_slice(text.map_or(&[][..], |text| text.as_bytes()));
+            ends.push(offset(bytes.len()));
         }
-        self.0
-            .entry(address)
-            .or_insert_with(|| address.to_string().into())
+        StringArray::try_new(offsets(ends), Buffer::from(bytes), nulls)
     }
 }

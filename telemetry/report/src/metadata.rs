@@ -114,6 +114,12 @@ impl Words<'_> {
         u64::from_be_bytes(self.bytes())
     }
 
+    fn skip(&mut self, words: u32) {
+        for _ in 0..words {
+            self.u32();
+        }
+    }
+
     fn occupancy(&mut self) -> Occupancy {
         let [id, level @ ..] = self.bytes::<4>();
         let [high, middle, low] = level;
@@ -124,12 +130,13 @@ impl Words<'_> {
     }
 }
 
-/// Words that each bit of `RepMdBits` stands for: two for bits 4, 5 and 6, one for all others, reserved ones too.
+/// Bits of `RepMdBits` that stand for two words; all others stand for one, reserved ones too.
+const TWO_WORDS: u16 = 0x8000 >> 4 | 0x8000 >> 5 | 0x8000 >> 6;
+/// Reserved ones between bit 8 and bit 15, whatever they will mean.
+const RESERVED: u16 = 0x007e;
+
 fn baseline_words(rep_md_bits: u16) -> usize {
-    (0..16)
-        .filter(|&n| bit(rep_md_bits, n))
-        .map(|n| if matches!(n, 4..=6) { 2 } else { 1 })
-        .sum()
+    (rep_md_bits.count_ones() + (rep_md_bits & TWO_WORDS).count_ones()) as usize
 }
 
 /// Splits metadata of `md_words` words into its two blocks and reads them.
@@ -162,44 +169,43 @@ pub(crate) fn read(
     ))
 }
 
+/// One line for each bit, in their order: a loop over them takes several times as long.
 fn read_baseline(bytes: &[u8], bits: u16) -> Baseline {
     let mut words = Words(bytes);
-    let mut baseline = Baseline::default();
-    for n in (0..16).filter(|&n| bit(bits, n)) {
-        match n {
-            1 => {
-                let [a, b, c, d] = words.bytes();
-                baseline.interfaces = Some(Interfaces {
-                    ingress: u32::from(u16::from_be_bytes([a, b])),
-                    egress: u32::from(u16::from_be_bytes([c, d])),
-                });
-            }
-            2 => baseline.hop_latency = Some(words.u32()),
-            3 => baseline.queue = Some(words.occupancy()),
-            4 => baseline.ingress_ns = Some(words.u64()),
-            5 => baseline.egress_ns = Some(words.u64()),
-            6 => {
-                let (ingress, egress) = (words.u32(), words.u32());
-                baseline.logical_interfaces = Some(Interfaces { ingress, egress });
-            }
-            7 => baseline.tx_utilization = Some(words.u32()),
-            8 => baseline.buffer = Some(words.occupancy()),
-            15 => {
-                let [queue_id, reason, _, _] = words.bytes();
-                baseline.drop = Some(DropCause { queue_id, reason });
-            }
-            // Reserved: one word each, whatever it will mean.
-            _ => {
-                words.u32();
-            }
-        }
+    if bit(bits, 0) {
+        words.skip(1);
     }
+    let mut baseline = Baseline {
+        interfaces: bit(bits, 1).then(|| {
+            let [a, b, c, d] = words.bytes();
+            Interfaces {
+                ingress: u32::from(u16::from_be_bytes([a, b])),
+                egress: u32::from(u16::from_be_bytes([c, d])),
+            }
+        }),
+        hop_latency: bit(bits, 2).then(|| words.u32()),
+        queue: bit(bits, 3).then(|| words.occupancy()),
+        ingress_ns: bit(bits, 4).then(|| words.u64()),
+        egress_ns: bit(bits, 5).then(|| words.u64()),
+        logical_interfaces: bit(bits, 6).then(|| {
+            let (ingress, egress) = (words.u32(), words.u32());
+            Interfaces { ingress, egress }
+        }),
+        tx_utilization: bit(bits, 7).then(|| words.u32()),
+        buffer: bit(bits, 8).then(|| words.occupancy()),
+        drop: None,
+    };
+    words.skip((bits & RESERVED).count_ones());
+    baseline.drop = bit(bits, 15).then(|| {
+        let [queue_id, reason, _, _] = words.bytes();
+        DropCause { queue_id, reason }
+    });
     baseline
 }
 
 /// Words of the bits weir defines; bits that a later version adds come behind them.
 fn weir_words(ds_md_bits: u16) -> usize {
-    (0..4).filter(|&n| bit(ds_md_bits, n)).count()
+    (ds_md_bits & 0xf000).count_ones() as usize
 }
 
 fn read_domain(bytes: &[u8], id: u16, bits: u16) -> Domain<'_> {
