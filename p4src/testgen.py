@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from recorder import RecordingError, record
+from tofino import TOFINO1, TOFINO2, Chip
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "p4src" / "generated"
@@ -26,7 +27,14 @@ GENERATOR = "p4testgen"
 SEED = "1"
 PORTS = "1:4"
 """Of the switches in the tests."""
-PACKET_BITS = "0:1024"
+MIRROR = "drop_mirror"
+"""That of ingress. p4testgen says nothing of its copies but in its trace."""
+MIRRORED = r"\]: tmp_\d+\.(why|tracked|colour) = (\d+);"
+"""The copy's fields that a path fixes: of others the trace has values that the test's entries have not."""
+WHOLE_BITS = "1024:1024"
+"""What the assumptions of p4src/generated/assumptions.p4 are made for."""
+REPORTING = "WeirEgress.queue.report_enqueues,WeirEgress.queue.report_queue"
+"""Tables that p4testgen leaves alone where a frame must leave: it ends where it meets `truncate`."""
 SEPARATOR = "# test "
 
 
@@ -35,40 +43,95 @@ class GenerateError(Exception):
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Tests that p4testgen writes in one run."""
+
+    source: str
+    tests: int
+    """At most so many."""
+    packet_bits: str = "0:1024"
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Program:
     """A program, and how p4testgen is called for it."""
 
-    source: str
+    name: str
     options: tuple[str, ...]
-    tests: int
-    """At most so many."""
+    batches: tuple[Batch, ...]
+    traced: bool = False
+    """Whether the tests are those of Tofino: in STF, with what p4testgen saw on the way in comments."""
 
     @property
     def scripts(self) -> Path:
         """Where the tests are kept."""
-        return SCRIPTS / f"{Path(self.source).stem}.stf"
+        return SCRIPTS / f"{self.name}.stf"
+
+
+def tofino(chip: Chip) -> Program:
+    """A program of Tofino: any paths, packets with possible lengths, and frames that leave."""
+    source = f"p4src/generated/tofino{chip.number}.p4"
+    options = ("--target", chip.target, "--arch", chip.arch, f"-D__TARGET_TOFINO__={chip.number}")
+    batches = (
+        Batch(source, 60, options=("--disable-assumption-mode", "-DASSUMPTIONS=AssumeLengths")),
+        Batch(source, 100, WHOLE_BITS, ("-DASSUMPTIONS=AssumeLengths",)),
+        Batch(source, 50, WHOLE_BITS, ("-DASSUMPTIONS=AssumeForwarded",)),
+    )
+    return Program(f"tofino{chip.number}", options, batches, traced=True)
 
 
 PROGRAMS: Mapping[str, Program] = MappingProxyType(
     {
-        "v1model": Program("p4src/v1model/weir.p4", ("--target", "bmv2", "--arch", "v1model"), 150),
+        "v1model": Program(
+            "weir",
+            ("--target", "bmv2", "--arch", "v1model"),
+            (
+                Batch("p4src/v1model/weir.p4", 150),
+                Batch(
+                    "p4src/generated/weir.p4",
+                    45,
+                    WHOLE_BITS,
+                    ("-DASSUMPTIONS=AssumeForwarded", "--skip-control-plane-entities", REPORTING),
+                ),
+            ),
+        ),
+        "tofino1": tofino(TOFINO1),
+        "tofino2": tofino(TOFINO2),
     }
 )
 
 
-def generate(program: Program, folder: Path, timeout_s: float) -> list[str]:
-    """The scripts that p4testgen writes for a program, in its order."""
-    command = [GENERATOR, *program.options, "--std", "p4-16", "--test-backend", "PTF"]
-    command += ["--seed", SEED, "--max-tests", str(program.tests), "--port-ranges", PORTS]
-    command += ["--packet-size-range", PACKET_BITS]
-    command += ["--path-selection", "GREEDY_STATEMENT_SEARCH", "--out-dir", str(folder), program.source]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        done = None  # what was written by then is kept
-    if done is not None and done.returncode != 0:
-        raise GenerateError(f"{program.source}: {GENERATOR} ends with {done.returncode}\n{done.stderr}")
+def generate(program: Program, batch: Batch, folder: Path, timeout_s: float) -> list[str]:
+    """The scripts that p4testgen writes in one run, in its order."""
+    command = [GENERATOR, *program.options, "--std", "p4-16"]
+    command += ["--test-backend", "STF" if program.traced else "PTF"]
+    command += ["--seed", SEED, "--max-tests", str(batch.tests), "--port-ranges", PORTS]
+    command += ["--packet-size-range", batch.packet_bits, *batch.options, "--track-coverage", "STATEMENTS"]
+    command += ["--path-selection", "GREEDY_STATEMENT_SEARCH", "--out-dir", str(folder), batch.source]
+    said = folder / "said"
+    with said.open("w") as file:
+        try:
+            code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=file, timeout=timeout_s).returncode
+        except subprocess.TimeoutExpired:
+            code = 0  # what was written by then is kept
+    if code != 0:
+        raise GenerateError(f"{batch.source}: {GENERATOR} ends with {code}\n{said.read_text()}")
+    covered = re.findall(r"Nodes covered: [\d.]+ \((\d+/\d+)\)", said.read_text())
+    print(f"{batch.source}: {covered[-1] if covered else 'none'} statements covered")
+    if program.traced:
+        written = sorted(folder.glob("*.stf"), key=lambda path: int(path.stem.rpartition("_")[2]))
+        return [without_trace(path.read_text()) for path in written]
     return [script for path in sorted(folder.glob("*.py")) for script in record(path.read_text())]
+
+
+def without_trace(script: str) -> str:
+    """A script in STF without its comments; what it says of a mirrored copy becomes a line of its own."""
+    lines = [line for line in script.splitlines() if line.strip() and not line.startswith("#")]
+    if f"{MIRROR}.emit" in script:
+        fields = [f"{name}:{value}" for name, value in re.findall(MIRRORED, script)]
+        lines.append(f"mirrored {' '.join(fields)}")
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def shorten(script: str) -> str:
@@ -91,7 +154,7 @@ def main() -> int:
     """Write the tests of the programs asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=sorted(PROGRAMS), action="append", help="default: all")
-    parser.add_argument("--seconds", type=float, default=600, help="for each program (default 600)")
+    parser.add_argument("--seconds", type=float, default=600, help="for each run (default 600)")
     given = parser.parse_args()
     if shutil.which(GENERATOR) is None:
         print(
@@ -102,16 +165,18 @@ def main() -> int:
         return 1
     for name in given.program or PROGRAMS:
         program = PROGRAMS[name]
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                made = generate(program, Path(folder), given.seconds)
-            except (GenerateError, RecordingError) as error:
-                print(error, file=sys.stderr)
-                return 1
+        made = []
+        for batch in program.batches:
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    made += generate(program, batch, Path(folder), given.seconds)
+                except (GenerateError, RecordingError) as error:
+                    print(error, file=sys.stderr)
+                    return 1
         text = "".join(f"{SEPARATOR}{number}\n{shorten(script)}" for number, script in enumerate(made, 1))
         header = "# SPDX-License-Identifier: Apache-2.0\n# Written by p4testgen; see README.md.\n"
         program.scripts.write_text(header + text)
-        print(f"{program.source} -> {program.scripts.relative_to(ROOT)}: {len(made)} tests")
+        print(f"{name} -> {program.scripts.relative_to(ROOT)}: {len(made)} tests")
     return 0
 
 

@@ -62,3 +62,19 @@ def test_bits_are_written_as_digits_where_that_says_the_same():
     assert testgen.shorten("a:0b0000****1010 b:0b*1010 c:0b*10 d:0b******** e:0b10** f:0x0*") == (
         "a:0x0*a b:0x*a c:0b*10 d:0x* e:0b10** f:0x0*"
     )
+
+
+def test_a_traced_script_keeps_its_lines_and_what_it_says_of_a_mirrored_copy():
+    traced = """# [State] accept
+# [P4Testgen AssignmentStatement]: tmp_15.setValid();
+# [P4Testgen AssignmentStatement]: tmp_15.cell = 7;
+# [P4Testgen AssignmentStatement]: tmp_15.why = 70;
+# [P4Testgen AssignmentStatement]: tmp_15.ingress_time = "Taint";
+# [MethodCall]: drop_mirror_0/drop_mirror.emit<mirror_t>(meta.session, tmp_15);
+
+packet 1 0A0B
+"""
+    assert testgen.without_trace(traced) == "packet 1 0A0B\nmirrored why:70\n"
+    assert testgen.without_trace("# a comment\npacket 1 0A0B\nexpect 2 0A0B$\n\n") == (
+        "packet 1 0A0B\nexpect 2 0A0B$\n"
+    )

@@ -27,6 +27,8 @@ WIDTHS = {"PortId_t": 9}
 """Types of the architecture in weir's headers."""
 PARSERS = {"ingress": ("WeirIngressParser", "parse_ethernet"), "egress": ("WeirEgressParser", "start")}
 """By direction: the parser, and its first state behind what the hardware puts before a packet."""
+WITHOUT_VALID_BIT = {"ingress": frozenset[str](), "egress": frozenset({"bridge"})}
+"""Headers whose validity nobody asks for: in front of a packet in egress stands either `mirror` or this."""
 STAGE_PARTS = {
     "rams": ("srams", "srams"),
     "map_rams": ("maprams", "map_rams"),
@@ -127,10 +129,12 @@ def check_parsers(
         }
         if wanted - taken:
             raise TofinoError(f"{name}: no packet was found for {sorted(wanted - taken)}")
+        without = {header for way in ways for header in way.headers} - compiled[gress].valid_bits.keys()
+        if without != WITHOUT_VALID_BIT[gress]:
+            raise TofinoError(f"{name}: the assembly has no valid bits for {sorted(without)}")
         for way in ways:
             made = compiled[gress].parse(way.packet)
-            # A header whose validity nobody asks for has no bit.
-            wanted_headers = way.headers & compiled[gress].valid_bits.keys()
+            wanted_headers = way.headers - without
             if made != (wanted_headers, way.header_bytes):
                 raise TofinoError(
                     f"{name}: by {way.arms} the source takes {sorted(wanted_headers)},"

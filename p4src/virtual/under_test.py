@@ -125,11 +125,15 @@ class PipelineUnderTest:
         *entities: Entity,
         ports: Mapping[int, str] | None = None,
         policer: p4i.MeterSpec.Type.ValueType | None = None,
+        alone: bool = False,
     ) -> None:
-        """Add `entities` to the forwarding and reporting that every test has."""
+        """Add `entities` to the forwarding and reporting that every test has, or let them stand alone."""
         self.pipeline = load_pipeline(policer=policer)
         self.switch = VirtualSwitch(dict.fromkeys(range(1, 6), "") | dict(ports or {}))
         self.switch.set_pipeline(self.pipeline.schema.p4info, self.pipeline.program_path.read_bytes())
+        if alone:
+            self.write(*entities)
+            return
         self.write(
             collector(COLLECTOR),
             CloneSession(SESSION, (COLLECTING,)),

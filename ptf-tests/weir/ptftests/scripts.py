@@ -33,6 +33,8 @@ class Script:
     frame: bytes
     expected: Mapping[int, tuple[str | None, ...]]
     """By port what leaves: hexadecimal digits, * for any; None for any frame."""
+    mirrored: Mapping[str, int] | None = None
+    """Of a Tofino's copy for a collector: the fields in front of it."""
 
     @property
     def ports(self) -> set[int]:
@@ -47,7 +49,7 @@ class Script:
             if len(frames) != len(patterns):
                 return f"{len(frames)} frames left through port {port}, {len(patterns)} had to"
             for frame, pattern in zip(frames, patterns, strict=True):
-                if pattern is not None and not _is_like(frame.hex(), pattern):
+                if pattern is not None and not is_like(frame.hex(), pattern):
                     return f"port {port} sent {frame.hex()}, not {pattern}"
         return None
 
@@ -63,6 +65,7 @@ def _script(name: str, text: str) -> Script:
     written: list[Writable] = []
     expected: dict[int, list[str | None]] = {}
     sent: tuple[int, bytes] | None = None
+    mirrored: dict[str, int] | None = None
     for line in text.splitlines():
         match line.split():
             case ["add", *words]:
@@ -75,12 +78,14 @@ def _script(name: str, text: str) -> Script:
                 sent = int(port), bytes.fromhex(frame)
             case ["expect", port, *frame]:
                 expected.setdefault(int(port), []).append(frame[0].rstrip("$").lower() if frame else None)
+            case ["mirrored", *fields]:
+                mirrored = {field: int(value) for field, _, value in (word.partition(":") for word in fields)}
             case _:
                 raise ScriptError(f"test {name}: {line!r}")
     if sent is None:
         raise ScriptError(f"test {name} sends no packet")
     frames = {port: tuple(patterns) for port, patterns in expected.items()}
-    return Script(name, tuple(written), *sent, frames)
+    return Script(name, tuple(written), *sent, frames, mirrored)
 
 
 def _entry(words: Sequence[str]) -> TableEntry:
@@ -125,7 +130,8 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _is_like(frame: str, pattern: str) -> bool:
+def is_like(frame: str, pattern: str) -> bool:
+    """Whether hexadecimal digits are those of a pattern."""
     return len(frame) == len(pattern) and all(
         want in ("*", digit) for want, digit in zip(pattern, frame, strict=True)
     )
