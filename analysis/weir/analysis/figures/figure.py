@@ -15,6 +15,7 @@ from typing import Any
 from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, ecdf
 
 COLOURS = 8
+LONGEST_NAME = 24
 Cell = str | float | int | None
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 """series → scenario → values."""
@@ -47,6 +48,20 @@ def colour(number: int) -> str:
 
 def _known(values: Iterable[float | None]) -> list[float]:
     return [float(value) for value in values if value is not None and math.isfinite(value)]
+
+
+def short(name: str) -> str:
+    """A name as it fits beside an axis: long ones keep their beginning and their end."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:9]}…{name[10 - LONGEST_NAME :]}"
+
+
+def _categories(names: Iterable[str]) -> dict[str, Any]:
+    """An axis of names, in their order."""
+    order = list(dict.fromkeys(names))
+    shown = [short(name) for name in order]
+    if len(set(shown)) < len(order):
+        shown = order
+    return {"type": "category", "tickvals": order, "ticktext": shown}
 
 
 def box_figure(
@@ -82,7 +97,7 @@ def box_figure(
         {
             "boxmode": "group",
             "yaxis": {"title": unit, "tickformat": tick, "type": "log" if log else "linear"},
-            "xaxis": {"type": "category"},
+            "xaxis": _categories(scenario for its in values.values() for scenario in its),
         },
     )
 
@@ -174,7 +189,7 @@ def _line(
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(x) < 30 and shape == "linear" and dash == "solid" else "lines",
-        "name": series,
+        "name": short(series),
         "showlegend": bool(series),
         "x": list(x),
         "y": list(y),
@@ -196,6 +211,7 @@ def share_figure(name: str, title: str, caption: str, shares: Mapping[str, Mappi
                 {
                     "type": "scatter",
                     "mode": "markers",
+                    "orientation": "h",
                     "name": series,
                     "x": [100 * rate for _, _, rate in drawn],
                     "y": [scenario for scenario, _, _ in drawn],
@@ -224,7 +240,7 @@ def share_figure(name: str, title: str, caption: str, shares: Mapping[str, Mappi
         {
             "scattermode": "group",
             "xaxis": {"title": "percent", "range": [-2, 102]},
-            "yaxis": {"type": "category", "categoryarray": order[::-1], "categoryorder": "array"},
+            "yaxis": {**_categories(order), "categoryarray": order[::-1], "categoryorder": "array"},
         },
         height=110 + 22 * len(order) * max(len(shares), 1),
     )
@@ -271,7 +287,10 @@ def heat_figure(
         (x, y, value, "samples"),
         rows,
         (trace,),
-        {"xaxis": {"title": x, "type": "category"}, "yaxis": {"title": y, "type": "category"}},
+        {
+            "xaxis": {"title": x, **_categories(_words(at) for at in grid.x)},
+            "yaxis": {"title": y, **_categories(_words(at) for at in grid.y)},
+        },
         height=150 + 40 * len(grid.y),
     )
 

@@ -153,6 +153,16 @@ def test_intervals_are_drawn_to_the_exact_ends() -> None:
     assert trace["x"][0] - trace["error_x"]["arrayminus"][0] == pytest.approx(100 * its.low)
 
 
+def test_long_names_are_cut_in_the_middle_unless_they_would_be_the_same() -> None:
+    one, other = f"begin-{'x' * 40}-end-1", f"begin-{'x' * 40}-end-2"
+    axis = box_figure("x", "X", "", {"": {one: [1.0], other: [2.0]}}, unit="").layout["xaxis"]
+    assert axis["tickvals"] == [one, other]
+    assert axis["ticktext"] == ["begin-xxx…xxxxxxxx-end-1", "begin-xxx…xxxxxxxx-end-2"]
+    same = [f"begin{letter * 40}-end" for letter in "x"] + [f"begin{'x' * 41}-end"]
+    axis = box_figure("x", "X", "", {"": {name: [1.0] for name in same}}, unit="").layout["xaxis"]
+    assert axis["ticktext"] == same
+
+
 def test_a_heat_map_writes_its_values_and_leaves_holes() -> None:
     grid = heat_map([(1.0, "a", 2.0), (2.0, "b", None)])
     [trace] = heat_figure("h", "H", "", grid, x="x", y="y", value="v").traces
