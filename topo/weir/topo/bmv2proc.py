@@ -2,15 +2,12 @@
 """Starts bmv2 (simple_switch_grpc) on interfaces, for those who have it."""
 
 import shutil
-import signal
 import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from weir.topo.process import LoggedProcess
+from weir.topo.process import LoggedProcess, RunningProgram
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import DEFAULT_P4RUNTIME
 
@@ -29,8 +26,8 @@ def bmv2_problem() -> str | None:
     return None
 
 
-class Bmv2Process:
-    """A running simple_switch_grpc without a program; a context manager that ends it whatever happened."""
+class Bmv2Process(RunningProgram):
+    """A running simple_switch_grpc without a program."""
 
     def __init__(
         self,
@@ -45,7 +42,7 @@ class Bmv2Process:
         interfaces = [word for port, name in ports.items() for word in ("-i", f"{port}@{name}")]
         command = [BMV2, "--no-p4", "--device-id", str(device_id), "--log-level", "off", *interfaces]
         command += ["--thrift-port", str(THRIFT_PORT), "--", "--grpc-server-addr", p4runtime]
-        self._process = LoggedProcess(BMV2, command, folder / f"{BMV2}.log")
+        super().__init__(LoggedProcess(BMV2, command, folder / f"{BMV2}.log"))
 
     def wait_ready(self, stop: StopToken | None = None) -> None:
         """Wait until P4Runtime is served; bmv2 says so into a buffer that it does not flush.
@@ -67,24 +64,3 @@ class Bmv2Process:
                 if stop is not None:
                     stop.raise_if_stopped()
                 time.sleep(_POLL_S)
-
-    def check_running(self) -> None:
-        """Raise ProcessError when it has ended by itself."""
-        self._process.check_running()
-
-    def kill(self) -> None:
-        """End it without a chance to say goodbye."""
-        self._process.stop(signal.SIGKILL)
-
-    def __enter__(self) -> Self:
-        """Nothing to do: it runs since it was made."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End it."""
-        self._process.stop()

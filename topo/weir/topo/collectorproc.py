@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts weir-collector in the collector host's namespace, and reads its accounting when it has ended."""
 
-import json
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from weir.topo.process import LoggedProcess
+from weir.topo.process import LoggedProcess, RunningProgram
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
 from weir.topo.tools import find_own_program
@@ -17,8 +15,8 @@ _READY_S = 15.0
 _STOP_S = 30.0
 
 
-class CollectorProcess:
-    """A running weir-collector; a context manager that ends it whatever happened."""
+class CollectorProcess(RunningProgram):
+    """A running weir-collector."""
 
     def __init__(
         self,
@@ -40,44 +38,17 @@ class CollectorProcess:
         argv += ["--output", str(output), "--accounting", str(accounting)]
         if run_id is not None:
             argv += ["--run-id", run_id]
-        self._process = LoggedProcess(
-            "weir-collector", testbed.command(host, argv), log_folder / "weir-collector.log"
-        )
+        log = log_folder / "weir-collector.log"
+        super().__init__(LoggedProcess("weir-collector", testbed.command(host, argv), log), _STOP_S)
 
     def wait_ready(self, stop: StopToken | None = None) -> None:
         """Wait until reports are being received. Raises ProcessError or Interrupted."""
         self._process.wait_line("listening on ", _READY_S, stop)
-
-    def check_running(self) -> None:
-        """Raise ProcessError when the collector has ended by itself."""
-        self._process.check_running()
 
     def stop(self) -> dict[str, Any]:
         """End the collector, which first takes in what has arrived; return its accounting.
 
         Raises ProcessError when it fails or leaves no accounting.
         """
-        self._process.check_running()
-        code = self._process.stop(grace_s=_STOP_S)
-        if code != 0:
-            raise self._process.error(f"ended with exit code {code} when told to stop")
-        try:
-            accounting = json.loads(self.accounting.read_text())
-        except (OSError, json.JSONDecodeError) as error:
-            raise self._process.error(f"left no readable {self.accounting.name} ({error})") from error
-        if not isinstance(accounting, dict):
-            raise self._process.error(f"wrote no JSON object to {self.accounting}")
-        return accounting
-
-    def __enter__(self) -> Self:
-        """Nothing to do: the collector runs since it was made."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the collector when `stop` has not."""
-        self._process.stop(grace_s=_STOP_S)
+        self._end()
+        return self._read_json(self.accounting)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts a helper process, keeps its output in a log, waits for a line of it, and ends it for sure."""
 
+import json
 import re
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Self
 
 from weir.topo.stop import StopToken
 from weir.topo.tools import find_tool
@@ -165,3 +166,49 @@ class LoggedProcess:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
+
+
+class RunningProgram:
+    """A helper that runs since it was made: a context manager that ends it whatever happened."""
+
+    def __init__(self, process: LoggedProcess, grace_s: float = 5.0) -> None:
+        """Own ``process``; after ``grace_s`` seconds of being told to end it is killed."""
+        self._process, self._grace_s = process, grace_s
+
+    @property
+    def pid(self) -> int:
+        """Process id in the sandbox."""
+        return self._process.pid
+
+    def check_running(self) -> None:
+        """Raise ProcessError when it has ended by itself."""
+        self._process.check_running()
+
+    def kill(self) -> None:
+        """End it without a chance to say goodbye."""
+        self._process.stop(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        """Nothing to do: it runs since it was made."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, unless it has ended."""
+        self._process.stop(grace_s=self._grace_s)
+
+    def _end(self) -> None:
+        """Tell it to end. Raises ProcessError when it had ended by itself, or does not end well."""
+        self._process.check_running()
+        code = self._process.stop(grace_s=self._grace_s)
+        if code != 0:
+            raise self._process.error(f"ended with exit code {code} when told to stop")
+
+    def _read_json(self, path: Path) -> dict[str, Any]:
+        """The JSON object that it has written to a file. Raises ProcessError."""
+        try:
+            value = json.loads(path.read_text())
+        except (OSError, json.JSONDecodeError) as error:
+            raise self._process.error(f"left no readable {path.name} ({error})") from error
+        if not isinstance(value, dict):
+            raise self._process.error(f"wrote no JSON object to {path}")
+        return value

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the embedded switch on the testbed's links, and reads its counters when it has ended."""
 
-import json
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from weir.topo.process import LoggedProcess, ProcessError
+from weir.topo.process import LoggedProcess, RunningProgram
 from weir.topo.stop import StopToken
 from weir.topo.tools import find_own_program
 
@@ -59,8 +56,8 @@ class SwitchPort:
         return ",".join(parts)
 
 
-class SwitchProcess:
-    """A running weir-switch; a context manager that ends it whatever happened."""
+class SwitchProcess(RunningProgram):
+    """A running weir-switch."""
 
     def __init__(
         self,
@@ -89,52 +86,17 @@ class SwitchProcess:
         if json_path is not None:
             argv += ["--json", str(json_path)]
         argv += options
-        self._process = LoggedProcess("weir-switch", argv, folder / "weir-switch.log")
-
-    @property
-    def pid(self) -> int:
-        """Process id in the sandbox."""
-        return self._process.pid
+        super().__init__(LoggedProcess("weir-switch", argv, folder / "weir-switch.log"), _STOP_S)
 
     def wait_ready(self, stop: StopToken | None = None) -> None:
         """Wait until P4Runtime is served. Raises ProcessError or Interrupted."""
         self._process.wait_line("P4Runtime on ", _READY_S, stop)
 
-    def check_running(self) -> None:
-        """Raise ProcessError when the switch has ended by itself."""
-        self._process.check_running()
-
     def stats(self) -> dict[str, Any]:
         """The counters as last written: each second while it runs, exact once it has ended."""
-        try:
-            stats = json.loads(self.stats_path.read_text())
-        except (OSError, json.JSONDecodeError) as error:
-            raise self._process.error(f"left no readable {self.stats_path.name} ({error})") from error
-        if not isinstance(stats, dict):
-            raise ProcessError(f"{self.stats_path} holds no JSON object")
-        return stats
+        return self._read_json(self.stats_path)
 
     def stop(self) -> dict[str, Any]:
         """End the switch and return its final counters. Raises ProcessError."""
-        self._process.check_running()
-        code = self._process.stop(grace_s=_STOP_S)
-        if code != 0:
-            raise self._process.error(f"ended with exit code {code} when told to stop")
+        self._end()
         return self.stats()
-
-    def kill(self) -> None:
-        """End the switch without a chance to say goodbye."""
-        self._process.stop(signal.SIGKILL)
-
-    def __enter__(self) -> Self:
-        """Nothing to do: the switch runs since it was made."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the switch when `stop` has not."""
-        self._process.stop(grace_s=_STOP_S)

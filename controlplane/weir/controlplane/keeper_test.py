@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a keeper does about what others do to its switch. Restarts and fail-over are tested on real ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.attach import attachment_of
+from weir.controlplane.config import parse_experiment
+from weir.controlplane.keeper import Event, Keeper
+from weir.controlplane.links_service import MESSAGES
+from weir.controlplane.phase_plan import PhasePlan
+from weir.controlplane.pipeline import load_pipeline
+from weir.controlplane.plan import make_plan
+from weir.controlplane.session import Part
+from weir.controlplane.testing import P4RuntimeServer
+
+_PATIENCE_S = 60.0
+EXPERIMENT = """\
+name: kept
+hosts: {a: {delay: 5 ms}, b: {}}
+flows: [{name: f, from: a, to: b, duration: 1 s}]
+policers: [{name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}]
+"""
+
+
+class Kept:
+    """A keeper of a test's server, and what it says."""
+
+    def __init__(self, server: P4RuntimeServer) -> None:
+        experiment = parse_experiment(EXPERIMENT)
+        self.phase: PhasePlan = make_plan(experiment, attachment_of(experiment)).phase("main")
+        self.server, self.besides = server, 0
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+
+    def connect(self, part: Part) -> SwitchControl:
+        return SwitchControl(self.server.address, part=part)
+
+    async def next(self, kind: str) -> Event:
+        async with asyncio.timeout(_PATIENCE_S):
+            while (event := await self._events.get()).kind != kind:
+                pass
+        return event
+
+    async def during(self, action: Callable[[], Awaitable[None]]) -> None:
+        async def beside() -> None:
+            self.besides += 1
+
+        say = self._events.put_nowait
+        keeper = Keeper(self.server.address, self.connect, self.phase, say, reading_s=0.01, beside=beside)
+        running = asyncio.create_task(keeper.run())
+        try:
+            await action()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def test_what_others_change_on_the_switch_is_repaired_and_said() -> None:
+    async def scenario() -> None:
+        links = {port: MESSAGES["Link"]() for port in (1, 2, 3)}
+        async with P4RuntimeServer(links=links) as server:
+            kept = Kept(server)
+
+            async def change() -> None:
+                await kept.next("configured")
+                assert server.links is not None
+                server.entities.clear()
+                server.links[1].delay_ns = 7
+                repaired = await kept.next("repaired")
+                assert server.links[1].delay_ns == 5_000_000
+                # All that P4Runtime knows of the phase, and the link.
+                assert repaired.details["updates"] == len(server.entities) + 1
+
+            await kept.during(change)
+
+    asyncio.run(scenario())
+
+
+def test_what_p4runtime_does_not_reach_is_set_whenever_the_switch_has_been_configured() -> None:
+    async def scenario() -> None:
+        async with P4RuntimeServer(links={1: MESSAGES["Link"]()}) as server:
+            kept = Kept(server)
+
+            async def configured() -> None:
+                await kept.next("configured")
+                assert kept.besides == 1
+
+            await kept.during(configured)
+
+    asyncio.run(scenario())
+
+
+def test_counters_that_went_back_are_a_discontinuity_with_the_last_that_were_read() -> None:
+    met = load_pipeline().schema.counters["met_counter"].id
+
+    async def scenario() -> None:
+        async with P4RuntimeServer(links={1: MESSAGES["Link"]()}, counters={(met, 1): (9, 0)}) as server:
+            kept = Kept(server)
+
+            async def reset() -> None:
+                await kept.next("configured")
+                server.counters[met, 1] = (2, 0)
+                event = await kept.next("discontinuity")
+                before, after = (event.details[when]["p"]["packets_met"] for when in ("before", "after"))
+                assert (before, after) == (9, 2)
+
+            await kept.during(reset)
+
+    asyncio.run(scenario())
