@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From start to end: open the source, say ready, receive until told to stop, drain, finish the files.
 
-use std::fs;
-use std::io::{self, Write, stderr, stdout};
+use std::fs::{self, File};
+use std::io::{Write, stderr, stdout};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use crate::page::{self, About};
 use crate::process;
 use crate::rows::{self, SCHEMA_VERSION, schema};
 use crate::source::{Received, Source, unix_ns};
-use crate::storage::{Format, Parts, Rotation, Storage, Writer, partial_name};
+use crate::storage::{Format, Parts, Rotation, Storage, Writer, partial_name, rename_whole};
 use crate::summary::Summary;
 
 /// Rows are handed to storage at least this often while reports come; what is there survives `kill -9`.
@@ -43,30 +43,13 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
     let source = Source::open(args)?;
     let endpoint = args.metrics.map(Endpoint::bind).transpose()?;
     // Reserves the name, so that an unwritable folder is known now and not at the end.
-    write_file(&partial_name(&args.accounting), "")?;
-    let format = Format {
-        schema: schema(),
-        counting: &rows::COUNTING_COLUMNS,
-        steady: &rows::STEADY_COLUMNS,
-        unordered: &rows::UNORDERED_COLUMNS,
-        packets: rows::PACKETS_COLUMN,
-        key_values: file_metadata(args),
-        row_group_rows: usize::try_from(args.row_group.get()).unwrap_or(usize::MAX),
-    };
-    let rotation = Rotation {
-        bytes: args.rotate_bytes.map(u64::from),
-        age: args
-            .rotate_seconds
-            .map(|seconds| Duration::from_secs(seconds.get().into())),
-    };
-    let schema = SchemaRef::clone(&format.schema);
-    let storage = Storage::open(Parts::new(&args.output, rotation), format, |line| {
-        let _ = writeln!(stderr(), "weir-collector: {line}");
+    let accounting = partial_name(&args.accounting);
+    write_file(&accounting, "")?;
+    let started = start_storage(args, &source, endpoint.as_ref());
+    let storage = started.inspect_err(|_| {
+        // Nothing is in it, and whoever hears why the collector did not start will find it if it stays.
+        let _ = fs::remove_file(&accounting);
     })?;
-    if let Err(error) = say_ready(&source, endpoint.as_ref(), args.ready_file.as_deref()) {
-        storage.abandon();
-        return Err(error);
-    }
     let failed = |what| move |source| CollectorError::System { what, source };
     let writer = Writer::start(storage).map_err(failed("start the storage thread"))?;
     let about = About {
@@ -82,7 +65,7 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
     }
     let mut collector = Collector {
         args,
-        schema,
+        schema: schema(),
         signals,
         source,
         about,
@@ -94,6 +77,37 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
     let received = collector.receive_until_stopped();
     let finished = collector.finish();
     received.and(finished)
+}
+
+/// Creates the first file, then says that reports can come.
+fn start_storage(
+    args: &Args,
+    source: &Source,
+    endpoint: Option<&Endpoint>,
+) -> Result<Storage, CollectorError> {
+    let format = Format {
+        schema: schema(),
+        counting: &rows::COUNTING_COLUMNS,
+        steady: &rows::STEADY_COLUMNS,
+        unordered: &rows::UNORDERED_COLUMNS,
+        packets: rows::PACKETS_COLUMN,
+        key_values: file_metadata(args),
+        row_group_rows: usize::try_from(args.row_group.get()).unwrap_or(usize::MAX),
+    };
+    let rotation = Rotation {
+        bytes: args.rotate_bytes.map(u64::from),
+        age: args
+            .rotate_seconds
+            .map(|seconds| Duration::from_secs(seconds.get().into())),
+    };
+    let storage = Storage::open(Parts::new(&args.output, rotation), format, |line| {
+        let _ = writeln!(stderr(), "weir-collector: {line}");
+    })?;
+    if let Err(error) = say_ready(source, endpoint, args.ready_file.as_deref()) {
+        storage.abandon();
+        return Err(error);
+    }
+    Ok(storage)
 }
 
 struct Collector<'a> {
@@ -117,7 +131,12 @@ impl Collector<'_> {
             .map(|seconds| Instant::now() + Duration::from_secs(seconds.get().into()));
         loop {
             let now = Instant::now();
-            if self.wait(now, stop_at)? || stop_at.is_some_and(|stop_at| now >= stop_at) {
+            let told = match self.wait(now, stop_at) {
+                Ok(told) => told,
+                // It is gone; what it had taken in by then is still in its ring.
+                Err(gone) => return self.drain().and(Err(gone)),
+            };
+            if told || stop_at.is_some_and(|stop_at| now >= stop_at) {
                 return self.drain();
             }
             let received = self.receive()?;
@@ -156,10 +175,7 @@ impl Collector<'_> {
                 Ok(waited[0].any().unwrap_or(false))
             }
             Err(nix::errno::Errno::EINTR) => Ok(false),
-            Err(errno) => Err(CollectorError::System {
-                what: "wait for datagrams",
-                source: errno.into(),
-            }),
+            Err(errno) => Err(wait_failed(errno)),
         }
     }
 
@@ -169,14 +185,32 @@ impl Collector<'_> {
         let told_ns = unix_ns();
         // Not again at the end: drops behind the last datagram that is taken in are not this collection's.
         self.source.look_up_kernel_drops();
+        let mut holds_back = self.source.holds_back();
         // Nor is the rest of a capture, whose times have nothing to do with now.
         while self.source.waits_for().is_some() {
             match self.receive()? {
                 Received::Until(last_ns) if last_ns <= told_ns && !self.writer.has_stopped() => {}
+                Received::Nothing if holds_back.is_some() => {
+                    self.wait_for_source(holds_back.take().unwrap_or_default())?;
+                }
                 _ => return Ok(()),
             }
         }
         Ok(())
+    }
+
+    /// Waits for a datagram, whatever signals come.
+    fn wait_for_source(&self, longest: Duration) -> Result<(), CollectorError> {
+        let source = self.source.waits_for();
+        let mut waited: Vec<_> = source
+            .map(|source| PollFd::new(source, PollFlags::POLLIN))
+            .into_iter()
+            .collect();
+        let timeout = PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut waited, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(errno) => Err(wait_failed(errno)),
+        }
     }
 
     /// Takes in what there is, up to some bound, and hands its rows on when that is due.
@@ -262,6 +296,13 @@ impl Collector<'_> {
     }
 }
 
+fn wait_failed(errno: nix::errno::Errno) -> CollectorError {
+    CollectorError::System {
+        what: "wait for datagrams",
+        source: errno.into(),
+    }
+}
+
 /// Nothing that holds the lock can panic half-way through an account.
 fn lock(intake: &Mutex<Intake>) -> MutexGuard<'_, Intake> {
     intake.lock().unwrap_or_else(PoisonError::into_inner)
@@ -308,14 +349,17 @@ fn say_ready(
 fn write_whole(path: &Path, text: &str) -> Result<(), CollectorError> {
     let partial = partial_name(path);
     write_file(&partial, text)?;
-    fs::rename(&partial, path).map_err(|source| CollectorError::File {
+    rename_whole(&partial, path).map_err(|source| CollectorError::File {
         path: path.to_owned(),
         source,
     })
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), CollectorError> {
-    let written: io::Result<()> = fs::write(path, text);
+    let written = File::create(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
     written.map_err(|source| CollectorError::File {
         path: path.to_owned(),
         source,

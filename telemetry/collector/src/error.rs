@@ -91,6 +91,7 @@ fn listen_hint(source: &io::Error) -> &'static str {
 fn interface_hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENODEV) => "; `ip link` lists those of this network namespace",
+        Some(libc::ENETDOWN) => "; it is gone, what came before is stored",
         Some(libc::EPERM) => "; it needs CAP_NET_RAW, or use --listen",
         _ => "",
     }

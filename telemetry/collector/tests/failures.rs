@@ -7,15 +7,44 @@ use std::fs;
 use std::net::UdpSocket;
 use std::process::Command;
 
-use common::{Ended, Folder, Running, any_port, read_parquet, run_to_end};
+use common::{Ended, Folder, Running, any_port, frame, pcap, read_parquet, run_to_end};
 use nix::sys::signal::Signal;
-use weir_report::WeirReport;
+use weir_report::{UDP_PORT, WeirReport};
 
 /// The one line of a collector that failed.
 fn failure(ended: &Ended) -> &str {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     ended.stderr.trim_end()
+}
+
+/// Bytes that do not compress, from a linear congruential generator (Knuth's MMIX constants).
+fn noise() -> impl FnMut() -> u8 {
+    let mut state = 1_u64;
+    move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    }
+}
+
+/// A capture with reports of packets of 100 bytes that do not compress.
+fn incompressible_capture(reports: u32) -> Vec<u8> {
+    let mut noise = noise();
+    let mut inner = [0; 100];
+    let frames: Vec<_> = (0..reports)
+        .map(|sequence| {
+            inner.fill_with(&mut noise);
+            let report = WeirReport {
+                sequence,
+                inner: &inner,
+                ..WeirReport::default()
+            };
+            frame(&report, UDP_PORT)
+        })
+        .collect();
+    pcap(&frames, 65_535)
 }
 
 #[test]
@@ -59,6 +88,8 @@ fn an_output_folder_that_is_not_there_is_named() {
         failure(&ended).contains(&format!("cannot create {}.partial", output.display())),
         "{ended:?}"
     );
+    // Nor is the accounting's name taken for a collection that never began.
+    assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]
@@ -110,14 +141,7 @@ fn a_ready_file_that_cannot_be_written_leaves_the_output_name_free() {
             .arg(&ready_file),
     );
     assert!(failure(&ended).contains("ready.partial"), "{ended:?}");
-    assert!(
-        !folder
-            .names()
-            .iter()
-            .any(|name| name.starts_with("telemetry")),
-        "{:?}",
-        folder.names()
-    );
+    assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]
@@ -169,20 +193,14 @@ fn a_full_disk_ends_the_collection_and_keeps_what_was_whole() {
     // A row group ends with the batch that fills it: at most 200 + 127 reports of 0.9 kB, so the first one fits.
     let mut collector = Running::start(command.args(["--row-group", "200"]));
 
-    // Bytes that do not compress, from a linear congruential generator (Knuth's MMIX constants).
-    let mut state = 1_u64;
     let mut inner = [0; 900];
+    let mut noise = noise();
     for sequence in 0..1_000_000 {
         // Until the limit is met; a small kernel buffer may drop any number on the way.
         if collector.has_ended() {
             break;
         }
-        for byte in &mut inner {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            *byte = state.to_be_bytes()[0];
-        }
+        inner.fill_with(&mut noise);
         collector.send_report(&WeirReport {
             sequence,
             inner: &inner,
@@ -216,6 +234,104 @@ fn a_full_disk_ends_the_collection_and_keeps_what_was_whole() {
         (&false.into(), &rows.num_rows().into())
     );
     assert_eq!(folder.names(), ["collector.json", "telemetry.parquet"]);
+}
+
+/// Runs a script in namespaces of its own, where it may do as it likes; `None`, having said so, where there are none.
+fn in_namespaces(script: &str, folder: &Folder) -> Option<Ended> {
+    let unshare = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net", "--mount"]);
+        command.args(arguments);
+        // An ordinary user has no sbin on PATH, where ip and mount may be.
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        command.env("PATH", path);
+        command.env("COLLECTOR", env!("CARGO_BIN_EXE_weir-collector"));
+        command.env("FOLDER", folder.path(""));
+        command.output()
+    };
+    let can = "mkdir \"$FOLDER/disk\" && mount -t tmpfs -o size=1m none \"$FOLDER/disk\" && \
+               ip link add weir0 type veth peer name weir1";
+    if !unshare(&["sh", "-c", can]).is_ok_and(|output| output.status.success()) {
+        println!(
+            "SKIP: no namespaces with file systems and interfaces of their own (unshare, mount, ip)"
+        );
+        return None;
+    }
+    let output = unshare(&["sh", "-c", script]).expect("started");
+    Some(Ended::of(output))
+}
+
+#[test]
+fn an_interface_that_goes_away_ends_the_collection_and_what_came_before_is_stored() {
+    let folder = Folder::new();
+    let mut payload = Vec::new();
+    let report = WeirReport {
+        sequence: 5,
+        ..WeirReport::default()
+    };
+    report.encode(&mut payload).expect("valid");
+    fs::write(folder.path("report"), payload).expect("written");
+    // The report goes out at one end of a cable and is for nobody; the collector sits at the other end. It is told that
+    // nothing more comes by what it reads from: its interface is deleted as soon as the report is in the ring.
+    let script = r#"
+        ip link add weir0 type veth peer name weir1 && ip link set weir0 up && ip link set weir1 up || exit 3
+        ip address add 10.9.0.1/24 dev weir1
+        ip neighbour add 10.9.0.2 lladdr 02:00:00:00:00:02 dev weir1
+        { "$COLLECTOR" --interface weir0 --output "$FOLDER/telemetry.parquet" --accounting "$FOLDER/collector.json"
+          echo "code $?"; } | {
+            read -r ready
+            bash -c 'cat "$FOLDER/report" > /dev/udp/10.9.0.2/32766'
+            ip link delete weir0
+            cat
+        }"#;
+    let Some(ended) = in_namespaces(script, &folder) else {
+        return;
+    };
+    assert_eq!(ended.stdout.trim_end(), "code 1", "{ended:?}");
+    assert_eq!(
+        ended.stderr.trim_end(),
+        "weir-collector: cannot receive on interface weir0: Network is down (os error 100); it is gone, what came \
+         before is stored"
+    );
+    let accounting = folder.accounting();
+    assert_eq!(
+        (&accounting["received"], &accounting["rows"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(accounting["streams"][0]["first_sequence"], 5);
+    assert_eq!(read_parquet(&folder.output()).0.num_rows(), 1);
+}
+
+#[test]
+fn a_disk_without_room_keeps_whole_rows_and_the_accounts() {
+    let folder = Folder::new();
+    fs::write(folder.path("capture"), incompressible_capture(12_000)).expect("written");
+    // 12,000 reports of 0.1 kB, 4096 at a time, on a disk of 1 MB; then what is there goes to where it can be looked at.
+    let script = r#"
+        mount -t tmpfs -o size=1m none "$FOLDER/disk" || exit 3
+        "$COLLECTOR" --read "$FOLDER/capture" --row-group 4096 --output "$FOLDER/disk/telemetry.parquet" \
+            --accounting "$FOLDER/disk/collector.json"
+        code=$?
+        ls -A "$FOLDER/disk" > "$FOLDER/names"
+        cp "$FOLDER"/disk/* "$FOLDER" && exit $code"#;
+    let Some(ended) = in_namespaces(script, &folder) else {
+        return;
+    };
+    let line = failure(&ended);
+    let (rows, _) = read_parquet(&folder.output());
+    let whole = format!(
+        "No space left on device (os error 28); the {} rows before that are whole in it",
+        rows.num_rows()
+    );
+    assert!(line.ends_with(&whole), "{line}");
+    assert!((4096..12_000).contains(&rows.num_rows()), "{line}");
+    let accounting = folder.accounting();
+    assert_eq!(
+        (&accounting["complete"], &accounting["rows"]),
+        (&false.into(), &rows.num_rows().into())
+    );
+    let names = fs::read_to_string(folder.path("names")).expect("there");
+    assert_eq!(names, "collector.json\ntelemetry.parquet\n");
 }
 
 #[test]

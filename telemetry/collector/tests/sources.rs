@@ -4,22 +4,14 @@
 mod common;
 
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::UdpSocket;
 use std::process::Command;
 
-use common::{Folder, Running, read_parquet, run_to_end};
+use common::{Folder, Running, pcap, read_parquet, run_to_end};
 use serde_json::json;
-use weir_report::{Outer, UDP_PORT, WeirReport, drop_reason};
+use weir_report::{UDP_PORT, WeirReport, drop_reason};
 
 fn frame(sequence: u32, dst_port: u16) -> Vec<u8> {
-    let outer = Outer {
-        src_mac: [2, 0, 0, 0, 0, 1],
-        dst_mac: [2, 0, 0, 0, 0, 2],
-        src: Ipv4Addr::new(10, 0, 0, 254),
-        dst: Ipv4Addr::new(10, 0, 0, 9),
-        src_port: 1,
-        dst_port,
-    };
     let report = WeirReport {
         node_id: 1,
         sequence,
@@ -28,25 +20,7 @@ fn frame(sequence: u32, dst_port: u16) -> Vec<u8> {
         inner: &[7; 60],
         ..WeirReport::default()
     };
-    let mut frame = Vec::new();
-    outer.encode_frame(&report, &mut frame).expect("valid");
-    frame
-}
-
-/// A pcap with a frame per millisecond, of which at most `snap_bytes` are kept.
-fn pcap(frames: &[Vec<u8>], snap_bytes: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
-        bytes.extend(u32::to_le_bytes(word));
-    }
-    for (at, frame) in frames.iter().enumerate() {
-        let kept = &frame[..frame.len().min(snap_bytes)];
-        for word in [1, 1000 * at as u32, kept.len() as u32, frame.len() as u32] {
-            bytes.extend(u32::to_le_bytes(word));
-        }
-        bytes.extend(kept);
-    }
-    bytes
+    common::frame(&report, dst_port)
 }
 
 fn read(folder: &Folder, capture: &[u8]) -> common::Ended {

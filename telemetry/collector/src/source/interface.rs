@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use weir_packet::LinkType;
 use weir_ports::block_ring::BlockRing;
@@ -12,10 +13,14 @@ use super::frame::{Frame, datagram};
 use super::{Datagram, Received};
 use crate::error::CollectorError;
 
+/// The kernel hands a block that is not full over after a millisecond, when its timer's tick comes.
+pub(super) const HOLDS_BACK: Duration = Duration::from_millis(20);
+
 /// The ring of one interface.
 pub(crate) struct InterfaceSource {
     ring: BlockRing,
     name: String,
+    index: u32,
     port: u16,
     ignored: u64,
     kernel_drops: u64,
@@ -32,6 +37,7 @@ impl InterfaceSource {
         Ok(Self {
             ring: BlockRing::open(state.index, ring_bytes, Some(port)).map_err(failed)?,
             name: name.to_owned(),
+            index: state.index,
             port,
             ignored: 0,
             kernel_drops: 0,
@@ -65,10 +71,11 @@ impl InterfaceSource {
         let Some(error) = self.ring.take_error().map_err(gone)? else {
             return Ok(());
         };
-        // One that is only down may come up again.
-        interface_state(&self.name)
-            .map(drop)
-            .map_err(|_| gone(error))
+        // One that is only down may come up again; another one of that name is not the ring's.
+        match interface_state(&self.name) {
+            Ok(state) if state.index == self.index => Ok(()),
+            _ => Err(gone(error)),
+        }
     }
 
     pub(super) fn look_up_kernel_drops(&mut self) {

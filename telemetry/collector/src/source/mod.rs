@@ -10,6 +10,7 @@ mod socket;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use crate::args::Args;
 use crate::error::CollectorError;
@@ -97,6 +98,14 @@ impl Source {
         match self {
             Self::Interface(interface) => interface.check(),
             Self::Socket(_) | Self::Capture(_) => Ok(()),
+        }
+    }
+
+    /// How long it keeps to itself what has come; `None` for one that shows all at once.
+    pub(crate) const fn holds_back(&self) -> Option<Duration> {
+        match self {
+            Self::Interface(_) => Some(interface::HOLDS_BACK),
+            Self::Socket(_) | Self::Capture(_) => None,
         }
     }
 

@@ -20,6 +20,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use super::ACCOUNTING_KEY;
 use super::error::{Kept, StorageError};
 use super::journal::{self, Journal};
+use super::parts::folder;
 
 /// A row group is written when it has as many rows as asked for, or so many bytes, so that jumbo frames do not take all
 /// memory …
@@ -252,7 +253,7 @@ impl ParquetFile {
     }
 
     fn rename(&self) -> Result<(), StorageError> {
-        fs::rename(&self.partial, &self.target).map_err(|source| StorageError::Rename {
+        rename_whole(&self.partial, &self.target).map_err(|source| StorageError::Rename {
             from: self.partial.clone(),
             to: self.target.clone(),
             source,
@@ -283,6 +284,16 @@ impl Write for Sink {
         } else {
             self.file.flush()
         }
+    }
+}
+
+/// Gives a file that is whole, and on the disk, its name; the name survives a power cut when this returns.
+pub(crate) fn rename_whole(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    match File::open(folder(to)).and_then(|folder| folder.sync_all()) {
+        // Not every file system can do that for a folder.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
     }
 }
 

@@ -15,7 +15,7 @@ mod recover;
 mod writer;
 
 pub(crate) use error::StorageError;
-pub(crate) use file::{Format, partial_name};
+pub(crate) use file::{Format, partial_name, rename_whole};
 pub(crate) use parts::{Parts, Rotation};
 use recover::recover_all;
 pub(crate) use writer::{Storage, Stored, Writer};

@@ -118,7 +118,8 @@ fn stem(path: &Path) -> String {
     name.strip_suffix(SUFFIX).unwrap_or(&name).to_owned()
 }
 
-fn folder(path: &Path) -> &Path {
+/// The folder that a file is in.
+pub(super) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 use parquet::errors::ParquetError;
 
-use super::file::{Format, ParquetFile, partial_name};
+use super::file::{Format, ParquetFile, partial_name, rename_whole};
 use super::journal::{self, Found};
 use super::parts::{Parts, recovered_names};
 use super::{ACCOUNTING_KEY, StorageError};
@@ -99,7 +99,7 @@ fn recover(target: &Path, format: &Format) -> Result<Option<Recovered>, StorageE
                 .and_then(|()| file.sync_all());
             whole.map_err(|error| failed(error.into()))?;
             recovered.rows += rows;
-            fs::rename(&partial, &path).map_err(|source| StorageError::Rename {
+            rename_whole(&partial, &path).map_err(|source| StorageError::Rename {
                 from: partial.clone(),
                 to: path.clone(),
                 source,

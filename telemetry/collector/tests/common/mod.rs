@@ -5,9 +5,9 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
-use weir_report::WeirReport;
+use weir_report::{Outer, WeirReport};
 
 /// A folder with the collector's files.
 pub struct Folder(TempDir);
@@ -195,15 +195,56 @@ impl Drop for Running {
     }
 }
 
+impl Ended {
+    pub fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Self {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
 /// Runs a command that is expected to end by itself.
 pub fn run_to_end(command: &mut Command) -> Ended {
-    let output = command.output().expect("started");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Ended {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
+    Ended::of(command.output().expect("started"))
+}
+
+/// The report in a frame to `dst_port`.
+pub fn frame(report: &WeirReport<'_>, dst_port: u16) -> Vec<u8> {
+    let outer = Outer {
+        src_mac: [2, 0, 0, 0, 0, 1],
+        dst_mac: [2, 0, 0, 0, 0, 2],
+        src: Ipv4Addr::new(10, 0, 0, 254),
+        dst: Ipv4Addr::new(10, 0, 0, 9),
+        src_port: 1,
+        dst_port,
+    };
+    let mut frame = Vec::new();
+    outer.encode_frame(report, &mut frame).expect("valid");
+    frame
+}
+
+/// A pcap with a frame per millisecond, of which at most `snap_bytes` are kept.
+pub fn pcap(frames: &[Vec<u8>], snap_bytes: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
+        bytes.extend(u32::to_le_bytes(word));
     }
+    for (at, frame) in frames.iter().enumerate() {
+        let kept = &frame[..frame.len().min(snap_bytes)];
+        for word in [
+            1 + at as u32 / 1000,
+            at as u32 % 1000 * 1000,
+            kept.len() as u32,
+            frame.len() as u32,
+        ] {
+            bytes.extend(u32::to_le_bytes(word));
+        }
+        bytes.extend(kept);
+    }
+    bytes
 }
 
 /// All rows of a file, and its key-value metadata.
