@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from weir.analysis.detectors import UnknownDetectorError
+from weir.analysis.detectors.policing import POLICING_DETECTORS
 from weir.analysis.evaluate import (
     DEFAULT_DETECTORS,
     Evaluation,
@@ -18,6 +20,7 @@ from weir.analysis.evaluate import (
     run_trials,
     synthetic_trials,
 )
+from weir.analysis.evaluate_policing import evaluate_policing, policing_trials
 from weir.analysis.figures import evaluation, write_study
 from weir.analysis.statistics import Share
 from weir.analysis.synthetic import SCENARIOS
@@ -74,6 +77,49 @@ def _words(over: Mapping[str, Any]) -> str:
         return f"results of {len(over['results'])} runs"
     first, runs = over["first_seed"], over["runs"]
     return f"{runs} draws of {over['seconds']:g} s of each scenario, seeds {first} to {first + runs - 1}"
+
+
+def evaluate_policing_command(
+    detectors: Sequence[str], *, runs: int, seconds: float, seed: int, as_json: bool, console: Console
+) -> int:
+    """Show how often detectors of policing are right over simulated flows, and how near their estimates are.
+
+    Raises UnknownDetectorError for a name that is not there.
+    """
+    for name in detectors:
+        if name not in POLICING_DETECTORS:
+            raise UnknownDetectorError(
+                f"no detector {name!r} of policing; valid: {', '.join(POLICING_DETECTORS)}"
+            )
+    trials = [
+        trial
+        for name in detectors or POLICING_DETECTORS
+        for trial in policing_trials(name, runs, seconds, seed)
+    ]
+    found = evaluate_policing(trials)
+    if as_json:
+        over = {"schema": 1, "runs": runs, "seconds": seconds, "first_seed": seed}
+        print(json.dumps({**over, "policing": [one.to_json() for one in found]}))
+        return 0
+    table = Table(box=None, pad_edge=False)
+    table.add_column("detector", no_wrap=True)
+    table.add_column("flows", no_wrap=True)
+    headings = (
+        "trials",
+        "cannot tell",
+        "wrong %",
+        "rate within 5 %",
+        "burst within 10 % or a frame",
+        "cpu s",
+    )
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for one in found:
+        counts = (str(one.trials), str(one.undecided))
+        shares = (_share(one.wrong), _share(one.rate_near), _share(one.burst_near))
+        table.add_row(one.detector, one.kind, *counts, *shares, f"{one.cpu_s:.2f}")
+    console.print(table)
+    return 0
 
 
 def evaluation_table(found: Sequence[Evaluation]) -> Table:

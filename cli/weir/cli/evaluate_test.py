@@ -37,3 +37,16 @@ def test_unknown_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "weir: no scenario 'x'; valid: cubic-shared" in capsys.readouterr().err
     assert run_cli(["evaluate", "--detector", "x"]) == 2
     assert "weir: no detector 'x'" in capsys.readouterr().err
+
+
+def test_policing_is_evaluated_over_single_flows(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["evaluate", "--policing", "--runs", "1", "--seconds", "6", "--detector", "policing"]
+    assert run_cli([*arguments, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["policing"]
+    assert [(row["kind"], row["trials"]) for row in rows] == [
+        *(("policed", 1), ("policed-two", 2), ("shaped", 1), ("random-loss", 1))
+    ]
+    assert run_cli(["evaluate", "--policing", "--detector", "shared"]) == 2
+    assert "weir: no detector 'shared' of policing; valid: policing, " in capsys.readouterr().err
+    assert run_cli(["evaluate", "--policing", "--scenario", "x"]) == 2
+    assert "weir: --policing takes --detector, --runs, " in capsys.readouterr().err

@@ -381,19 +381,29 @@ def evaluate(
     ] = None,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of each scenario.")] = 20,
     seconds: Annotated[float, typer.Option("--seconds", min=2, help="Length of each simulated run.")] = 20.0,
-    seed: Annotated[int, typer.Option("--seed", help="First seed; each draw takes the next.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="First seed; validate from 1000 on.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Also write a page with figures, SVG and CSV.")
     ] = None,
+    policing: Annotated[
+        bool, typer.Option("--policing", help="Detectors of single flows instead, over simulated flows.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Count how often detectors of pairs are right where the truth is known.
+    """Count how often detectors are right where the truth is known.
 
     Over the results of runs, or over simulated flows that share a policer, a queue or nothing: false
     negatives and positives with exact intervals, area under the ROC curve, p-values where nothing is shared.
     """
-    from weir.cli.evaluate import evaluate_command
+    from weir.cli.errors import InputError
+    from weir.cli.evaluate import evaluate_command, evaluate_policing_command
 
+    if policing:
+        if directories or scenarios or out is not None:
+            raise InputError("--policing takes --detector, --runs, --seconds, --seed, --json and no more")
+        return evaluate_policing_command(
+            detectors or [], runs=runs, seconds=seconds, seed=seed, as_json=as_json, console=Console()
+        )
     return evaluate_command(
         directories or [],
         detectors or [],

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often a detector of policing is right, and how near its rate and burst are, over simulated flows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from weir.analysis.detectors.policing import POLICING_DETECTORS
+from weir.analysis.statistics.proportions import Share, share
+from weir.analysis.synthetic.bottleneck import FRAME
+from weir.analysis.synthetic.single import SINGLE_KINDS, SingleKind, draw_single
+
+RATE_WITHIN, BURST_WITHIN = 0.05, 0.10
+
+
+@dataclass(frozen=True)
+class PolicingTrial:
+    """One verdict on one flow; errors are relative to the truth, None where one of both is no policer."""
+
+    detector: str
+    kind: SingleKind
+    policed: bool
+    verdict: str
+    rate_error: float | None
+    burst_error: float | None
+    burst_near: bool | None
+    """Within 10 % or one frame."""
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class PolicingEvaluation:
+    """A detector over the trials of one kind. Shares are of the verdicts that decide."""
+
+    detector: str
+    kind: SingleKind
+    trials: int
+    undecided: int
+    wrong: Share
+    rate_near: Share
+    burst_near: Share
+    rate_error_p95: float | None
+    burst_error_p95: float | None
+    cpu_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+def policing_trials(detector: str, runs: int, seconds: float, seed: int = 0) -> Iterator[PolicingTrial]:
+    """Judge `runs` draws of every kind; raises KeyError for a detector that is not there."""
+    judge = POLICING_DETECTORS[detector]
+    for kind in SINGLE_KINDS:
+        for run in range(runs):
+            truth = draw_single(kind, seed + run, seconds)
+            begun = time.process_time()
+            verdicts = judge(truth.flows)
+            cost = (time.process_time() - begun) / len(verdicts)
+            for found in verdicts:
+                rate = burst = near = None
+                if None not in (found.rate_bps, found.burst_bytes, truth.rate_bps, truth.burst_bytes):
+                    rate = abs(found.rate_bps / truth.rate_bps - 1)  # type: ignore[operator]
+                    off = abs(found.burst_bytes - truth.burst_bytes)  # type: ignore[operator]
+                    burst = off / truth.burst_bytes
+                    near = bool(burst <= BURST_WITHIN or off <= FRAME)
+                yield PolicingTrial(
+                    detector, kind, truth.rate_bps is not None, found.verdict, rate, burst, near, cost
+                )
+
+
+def evaluate_policing(trials: list[PolicingTrial]) -> list[PolicingEvaluation]:
+    """One evaluation per detector and kind."""
+    keys = dict.fromkeys((trial.detector, trial.kind) for trial in trials)
+    return [
+        _evaluation(detector, kind, [t for t in trials if (t.detector, t.kind) == (detector, kind)])
+        for detector, kind in keys
+    ]
+
+
+def _evaluation(detector: str, kind: SingleKind, trials: list[PolicingTrial]) -> PolicingEvaluation:
+    decided = [trial for trial in trials if trial.verdict != "insufficient_loss"]
+    wrong = sum((trial.verdict == "policed") != trial.policed for trial in decided)
+    rates = [trial.rate_error for trial in decided if trial.rate_error is not None]
+    bursts = [trial.burst_error for trial in decided if trial.burst_error is not None]
+    near = [trial.burst_near for trial in decided if trial.burst_near is not None]
+    return PolicingEvaluation(
+        detector=detector,
+        kind=kind,
+        trials=len(trials),
+        undecided=len(trials) - len(decided),
+        wrong=share(wrong, len(decided)),
+        rate_near=share(sum(error <= RATE_WITHIN for error in rates), len(rates)),
+        burst_near=share(sum(near), len(near)),
+        rate_error_p95=float(np.percentile(rates, 95)) if rates else None,
+        burst_error_p95=float(np.percentile(bursts, 95)) if bursts else None,
+        cpu_s=float(np.mean([trial.cpu_s for trial in trials])) if trials else 0.0,
+    )

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weir.analysis.evaluate_policing import PolicingTrial, evaluate_policing, policing_trials
+from weir.analysis.synthetic import SINGLE_KINDS, draw_single
+
+
+@pytest.mark.parametrize("kind", SINGLE_KINDS)
+def test_a_seed_gives_the_same_flows_again(kind: str) -> None:
+    first, again, other = (draw_single(kind, seed, 3.0) for seed in (1, 1, 2))  # type: ignore[arg-type]
+    assert len(first.flows) == (2 if kind == "policed-two" else 1)
+    for one, same in zip(first.flows, again.flows, strict=True):
+        assert np.array_equal(one.time_ns, same.time_ns)
+        assert np.array_equal(one.lost, same.lost)
+    assert not np.array_equal(first.flows[0].time_ns, other.flows[0].time_ns)
+    assert (first.rate_bps is None) == (not kind.startswith("policed"))
+
+
+def test_what_passed_a_drawn_policer_is_within_its_rate_and_burst() -> None:
+    truth = draw_single("policed-two", 3, 8.0)
+    assert truth.rate_bps is not None
+    assert truth.burst_bytes is not None
+    passed = sum(int(flow.frame_bytes[~flow.lost].sum()) for flow in truth.flows)
+    seconds = (max(f.time_ns[-1] for f in truth.flows) - min(f.time_ns[0] for f in truth.flows)) / 1e9
+    assert passed <= truth.burst_bytes + truth.rate_bps / 8 * (seconds + 0.01)
+
+
+def test_a_policed_flow_is_found_with_rate_and_burst() -> None:
+    [found] = [trial for trial in policing_trials("policing", 1, 8.0) if trial.kind == "policed"]
+    print(found)
+    assert (found.policed, found.verdict, found.burst_near) == (True, "policed", True)
+    assert found.rate_error is not None
+    assert found.rate_error < 0.05
+
+
+def test_shares_are_of_what_was_decided() -> None:
+    def trial(verdict: str, rate: float | None = None, near: bool | None = None) -> PolicingTrial:
+        return PolicingTrial("d", "policed", True, verdict, rate, rate, near, 0.5)
+
+    [found] = evaluate_policing(
+        [
+            trial("policed", 0.01, True),
+            trial("policed", 0.2, False),
+            trial("not_policed"),
+            trial("insufficient_loss"),
+        ]
+    )
+    assert (found.trials, found.undecided) == (4, 1)
+    assert (found.wrong.count, found.wrong.of) == (1, 3)
+    assert (found.rate_near.count, found.rate_near.of) == (1, 2)
+    assert (found.burst_near.count, found.burst_near.of) == (1, 2)
+    assert found.cpu_s == 0.5

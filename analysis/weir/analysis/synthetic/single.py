@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows whose policer, queue or random loss is known: truth for detectors of policing, drawn from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from weir.analysis.synthetic.bottleneck import FRAME, PAYLOAD, Bottleneck, Control, Sender, simulate
+from weir.analysis.traces import FlowTrace
+
+SingleKind = Literal["policed", "policed-two", "shaped", "random-loss"]
+SINGLE_KINDS: tuple[SingleKind, ...] = ("policed", "policed-two", "shaped", "random-loss")
+
+
+@dataclass(frozen=True)
+class SingleTruth:
+    """One flow, or two in one policer, and what dropped their packets; a policer has `rate_bps`."""
+
+    flows: tuple[FlowTrace, ...]
+    rate_bps: float | None
+    burst_bytes: float | None
+
+
+def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0) -> SingleTruth:
+    """CUBIC or BBR at random, RTT 20 to 100 ms, 0.5 to 8 Mbit/s; the same seed gives the same packets.
+
+    Policers have a burst of 8 to 400 kB, shapers a queue of 50 to 200 ms; random loss is 0.5 to 3 %.
+    The capture has each time wrong by 10 to 200 µs (standard deviation), independently.
+    """
+    rng = np.random.default_rng([seed, *kind.encode()])
+    rate = float(np.exp(rng.uniform(np.log(0.5e6), np.log(8e6))))
+    burst = float(np.exp(rng.uniform(np.log(8e3), np.log(4e5))))
+    if kind == "shaped":
+        bottleneck = Bottleneck("shaper", rate, rate / 8 * float(rng.uniform(0.05, 0.2)) + FRAME)
+    elif kind == "random-loss":
+        bottleneck = Bottleneck("lossy", loss=float(rng.uniform(0.005, 0.03)))
+    else:
+        bottleneck = Bottleneck("policer", rate, burst)
+    controls: tuple[Control, ...] = ("cubic", "bbr")
+    senders = [
+        Sender(
+            controls[int(rng.integers(2))],
+            0,
+            float(rng.uniform(0.02, 0.1)),
+            float(rng.uniform(0, 0.5)),
+            limit_bps=rate if kind == "random-loss" else 50e6,
+        )
+        for _ in range(2 if kind == "policed-two" else 1)
+    ]
+    simulate(senders, [bottleneck], seconds, rng)
+    policer = bottleneck.kind == "policer"
+    error_s = float(np.exp(rng.uniform(np.log(1e-5), np.log(2e-4))))
+    flows = tuple(_trace(sender, 40000 + number, error_s, rng) for number, sender in enumerate(senders))
+    return SingleTruth(flows, rate if policer else None, burst if policer else None)
+
+
+def _trace(sender: Sender, port: int, error_s: float, rng: np.random.Generator) -> FlowTrace:
+    seen = sender.times() + rng.normal(0, error_s, len(sender.times()))
+    order = np.argsort(seen, kind="stable")
+    count = len(order)
+    return FlowTrace(
+        src="10.0.0.2",
+        dst="10.0.0.1",
+        src_port=port,
+        dst_port=5201,
+        time_ns=(seen[order] * 1e9).astype(np.int64),
+        frame_bytes=np.full(count, FRAME, dtype=np.int64),
+        payload_bytes=np.full(count, PAYLOAD, dtype=np.int64),
+        seq=PAYLOAD * np.arange(count, dtype=np.int64),
+        lost=sender.losses()[order],
+        rtt_sent_ns=(np.array(sender.rtt_sent_s) * 1e9).astype(np.int64),
+        rtt_ns=(np.array(sender.rtts_s) * 1e9).astype(np.int64),
+        request_ns=np.empty(0, dtype=np.int64),
+        from_start=True,
+    )
