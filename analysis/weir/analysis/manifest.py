@@ -9,6 +9,8 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from weir.analysis.detectors import RUN_DETECTORS
+
 
 class RunFileError(ValueError):
     """A file of a run directory is missing or does not hold what it should; names file and place."""
@@ -186,6 +188,7 @@ class Manifest(_Read):
     error: str | None = None
     target: str = "softswitch"
     seed: int | None = None
+    detectors: tuple[str, ...] = RUN_DETECTORS
     phases: tuple[Phase, ...] = ()
     hosts: tuple[Host, ...] = ()
     switch: Switch = Switch()

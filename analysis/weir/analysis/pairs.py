@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weir.analysis.clocks import Pinned
-from weir.analysis.detectors import PAIR_DETECTORS, RUN_DETECTORS, FlowEvents
+from weir.analysis.detectors import FlowEvents, pair_detector
 from weir.analysis.manifest import Pair, Phase
 from weir.analysis.models import PairResult
 from weir.analysis.run_data import Directed
@@ -23,10 +23,14 @@ def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents |
 
 
 def pair_results(
-    phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, Pinned]
+    phase: Phase,
+    pair: Pair,
+    flows: Mapping[str, Directed],
+    fits: Mapping[str, Pinned],
+    detectors: Sequence[str],
 ) -> Sequence[PairResult]:
-    """One result per detector that runs are judged by."""
-    return [_judge(name, phase, pair, flows, fits) for name in RUN_DETECTORS]
+    """One result per detector. Raises UnknownDetectorError."""
+    return [_judge(name, phase, pair, flows, fits) for name in detectors]
 
 
 def _judge(
@@ -56,7 +60,7 @@ def _judge(
     a, b, true_a, true_b = *inferred, *true
     if a is None or b is None or true_a is None or true_b is None:
         return without("no RTT sample of one of the flows, so there is no interval size")
-    found, given_truth = PAIR_DETECTORS[name](a, b), PAIR_DETECTORS[name](true_a, true_b)
+    found, given_truth = pair_detector(name)(a, b), pair_detector(name)(true_a, true_b)
     return PairResult(
         phase=phase.name,
         flows=pair.flows,

@@ -90,7 +90,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     pairs: list[PairResult] = []
     for phase in manifest.phases:
         for pair in phase.pairs:
-            pairs.extend(pair_results(phase, pair, by_id, pinned))
+            pairs.extend(pair_results(phase, pair, by_id, pinned, manifest.detectors))
     reasons = invalid_reasons(data, fits)
     whole = conservation.total(list(accounts.values()))
     result = Result(

@@ -82,6 +82,14 @@ def test_pairs_carry_verdict_and_truth(run: tuple[Path, SyntheticJoin, Result]) 
         assert pair.detail["switch_view"]["verdict"] in ("shared", "separate", "insufficient_loss")
 
 
+def test_a_run_is_judged_by_the_detectors_that_it_names(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=2)
+    manifest = json.loads((tmp_path / "manifest.json").read_text()) | {"detectors": ["rfc8382", "buckets"]}
+    edit(tmp_path, "manifest.json", manifest)
+    found = [pair.detector for pair in analyse(tmp_path, joined).pairs]
+    assert found == ["rfc8382", "buckets"] * 2
+
+
 def test_files_hold_what_the_design_names(run: tuple[Path, SyntheticJoin, Result]) -> None:
     run_dir, _, result = run
     written = json.loads((run_dir / "result.json").read_text())

@@ -57,6 +57,7 @@ class ManifestFile:
                 "target": experiment.switch.target,
                 "seed": experiment.seed,
                 "campaign": None if campaign is None else dict(campaign),
+                "detectors": list(experiment.analysis.detectors),
                 "phases": [],
                 "hosts": [],
                 "switch": {"stats": None, "reports_sent": None},

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from weir.analysis.detectors import PAIR_DETECTORS
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import ConfigError, ExperimentConfig
 
@@ -38,6 +39,10 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
             if not policer.reports.drops:
                 at = f"policer {policer.name} of phase {phase.name}: reports.drops"
                 yield f"{at}: a run explains every loss by its report; valid: true"
+    for index, name in enumerate(experiment.analysis.detectors):
+        if name not in PAIR_DETECTORS:
+            valid = ", ".join(PAIR_DETECTORS)
+            yield f"analysis.detectors[{index}]: no detector {name!r} of pairs; valid: {valid}"
     if experiment.telemetry.collectors:
         yield "telemetry.collectors: a run starts one of its own; valid: leave them out"
 

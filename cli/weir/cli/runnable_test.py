@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from weir.analysis.detectors import PAIR_DETECTORS
 from weir.cli.runnable import check_runnable
 from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
 
@@ -31,6 +32,17 @@ def test_shipped_experiments_can_be_run(path: Path) -> None:
             "valid: softswitch, or `weir apply` to a switch that runs",
         ),
         ("b: {}", "b: {port: 7}", "x.yaml: hosts.b.port: a run gives hosts theirs; valid: leave it out"),
+        (
+            "b: {}",
+            "b: {address6: 'fd00::1'}",
+            "x.yaml: hosts.b.address6: a run's hosts speak IPv4; valid: `weir apply`, or leave it out",
+        ),
+        (
+            "flows:",
+            "analysis: {detectors: [shared, shard]}\nflows:",
+            "x.yaml: analysis.detectors[1]: no detector 'shard' of pairs; valid: "
+            + ", ".join(PAIR_DETECTORS),
+        ),
         (
             "10.0.0.7",
             "10.0.0.254",

@@ -71,7 +71,7 @@ CASES = {
         ("flows:", "sed: 2\nflows:"),
         "x.yaml:5: sed: unknown key (did you mean 'seed'?); "
         "valid: name, description, seed, switch, hosts, flows, background, policers, phases, telemetry, "
-        "capture",
+        "capture, analysis",
     ),
     "a background from nowhere": (
         (

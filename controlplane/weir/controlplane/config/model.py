@@ -322,6 +322,15 @@ class CaptureConfig(_Model):
     """The kernel's buffer for each capture."""
 
 
+class AnalysisConfig(_Model):
+    """How a run is analysed."""
+
+    detectors: Annotated[
+        tuple[StrictStr, ...], Field(min_length=1, examples=[["shared", "wehey_loss_trend"]])
+    ] = ("wehey_loss_trend", "shared")
+    """Detectors that judge each pair of measured flows, by the names that `weir detect` lists."""
+
+
 class ExperimentConfig(_Model):
     """A whole experiment file."""
 
@@ -344,6 +353,7 @@ class ExperimentConfig(_Model):
     """Parts of the run, one after the other. Without them there is one, named main."""
     telemetry: TelemetryConfig = TelemetryConfig()
     capture: CaptureConfig = CaptureConfig()
+    analysis: AnalysisConfig = AnalysisConfig()
 
     @property
     def phase_duration(self) -> int:
