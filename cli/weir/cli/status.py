@@ -77,13 +77,18 @@ async def _readings(job: Job, interval_s: float | None) -> AsyncGenerator[Readin
 
 
 async def _read(control: SwitchControl, job: Job) -> Reading:
+    as_planned = len(await control.difference(job.phase)) == 0
+    tables = await control.count_entries()
+    meters = await control.read_meters(job.phase)
+    learned = len(await control.learned_flows(job.phase))
+    # What rates are made of is read at once, and its time beside it: the rest takes its own.
     return Reading(
         time.monotonic(),
-        len(await control.difference(job.phase)) == 0,
-        await control.count_entries(),
-        await control.read_meters(job.phase),
+        as_planned,
+        tables,
+        meters,
         await control.read_policers(job.phase),
-        len(await control.learned_flows(job.phase)),
+        learned,
         await control.read_drops(),
         await control.read_reports_sent(job.plan.collectors),
         await control.read_ports(list(job.ports)),
