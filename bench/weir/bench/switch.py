@@ -43,15 +43,22 @@ _SATURATED = 0.7  # of what is offered arrives; at most this much, and more woul
 Forwarder = Callable[[list[HostPort], Path], contextlib.AbstractContextManager[int]]
 
 
-@contextlib.contextmanager
-def weir_switch(hosts: list[HostPort], folder: Path) -> Iterator[int]:
+def weir_switch(send_threads: int) -> Forwarder:
     """The switch with weir's pipeline under its stated load."""
-    program = os.environ.get("WEIR_SWITCH")
-    switch_path = Path(program) if program else None
-    with SwitchProcess(switch_ports(hosts), folder, p4runtime=P4RUNTIME, program=switch_path) as switch:
-        switch.wait_ready()
-        asyncio.run(fill(P4RUNTIME, hosts))
-        yield switch.pid
+
+    @contextlib.contextmanager
+    def forward(hosts: list[HostPort], folder: Path) -> Iterator[int]:
+        program = os.environ.get("WEIR_SWITCH")
+        switch_path = Path(program) if program else None
+        threads = ["--send-threads", str(send_threads)] if send_threads else []
+        with SwitchProcess(
+            switch_ports(hosts), folder, p4runtime=P4RUNTIME, program=switch_path, options=threads
+        ) as switch:
+            switch.wait_ready()
+            asyncio.run(fill(P4RUNTIME, hosts))
+            yield switch.pid
+
+    return forward
 
 
 @contextlib.contextmanager
@@ -101,11 +108,12 @@ def _wait_listening(program: LoggedProcess) -> None:
 
 def packets_per_second(
     testbed: Testbed, hosts: list[HostPort], seconds: float, pid: int, offered_pps: int = 0
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """What reaches receiver and collector while the source sends `offered_pps`, or as fast as it can (0).
 
-    Returns frames per second, and the processor time that the forwarder `pid` spent on each, in ns. The
-    latter says what it could do on a machine where the source does not compete with it.
+    Returns frames per second, and the processor time that the forwarder `pid` spent on each, in ns: all its
+    threads, and the one of them that spent most. The latter says what it could do on a machine where every
+    thread has a core.
     """
     source, receiver, collector = hosts
     length = seconds + 2 * _WARM_UP_S
@@ -119,7 +127,8 @@ def packets_per_second(
     if sending.wait() != 0:
         raise RuntimeError(f"packet-source ended with code {sending.returncode}")
     packets = after - before
-    return packets / (end - start), (cpu_after_ns - cpu_before_ns) / max(packets, 1)
+    spent_ns = [spent - cpu_before_ns.get(thread, 0) for thread, spent in cpu_after_ns.items()]
+    return packets / (end - start), sum(spent_ns) / max(packets, 1), max(spent_ns) / max(packets, 1)
 
 
 def best_load(testbed: Testbed, hosts: list[HostPort], pid: int) -> int:
@@ -159,19 +168,19 @@ def _received(host: HostPort) -> int:
     return int(json.loads(shown)[0]["stats64"]["rx"]["packets"])
 
 
-def _cpu_ns(pid: int) -> int:
-    """Processor time of all threads so far."""
+def _cpu_ns(pid: int) -> dict[str, int]:
+    """Processor time of each thread so far."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads)
+    return {thread.parent.name: int(thread.read_text().split()[0]) for thread in threads}
 
 
 def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Packets/s and TCP bit/s of each forwarder: the median of rounds, in which they take turns."""
-    forwarders: dict[str, Forwarder] = {"bare": bare_forwarder, "weir": weir_switch}
+    forwarders: dict[str, Forwarder] = {"bare": bare_forwarder, "weir": weir_switch(options.send_threads)}
     if shutil.which("simple_switch_grpc"):
         forwarders["bmv2"] = bmv2
     figures: dict[str, dict[str, list[float]]] = {
-        name: {"pps": [], "cpu_ns": [], "tcp": []} for name in forwarders
+        name: {"pps": [], "cpu_ns": [], "busiest_ns": [], "tcp": []} for name in forwarders
     }
     for _ in range(options.rounds):
         for name, forwarder in forwarders.items():
@@ -184,12 +193,14 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
                 _introduce(hosts[:2])
                 with forwarder(hosts, Path(folder)) as pid:
                     load = best_load(testbed, hosts, pid) if name == "bmv2" else 0
-                    pps, cpu_ns = packets_per_second(testbed, hosts, options.seconds, pid, load)
+                    pps, cpu_ns, busiest_ns = packets_per_second(testbed, hosts, options.seconds, pid, load)
                     tcp = tcp_bits_per_second(testbed, hosts, options.seconds)
-            for kind, value in (("pps", pps), ("cpu_ns", cpu_ns), ("tcp", tcp)):
+            found = {"pps": pps, "cpu_ns": cpu_ns, "busiest_ns": busiest_ns, "tcp": tcp}
+            for kind, value in found.items():
                 figures[name][kind].append(value)
             print(
-                f"{name:5} {pps:9.0f} packets/s {cpu_ns:6.0f} ns of processor each {tcp / 1e9:6.2f} Gbit/s",
+                f"{name:5} {pps:9.0f} packets/s {cpu_ns:6.0f} ns of processor each, "
+                f"{busiest_ns:6.0f} of them in one thread {tcp / 1e9:6.2f} Gbit/s",
                 flush=True,
             )
     return {name: {kind: median(values) for kind, values in of.items()} for name, of in figures.items()}
@@ -230,6 +241,7 @@ def summary(results: dict[str, dict[str, float]]) -> dict[str, Any]:
         "tcp_vs_bmv2": ratio("tcp", "bmv2"),
         "tcp_vs_bare": ratio("tcp", "bare"),
         "cpu_ns_per_packet": {name: round(of["cpu_ns"]) for name, of in results.items()},
+        "busiest_thread_ns_per_packet": {name: round(of["busiest_ns"]) for name, of in results.items()},
     }
 
 
@@ -238,6 +250,9 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m weir.bench.switch", description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default: 3)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts (default: 3)")
+    parser.add_argument(
+        "--send-threads", type=int, default=0, help="of weir-switch (default: 0, the forwarding thread sends)"
+    )
     return parser.parse_args(argv)
 
 

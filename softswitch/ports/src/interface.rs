@@ -3,17 +3,20 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 use tracing::{info, warn};
 
 use super::arrivals::Source;
+use super::send_threads::{RemoteSender, SendThread, SendThreads};
 use super::sender::Sender;
 use super::socket::{Receiver, RingFrame, interface_state};
+use super::tally::Tally;
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
 const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
 
-/// What was counted on a port's interface. A frame is in exactly one of the counts of its direction.
+/// What was counted on a port's interface. A frame is in exactly one of the counts of packets of its direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames given to the dataplane.
@@ -30,6 +33,8 @@ pub struct Counters {
     pub tx_bytes: u64,
     /// Frames that the interface refused, or that found it down.
     pub tx_errors: u64,
+    /// Frames on their way to the interface.
+    pub tx_waiting: u64,
 }
 
 /// Why a port cannot be opened.
@@ -60,28 +65,46 @@ pub struct Interface {
     number: u32,
     name: String,
     open: Option<Open>,
+    /// Of reception.
     counters: Counters,
     oversize_reported: bool,
+    /// Frames that were to be sent.
+    sends: u64,
+    /// What became of them.
+    sent: Arc<Tally>,
+    /// Sends them, if it is not the caller.
+    send_thread: Option<SendThread>,
 }
 
 struct Open {
     receiver: Receiver,
-    sender: Sender,
+    way_out: WayOut,
     max_frame_bytes: usize,
 }
 
+enum WayOut {
+    /// On the caller's thread.
+    Here(Sender),
+    /// On another.
+    Remote(RemoteSender),
+}
+
 impl Interface {
-    /// Opens the interface as port `number`. One that exists but is down opens as soon as it comes up.
+    /// Opens the interface as port `number`, for frames that one of `threads` sends if there are any. One that exists
+    /// but is down opens as soon as it comes up.
     ///
     /// # Errors
     /// [`OpenError`] when it does not exist or cannot be opened.
-    pub fn open(number: u32, name: &str) -> Result<Self, OpenError> {
+    pub fn open(number: u32, name: &str, threads: &SendThreads) -> Result<Self, OpenError> {
         let mut port = Self {
             number,
             name: name.to_owned(),
             open: None,
             counters: Counters::default(),
             oversize_reported: false,
+            sends: 0,
+            sent: Arc::default(),
+            send_thread: threads.next_thread().cloned(),
         };
         if !port.try_open().map_err(|error| open_error(name, error))? {
             warn!("port {number}: interface {name} is down, waiting for it");
@@ -96,9 +119,18 @@ impl Interface {
             return Ok(false);
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
+        let receiver = Receiver::open(state.index, max_frame_bytes)?;
+        let sender = Sender::open(state.index, state.mtu_bytes)?;
+        let way_out = match &self.send_thread {
+            None => WayOut::Here(sender),
+            Some(thread) => {
+                let sent = Arc::clone(&self.sent);
+                WayOut::Remote(RemoteSender::new(thread, sender, max_frame_bytes, sent)?)
+            }
+        };
         self.open = Some(Open {
-            receiver: Receiver::open(state.index, max_frame_bytes)?,
-            sender: Sender::open(state.index, state.mtu_bytes)?,
+            receiver,
+            way_out,
             max_frame_bytes,
         });
         Ok(true)
@@ -106,7 +138,9 @@ impl Interface {
 
     /// Opens again an interface that had disappeared and is back. To be called now and then.
     pub fn reopen_if_back(&mut self) {
-        if self.open.is_none() && matches!(self.try_open(), Ok(true)) {
+        // Until another thread has closed what it sent through, AF_XDP would be in use.
+        let closed = Arc::strong_count(&self.sent) == 1;
+        if self.open.is_none() && closed && matches!(self.try_open(), Ok(true)) {
             info!("port {}: interface {} is back", self.number, self.name);
         }
     }
@@ -122,8 +156,8 @@ impl Interface {
 
     fn lost(&mut self, error: &io::Error) {
         self.update_overruns();
-        if let Some(open) = self.open.take() {
-            self.counters.tx_errors += open.sender.waiting() as u64;
+        self.end();
+        if self.open.take().is_some() {
             warn!(
                 "port {}: interface {} is gone ({error}); frames to it are counted as tx_errors until it is back",
                 self.number, self.name
@@ -153,7 +187,14 @@ impl Interface {
 
     /// What was counted; overruns as of the last [`Interface::update_overruns`].
     pub fn counters(&self) -> Counters {
-        self.counters
+        let (tx_packets, tx_errors) = (self.sent.packets(), self.sent.errors());
+        Counters {
+            tx_packets,
+            tx_bytes: self.sent.bytes(),
+            tx_errors,
+            tx_waiting: self.sends - tx_packets - tx_errors,
+            ..self.counters
+        }
     }
 
     /// Asks the kernel for the frames that it could not store.
@@ -194,47 +235,64 @@ impl Interface {
 
     /// Takes a frame to send with the next [`Interface::flush`], or counts why not.
     pub fn send(&mut self, frame: &[u8]) {
+        self.sends += 1;
         match &mut self.open {
             // An empty frame cannot be sent, and would not count as one.
-            Some(open) if !frame.is_empty() => {
-                if open.sender.push(frame) {
-                    self.flush();
+            Some(open) if !frame.is_empty() => match &mut open.way_out {
+                WayOut::Here(sender) => {
+                    if sender.push(frame) {
+                        self.flush();
+                    }
                 }
-            }
-            _ => self.counters.tx_errors += 1,
+                WayOut::Remote(sender) => {
+                    if !sender.push(frame) {
+                        self.sent.add_errors(1);
+                    }
+                }
+            },
+            _ => self.sent.add_errors(1),
         }
     }
 
     /// Frames are left that [`Interface::flush`] could not hand over yet.
     pub fn is_sending(&self) -> bool {
-        let open = self.open.as_ref();
-        open.is_some_and(|open| open.sender.waiting() > 0)
+        let way_out = self.open.as_ref().map(|open| &open.way_out);
+        matches!(way_out, Some(WayOut::Here(sender)) if sender.waiting() > 0)
     }
 
-    /// Hands over what it still can, and counts the rest: nobody will send it.
+    /// So many frames wait for the thread that sends them that no more should be taken in anywhere: what that causes
+    /// might find no room.
+    pub fn is_congested(&self) -> bool {
+        let way_out = self.open.as_ref().map(|open| &open.way_out);
+        matches!(way_out, Some(WayOut::Remote(sender)) if sender.is_congested())
+    }
+
+    /// Hands over what it still can, and counts the rest: nobody will send it. What another thread sends is counted
+    /// when [`SendThreads::stop`] returns.
     pub fn end(&mut self) {
-        self.flush();
-        if let Some(open) = &self.open {
-            self.counters.tx_errors += open.sender.waiting() as u64;
+        let Some(open) = &mut self.open else { return };
+        match &mut open.way_out {
+            WayOut::Here(sender) => {
+                self.sent.add(&sender.flush());
+                self.sent.add_errors(sender.waiting() as u64);
+            }
+            WayOut::Remote(sender) => sender.close(),
         }
     }
 
     /// Hands what waits to the interface.
     pub fn flush(&mut self) {
         let Some(open) = &mut self.open else { return };
-        if open.sender.waiting() == 0 {
-            return;
-        }
-        let sent = open.sender.flush();
-        self.counters.tx_packets += sent.packets;
-        self.counters.tx_bytes += sent.bytes;
-        self.counters.tx_errors += sent.refused;
-        if let Some(error) = sent.error
-            && matches!(
-                error.raw_os_error(),
-                Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)
-            )
-        {
+        let error = match &mut open.way_out {
+            WayOut::Here(sender) if sender.waiting() == 0 => None,
+            WayOut::Here(sender) => {
+                let sent = sender.flush();
+                self.sent.add(&sent);
+                sent.interface_gone().map(io::Error::from_raw_os_error)
+            }
+            WayOut::Remote(sender) => sender.tell(),
+        };
+        if let Some(error) = error {
             self.lost(&error);
         }
     }

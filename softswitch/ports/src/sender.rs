@@ -29,6 +29,14 @@ pub struct Sent {
     pub error: Option<io::Error>,
 }
 
+impl Sent {
+    /// The `errno` that says that the interface went down or away, if one did.
+    pub fn interface_gone(&self) -> Option<i32> {
+        let errno = self.error.as_ref()?.raw_os_error()?;
+        matches!(errno, libc::ENETDOWN | libc::ENXIO | libc::ENODEV).then_some(errno)
+    }
+}
+
 /// The fastest way out of an interface that there is.
 pub enum Sender {
     /// Through an AF_XDP socket.

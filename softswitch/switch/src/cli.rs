@@ -19,6 +19,9 @@ use crate::wire::WireOptions;
 
 /// Highest number of a v1model port: `egress_spec` has 9 bits.
 pub const MAX_PORT: Port = 511;
+/// Most threads that send.
+pub const MAX_SEND_THREADS: i64 = 64;
+
 fn help() -> String {
     EXAMPLES.replace("{OPTIONS}", options::HELP)
 }
@@ -78,6 +81,13 @@ pub struct Cli {
     /// Write counters to this file every second and at the end.
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
+
+    /// Threads that do the kernel's part of sending, the larger part of a frame's cost; the ports take turns.
+    ///
+    /// 0: the thread that forwards sends as well, which is best where the other cores have work of their own. Verdicts,
+    /// meters and the order of frames are the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=MAX_SEND_THREADS))]
+    pub send_threads: u8,
 
     /// Port number whose frames go to the controller as packet-ins.
     #[arg(long, value_name = "N", default_value_t = 510, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PORT)))]

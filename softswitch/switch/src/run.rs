@@ -9,19 +9,17 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::wrappers::TcpListenerStream;
 use tracing::warn;
-use weir_dataplane::{LoadError, Program, SwitchConfig};
-use weir_ports::{Interface, OpenError};
+use weir_dataplane::{LoadError, Port, Program, SwitchConfig};
+use weir_ports::{Interface, OpenError, SendThreads};
 
 use crate::cli::{Cli, Command, PortError};
 use crate::engine::{Engine, Forwarder, Handle};
-use crate::links;
 use crate::links::client::{self, ClientError};
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeConfig};
 use crate::service::tls::TlsError;
-use crate::service::{Service, listen};
+use crate::service::{Service, listen, serve_links};
 use crate::stats::Snapshot;
 use crate::wire::{self, PairError, WireOptions};
 
@@ -127,14 +125,14 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
         node.run(load(path)?, None, 0)?;
     }
     let stop = Stop::install().map_err(RunError::System)?;
-    let interfaces = cli
+    let ports = cli
         .ports
         .iter()
-        .map(|port| Interface::open(port.number, &port.interface));
-    let interfaces: Vec<Interface> = interfaces.collect::<Result<_, _>>()?;
+        .map(|port| (port.number, port.interface.as_str()));
+    let (threads, interfaces) = open(cli.send_threads, ports)?;
     let (listener, address) = listen_at("--p4runtime", cli.p4runtime).await?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
-    let engine = Engine::start(node, interfaces, notify).map_err(RunError::System)?;
+    let engine = Engine::start(node, interfaces, threads, notify).map_err(RunError::System)?;
     let mut service = Service::new(cli.device_id, engine.handle(), notifications);
     if let Some(tls) = tls {
         service = service.with_tls(tls);
@@ -155,27 +153,36 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
 async fn run_wire(options: WireOptions) -> Result<(), RunError> {
     let (wires, ends) = wire::build(&options).map_err(|error| RunError::Pairs(Box::new(error)))?;
     let stop = Stop::install().map_err(RunError::System)?;
-    let interfaces = ends
+    let ports = ends
         .iter()
-        .map(|(number, interface)| Interface::open(*number, interface));
-    let interfaces: Vec<Interface> = interfaces.collect::<Result<_, _>>()?;
+        .map(|(number, interface)| (*number, interface.as_str()));
+    let (threads, interfaces) = open(options.send_threads, ports)?;
     let (listener, address) = listen_at("--links", options.links).await?;
     // A wire has nothing to tell a controller.
     let (notify, _) = mpsc::channel(1);
-    let engine = Engine::start(wires, interfaces, notify).map_err(RunError::System)?;
-    let server = links::service::server(engine.handle());
+    let engine = Engine::start(wires, interfaces, threads, notify).map_err(RunError::System)?;
+    let served = engine.handle();
     say(&format!(
         "weir-switch: wire, links on {address}, {} ports",
         ends.len()
     ));
     supervise(engine, options.stats, stop, |stopped| {
-        tonic::transport::Server::builder()
-            .add_service(server)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async {
-                let _ = stopped.await;
-            })
+        serve_links(served, listener, async {
+            let _ = stopped.await;
+        })
     })
     .await
+}
+
+/// The threads that send, and the ports' interfaces.
+fn open<'a>(
+    send_threads: u8,
+    ports: impl Iterator<Item = (Port, &'a str)>,
+) -> Result<(SendThreads, Vec<Interface>), RunError> {
+    let threads = SendThreads::start(usize::from(send_threads)).map_err(RunError::System)?;
+    let interfaces = ports.map(|(number, name)| Interface::open(number, name, &threads));
+    let interfaces = interfaces.collect::<Result<_, _>>()?;
+    Ok((threads, interfaces))
 }
 
 async fn listen_at(

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::Args;
 use weir_dataplane::{Port, PortConfig, Wire};
 
+use crate::cli::MAX_SEND_THREADS;
 use crate::links::options::{LinkOptions, OptionError};
 
 const HELP: &str = "\
@@ -41,6 +42,10 @@ pub struct WireOptions {
     /// Seed of jitter and loss.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+
+    /// Threads that do the kernel's part of sending; 0: the thread that forwards does.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=MAX_SEND_THREADS))]
+    pub send_threads: u8,
 
     /// Write counters to this file every second and at the end.
     #[arg(long, value_name = "FILE")]

@@ -3,8 +3,8 @@
 
     sender e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2
 
-Started by adversity_wire_test.py as `unshare … python adversity_scenario.py SWITCH JSON P4INFO FOLDER`;
-prints what it saw as one line of JSON.
+Started by adversity_wire_test.py as `unshare … python adversity_scenario.py SWITCH JSON P4INFO FOLDER
+[OPTION…]`; prints what it saw as one line of JSON.
 """
 
 import json
@@ -74,7 +74,7 @@ def statistics(path: Path) -> dict[str, Any]:
     return found
 
 
-def main(binary: str, blob: str, p4info: str, folder: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
     """Fill the disk; push under load; free the disk; count."""
     build_links()
     disk, log = Path(folder) / "disk", Path(folder) / "log"
@@ -83,7 +83,7 @@ def main(binary: str, blob: str, p4info: str, folder: str) -> None:
     ballast, stats = disk / "ballast", disk / "stats.json"
     ballast.write_bytes(bytes(4096))
     result: dict[str, Any] = {}
-    arguments = ["--port", "1=s1", "--port", "2=s2", "--stats", str(stats)]
+    arguments = ["--port", "1=s1", "--port", "2=s2", "--stats", str(stats), *options]
     with (
         log.open("w") as stderr,
         SwitchProcess(Path(binary), *arguments, stderr=stderr) as switch,

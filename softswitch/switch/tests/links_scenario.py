@@ -3,8 +3,8 @@
 
     h1 (10.0.0.1) e1 ─── s1 [a: weir-switch wire: b] s2 ─── e2 (10.0.0.2) h2
 
-Started by links_test.py as `unshare … python links_scenario.py SWITCH STATS P4INFO JSON`; prints what it
-measured as one line of JSON.
+Started by links_test.py as `unshare … python links_scenario.py SWITCH STATS P4INFO JSON [OPTION…]`; prints
+what it measured as one line of JSON.
 """
 
 import json
@@ -91,11 +91,11 @@ def stream(binary: str, at: list[str]) -> dict[str, Any]:
     return result
 
 
-def wire(binary: str, stats_file: str) -> dict[str, Any]:
+def wire(binary: str, stats_file: str, *options: str) -> dict[str, Any]:
     """Ask through the wire while its delay, then its interfaces change."""
     result: dict[str, Any] = {}
     pair = ["--pair", "a=s1,b=s2,delay=10ms", "--stats", stats_file]
-    with SwitchProcess(Path(binary), *pair, wire=True) as process:
+    with SwitchProcess(Path(binary), *pair, *options, wire=True) as process:
         at = ["--at", process.address]
         result["delayed"] = ask()
         result["set"] = links(binary, "set", *at, "2", "delay=30ms,packets=100")
@@ -109,7 +109,7 @@ def wire(binary: str, stats_file: str) -> dict[str, Any]:
     return result
 
 
-def switch(binary: str, stats: Path, p4info: Path, program: Path) -> dict[str, Any]:
+def switch(binary: str, stats: Path, p4info: Path, program: Path, *options: str) -> dict[str, Any]:
     """Add ports to a running switch, let frames pass between them, and remove one."""
     for number in (3, 4):
         run("ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", f"e{number}")
@@ -120,7 +120,7 @@ def switch(binary: str, stats: Path, p4info: Path, program: Path) -> dict[str, A
     run("ip", "link", "set", "e3", "mtu", "9000")
     run("ip", "link", "set", "s3", "mtu", "9000")
     with (
-        SwitchProcess(Path(binary), "--port", "1=s1", "--stats", str(stats)) as process,
+        SwitchProcess(Path(binary), "--port", "1=s1", "--stats", str(stats), *options) as process,
         HostileClient(process.address) as client,
     ):
         client.open_stream()
@@ -168,13 +168,13 @@ def _passed(shown: str, port: int) -> int:
     return next(int(one["link"]["passed_packets"]) for one in json.loads(shown) if one["port"] == port)
 
 
-def main(binary: str, stats_file: str, p4info: str, program: str) -> None:
+def main(binary: str, stats_file: str, p4info: str, program: str, *options: str) -> None:
     """Measure a wire, then a switch."""
     build_links()
     with echo_server():
-        result = {"wire": wire(binary, stats_file)}
+        result = {"wire": wire(binary, stats_file, *options)}
     stats = Path(stats_file).with_name("switch.json")
-    result["switch"] = switch(binary, stats, Path(p4info), Path(program))
+    result["switch"] = switch(binary, stats, Path(p4info), Path(program), *options)
     print(json.dumps(result))
 
 

@@ -4,8 +4,8 @@
     sender e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2 receiver
                    │ capture: when each frame arrived
 
-Started by policer_test.py as `unshare … python policer_scenario.py SWITCH JSON P4INFO FOLDER`; prints what it
-saw as one line of JSON.
+Started by policer_test.py as `unshare … python policer_scenario.py SWITCH JSON P4INFO FOLDER
+[OPTION…]`; prints what it saw as one line of JSON.
 """
 
 import json
@@ -98,7 +98,7 @@ def police(client: HostileClient, p4info_file: Path) -> p4r.Entity:
     return counter
 
 
-def main(binary: str, blob: str, p4info: str, folder: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
     """Send groups of frames before, while and after the switch is stopped."""
     build_links()
     stats = Path(folder) / "stats.json"
@@ -118,7 +118,7 @@ def main(binary: str, blob: str, p4info: str, folder: str) -> None:
             wait_until(all_came, "the capture had seen what was sent")
             time.sleep(PAUSE_S)  # the source's pace
 
-    arguments = ["--port", "1=s1", "--port", "2=s2", "--stats", str(stats)]
+    arguments = ["--port", "1=s1", "--port", "2=s2", "--stats", str(stats), *options]
     with (
         SwitchProcess(Path(binary), *arguments) as switch,
         HostileClient(switch.address) as client,

@@ -3,8 +3,8 @@
 
     h1 (10.0.0.1) e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2 (10.0.0.2) h2
 
-Started by wire_test.py as `unshare … python wire_scenario.py SWITCH JSON P4INFO STATS`; prints what it
-measured as one line of JSON. The first datagram needs ARP, so it arrives only if broadcasts are flooded.
+Started by wire_test.py as `unshare … python wire_scenario.py SWITCH JSON P4INFO STATS [OPTION…]`; prints
+what it measured as one line of JSON. The first datagram needs ARP: it arrives only if broadcasts are flooded.
 """
 
 import asyncio
@@ -141,11 +141,11 @@ def mac(host: str, interface: str) -> int:
     return int(found[0]["address"].replace(":", ""), 16)
 
 
-def main(binary: str, blob: str, p4info: str, stats_file: str) -> None:
+def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) -> None:
     """Measure; take an interface away and give it back; measure again."""
     build_links()
     ports = ["--port", "1=s1,delay=10ms", "--port", "2=s2,delay=10ms"]
-    with echo_server(), SwitchProcess(Path(binary), *ports, "--stats", stats_file) as switch:
+    with echo_server(), SwitchProcess(Path(binary), *ports, "--stats", stats_file, *options) as switch:
         result = asyncio.run(control(switch.address, Path(p4info), Path(blob)))
         run("ip", "link", "set", "s2", "down")
         run("ip", "link", "set", "s2", "up")

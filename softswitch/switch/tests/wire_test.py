@@ -7,20 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import run_scenario
+from scenarios import SENDERS, run_scenario
 
 # Each frame crosses one port on its way there and one on its way back, each with 10 ms of delay.
 MIN_RTT_S = 0.020
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=SENDERS.values(), ids=list(SENDERS))
 def measured(
-    weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    weir_switch: Path,
+    compiled: Callable[[str], tuple[Path, Path]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Any]:
     """What the scenario measured, and the statistics of the switch."""
     stats = tmp_path_factory.mktemp("wire") / "stats.json"
     p4info, blob = compiled("l2_learning")
-    found = run_scenario("wire_scenario.py", weir_switch, blob, p4info, stats)
+    found = run_scenario("wire_scenario.py", weir_switch, blob, p4info, stats, *request.param)
     return found | {"stats": json.loads(stats.read_text())}
 
 

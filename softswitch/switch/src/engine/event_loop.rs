@@ -19,7 +19,7 @@ use crate::node::{Notification, Output};
 const BATCH_FRAMES: usize = 64;
 /// Commands run before frames get their turn.
 const BATCH_COMMANDS: usize = 16;
-/// When frames that an interface had no room for are tried again.
+/// When frames that an interface had no room for are tried again, and when threads that send have sent some.
 const RESEND_INTERVAL_NS: u64 = 50_000;
 /// How often an interface that disappeared is looked for.
 const REOPEN_INTERVAL_NS: u64 = 200_000_000;
@@ -63,10 +63,12 @@ impl<F: Forwarder> EventLoop<F> {
         set_exact_timers();
         while !self.stop.load(Ordering::Acquire) {
             let before_ns = self.clock.now_ns();
-            let mut busy = self.run_frames();
+            // While frames wait for the threads that send them, those that come wait in the rings of reception.
+            let congested = self.core.interfaces.iter().any(Interface::is_congested);
+            let mut busy = !congested && self.run_frames();
             // The switch's time goes no further than the frames that it has seen: one that came since, perhaps while
             // this thread was interrupted, has a stamp of its own and is to be metered at it.
-            let seen_ns = if busy { 0 } else { before_ns };
+            let seen_ns = if busy || congested { 0 } else { before_ns };
             let now_ns = self.core.now_ns.max(self.arrivals.last_ns());
             self.core.now_ns = now_ns.max(seen_ns);
             busy |= self.run_commands();
@@ -75,7 +77,7 @@ impl<F: Forwarder> EventLoop<F> {
             self.core.interfaces.iter_mut().for_each(Interface::flush);
             self.reopen_lost();
             if !busy {
-                self.wait();
+                self.wait(congested);
             }
         }
         self.core.interfaces.iter_mut().for_each(Interface::end);
@@ -155,17 +157,19 @@ impl<F: Forwarder> EventLoop<F> {
         }
     }
 
-    fn wait(&mut self) {
+    /// Waits for the next thing to do; while `congested`, not for frames.
+    fn wait(&mut self, congested: bool) {
         let core = &self.core;
         self.waits.reset(&self.waker);
         let now_ns = self.clock.now_ns();
+        let soon_ns = now_ns + RESEND_INTERVAL_NS;
         let mut wake_at_ns = core.node.next_event_ns();
         for (index, interface) in core.interfaces.iter().enumerate() {
             let again_at_ns = match interface.poll_fd() {
+                Some(_) if congested => Some(soon_ns),
                 Some(fd) => {
                     self.waits.add(index, fd);
-                    let again_at_ns = now_ns + RESEND_INTERVAL_NS;
-                    interface.is_sending().then_some(again_at_ns)
+                    interface.is_sending().then_some(soon_ns)
                 }
                 None => Some(self.reopen_at_ns),
             };

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
+use weir_ports::SendThreads;
+
 use super::wait::Waker;
 use super::{Command, Core, Handle};
 use crate::node::Node;
@@ -39,6 +41,7 @@ impl Inline {
                 commands: sender,
                 waker: Arc::new(Waker::new()?),
                 notifications_lost,
+                send_threads: Arc::new(SendThreads::default()),
             },
         })
     }

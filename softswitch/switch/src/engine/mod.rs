@@ -24,7 +24,7 @@ use event_loop::EventLoop;
 pub use forwarder::Forwarder;
 pub use inline::Inline;
 use wait::Waker;
-use weir_ports::Interface;
+use weir_ports::{Interface, OpenError, SendThreads};
 
 /// What the dataplane thread owns.
 pub struct Core<F = Node> {
@@ -50,11 +50,13 @@ pub struct Handle<F = Node> {
     commands: mpsc::Sender<Command<F>>,
     waker: Arc<Waker>,
     notifications_lost: Arc<AtomicU64>,
+    send_threads: Arc<SendThreads>,
 }
 
 impl<F> Clone for Handle<F> {
     fn clone(&self) -> Self {
         Self {
+            send_threads: Arc::clone(&self.send_threads),
             commands: self.commands.clone(),
             waker: Arc::clone(&self.waker),
             notifications_lost: Arc::clone(&self.notifications_lost),
@@ -66,6 +68,15 @@ impl<F: Forwarder> Handle<F> {
     /// Counts a packet-in or digest list that reached no controller.
     pub fn count_lost_notification(&self) {
         self.notifications_lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Opens an interface for a port that the thread will own. Making the rings takes milliseconds, for which no
+    /// frame should wait; so this is for another thread.
+    ///
+    /// # Errors
+    /// As [`Interface::open`].
+    pub fn open(&self, number: u32, interface: &str) -> Result<Interface, OpenError> {
+        Interface::open(number, interface, &self.send_threads)
     }
 
     /// Runs `operation` between two batches of frames and returns its result. It stops all forwarding while it
@@ -97,13 +108,15 @@ pub struct Engine<F = Node> {
 
 impl<F: Forwarder> Engine<F> {
     /// Starts the thread. Packet-ins and digest lists go to `notifications`; when that channel is full they are
-    /// dropped and counted, because forwarding does not wait for a controller.
+    /// dropped and counted, because forwarding does not wait for a controller. `send_threads` are those that
+    /// `interfaces` were opened with.
     ///
     /// # Errors
     /// When the system gives no thread or no event descriptor.
     pub fn start(
         node: F,
         interfaces: Vec<Interface>,
+        send_threads: SendThreads,
         notifications: tokio_mpsc::Sender<Notification>,
     ) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel();
@@ -132,6 +145,7 @@ impl<F: Forwarder> Engine<F> {
                 commands,
                 waker,
                 notifications_lost,
+                send_threads: Arc::new(send_threads),
             },
             stop,
             thread,
@@ -143,10 +157,14 @@ impl<F: Forwarder> Engine<F> {
         self.handle.clone()
     }
 
-    /// Stops the thread and returns what it owned; None when the thread panicked.
+    /// Stops the thread and returns what it owned, with all that it handed over sent and counted; None when the
+    /// thread panicked.
     pub fn stop(self) -> Option<Core<F>> {
         self.stop.store(true, Ordering::Release);
         self.handle.waker.wake();
-        self.thread.join().ok()
+        // A thread that panicked has dropped its ports, so those that send end in both cases.
+        let core = self.thread.join().ok();
+        self.handle.send_threads.stop();
+        core
     }
 }

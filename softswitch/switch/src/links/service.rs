@@ -128,8 +128,8 @@ impl<F: Forwarder> Links for Service<F> {
         let name = interface.clone();
         let check = move |core: &mut Core<F>| check_new(core, number, &name);
         self.engine.call(check).await??;
-        // Making the rings takes milliseconds, for which no frame should wait.
-        let opened = tokio::task::spawn_blocking(move || Interface::open(number, &interface)).await;
+        let engine = self.engine.clone();
+        let opened = tokio::task::spawn_blocking(move || engine.open(number, &interface)).await;
         let opened = opened.map_err(|error| Status::internal(error.to_string()))?;
         let interface = opened.map_err(|error| match &error {
             OpenError::Missing { .. } => Status::not_found(error.to_string()),

@@ -36,7 +36,7 @@ use weir_p4runtime::p4::v1::{
     StreamMessageResponse, Uint128, WriteRequest, WriteResponse,
 };
 
-use crate::engine::{Handle, Stopped};
+use crate::engine::{Forwarder, Handle, Stopped};
 use crate::node::Notification;
 use crate::node::failure::Failure;
 use accept::Connections;
@@ -157,7 +157,7 @@ impl Service {
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), tonic::transport::Error> {
-        let mut transport = tonic::transport::Server::builder();
+        let mut transport = transport();
         if let Some(tls) = self.tls.clone() {
             transport = transport.tls_config(tls)?;
         }
@@ -168,9 +168,6 @@ impl Service {
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
         let serving = transport
-            // A controller whose machine has gone must not stay primary for ever.
-            .http2_keepalive_interval(Some(Duration::from_secs(10)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .add_service(Guard::new(server, admission.clone()))
             .add_service(Guard::new(links, admission.clone()))
             .serve_with_incoming(Connections::new(listener, admission));
@@ -179,6 +176,34 @@ impl Service {
             () = stop => Ok(()),
         }
     }
+}
+
+/// Serves the links of `engine` alone, as [`Service::serve`] does: for what runs no program.
+///
+/// # Errors
+/// When the transport fails.
+pub async fn serve_links<F: Forwarder>(
+    engine: Handle<F>,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), tonic::transport::Error> {
+    let admission = Admission::new(Limits::default());
+    let links = crate::links::service::server(engine);
+    let serving = transport()
+        .add_service(Guard::new(links, admission.clone()))
+        .serve_with_incoming(Connections::new(listener, admission));
+    // Not until the clients are done: one that stalls never is.
+    tokio::select! {
+        result = serving => result,
+        () = stop => Ok(()),
+    }
+}
+
+fn transport() -> tonic::transport::Server {
+    // A controller whose machine has gone must not stay primary for ever.
+    tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
 }
 
 /// Binds the service's address.

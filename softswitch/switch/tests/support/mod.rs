@@ -34,6 +34,7 @@ use weir_p4runtime::p4::v1::{
     SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, TableAction,
     TableEntry, Uint128, Update, WriteRequest, action,
 };
+use weir_ports::SendThreads;
 use weir_switch::engine::{Engine, Handle};
 use weir_switch::node::{Node, NodeConfig};
 use weir_switch::service::{Service, listen};
@@ -66,7 +67,7 @@ impl TestSwitch {
             ports,
         });
         let (notify, notifications) = mpsc::channel(1024);
-        let running = Engine::start(node, Vec::new(), notify).unwrap();
+        let running = Engine::start(node, Vec::new(), SendThreads::default(), notify).unwrap();
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut service = Service::new(DEVICE, running.handle(), notifications);
