@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import run_scenario
+from scenarios import SENDERS, run_scenario
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=SENDERS.values(), ids=list(SENDERS))
 def measured(
-    weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    weir_switch: Path,
+    compiled: Callable[[str], tuple[Path, Path]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Any]:
     """What the scenario measured, the statistics of the wire, and the log of both."""
     stats = tmp_path_factory.mktemp("links") / "stats.json"
     p4info, blob = compiled("l2_learning")
-    found = run_scenario("links_scenario.py", weir_switch, stats, p4info, blob)
+    found = run_scenario("links_scenario.py", weir_switch, stats, p4info, blob, *request.param)
     return found | {"stats": json.loads(stats.read_text())}
 
 
@@ -107,3 +110,15 @@ def test_frames_pass_between_ports_that_were_added(measured: dict[str, Any]) -> 
 def test_frames_that_an_interface_does_not_take_are_counted_as_errors(measured: dict[str, Any]) -> None:
     last = {port["port"]: port for port in measured["switch"]["stats"]["ports"]}[4]
     assert (last["tx_packets"], last["tx_errors"]) == (1, measured["switch"]["not_taken"])
+
+
+def test_clients_that_stall_neither_busy_a_wire_nor_keep_it_from_ending(
+    weir_switch: Path, tmp_path: Path
+) -> None:
+    seen = run_scenario("stalled_wire_scenario.py", weir_switch, tmp_path)
+    print(f"{seen['busy']:.0%} of a processor while out of descriptors")
+    assert seen["busy"] < 0.5
+    assert seen["complaints"] == 1
+    assert seen["get"][0] == 0, seen["get"]
+    assert seen["get_beside_stalled"][0] == 0, seen["get_beside_stalled"]
+    assert seen["exit_code"] == 0

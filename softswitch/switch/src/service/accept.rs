@@ -60,7 +60,7 @@ impl Stream for Connections {
                 }
                 Err(error) => {
                     if !self.complained {
-                        warn!("P4Runtime: cannot accept a connection: {error}; trying on");
+                        warn!("cannot accept a connection: {error}; trying on");
                     }
                     self.complained = true;
                     self.pause = Some(Box::pin(sleep(PAUSE)));
