@@ -89,7 +89,7 @@ def campaign_command(
         with LiveView(campaign, done, jobs, estimate, notes) as view:
             ending = Runner(store, jobs, view).run()
         found = outcomes(campaign, store.done())
-        page = write_page(store.folder, campaign, found)
+        page, warnings = write_page(store.folder, campaign, found)
     tally = Tally(
         runs=len(campaign.runs),
         complete=len(found),
@@ -98,6 +98,8 @@ def campaign_command(
         unexplained=sum(outcome.unexplained for outcome in found),
         page=str(page),
     )
+    for warning in warnings:
+        notes.print(f"weir: {warning}", style="yellow", highlight=False, soft_wrap=True)
     _say_end(ending, tally, notes)
     if as_json:
         print(json.dumps(asdict(tally)))

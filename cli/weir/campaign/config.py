@@ -5,8 +5,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
+from weir.campaign.studies import STUDIES
+from weir.controlplane.config.schema import as_text, schema_of
 from weir.controlplane.config.values import TimeNs
 
 Label = StrictStr | StrictInt | StrictFloat | StrictBool
@@ -15,6 +26,15 @@ Axis = (
     Annotated[tuple[Label, ...], Field(min_length=1)]
     | Annotated[dict[StrictStr, dict[VariableName, Any]], Field(min_length=1)]
 )
+
+
+def _study(name: str) -> str:
+    if name not in STUDIES:
+        raise ValueError(f"no study {name!r}")
+    return name
+
+
+StudyName = Annotated[StrictStr, AfterValidator(_study), Field(json_schema_extra={"enum": list(STUDIES)})]
 
 
 class _Model(BaseModel):
@@ -58,9 +78,18 @@ class CampaignConfig(_Model):
     """When a run counts as invalid."""
     attempts: Annotated[StrictInt, Field(ge=1, le=100)] = 3
     """How often a run is tried that fails."""
+    study: StudyName | None = None
+    """The published study whose figures and numbers the page sets beside those of the runs."""
     keep: Literal["all", "results"] = "all"
     """results: the captures and reports of a run are deleted once it is analysed."""
 
 
 KEYS = tuple(CampaignConfig.model_fields)
 """Top-level keys of a campaign file that are not its experiment's."""
+
+
+def campaign_schema_text() -> str:
+    """JSON Schema of campaign files as text with a newline at its end; silent on the experiment's keys."""
+    schema = schema_of(CampaignConfig, "weir campaign")
+    schema["additionalProperties"] = True
+    return as_text(schema)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from weir.campaign.config import KEYS, CampaignConfig, LimitsConfig, QuickConfig
+from weir.campaign.studies import STUDIES
 from weir.campaign.variables import Variables
 from weir.controlplane.config import (
     ConfigError,
@@ -81,6 +82,7 @@ class Campaign:
     repeats: int
     attempts: int
     keep: str
+    study: str | None
     limits: LimitsConfig
     quick: bool
     runs: tuple[PlannedRun, ...]
@@ -115,6 +117,7 @@ def parse_campaign(text: str, filename: str = "campaign.yaml", *, quick: bool = 
         repeats=config.repeats,
         attempts=config.attempts,
         keep=config.keep,
+        study=config.study,
         limits=config.limits,
         quick=quick,
         runs=runs,
@@ -143,6 +146,7 @@ _VALID: Mapping[str | int, str] = {
     "quick": "matrix, repeats, variables",
     "limits": "scheduling_p99, switch_p99, each such as '2 ms'",
     "keep": "all, results",
+    "study": ", ".join(STUDIES),
 }
 
 

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The campaign on one page: a row per cell of the matrix, a line per run, the detectors beside the truth."""
+"""The campaign on one page: its cells and runs, the published study beside them, and figures of all."""
 
 from __future__ import annotations
 
-import importlib.resources
+import importlib
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
-from weir.analysis.evaluate import Evaluation, Trial, evaluate, score_of
+from weir.analysis.figures import Records, Section, Study, Table, of_run, study, write_study
 from weir.campaign.load import Campaign, Cell
 from weir.campaign.outcome import Outcome
-from weir.cli.files import write_whole
+from weir.campaign.studies import STUDIES
 
 PAGE = "index.html"
-_HERE = Path(__file__).parent
-_STYLE = importlib.resources.files("weir.analysis.report") / "page.css"
+AGREEMENT_PERCENT = 0.5
+"""Within this a flow's long-run throughput, the switch's counters and the configured rate agree."""
 
 
 @dataclass(frozen=True)
@@ -38,31 +35,77 @@ class CellRow:
     """Median likewise."""
 
 
-def write_page(folder: Path, campaign: Campaign, found: Sequence[Outcome]) -> Path:
-    """Write the page into the campaign's folder and return its path."""
-    path = folder / PAGE
-    write_whole(path, render_page(campaign, found).encode())
-    return path
+def write_page(folder: Path, campaign: Campaign, found: Sequence[Outcome]) -> tuple[Path, tuple[str, ...]]:
+    """Write the page and its files into the campaign's folder; returns it, and what could not be done."""
+    return write_study(page_of(campaign, found), folder)
 
 
-def render_page(campaign: Campaign, found: Sequence[Outcome]) -> str:
-    """The page as text; every string of the campaign and its runs is escaped by the template."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
+    """All sections. Figures and comparisons are of valid runs alone."""
+    valid = [outcome for outcome in found if outcome.valid]
+    general = study(_records(valid), campaign.name)
+    own = (
+        Section(
+            "cells",
+            "Cells",
+            campaign.description or "Medians are over valid runs.",
+            (_cells(campaign, found),),
+        ),
+        Section(
+            "runs",
+            "Runs",
+            "Each has a directory of its name here, with its report.html. What does not count is not drawn.",
+            (_runs(campaign, found),),
+        ),
     )
-    return environment.get_template("page.html.j2").render(
-        campaign=campaign,
-        cells=cell_rows(campaign, found),
-        detectors=detectors(found),
-        outcomes=found,
-        invalid=sum(not outcome.valid for outcome in found),
-        unexplained=sum(outcome.unexplained for outcome in found),
-        css=Markup(_STYLE.read_text(encoding="utf-8")),
+    published: tuple[Section, ...] = ()
+    if campaign.study is not None:
+        published = importlib.import_module(STUDIES[campaign.study]).sections(found)
+    invalid, unexplained = len(found) - len(valid), sum(outcome.unexplained for outcome in found)
+    meta = (
+        f"{len(found)} of {len(campaign.runs)} runs complete, {invalid} of them invalid, "
+        f"{unexplained} packets unexplained"
     )
+    sections = (*published, *own, *general.sections)
+    return Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
+
+
+def _records(outcomes: Sequence[Outcome]) -> Records:
+    """The records of runs, each under its cell instead of its phase."""
+    together = Records()
+    for outcome in outcomes:
+        records, name = of_run(outcome.path, several_names=False), _name(outcome.cell)
+        together += Records(
+            tuple(replace(flow, scenario=name or flow.scenario) for flow in records.flows),
+            tuple(replace(pair, scenario=name or pair.scenario) for pair in records.pairs),
+        )
+    return together
+
+
+def _name(cell: Cell) -> str:
+    return ", ".join(cell.values())
+
+
+def _cells(campaign: Campaign, found: Sequence[Outcome]) -> Table:
+    columns = (
+        *campaign.axes,
+        "runs",
+        "complete",
+        "invalid",
+        "unexplained",
+        "median loss, %",
+        "median Mbit/s",
+    )
+    rows = tuple(
+        (
+            *row.cell.values(),
+            *(row.planned, row.complete, row.invalid, row.unexplained),
+            None if row.loss_ratio is None else 100 * row.loss_ratio,
+            None if row.throughput_bps is None else row.throughput_bps / 1e6,
+        )
+        for row in cell_rows(campaign, found)
+    )
+    return Table("cells", "Cells", "", columns, rows)
 
 
 def cell_rows(campaign: Campaign, found: Sequence[Outcome]) -> list[CellRow]:
@@ -89,19 +132,53 @@ def cell_rows(campaign: Campaign, found: Sequence[Outcome]) -> list[CellRow]:
     return rows
 
 
-def _median(flows: Sequence[Any], name: str) -> float | None:
+def _median(flows: Sequence[Mapping[str, Any]], name: str) -> float | None:
     values = [flow[name] for flow in flows if flow[name] is not None]
     return statistics.median(values) if values else None
 
 
-def detectors(found: Sequence[Outcome]) -> list[Evaluation]:
-    """Every detector of pairs over the valid runs."""
-    trials = []
-    for outcome in found:
-        if not outcome.valid:
-            continue
-        for pair in outcome.result["pairs"]:
-            score, p = score_of(pair["detail"])
-            name = " ".join(outcome.cell.values())
-            trials.append(Trial(pair["detector"], name, pair["truth"], pair["verdict"], score, p, 0.0))
-    return [evaluation for evaluation in evaluate(trials) if evaluation.scenario == "all"]
+def _runs(campaign: Campaign, found: Sequence[Outcome]) -> Table:
+    columns = (
+        *campaign.axes,
+        *(
+            "repeat",
+            "run",
+            "counts",
+            "unexplained",
+            "policers' rates",
+            "woke late p99, ms",
+            "switch late p99, ms",
+        ),
+    )
+    rows = tuple(
+        (
+            *outcome.cell.values(),
+            *(outcome.repeat + 1, outcome.key),
+            "yes" if outcome.valid else "no: " + "; ".join(outcome.invalid_reasons),
+            *(outcome.unexplained, agreement(outcome)),
+            *(_p99_ms(outcome.manifest.get("scheduling")), _p99_ms(outcome.result.get("switch_lateness"))),
+        )
+        for outcome in found
+    )
+    return Table("runs", "Runs", "", columns, rows)
+
+
+def _p99_ms(distribution: Mapping[str, float] | None) -> float | None:
+    return None if not distribution else round(1e3 * distribution["p99_s"], 3)
+
+
+def agreement(outcome: Outcome) -> str:
+    """Whether captures, counters and configured rate agree within half a percent, or why nobody can say."""
+    said = []
+    for policer in outcome.result["policers"]:
+        found = policer["conformance"]
+        deviation = found["deviation_percent"] if found else None
+        if policer["disagreements"]:
+            said.append(f"{policer['name']}: {'; '.join(policer['disagreements'])}")
+        elif deviation is None:
+            said.append(f"{policer['name']}: {policer['conformance_note'] or 'not measured'}")
+        elif abs(deviation) > AGREEMENT_PERCENT:
+            said.append(
+                f"{policer['name']}: {deviation:.2f} % off; {policer['conformance_note'] or 'why is unknown'}"
+            )
+    return "; ".join(said) or f"within {AGREEMENT_PERCENT:g} %"

@@ -418,8 +418,16 @@ def evaluate(
 
 
 @app.command()
-def schema(as_json: AsJson = False) -> int:
+def schema(
+    campaigns: Annotated[bool, typer.Option("--campaign", help="Of campaign files instead.")] = False,
+    as_json: AsJson = False,
+) -> int:
     """Print the JSON Schema of experiment files, for editors and programs (JSON with or without --json)."""
+    if campaigns:
+        from weir.campaign.config import campaign_schema_text
+
+        sys.stdout.write(campaign_schema_text())
+        return 0
     from weir.controlplane.config import schema_text
 
     sys.stdout.write(schema_text())

@@ -17,7 +17,10 @@ policers: [{name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}]
 """
 
 
-@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
+SHIPPED = [path for path in sorted(EXPERIMENTS.glob("*.yaml")) if "\nmatrix:" not in path.read_text()]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_experiments_can_be_run(path: Path) -> None:
     check_runnable(load_experiment(path), path)
 

@@ -106,7 +106,9 @@ def of_run(run_dir: Path, several_names: bool = True) -> Records:
         score, p = score_of(pair.detail)
         sizes = [size for size in pair.detail.get("sizes", ()) if size.get("used", True)]
         best = (
-            best_correlation([size["rho"] for size in sizes], [size["p"] for size in sizes])
+            best_correlation(
+                [size.get("rho", size.get("coefficient")) for size in sizes], [size["p"] for size in sizes]
+            )
             if sizes
             else None
         )

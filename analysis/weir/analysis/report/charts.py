@@ -60,7 +60,7 @@ def pair_charts(result: Result) -> list[dict[str, Any]]:
     """The correlation at each interval size, one chart per pair whose detector tried several sizes."""
     found = []
     for pair in result.pairs:
-        sizes = [s for s in pair.detail.get("sizes", ()) if s["used"] and s["rho"] is not None]
+        sizes = [s for s in pair.detail.get("sizes", ()) if s.get("used") and s["rho"] is not None]
         if not sizes:
             continue
         traces = []

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pydantic import BaseModel
+
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.values import NAME_PATTERN
 from weir.controlplane.units import RATE, SHARE, SIZE, TIME
@@ -15,13 +17,24 @@ _DIMENSIONS = {dimension.pattern: dimension for dimension in (RATE, SHARE, SIZE,
 
 def schema_text() -> str:
     """The schema (JSON Schema 2020-12) as text that ends with a newline; deterministic."""
+    schema = schema_of(ExperimentConfig, "weir experiment")
+    schema["properties"]["hosts"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
+    return as_text(schema)
+
+
+def schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
+    """The schema of a model of files, whose quantities carry their units."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **ExperimentConfig.model_json_schema(by_alias=True),
-        "title": "weir experiment",
+        **model.model_json_schema(by_alias=True),
+        "title": title,
     }
-    schema["properties"]["hosts"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
     _write_defaults_as_files_do(schema)
+    return schema
+
+
+def as_text(schema: dict[str, Any]) -> str:
+    """A schema as it is committed."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
