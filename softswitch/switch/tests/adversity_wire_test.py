@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import SENDERS, run_scenario
+from scenarios import run_scenario
 
 MAX_GROWTH_BYTES = 128 << 20
 
 
-@pytest.fixture(scope="module", params=SENDERS.values(), ids=list(SENDERS))
+@pytest.fixture(scope="module")
 def seen(
-    request: pytest.FixtureRequest,
+    send_options: tuple[str, ...],
     weir_switch: Path,
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -21,7 +21,7 @@ def seen(
     """What the scenario saw, and the last statistics of the switch."""
     p4info, blob = compiled("l2_learning")
     folder = tmp_path_factory.mktemp("adversity")
-    return run_scenario("adversity_scenario.py", weir_switch, blob, p4info, folder, *request.param)
+    return run_scenario("adversity_scenario.py", weir_switch, blob, p4info, folder, *send_options)
 
 
 def test_a_push_under_load_loses_no_count(seen: dict[str, Any]) -> None:

@@ -40,6 +40,17 @@ def compiled() -> Callable[[str], tuple[Path, Path]]:
     return find
 
 
+@pytest.fixture(
+    scope="module",
+    params=[(), ("--send-threads", "2")],
+    ids=["sent by the forwarding thread", "sent by two threads"],
+)
+def send_options(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """How the switch is told to send; whoever asks for it is run in every way."""
+    options: tuple[str, ...] = request.param
+    return options
+
+
 @pytest.fixture
 def switch(weir_switch: Path, tmp_path: Path) -> Iterator[SwitchProcess]:
     """A running switch without interfaces."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from flood_scenario import COPIES, FLOODED, NUMBERED
-from scenarios import SENDERS, run_scenario
+from scenarios import run_scenario
 
 
-@pytest.fixture(scope="module", params=SENDERS.values(), ids=list(SENDERS))
+@pytest.fixture(scope="module")
 def seen(
-    request: pytest.FixtureRequest,
+    send_options: tuple[str, ...],
     weir_switch: Path,
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -21,7 +21,7 @@ def seen(
     """What the scenario saw."""
     p4info, blob = compiled("l2_learning")
     stats = tmp_path_factory.mktemp("flood") / "stats.json"
-    return run_scenario("flood_scenario.py", weir_switch, blob, p4info, stats, *request.param)
+    return run_scenario("flood_scenario.py", weir_switch, blob, p4info, stats, *send_options)
 
 
 def check(stats: dict[str, Any]) -> dict[str, int]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import SENDERS, run_scenario
+from scenarios import run_scenario
 
 
-@pytest.fixture(scope="module", params=SENDERS.values(), ids=list(SENDERS))
+@pytest.fixture(scope="module")
 def measured(
-    request: pytest.FixtureRequest,
+    send_options: tuple[str, ...],
     weir_switch: Path,
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -21,7 +21,7 @@ def measured(
     """What the scenario measured, the statistics of the wire, and the log of both."""
     stats = tmp_path_factory.mktemp("links") / "stats.json"
     p4info, blob = compiled("l2_learning")
-    found = run_scenario("links_scenario.py", weir_switch, stats, p4info, blob, *request.param)
+    found = run_scenario("links_scenario.py", weir_switch, stats, p4info, blob, *send_options)
     return found | {"stats": json.loads(stats.read_text())}
 
 

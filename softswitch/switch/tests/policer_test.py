@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from policer_scenario import BURST_BYTES, FRAME_BYTES, RATE_BYTES_PER_S
-from scenarios import SENDERS, run_scenario
+from scenarios import run_scenario
 
 # The kernel stamps with one clock, the switch meters with another; reading both takes a moment.
 CLOCKS_NS = 50_000
 SECOND_NS = 1_000_000_000
 
 
-@pytest.fixture(scope="module", params=SENDERS.values(), ids=list(SENDERS))
+@pytest.fixture(scope="module")
 def seen(
-    request: pytest.FixtureRequest,
+    send_options: tuple[str, ...],
     weir_switch: Path,
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -27,7 +27,7 @@ def seen(
     """What the scenario saw."""
     p4info, blob = compiled("entities")
     folder = tmp_path_factory.mktemp("policer")
-    return run_scenario("policer_scenario.py", weir_switch, blob, p4info, folder, *request.param)
+    return run_scenario("policer_scenario.py", weir_switch, blob, p4info, folder, *send_options)
 
 
 def test_each_frame_is_metered_at_its_own_arrival(seen: dict[str, Any]) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from sandbox import refusal, run_sandboxed
 
-# How the switch sends: on the thread that forwards, and on others.
-SENDERS = {"sent by the forwarding thread": (), "sent by two threads": ("--send-threads", "2")}
 # Only a broken switch takes this long.
 PATIENCE_S = 60
 TIME_LIMIT_S = 240

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import SENDERS, run_scenario
+from scenarios import run_scenario
 
 # Each frame crosses one port on its way there and one on its way back, each with 10 ms of delay.
 MIN_RTT_S = 0.020
 
 
-@pytest.fixture(scope="module", params=SENDERS.values(), ids=list(SENDERS))
+@pytest.fixture(scope="module")
 def measured(
-    request: pytest.FixtureRequest,
+    send_options: tuple[str, ...],
     weir_switch: Path,
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -23,7 +23,7 @@ def measured(
     """What the scenario measured, and the statistics of the switch."""
     stats = tmp_path_factory.mktemp("wire") / "stats.json"
     p4info, blob = compiled("l2_learning")
-    found = run_scenario("wire_scenario.py", weir_switch, blob, p4info, stats, *request.param)
+    found = run_scenario("wire_scenario.py", weir_switch, blob, p4info, stats, *send_options)
     return found | {"stats": json.loads(stats.read_text())}
 
 
