@@ -60,7 +60,7 @@ class Keeper:
     ) -> None:
         """``connect`` makes a controller that is still to be entered; ``say`` gets each event.
 
-        ``beside`` sets what P4Runtime does not reach, each time the switch has been configured.
+        ``beside`` sets what P4Runtime does not reach, while the switch is configured.
         """
         self._address = address
         self._connect, self._phase, self._tell = connect, phase, say
@@ -104,8 +104,9 @@ class Keeper:
         address, device = control.session.address, control.session.device_id
         self._say("primary", switch=address, device_id=device)
         loaded = await self._make_run(control)
-        update = await control.apply(self._phase)
-        await self._beside()
+        # A backup that takes over finds what is beside P4Runtime as its predecessor left it.
+        beside = self._beside if loaded or self._part == "primary" else _nothing
+        update, _ = await asyncio.gather(control.apply(self._phase), beside())
         counters = await control.read_policers(self._phase)
         if loaded and self._last_ns:
             self._discontinuity(counters)

@@ -44,12 +44,20 @@ class Kept:
                 pass
         return event
 
-    async def during(self, action: Callable[[], Awaitable[None]]) -> None:
+    async def during(self, action: Callable[[], Awaitable[None]], *, backup: bool = False) -> None:
         async def beside() -> None:
             self.besides += 1
 
         say = self._events.put_nowait
-        keeper = Keeper(self.server.address, self.connect, self.phase, say, reading_s=0.01, beside=beside)
+        keeper = Keeper(
+            self.server.address,
+            self.connect,
+            self.phase,
+            say,
+            backup=backup,
+            reading_s=0.01,
+            beside=beside,
+        )
         running = asyncio.create_task(keeper.run())
         try:
             await action()
@@ -79,16 +87,18 @@ def test_what_others_change_on_the_switch_is_repaired_and_said() -> None:
     asyncio.run(scenario())
 
 
-def test_what_p4runtime_does_not_reach_is_set_whenever_the_switch_has_been_configured() -> None:
+def test_what_p4runtime_does_not_reach_is_set_with_the_rest_but_not_by_a_backup_that_takes_over() -> None:
     async def scenario() -> None:
         async with P4RuntimeServer(links={1: MESSAGES["Link"]()}) as server:
             kept = Kept(server)
 
             async def configured() -> None:
                 await kept.next("configured")
-                assert kept.besides == 1
 
             await kept.during(configured)
+            assert kept.besides == 1
+            await kept.during(configured, backup=True)
+            assert kept.besides == 1
 
     asyncio.run(scenario())
 
