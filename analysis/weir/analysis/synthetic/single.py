@@ -61,6 +61,10 @@ def _trace(sender: Sender, port: int, error_s: float, rng: np.random.Generator) 
     seen = sender.times() + rng.normal(0, error_s, len(sender.times()))
     order = np.argsort(seen, kind="stable")
     count = len(order)
+    # An RTT is measured from the time that the capture has of its packet.
+    sent = np.array(sender.rtt_sent_s)
+    met = np.argsort(sender.times(), kind="stable")
+    late = seen[met][np.searchsorted(sender.times()[met], sent)] - sent
     return FlowTrace(
         src="10.0.0.2",
         dst="10.0.0.1",
@@ -71,8 +75,8 @@ def _trace(sender: Sender, port: int, error_s: float, rng: np.random.Generator) 
         payload_bytes=np.full(count, PAYLOAD, dtype=np.int64),
         seq=PAYLOAD * np.arange(count, dtype=np.int64),
         lost=sender.losses()[order],
-        rtt_sent_ns=(np.array(sender.rtt_sent_s) * 1e9).astype(np.int64),
-        rtt_ns=(np.array(sender.rtts_s) * 1e9).astype(np.int64),
+        rtt_sent_ns=((sent + late) * 1e9).astype(np.int64),
+        rtt_ns=((np.array(sender.rtts_s) - late) * 1e9).astype(np.int64),
         request_ns=np.empty(0, dtype=np.int64),
         from_start=True,
     )
