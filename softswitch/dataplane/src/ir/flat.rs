@@ -180,3 +180,17 @@ pub(crate) struct Flat {
     pub ingress: u32,
     pub egress: u32,
 }
+
+impl Flat {
+    /// Steps that a table leads to. Tables without a key that always run the same action are no step, and lead nowhere.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &u32> {
+        let tables = self.steps.iter().filter_map(|step| match step {
+            Step::Table(index) => self.tables.get(usize::from(*index)),
+            _ => None,
+        });
+        tables.flat_map(|table| {
+            let by_hit = table.hit.iter().chain(&table.miss);
+            table.next.iter().chain(by_hit).chain([&table.base])
+        })
+    }
+}
