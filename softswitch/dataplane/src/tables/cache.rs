@@ -136,7 +136,13 @@ impl Cache {
 
     #[inline(always)]
     pub(super) fn probe(&mut self, key: &[u64]) -> Probe {
-        // What matters of a short key is worked out once.
+        // What matters of a short key is worked out once, without a loop where its length is known.
+        match key {
+            [a] => return self.probe_short([*a]),
+            [a, b] => return self.probe_short([*a, *b]),
+            [a, b, c] => return self.probe_short([*a, *b, *c]),
+            _ => {}
+        }
         let mut words = [0; SHORT_WORDS];
         match words.get_mut(..key.len()) {
             Some(short) => {
@@ -147,6 +153,14 @@ impl Cache {
             }
             None => self.probe_long(key),
         }
+    }
+
+    #[inline(always)]
+    fn probe_short<const N: usize>(&mut self, mut key: [u64; N]) -> Probe {
+        for (word, mask) in key.iter_mut().zip(&*self.relevant) {
+            *word &= mask;
+        }
+        self.probe_for(|| key.iter().copied(), N)
     }
 
     #[inline(never)]
