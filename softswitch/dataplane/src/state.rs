@@ -111,9 +111,9 @@ impl DigestQueue {
 /// Everything but tables that a program's actions touch.
 #[derive(Debug)]
 pub(crate) struct Externs {
-    pub meters: Vec<MeterArray>,
-    pub counters: Vec<Array<CounterValue>>,
-    pub registers: Vec<RegisterArray>,
+    pub meters: Box<[MeterArray]>,
+    pub counters: Box<[Array<CounterValue>]>,
+    pub registers: Box<[RegisterArray]>,
     pub value_sets: Vec<ValueSet>,
     pub random: Random,
     pub digests: DigestQueue,

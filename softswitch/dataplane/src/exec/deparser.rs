@@ -7,11 +7,12 @@ use super::pipeline::Cx;
 use super::{action, calc};
 use crate::ir::Ir;
 
-/// Updates checksums, writes the headers, applies `truncate`.
-pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
+/// Updates checksums if any `updates` may apply, writes the headers, applies `truncate`.
+#[inline]
+pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet, updates: bool) {
     let ir = cx.ir;
-    for checksum in &ir.update {
-        calc::update(ir, cx.externs, packet, checksum);
+    if updates {
+        update(cx, packet);
     }
     if !ir.deparse_prims.is_empty() {
         action::run(cx, packet, &ir.deparse_prims, &[]);
@@ -21,6 +22,13 @@ pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet) {
         emit(ir, packet);
     }
     packet.seal(packet.limit());
+}
+
+#[inline(never)]
+fn update(cx: &mut Cx<'_>, packet: &mut Packet) {
+    for checksum in &cx.ir.update {
+        calc::update(cx.ir, cx.externs, packet, checksum);
+    }
 }
 
 /// Puts the valid headers in front of the payload.

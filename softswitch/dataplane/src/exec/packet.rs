@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A packet inside the switch, and the pool that its buffers return to.
 
+use crate::native::Ingressed;
 use crate::ports::Port;
 
 /// Free bytes in front of a frame, for headers that the program adds.
@@ -28,12 +29,16 @@ pub(crate) struct Packet {
     pub length: u32,
     pub passes: u32,
     pub enqueued_ns: u64,
+    /// Packets that waited at its port then, if the program wants to know.
+    pub enqueued_depth: u64,
     pub exit: bool,
     /// When it arrived, for one that waits in a burst.
     pub arrived_ns: u64,
     /// Its parser found no error.
     pub parsed: bool,
     pub progress: Progress,
+    /// What it asked for, if it came to the end of ingress while the burst was taken in.
+    pub ingressed: Ingressed,
     /// Few packets ask for anything, so that one look is enough for the others.
     asked: bool,
     requests: Requests,
@@ -244,6 +249,7 @@ impl Packet {
         self.length = other.length;
         self.passes = other.passes;
         self.enqueued_ns = other.enqueued_ns;
+        self.enqueued_depth = other.enqueued_depth;
         self.priority = other.priority;
         self.deflected = false;
         self.clear_requests();
@@ -266,10 +272,13 @@ pub(crate) struct Pool {
 const POOL_LIMIT: usize = 65_536;
 
 impl Pool {
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Box<Packet> {
         let mut packet = self.free.pop().unwrap_or_default();
-        if packet.phv.capacity() == 0 {
-            packet.phv = self.phvs.pop().unwrap_or_default();
+        if packet.phv.capacity() == 0
+            && let Some(phv) = self.phvs.pop()
+        {
+            packet.phv = phv;
         }
         packet
     }
@@ -282,6 +291,7 @@ impl Pool {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn give(&mut self, packet: Box<Packet>) {
         if self.free.len() < POOL_LIMIT {
             self.free.push(packet);

@@ -135,14 +135,6 @@ pub(crate) fn store_opt(phv: &mut [u8], slot: Option<Slot>, value: u64) {
     }
 }
 
-/// Writes a value that is only worked out where the program has the field.
-#[inline(always)]
-pub(crate) fn store_with(phv: &mut [u8], slot: Option<Slot>, value: impl FnOnce() -> u64) {
-    if let Some(slot) = slot {
-        put(phv, slot, value());
-    }
-}
-
 #[inline(always)]
 pub(crate) fn load_opt(phv: &[u8], slot: Option<Slot>) -> u64 {
     slot.map_or(0, |slot| get(phv, slot))

@@ -6,10 +6,10 @@ use super::calc;
 use super::expr::View;
 use super::packet::{Packet, Progress};
 use super::parser;
-use super::phv::{self, get, low_mask, put, put_const, store_opt};
+use super::phv::{self, get, load_opt, low_mask, put, put_const, store_opt};
 use super::prefetch;
 use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
-use crate::native::{Arrival, Departure, Gress, Native};
+use crate::native::{Arrival, Departure, Egressed, Gress, Ingressed, Native};
 use crate::ports::Port;
 use crate::state::Externs;
 use crate::tables::profile::{Call, Pointer, ProfileState};
@@ -26,12 +26,27 @@ pub(crate) struct Cx<'a> {
     pub drop_port: Port,
 }
 
-/// Runs ingress to its end or to `exit`.
+/// Runs ingress to its end or to `exit`; what the packet asks for behind it.
 #[inline]
-pub(crate) fn run_ingress(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) {
+pub(crate) fn run_ingress(
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+) -> Ingressed {
     let native = cx.native;
-    if !native.is_some_and(|native| native.run_ingress(cx, tables, packet)) {
-        interpret(cx, tables, packet, Gress::Ingress);
+    let done = native.and_then(|native| native.run_ingress(cx, tables, packet));
+    done.unwrap_or_else(|| interpret_ingress(cx, tables, packet))
+}
+
+#[inline(never)]
+fn interpret_ingress(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Ingressed {
+    interpret(cx, tables, packet, Gress::Ingress);
+    let (phv, intrinsics) = (&packet.phv, &cx.ir.intrinsics);
+    Ingressed {
+        group: load_opt(phv, intrinsics.mcast_grp),
+        egress_spec: load_opt(phv, intrinsics.egress_spec),
+        priority: load_opt(phv, intrinsics.priority),
+        instance_type: load_opt(phv, intrinsics.instance_type),
     }
 }
 
@@ -41,18 +56,32 @@ pub(crate) fn run_egress(
     cx: &mut Cx<'_>,
     tables: &mut [TableState],
     packet: &mut Packet,
-    departure: &Departure,
-) {
+    departure: Departure,
+) -> Egressed {
     let native = cx.native;
-    if !native.is_some_and(|native| native.run_egress(cx, tables, packet, departure)) {
-        depart(cx.ir, &mut packet.phv, departure);
-        interpret(cx, tables, packet, Gress::Egress);
-    }
+    let done = native.and_then(|native| native.run_egress(cx, tables, packet, departure));
+    done.unwrap_or_else(|| interpret_egress(cx, tables, packet, departure))
 }
 
 #[inline(never)]
+fn interpret_egress(
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+    departure: Departure,
+) -> Egressed {
+    depart(cx.ir, &mut packet.phv, &departure);
+    interpret(cx, tables, packet, Gress::Egress);
+    Egressed {
+        egress_spec: load_opt(&packet.phv, cx.ir.intrinsics.egress_spec),
+        updates: true,
+    }
+}
+
 fn depart(ir: &Ir, phv: &mut [u8], departure: &Departure) {
     let intrinsics = &ir.intrinsics;
+    store_opt(phv, intrinsics.enq_timestamp, departure.enqueued_us);
+    store_opt(phv, intrinsics.enq_qdepth, departure.enqueued_depth);
     store_opt(phv, intrinsics.egress_timestamp, departure.time_us);
     store_opt(phv, intrinsics.egress_port, departure.port);
     store_opt(phv, intrinsics.qid, departure.priority);
@@ -98,16 +127,16 @@ fn arrive(cx: &mut Cx<'_>, packet: &mut Packet, arrival: Arrival) -> bool {
     parser::parse(cx, packet)
 }
 
-/// Runs what [`take_in`] left of ingress.
+/// Runs what [`take_in`] left of ingress; what the packet asks for behind it.
 #[inline(always)]
-pub(crate) fn go_on(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) {
+pub(crate) fn go_on(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Ingressed {
     match packet.progress.place {
-        Progress::ENDED => {}
+        Progress::ENDED => packet.ingressed,
         0 => run_ingress(cx, tables, packet),
         _ => {
-            if let Some(native) = cx.native {
-                native.go_on(cx, tables, packet);
-            }
+            let native = cx.native;
+            let done = native.and_then(|native| native.go_on(cx, tables, packet));
+            done.unwrap_or_default()
         }
     }
 }

@@ -7,7 +7,8 @@
 //! - It reads a packet's bytes, and writes to the space in front of them, only within the length that the frame states.
 //!   Helpers of the parser change no packet bytes.
 //! - It reads and writes counters and registers, and hands meters to a helper, below the number of cells that the array
-//!   itself states, and only those of numbers that `Ir` has; `Externs` has the same arrays, because both come from one program.
+//!   itself states, and only those of numbers that `Ir` has; a switch takes code only for as many arrays as it has, and
+//!   never has more or fewer.
 //! - It indexes tables only through helpers, which check; it reads action arguments only below the count that it
 //!   compared, or from `ZEROS`.
 //! - A frame's pointers come from references that `run` holds exclusively until the code returns. The code itself
@@ -20,6 +21,7 @@
 //! - A panic in a helper ends the process, as in every `extern "C"` function, instead of unwinding through the code.
 
 use super::array::Array;
+use super::arrival::{Arrival, Departure, Egressed, Ingressed};
 use super::deparser::STOPPED;
 use super::pause::PAUSED;
 use crate::control::CounterValue;
@@ -28,7 +30,7 @@ use crate::exec::parser::verify_checksums;
 use crate::exec::pipeline::Cx;
 use crate::info::ProgramInfo;
 use crate::ir::Ir;
-use crate::state::{MeterArray, RegisterArray};
+use crate::state::{Externs, MeterArray, RegisterArray};
 use crate::tables::TableState;
 use cranelift_jit::JITModule;
 use cranelift_module::FuncId;
@@ -40,6 +42,8 @@ use std::sync::Mutex;
 #[repr(C)]
 pub(super) struct Frame {
     pub phv: *mut u8,
+    /// Its own address.
+    pub this: *mut Self,
     /// Arguments of the running action.
     pub args: *const u64,
     pub arg_words: usize,
@@ -71,6 +75,13 @@ pub(super) struct Frame {
     pub queued_us: u64,
     pub depth: u64,
     pub egress_spec: u64,
+    pub enqueued_us: u64,
+    pub enqueued_depth: u64,
+    /// Behind a pipeline: what its fields ask for, beside `egress_spec` and `priority`.
+    pub group: u64,
+    pub instance_type: u64,
+    /// Whether a checksum may have to be updated.
+    pub updates: u64,
     pub tables: *mut TableState,
     pub table_count: usize,
     /// A `Cx`.
@@ -85,6 +96,7 @@ pub(super) struct Frame {
 )]
 impl Frame {
     pub(super) const PHV: i32 = offset_of!(Self, phv) as i32;
+    pub(super) const THIS: i32 = offset_of!(Self, this) as i32;
     pub(super) const ARGS: i32 = offset_of!(Self, args) as i32;
     pub(super) const ARG_WORDS: i32 = offset_of!(Self, arg_words) as i32;
     pub(super) const PAUSES: i32 = offset_of!(Self, pauses) as i32;
@@ -104,6 +116,11 @@ impl Frame {
     pub(super) const QUEUED_US: i32 = offset_of!(Self, queued_us) as i32;
     pub(super) const DEPTH: i32 = offset_of!(Self, depth) as i32;
     pub(super) const EGRESS_SPEC: i32 = offset_of!(Self, egress_spec) as i32;
+    pub(super) const ENQUEUED_US: i32 = offset_of!(Self, enqueued_us) as i32;
+    pub(super) const ENQUEUED_DEPTH: i32 = offset_of!(Self, enqueued_depth) as i32;
+    pub(super) const GROUP: i32 = offset_of!(Self, group) as i32;
+    pub(super) const INSTANCE_TYPE: i32 = offset_of!(Self, instance_type) as i32;
+    pub(super) const UPDATES: i32 = offset_of!(Self, updates) as i32;
     pub(super) const RESULT: i32 = offset_of!(Self, result) as i32;
 }
 
@@ -119,28 +136,6 @@ pub(super) fn zeros() -> u64 {
 }
 
 type Function = unsafe extern "C" fn(*mut Frame) -> u64;
-
-/// What a packet's fields say of its arrival, beside its length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arrival {
-    pub port: u64,
-    pub time_us: u64,
-}
-
-/// What the fields of a packet that leaves say of that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Departure {
-    pub port: u64,
-    pub time_us: u64,
-    pub length: u64,
-    pub priority: u64,
-    /// It was dropped at its port, and has fields that say so in place of the following.
-    pub deflected: bool,
-    pub queued_us: u64,
-    pub depth: u64,
-    /// No port that drops.
-    pub egress_spec: u64,
-}
 
 /// A program's code.
 pub(crate) struct Native {
@@ -205,9 +200,7 @@ impl Native {
     }
 
     /// Whether there are the arrays that the code was written for.
-    #[inline]
-    fn fits(&self, cx: &Cx<'_>) -> bool {
-        let externs = &*cx.externs;
+    pub(crate) fn fits(&self, externs: &Externs) -> bool {
         let arrays = (
             externs.counters.len(),
             externs.meters.len(),
@@ -221,48 +214,49 @@ impl Native {
         self.pauses
     }
 
-    /// Runs ingress; false (and nothing done) if the packet's fields or the arrays are not those of the program.
+    /// Runs ingress; None (and nothing done) if the packet's fields or the arrays are not those of the program.
     #[inline]
     pub(crate) fn run_ingress(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-    ) -> bool {
-        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
-            return false;
+    ) -> Option<Ingressed> {
+        if packet.phv.len() != self.phv_bytes {
+            return None;
         }
-        let mut frame = Frame::new(cx, packet);
-        frame.tables = tables.as_mut_ptr();
-        frame.table_count = tables.len();
+        let mut frame = Frame::new(cx, tables, packet);
         // SAFETY: see the head of this file.
-        unsafe { (self.ingress)(&raw mut frame) };
-        true
+        unsafe { frame.run(self.ingress) };
+        Some(frame.ingressed())
     }
 
-    /// Writes the fields of a departure and runs egress; false (and nothing done) as above.
+    /// Writes the fields of a departure and runs egress; None (and nothing done) as above.
     #[inline]
     pub(crate) fn run_egress(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-        departure: &Departure,
-    ) -> bool {
-        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
-            return false;
+        departure: Departure,
+    ) -> Option<Egressed> {
+        if packet.phv.len() != self.phv_bytes {
+            return None;
         }
-        let mut frame = Frame::new(cx, packet);
-        frame.tables = tables.as_mut_ptr();
-        frame.table_count = tables.len();
+        let mut frame = Frame::new(cx, tables, packet);
         frame.fresh = u64::from(!departure.deflected);
         (frame.port, frame.time_us) = (departure.port, departure.time_us);
         (frame.length_now, frame.priority) = (departure.length, departure.priority);
         (frame.queued_us, frame.depth) = (departure.queued_us, departure.depth);
         frame.egress_spec = departure.egress_spec;
+        (frame.enqueued_us, frame.enqueued_depth) =
+            (departure.enqueued_us, departure.enqueued_depth);
         // SAFETY: see the head of this file.
-        unsafe { (self.egress)(&raw mut frame) };
-        true
+        unsafe { frame.run(self.egress) };
+        Some(Egressed {
+            egress_spec: frame.egress_spec,
+            updates: frame.updates != 0,
+        })
     }
 
     /// Takes a packet from its arrival through the parser and ingress, where it `pauses` if it is to and meets state; how far
@@ -276,9 +270,6 @@ impl Native {
         (arrival, pauses): (Arrival, bool),
     ) -> Option<u32> {
         let parser = self.parser?;
-        if !self.fits(cx) {
-            return None;
-        }
         if packet.phv.len() != self.phv_bytes {
             packet.phv.clear();
             packet.phv.resize(self.phv_bytes, 0);
@@ -287,14 +278,12 @@ impl Native {
         packet.phv.fill(crate::exec::phv::POISON);
         let bytes = packet.payload();
         let (start, length) = (bytes.as_ptr(), bytes.len());
-        let mut frame = Frame::new(cx, packet);
-        frame.tables = tables.as_mut_ptr();
-        frame.table_count = tables.len();
+        let mut frame = Frame::new(cx, tables, packet);
         // The parser only reads them.
         (frame.bytes, frame.length) = (start.cast_mut(), length);
         (frame.fresh, frame.port, frame.time_us) = (1, arrival.port, arrival.time_us);
         // SAFETY: see the head of this file.
-        let error = unsafe { parser(&raw mut frame) };
+        let error = unsafe { frame.run(parser) };
         packet.rewind();
         packet.advance(frame.offset);
         if !cx.ir.verify.is_empty() {
@@ -305,29 +294,32 @@ impl Native {
         frame.packet = packet;
         frame.pauses = u64::from(pauses);
         // SAFETY: see the head of this file; the pointers were made anew from the same references.
-        let paused = unsafe { (self.ingress)(&raw mut frame) } == PAUSED;
-        packet.progress.place = if paused { frame.place } else { Progress::ENDED };
-        packet.progress.kept = frame.result;
-        packet.progress.table = frame.table;
-        packet.progress.slot = frame.slot;
+        let paused = unsafe { frame.run(self.ingress) } == PAUSED;
+        if paused {
+            packet.progress.place = frame.place;
+            packet.progress.kept = frame.result;
+            packet.progress.table = frame.table;
+            packet.progress.slot = frame.slot;
+        } else {
+            packet.progress.place = Progress::ENDED;
+            packet.ingressed = frame.ingressed();
+        }
         Some(u32::try_from(error).unwrap_or(u32::MAX))
     }
 
-    /// Runs the rest of ingress, with the tables as they were; false (and nothing done) as in [`Native::run_ingress`].
+    /// Runs the rest of ingress, with the tables as they were; None (and nothing done) as in [`Native::run_ingress`].
     #[inline]
     pub(crate) fn go_on(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-    ) -> bool {
-        if packet.phv.len() != self.phv_bytes || !self.fits(cx) {
-            return false;
+    ) -> Option<Ingressed> {
+        if packet.phv.len() != self.phv_bytes {
+            return None;
         }
         let from = packet.progress;
-        let mut frame = Frame::new(cx, packet);
-        frame.tables = tables.as_mut_ptr();
-        frame.table_count = tables.len();
+        let mut frame = Frame::new(cx, tables, packet);
         let table = usize::try_from(from.table).unwrap_or(usize::MAX);
         let table = tables.get(table);
         let slot = u32::try_from(from.slot).ok();
@@ -336,8 +328,8 @@ impl Native {
         }
         (frame.place, frame.result) = (from.place, from.kept);
         // SAFETY: see the head of this file. The code finds its arguments in the frame again.
-        unsafe { (self.ingress)(&raw mut frame) };
-        true
+        unsafe { frame.run(self.ingress) };
+        Some(frame.ingressed())
     }
 
     /// Parses the packet from its start; the parser's error, which its field has too. None (and nothing done) if there is no
@@ -350,11 +342,11 @@ impl Native {
         }
         let bytes = packet.payload();
         let (start, length) = (bytes.as_ptr(), bytes.len());
-        let mut frame = Frame::new(cx, packet);
+        let mut frame = Frame::new(cx, &mut [], packet);
         // The parser only reads them.
         (frame.bytes, frame.length) = (start.cast_mut(), length);
         // SAFETY: see the head of this file.
-        let error = unsafe { code(&raw mut frame) };
+        let error = unsafe { frame.run(code) };
         let taken = frame.offset;
         packet.rewind();
         packet.advance(taken);
@@ -391,10 +383,36 @@ impl Native {
 }
 
 impl Frame {
+    /// Runs code on it.
+    ///
+    /// # Safety
+    /// The code is of the program whose packet and arrays the frame names; see the head of this file.
+    #[inline(always)]
+    unsafe fn run(&mut self, code: Function) -> u64 {
+        let this = &raw mut *self;
+        // SAFETY: as above; nothing else refers to the frame while the code runs.
+        unsafe {
+            (*this).this = this;
+            code(this)
+        }
+    }
+
+    /// What ingress left.
+    #[inline(always)]
+    fn ingressed(&self) -> Ingressed {
+        Ingressed {
+            group: self.group,
+            egress_spec: self.egress_spec,
+            priority: self.priority,
+            instance_type: self.instance_type,
+        }
+    }
+
     #[inline]
-    fn new(cx: &mut Cx<'_>, packet: &mut Packet) -> Self {
+    fn new(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Self {
         Self {
             phv: packet.phv.as_mut_ptr(),
+            this: std::ptr::null_mut(),
             args: ZEROS.as_ptr(),
             arg_words: 0,
             result: 0,
@@ -417,8 +435,13 @@ impl Frame {
             queued_us: 0,
             depth: 0,
             egress_spec: 0,
-            tables: std::ptr::null_mut(),
-            table_count: 0,
+            enqueued_us: 0,
+            enqueued_depth: 0,
+            group: 0,
+            instance_type: 0,
+            updates: 0,
+            tables: tables.as_mut_ptr(),
+            table_count: tables.len(),
             cx: std::ptr::from_mut(cx).cast(),
             packet,
         }

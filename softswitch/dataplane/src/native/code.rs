@@ -18,6 +18,14 @@ use cranelift_frontend::FunctionBuilder;
 /// Of the generator's instructions; the largest function of the project's pipeline has a tenth.
 const MOST_INSTRUCTIONS: usize = 30_000;
 
+/// Where a frame has addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    pub phv: i32,
+    /// Its own, for helpers: a value that is handed over so often is given up by the generator's registers too.
+    pub this: i32,
+}
+
 /// A function being written.
 pub(super) struct Code<'a, 'f> {
     pub b: FunctionBuilder<'f>,
@@ -25,8 +33,8 @@ pub(super) struct Code<'a, 'f> {
     pub info: &'a ProgramInfo,
     /// The frame that the function was called with.
     pub frame: Value,
-    /// First byte of the PHV.
-    pub phv: Value,
+    /// Where the frame has the address of the PHV's first byte, and its own.
+    words: Words,
     convention: CallConv,
     signatures: Vec<(usize, SigRef)>,
     scratch: Option<(StackSlot, u32)>,
@@ -105,30 +113,33 @@ fn integer(bytes: u32) -> Type {
 }
 
 impl<'a, 'f> Code<'a, 'f> {
-    /// Starts a function that takes a frame; `phv_at` is where the frame has the PHV's address.
+    /// Starts a function that takes a frame; `words` tells where its addresses are in it.
     pub(super) fn new(
         mut b: FunctionBuilder<'f>,
         (info, ir): (&'a ProgramInfo, &'a Ir),
-        phv_at: i32,
+        words: Words,
     ) -> Self {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         let frame = b.block_params(entry)[0];
-        let phv = b
-            .ins()
-            .load(types::I64, memory(AliasRegion::Vmctx), frame, phv_at);
         let convention = b.func.signature.call_conv;
         Self {
             b,
             ir,
             info,
             frame,
-            phv,
+            words,
             convention,
             signatures: Vec::new(),
             scratch: None,
         }
+    }
+
+    /// First byte of the PHV. Loaded anew where a helper was called since, because the generator's registers are worse used
+    /// by a value that lives as long as the function: it gives such a value up, and fetches it for every use.
+    fn phv(&mut self) -> Value {
+        self.frame_word(self.words.phv)
     }
 
     /// Ends the function.
@@ -161,7 +172,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// A big-endian number of 1, 2, 4 or 8 bytes of the PHV, in 64 bits.
     pub(super) fn number_at(&mut self, offset: u32, bytes: u32) -> Result<Value, Refused> {
         let at = self.within(offset, bytes)?;
-        let (phv, flags) = (self.phv, memory(AliasRegion::Heap));
+        let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
         let value = self.b.ins().load(integer(bytes), flags, phv, at);
         Ok(self.widen(value, bytes))
     }
@@ -197,7 +208,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// Stores a value of so many bytes as it is.
     pub(super) fn store(&mut self, offset: u32, bytes: u32, value: Value) -> Result<(), Refused> {
         let at = self.within(offset, bytes)?;
-        let (phv, flags) = (self.phv, memory(AliasRegion::Heap));
+        let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
         self.b.ins().store(flags, value, phv, at);
         Ok(())
     }
@@ -279,7 +290,7 @@ impl<'a, 'f> Code<'a, 'f> {
             value
         } else {
             let at = self.within(offset + first, size)?;
-            let (phv, flags) = (self.phv, memory(AliasRegion::Heap));
+            let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
             let old = self.b.ins().load(ty, flags, phv, at);
             let keep = self.b.ins().iconst(ty, keep.cast_signed());
             let old = self.b.ins().band(old, keep);
@@ -356,7 +367,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// Copies bytes, which the caller knows to be there, to the PHV.
     pub(super) fn copy_in(&mut self, from: Value, to: u32, bytes: u32) -> Result<(), Refused> {
         let phv_at = self.within(to, bytes)?;
-        let (phv, outside, inside) = (self.phv, packet_memory(), memory(AliasRegion::Heap));
+        let (phv, outside, inside) = (self.phv(), packet_memory(), memory(AliasRegion::Heap));
         for (at, ty) in pieces(bytes) {
             let value = self.b.ins().load(ty, outside, from, at);
             self.b.ins().store(inside, value, phv, phv_at + at);
@@ -367,7 +378,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// Copies bytes of the PHV to where the caller knows to be space for them.
     pub(super) fn copy_out(&mut self, from: u32, bytes: u32, to: Value) -> Result<(), Refused> {
         let phv_at = self.within(from, bytes)?;
-        let (phv, outside, inside) = (self.phv, packet_memory(), memory(AliasRegion::Heap));
+        let (phv, outside, inside) = (self.phv(), packet_memory(), memory(AliasRegion::Heap));
         for (at, ty) in pieces(bytes) {
             let value = self.b.ins().load(ty, inside, phv, phv_at + at);
             self.b.ins().store(outside, value, to, at);
@@ -417,7 +428,7 @@ impl<'a, 'f> Code<'a, 'f> {
         };
         let callee = self.number(helper as u64);
         let mut all = Vec::with_capacity(values.len() + 1);
-        all.push(self.frame);
+        all.push(self.frame_word(self.words.this));
         all.extend_from_slice(values);
         let call = self.b.ins().call_indirect(signature, callee, &all);
         self.b.inst_results(call)[0]

@@ -20,12 +20,13 @@ mod steps;
 mod table;
 
 pub(crate) use array::Array;
-pub(crate) use call::{Arrival, Departure, Gress, Native};
+pub(crate) use arrival::{Arrival, Departure, Egressed, Ingressed};
+pub(crate) use call::{Gress, Native};
 
 use crate::info::ProgramInfo;
 use crate::ir::Ir;
 use call::{Frame, Functions};
-use code::Code;
+use code::{Code, Words};
 use cranelift_codegen::ir::{AbiParam, UserFuncName, types};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -48,13 +49,13 @@ impl Native {
         let leaders = steps::leaders(ir);
         let mut places = 0;
         let ingress = compiler.function(program, "ingress", |code| {
-            places = steps::pipeline(code, &leaders, ir.flat.ingress, true)?;
+            places = steps::pipeline(code, &leaders, ir.flat.ingress, Gress::Ingress)?;
             Ok(())
         });
         let egress = compiler.function(program, "egress", |code| {
             let mut code = code;
             code.depart()?;
-            steps::pipeline(code, &leaders, ir.flat.egress, false)?;
+            steps::pipeline(code, &leaders, ir.flat.egress, Gress::Egress)?;
             Ok(())
         });
         let (ingress, egress) = (ingress.ok()?, egress.ok()?);
@@ -127,7 +128,11 @@ impl Compiler {
         let id = declared.map_err(|_| Refused)?;
         self.context.func.name = UserFuncName::user(0, id.as_u32());
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
-        write(Code::new(builder, program, Frame::PHV))?;
+        let words = Words {
+            phv: Frame::PHV,
+            this: Frame::THIS,
+        };
+        write(Code::new(builder, program, words))?;
         let defined = self.module.define_function(id, &mut self.context);
         defined.map_err(|_| Refused)?;
         Ok(id)

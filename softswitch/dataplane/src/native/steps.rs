@@ -2,6 +2,7 @@
 //! The steps of a pipeline: branches become jumps, a table's actions stand behind its lookup.
 
 use super::call::Frame;
+use super::call::Gress;
 use super::code::Code;
 use super::expr::Args;
 use super::{Refused, helper, pause};
@@ -62,23 +63,19 @@ pub(super) fn leaders(ir: &crate::ir::Ir) -> Vec<bool> {
             mark(to);
         }
     }
-    for table in &ir.flat.tables {
-        table.next.iter().for_each(&mut mark);
-        table.hit.iter().for_each(&mut mark);
-        table.miss.iter().for_each(&mut mark);
-        mark(&table.base);
-    }
+    ir.flat.targets().for_each(mark);
     leaders
 }
 
-/// Writes the pipeline that starts at `start` into an empty function. Where it `pauses`, the number of its places is given
-/// back.
+/// Writes the pipeline that starts at `start` into an empty function. Packets may pause in ingress; the number of places
+/// where they do is given back.
 pub(super) fn pipeline(
     mut code: Code<'_, '_>,
     leaders: &[bool],
     start: u32,
-    pauses: bool,
+    gress: Gress,
 ) -> Result<usize, Refused> {
+    let pauses = gress == Gress::Ingress;
     let done = code.b.create_block();
     let (first, again) = (code.b.create_block(), code.b.create_block());
     if pauses {
@@ -105,6 +102,7 @@ pub(super) fn pipeline(
     let place = code.frame_word(Frame::PLACE);
     switch.emit(&mut code.b, place, done);
     code.b.switch_to_block(done);
+    code.leave(gress)?;
     let zero = code.number(0);
     code.b.ins().return_(&[zero]);
     writer.code.finish();

@@ -12,6 +12,9 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::Switch;
 
+/// Of a table whose action is found by comparing.
+const FEW_ACTIONS: usize = 4;
+
 impl Writer<'_, '_> {
     /// A table and what follows it in `region`.
     pub(super) fn table(&mut self, region: &mut Region, index: u16) -> Result<(), Refused> {
@@ -123,7 +126,11 @@ impl Writer<'_, '_> {
             .ins()
             .band_imm(found, i64::from(u32::from(u16::MAX) << 1 | 1));
         let local = self.narrow(local);
-        switch.emit(&mut self.code.b, local, none);
+        if actions.len() <= FEW_ACTIONS {
+            self.choose(local, &actions, none);
+        } else {
+            switch.emit(&mut self.code.b, local, none);
+        }
 
         self.code.b.switch_to_block(none);
         let base = Some(next.base);
@@ -146,6 +153,17 @@ impl Writer<'_, '_> {
             self.go_on(region, next, behind, found);
         }
         Ok(())
+    }
+
+    /// Goes to the action of a number by comparing it with each; a jump through a list takes longer.
+    fn choose(&mut self, local: Value, actions: &[(Block, u16, Option<u32>)], none: Block) {
+        for (number, (block, ..)) in (0..).zip(actions) {
+            let same = self.code.b.ins().icmp_imm(IntCC::Equal, local, number);
+            let other = self.code.b.create_block();
+            self.code.b.ins().brif(same, *block, &[], other, &[]);
+            self.code.b.switch_to_block(other);
+        }
+        self.code.b.ins().jump(none, &[]);
     }
 
     /// The arguments of an action that was just found.

@@ -23,13 +23,11 @@ impl Switch {
     /// Begins to take frames in. As many calls of [`Switch::receive`] would have the same effects in the same order; the
     /// time until the packets are worked on is what is shorter.
     pub fn burst(&mut self) -> Burst<'_> {
-        let native = self.program.native.as_deref();
-        let native = native.filter(|_| self.config.native);
         Burst {
             waiting: Default::default(),
             len: 0,
             now_ns: self.now_ns,
-            pauses: native.is_some_and(crate::native::Native::pauses),
+            pauses: self.native.as_ref().is_some_and(|native| native.pauses()),
             switch: self,
         }
     }

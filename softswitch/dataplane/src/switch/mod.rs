@@ -16,6 +16,7 @@ use crate::error::ControlError;
 use crate::exec::packet::Pool;
 use crate::info::ProgramInfo;
 use crate::log::LogEvent;
+use crate::native::Native;
 use crate::ports::{Port, PortConfig, QUEUES};
 use crate::pre::Replication;
 use crate::program::Program;
@@ -27,6 +28,7 @@ use crate::tm::TrafficManager;
 pub use burst::Burst;
 use path::Work;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Receives the frames that leave the switch.
 pub trait Sink {
@@ -78,6 +80,8 @@ impl Default for SwitchConfig {
 #[derive(Debug)]
 pub struct Switch {
     program: Program,
+    /// The program's code, if it is to be used.
+    native: Option<Arc<Native>>,
     config: SwitchConfig,
     tables: Vec<TableState>,
     profiles: Vec<ProfileState>,
@@ -99,6 +103,13 @@ fn fresh_profiles(program: &Program) -> Vec<ProfileState> {
         .collect()
 }
 
+/// The program's code, if it is to be used and fits its arrays.
+fn code(program: &Program, config: &SwitchConfig, externs: &Externs) -> Option<Arc<Native>> {
+    let native = program.native.as_ref();
+    let native = native.filter(|native| config.native && native.fits(externs));
+    native.cloned()
+}
+
 /// Ports above this cannot be written to `egress_spec` anyway.
 const MAX_PORT: Port = 65_535;
 
@@ -114,6 +125,7 @@ impl Switch {
         );
         Self {
             profiles: fresh_profiles(&program),
+            native: code(&program, &config, &externs),
             program,
             config,
             tables,
@@ -145,6 +157,7 @@ impl Switch {
             self.config.max_digests,
             stats,
         );
+        self.native = code(&program, &self.config, &self.externs);
         self.replication = Replication::default();
         self.program = program;
     }

@@ -6,11 +6,11 @@ mod copies;
 
 use super::Switch;
 use crate::exec::packet::Packet;
-use crate::exec::phv::{self, load_opt, store_opt, store_with};
+use crate::exec::phv::{self, load_opt, store_opt};
 use crate::exec::pipeline::{self, Cx};
 use crate::exec::{action, deparser, parser};
 use crate::ir::Slot;
-use crate::native::{Arrival, Departure};
+use crate::native::{Arrival, Departure, Ingressed};
 use crate::ports::Port;
 use crate::tables::TableState;
 use crate::tm::Admission;
@@ -43,11 +43,7 @@ impl Switch {
     fn cx_at(&mut self, now_ns: u64) -> (Cx<'_>, &mut [TableState]) {
         let cx = Cx {
             ir: &self.program.ir,
-            native: self
-                .program
-                .native
-                .as_deref()
-                .filter(|_| self.config.native),
+            native: self.native.as_deref(),
             externs: &mut self.externs,
             profiles: &self.profiles,
             now_ns,
@@ -106,9 +102,9 @@ impl Switch {
     #[inline(always)]
     fn complete(&mut self, mut packet: Box<Packet>) {
         let (mut cx, tables) = self.cx();
-        pipeline::go_on(&mut cx, tables, &mut packet);
+        let asked = pipeline::go_on(&mut cx, tables, &mut packet);
         let (length, parsed) = (packet.ingress_length, packet.parsed);
-        let packet = self.leave_ingress(packet, length, parsed);
+        let packet = self.leave_ingress(packet, length, (parsed, asked));
         self.pass_on(packet);
     }
 
@@ -163,8 +159,8 @@ impl Switch {
         let length = packet.length;
         let (mut cx, tables) = self.cx();
         let parsed = parser::parse(&mut cx, &mut packet);
-        pipeline::run_ingress(&mut cx, tables, &mut packet);
-        self.leave_ingress(packet, length, parsed)
+        let asked = pipeline::run_ingress(&mut cx, tables, &mut packet);
+        self.leave_ingress(packet, length, (parsed, asked))
     }
 
     /// What the program asked for in ingress; the packet, which had `length` bytes before, if it goes on to egress at once.
@@ -173,7 +169,7 @@ impl Switch {
         &mut self,
         mut packet: Box<Packet>,
         length: u32,
-        parsed: bool,
+        (parsed, asked): (bool, Ingressed),
     ) -> Option<Box<Packet>> {
         packet.exit = false;
         if !parsed {
@@ -192,21 +188,21 @@ impl Switch {
             }
         }
         let intrinsics = &self.program.ir.intrinsics;
-        let group = load_opt(&packet.phv, intrinsics.mcast_grp);
-        if group != 0 {
+        if asked.group != 0 {
             store_opt(&mut packet.phv, intrinsics.instance_type, REPLICATED);
-            self.multicast(packet, group);
+            self.multicast(packet, asked.group);
             return None;
         }
-        let egress_spec = load_opt(&packet.phv, intrinsics.egress_spec);
-        if egress_spec == u64::from(self.config.drop_port) {
+        if asked.egress_spec == u64::from(self.config.drop_port) {
             self.externs.stats.dropped_ingress += 1;
             self.pool.give(packet);
             return None;
         }
-        store_opt(&mut packet.phv, intrinsics.instance_type, 0);
-        packet.egress_port = Port::try_from(egress_spec).unwrap_or(Port::MAX);
-        self.enqueue(packet)
+        if asked.instance_type != 0 {
+            store_opt(&mut packet.phv, intrinsics.instance_type, 0);
+        }
+        packet.egress_port = Port::try_from(asked.egress_spec).unwrap_or(Port::MAX);
+        self.enqueue(packet, asked.priority)
     }
 
     /// Sends the digest that a packet asked for.
@@ -265,17 +261,13 @@ impl Switch {
 
     /// Hands a packet to the traffic manager; gives it back if it goes on to egress at once.
     #[inline(always)]
-    fn enqueue(&mut self, mut packet: Box<Packet>) -> Option<Box<Packet>> {
-        let intrinsics = &self.program.ir.intrinsics;
+    fn enqueue(&mut self, mut packet: Box<Packet>, priority: u64) -> Option<Box<Packet>> {
         packet.enqueued_ns = self.now_ns;
-        store_with(&mut packet.phv, intrinsics.enq_timestamp, || {
-            self.timestamp_us()
-        });
-        store_with(&mut packet.phv, intrinsics.enq_qdepth, || {
-            self.tm.depth(packet.egress_port) as u64
-        });
+        if self.program.ir.intrinsics.enq_qdepth.is_some() {
+            packet.enqueued_depth = self.tm.depth(packet.egress_port) as u64;
+        }
         // Three bits wide, so it names one of the eight queues; bmv2 takes it the same way: the higher goes first.
-        packet.priority = load_opt(&packet.phv, intrinsics.priority) as u8;
+        packet.priority = priority as u8;
         if self.tm.lets_through(&packet) {
             return Some(packet);
         }
@@ -285,7 +277,8 @@ impl Switch {
     /// Enqueues a packet that is not the one that the pipeline is at.
     #[inline(never)]
     fn enqueue_copy(&mut self, packet: Box<Packet>) {
-        let passed = self.enqueue(packet);
+        let priority = load_opt(&packet.phv, self.program.ir.intrinsics.priority);
+        let passed = self.enqueue(packet, priority);
         self.work.extend(passed.map(Work::Egress));
     }
 
@@ -342,9 +335,13 @@ impl Switch {
             }),
             // Any value but the drop port's, so that only this pipeline decides.
             egress_spec: u64::from(self.config.drop_port) + 1,
+            enqueued_us: wanted(intrinsics.enq_timestamp, &|| {
+                self.program_us(packet.enqueued_ns)
+            }),
+            enqueued_depth: packet.enqueued_depth,
         };
         let (mut cx, tables) = self.cx();
-        pipeline::run_egress(&mut cx, tables, &mut packet, &departure);
+        let left = pipeline::run_egress(&mut cx, tables, &mut packet, departure);
         packet.exit = false;
         if let Some(requests) = packet.asked() {
             let (clone, digest) = (requests.clone.take(), requests.digest.take());
@@ -353,9 +350,7 @@ impl Switch {
             }
             self.digest(&packet, digest);
         }
-        if load_opt(&packet.phv, self.program.ir.intrinsics.egress_spec)
-            == u64::from(self.config.drop_port)
-        {
+        if left.egress_spec == u64::from(self.config.drop_port) {
             self.externs.stats.dropped_egress += 1;
             self.pool.give(packet);
             return;
@@ -364,7 +359,7 @@ impl Switch {
             .asked()
             .and_then(|requests| requests.recirculate.take());
         let (mut cx, _) = self.cx();
-        deparser::deparse(&mut cx, &mut packet);
+        deparser::deparse(&mut cx, &mut packet, left.updates);
         if packet.exit {
             // A statement of the deparser was false.
             self.externs.stats.dropped_egress += 1;
