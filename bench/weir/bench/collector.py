@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many reports per second the collector stores, from a capture and from a loopback socket.
 
-    report-source ── capture ──────► weir-collector ── Parquet   reports per second of processor time
+    report-source ── capture, on one core ► weir-collector ── Parquet   reports per second of processor time
     report-source ── UDP, paced ───► weir-collector ── Parquet   highest pace without loss
     report-source ── UDP, flood ───► weir-collector ── Parquet   sent = stored + counted losses
 
@@ -63,12 +63,19 @@ def make(*arguments: str) -> tuple[int, float]:
 class Collector:
     """A running weir-collector whose files are in `folder`."""
 
-    def __init__(self, folder: Path, *source: str) -> None:
-        """Start it and wait until it is ready."""
+    def __init__(self, folder: Path, *source: str, one_core: bool = False) -> None:
+        """Start it, with all its threads on one core if so asked, and wait until it is ready."""
         self._folder = folder
         command = [str(find_own_program("weir-collector")), *source, "--output", str(folder / "t.parquet")]
         command += ["--accounting", str(folder / "collector.json")]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        cores = os.sched_getaffinity(0)
+        if one_core:
+            # Inherited by the collector from its first instruction on.
+            os.sched_setaffinity(0, {min(cores)})
+        try:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        finally:
+            os.sched_setaffinity(0, cores)
         assert self._process.stdout is not None
         self.ready = self._process.stdout.readline().strip()
 
@@ -96,10 +103,10 @@ class Collector:
 
 
 def from_capture(folder: Path, reports: int) -> Collected:
-    """Store a capture; its time is the processor's, of all threads."""
+    """Store a capture on one core; its time is the processor's, of all threads."""
     capture = folder / "reports.pcap"
     made, _ = make("--pcap", str(capture), "--reports", str(reports))
-    found = Collector(folder, "--read", str(capture)).end(made)
+    found = Collector(folder, "--read", str(capture), one_core=True).end(made)
     capture.unlink()
     return found
 
