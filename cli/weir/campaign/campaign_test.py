@@ -7,18 +7,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from weir.campaign.page import PAGE
+from weir.cli.testing import MARKER, marked_processes, wait_until
 from weir.topo.sandbox import sandbox_problem
 
-MARKER = "WEIR_TEST_MARKER"
 TEXT = """
 name: tiny
 matrix: {rate: [5 Mbit/s, 10 Mbit/s]}
@@ -118,21 +116,3 @@ def test_a_campaign_that_is_killed_is_resumed_where_it_was(tmp_path: Path) -> No
         assert sum(flow["law"]["reported_drops"] for flow in others) > 0
         assert path.name in (folder / PAGE).read_text()
     assert len(set(schedules)) == 2  # each run has a seed of its own
-
-
-def marked_processes(marker: str) -> Iterator[str]:
-    """Command lines of all processes that inherited the marker."""
-    wanted = f"{MARKER}={marker}".encode()
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if wanted in (path / "environ").read_bytes().split(b"\0"):
-                yield (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (FileNotFoundError, PermissionError, ProcessLookupError):
-            continue  # ended meanwhile, or somebody else's
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float, explain: Callable[[], str]) -> None:
-    give_up = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < give_up, explain()
-        time.sleep(0.05)

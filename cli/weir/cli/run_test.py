@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,11 @@ from typing import Any
 import pytest
 
 from weir.cli.errors import EXIT_DISK
+from weir.cli.testing import MARKER, marked_processes, wait_until
 from weir.topo.sandbox import sandbox_problem
 from weir.topo.tools import find_tool
 
 TCP, UDP = 6, 17
-MARKER = "WEIR_TEST_MARKER"
-
 EXPERIMENT = """
 name: short
 hosts:
@@ -296,21 +293,3 @@ def wait_for_traffic(folder: Path) -> Path:
 
 def assert_nothing_is_left(marker: str) -> None:
     wait_until(lambda: not list(marked_processes(marker)), 30, lambda: str(list(marked_processes(marker))))
-
-
-def marked_processes(marker: str) -> Iterator[str]:
-    """Command lines of all processes that inherited the marker."""
-    wanted = f"{MARKER}={marker}".encode()
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if wanted in (path / "environ").read_bytes().split(b"\0"):
-                yield (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (FileNotFoundError, PermissionError, ProcessLookupError):
-            continue  # ended meanwhile, or somebody else's
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float, explain: Callable[[], str]) -> None:
-    give_up = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < give_up, explain()
-        time.sleep(0.05)
