@@ -23,7 +23,8 @@ class Losses:
     def flows(self) -> pa.Table:
         """One row per directed flow: flow u32, src, dst utf8, src_port, dst_port u16, protocol u8,
         packets, bytes, payload_bytes u64, first_ns, last_ns i64, min_rtt_ns i64?, retransmissions,
-        spurious, losses u64.
+        spurious, losses u64, the losses by cause (fast_retransmit, rto, lost_retransmission, tail u64),
+        cut_acknowledgments u64: ACKs whose options the snap length has cut.
         """
     @property
     def losses(self) -> pa.Table:
@@ -42,6 +43,27 @@ class Losses:
     @property
     def truncated(self) -> bool:
         """The file ends inside a record."""
+    @property
+    def warnings(self) -> list[str]:
+        """What the reader should know about the file."""
+
+class LossStream:
+    """The losses of a capture as it is read: tables with the columns of `Losses.losses`, as they are certain.
+
+    A table has about 65,536 rows, the last one what is left; flows and counts are those until then.
+    """
+
+    def __iter__(self) -> LossStream: ...
+    def __next__(self) -> pa.Table: ...
+    @property
+    def flows(self) -> pa.Table:
+        """As `Losses.flows`."""
+    @property
+    def records(self) -> int:
+        """Records read."""
+    @property
+    def not_ip(self) -> int:
+        """Records that are no IP packets."""
     @property
     def warnings(self) -> list[str]:
         """What the reader should know about the file."""
@@ -80,6 +102,12 @@ def read_losses(path: str | os.PathLike[str]) -> Losses:
     """Read one capture taken at the sender and infer which transmissions were lost.
 
     Raises CaptureError when the file is not a capture or is damaged.
+    """
+
+def stream_losses(path: str | os.PathLike[str]) -> LossStream:
+    """Read one capture taken at the sender by and by, in memory that does not grow with the file.
+
+    Raises CaptureError as `read_losses`, from the iterator too.
     """
 
 def join_run(

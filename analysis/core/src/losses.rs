@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One capture in, loss events and round-trip times out.
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::infer::{Loss, RttSample, Verdict};
@@ -51,7 +52,7 @@ pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
 }
 
 /// What is left of a capture when its events have been given away.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Summary {
     /// Flows and their counters.
     pub tracker: Tracker,
@@ -68,25 +69,70 @@ pub struct Summary {
 /// # Errors
 /// As [`read_losses`].
 pub fn scan(path: &Path, sink: &mut impl FlowSink) -> Result<Summary, CaptureError> {
-    let mut reader = CaptureReader::open(path)?;
-    let mut tracker = Tracker::default();
-    let (mut records, mut not_ip) = (0, 0);
-    while let Some(record) = reader.next_record()? {
-        match Segment::parse(record.link_type, record.bytes, record.wire_length) {
-            Some(segment) => {
-                tracker.packet(record.time_ns, &segment, Some(records), sink);
-            }
-            None => not_ip += 1,
-        }
-        records += 1;
+    let mut scan = Scan::open(path)?;
+    while scan.step(sink)? {}
+    Ok(scan.finish())
+}
+
+/// Records that one step of a [`Scan`] reads.
+const STEP_RECORDS: usize = 1 << 14;
+
+/// A capture that is read by and by.
+#[derive(Debug)]
+pub struct Scan {
+    reader: CaptureReader<File>,
+    summary: Summary,
+}
+
+impl Scan {
+    /// Opens the capture.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::open`].
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        Ok(Self {
+            reader: CaptureReader::open(path)?,
+            summary: Summary::default(),
+        })
     }
-    tracker.finish(sink);
-    Ok(Summary {
-        tracker,
-        records,
-        not_ip,
-        truncated: reader.truncated(),
-    })
+
+    /// Reads on; false when that was the end, and all is judged.
+    ///
+    /// # Errors
+    /// As [`read_losses`].
+    pub fn step(&mut self, sink: &mut impl FlowSink) -> Result<bool, CaptureError> {
+        let Summary {
+            tracker,
+            records,
+            not_ip,
+            truncated,
+        } = &mut self.summary;
+        for _ in 0..STEP_RECORDS {
+            let Some(record) = self.reader.next_record()? else {
+                tracker.finish(sink);
+                *truncated = self.reader.truncated();
+                return Ok(false);
+            };
+            match Segment::parse(record.link_type, record.bytes, record.wire_length) {
+                Some(segment) => {
+                    tracker.packet(record.time_ns, &segment, Some(*records), sink);
+                }
+                None => *not_ip += 1,
+            }
+            *records += 1;
+        }
+        Ok(true)
+    }
+
+    /// What has been counted until now.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// What was counted.
+    pub fn finish(self) -> Summary {
+        self.summary
+    }
 }
 
 #[derive(Debug, Default)]

@@ -12,7 +12,10 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::infer::{Loss, RttSample, Verdict};
 use crate::join::{HostCapture, Unmatched};
+use crate::losses::{Scan, Summary};
+use crate::tracker::FlowSink;
 use crate::{join, losses, tables};
 
 create_exception!(
@@ -80,6 +83,86 @@ impl Losses {
     }
 }
 
+/// The losses of a capture as it is read; see `stream_losses`.
+#[pyclass]
+struct LossStream {
+    path: PathBuf,
+    scan: Scan,
+    found: Found,
+    at_end: bool,
+}
+
+/// Losses that have not been handed out.
+#[derive(Default)]
+struct Found(Vec<(u32, Loss)>);
+
+impl FlowSink for Found {
+    fn verdict(&mut self, flow: u32, _tag: u64, verdict: Verdict) {
+        if let Verdict::Lost { loss, .. } = verdict {
+            self.0.push((flow, loss));
+        }
+    }
+
+    fn rtt(&mut self, _flow: u32, _sample: RttSample) {}
+}
+
+impl LossStream {
+    fn summary(&self) -> &Summary {
+        self.scan.summary()
+    }
+}
+
+#[pymethods]
+impl LossStream {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.at_end {
+            return Ok(None);
+        }
+        while self.found.0.len() < STREAMED_LOSSES && !self.at_end {
+            let (scan, found) = (&mut self.scan, &mut self.found);
+            let more = py
+                .detach(|| scan.step(found))
+                .map_err(|error| capture_error(py, &error))?;
+            self.at_end = !more;
+            py.check_signals()?;
+        }
+        let batch = tables::losses(&self.found.0).map_err(bug)?;
+        self.found.0.clear();
+        table(py, &batch).map(Some)
+    }
+
+    #[getter]
+    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(
+            py,
+            &tables::flows(self.summary().tracker.flows()).map_err(bug)?,
+        )
+    }
+
+    #[getter]
+    fn records(&self) -> u64 {
+        self.summary().records
+    }
+
+    #[getter]
+    fn not_ip(&self) -> u64 {
+        self.summary().not_ip
+    }
+
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        let truncated = self.summary().truncated;
+        truncated
+            .then(|| truncation_warning(&self.path))
+            .into_iter()
+            .collect()
+    }
+}
+
 /// What a run's captures and drop reports say together; see `join_run`.
 #[pyclass(frozen)]
 struct Joined {
@@ -121,6 +204,9 @@ impl Joined {
     }
 }
 
+/// Losses of one table of a [`LossStream`], or a few more.
+const STREAMED_LOSSES: usize = 1 << 16;
+
 fn truncation_warning(path: &std::path::Path) -> String {
     format!(
         "{}: the file ends inside a record; what came before is used",
@@ -137,8 +223,8 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
         .detach(|| losses::read_losses(&path))
         .map_err(|error| capture_error(py, &error))?;
     Ok(Losses {
-        flows: tables::flows(&read).map_err(bug)?,
-        losses: tables::losses(&read).map_err(bug)?,
+        flows: tables::flows(&read.flows).map_err(bug)?,
+        losses: tables::losses(&read.losses).map_err(bug)?,
         rtts: tables::rtts(&read.rtts).map_err(bug)?,
         records: read.records,
         not_ip: read.not_ip,
@@ -148,6 +234,20 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
             .then(|| truncation_warning(&path))
             .into_iter()
             .collect(),
+    })
+}
+
+/// Reads one capture taken at the sender by and by: an iterator of loss tables, in memory that does not grow with the file.
+///
+/// Raises `CaptureError` as `read_losses` does, from the iterator too.
+#[pyfunction]
+fn stream_losses(py: Python<'_>, path: PathBuf) -> PyResult<LossStream> {
+    let scan = Scan::open(&path).map_err(|error| capture_error(py, &error))?;
+    Ok(LossStream {
+        path,
+        scan,
+        found: Found::default(),
+        at_end: false,
     })
 }
 
@@ -201,7 +301,9 @@ fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Losses>()?;
     module.add_class::<Joined>()?;
+    module.add_class::<LossStream>()?;
     module.add_function(wrap_pyfunction!(read_losses, module)?)?;
+    module.add_function(wrap_pyfunction!(stream_losses, module)?)?;
     module.add_function(wrap_pyfunction!(join_run, module)?)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The header fields that inference and join need, as plain values.
 
-use weir_packet::{FlowKey, LinkType, Packet, SackBlocks, TcpFlags, Timestamps};
+use weir_packet::{FlowKey, LinkType, OptionsEnd, Packet, SackBlocks, TcpFlags, Timestamps};
 
 const UDP_HEADER_BYTES: usize = 8;
 
@@ -41,6 +41,8 @@ pub struct TcpSegment {
     pub sack: SackBlocks,
     /// SACK permitted, in SYN segments.
     pub sack_permitted: bool,
+    /// The capture ends within the options: more may have been sent than is known here.
+    pub options_cut: bool,
 }
 
 impl Segment {
@@ -78,6 +80,7 @@ impl Segment {
                     timestamps: options.timestamps,
                     sack: options.sack,
                     sack_permitted: options.sack_permitted,
+                    options_cut: options.end == OptionsEnd::Cut,
                 }
             }),
         })

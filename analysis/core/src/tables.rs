@@ -11,10 +11,9 @@ use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use weir_packet::FlowKey;
 
-use crate::infer::{Cause, RttSample};
+use crate::infer::{Cause, Loss, RttSample};
 use crate::join::Joined;
-use crate::losses::Losses;
-use crate::tracker::FlowStats;
+use crate::tracker::{Flow, FlowStats};
 
 type Columns = Vec<(&'static str, bool, ArrayRef)>;
 
@@ -90,13 +89,14 @@ fn keys<'a>(keys: impl ExactSizeIterator<Item = &'a FlowKey> + Clone) -> Columns
 }
 
 /// Flows of one capture: `packets, bytes, payload_bytes, first_ns, last_ns, min_rtt_ns?, retransmissions, spurious,
-/// losses` behind the 5-tuple.
+/// losses`, the losses by cause `fast_retransmit, rto, lost_retransmission, tail`, and
+/// `cut_acknowledgments` behind the 5-tuple.
 ///
 /// # Errors
 /// [`ArrowError`] when the columns do not fit together, which would be a bug here.
-pub fn flows(losses: &Losses) -> Result<RecordBatch, ArrowError> {
-    let stats = || losses.flows.iter().map(|flow| &flow.stats);
-    let mut columns = keys(losses.flows.iter().map(|flow| &flow.key));
+pub fn flows(flows: &[Flow]) -> Result<RecordBatch, ArrowError> {
+    let stats = || flows.iter().map(|flow| &flow.stats);
+    let mut columns = keys(flows.iter().map(|flow| &flow.key));
     columns.extend([
         column!("packets", UInt64Array, stats().map(|stats| stats.packets)),
         column!("bytes", UInt64Array, stats().map(|stats| stats.bytes)),
@@ -120,6 +120,19 @@ pub fn flows(losses: &Losses) -> Result<RecordBatch, ArrowError> {
         column!("spurious", UInt64Array, stats().map(|stats| stats.spurious)),
         column!("losses", UInt64Array, stats().map(|stats| stats.losses)),
     ]);
+    for cause in Cause::ALL {
+        let counts = stats().map(|stats| stats.losses_by_cause[cause as usize]);
+        columns.push((
+            cause.name(),
+            false,
+            Arc::new(UInt64Array::from_iter_values(counts)),
+        ));
+    }
+    columns.push(column!(
+        "cut_acknowledgments",
+        UInt64Array,
+        stats().map(|stats| stats.cut_acknowledgments)
+    ));
     batch(columns)
 }
 
@@ -127,14 +140,10 @@ pub fn flows(losses: &Losses) -> Result<RecordBatch, ArrowError> {
 ///
 /// # Errors
 /// As [`flows`].
-pub fn losses(losses: &Losses) -> Result<RecordBatch, ArrowError> {
-    let events = || losses.losses.iter().map(|(_, loss)| loss);
+pub fn losses(losses: &[(u32, Loss)]) -> Result<RecordBatch, ArrowError> {
+    let events = || losses.iter().map(|(_, loss)| loss);
     batch(vec![
-        column!(
-            "flow",
-            UInt32Array,
-            losses.losses.iter().map(|(flow, _)| *flow)
-        ),
+        column!("flow", UInt32Array, losses.iter().map(|(flow, _)| *flow)),
         column!("sent_ns", Int64Array, events().map(|loss| loss.sent_ns)),
         column!(
             "detected_ns",

@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All flows of one capture: their counters, and the inference of each TCP direction.
 
+use std::net::IpAddr;
+
 use rustc_hash::FxHashMap;
 use weir_packet::FlowKey;
 
-use crate::infer::{Acknowledgment, RttSample, Sender, Sent, Sink, Verdict};
+use crate::infer::{Acknowledgment, Cause, RttSample, Sender, Sent, Sink, Verdict};
 use crate::segment::{Segment, TcpSegment};
+
+/// Often enough that the senders kept are few beside those at work.
+const PACKETS_BETWEEN_SWEEPS: u32 = 1 << 17;
+
+/// A 5-tuple as words: quicker to hash and to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Words([u64; 5]);
+
+impl Words {
+    fn of(key: &FlowKey) -> Self {
+        let [src, dst] = [key.src, key.dst].map(|address| match address {
+            IpAddr::V4(address) => u128::from(u32::from(address)),
+            IpAddr::V6(address) => u128::from(address),
+        });
+        let ports = u64::from(key.src_port) << 16 | u64::from(key.dst_port);
+        let rest = u64::from(key.src.is_ipv6()) << 40 | u64::from(key.protocol) << 32 | ports;
+        Self([
+            (src >> 64) as u64,
+            src as u64,
+            (dst >> 64) as u64,
+            dst as u64,
+            rest,
+        ])
+    }
+}
 
 /// Counters of one directed flow, as captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +59,10 @@ pub struct FlowStats {
     pub spurious: u64,
     /// Transmissions that were lost.
     pub losses: u64,
+    /// Of those, by cause, in the order of [`Cause::ALL`].
+    pub losses_by_cause: [u64; Cause::ALL.len()],
+    /// Acknowledgments of this flow's data whose options the capture has cut.
+    pub cut_acknowledgments: u64,
 }
 
 impl FlowStats {
@@ -65,9 +96,13 @@ pub trait FlowSink {
 #[derive(Debug, Default)]
 pub struct Tracker {
     flows: Vec<Flow>,
-    index: FxHashMap<FlowKey, u32>,
+    index: FxHashMap<Words, u32>,
+    /// Flows with a sender.
+    senders: Vec<u32>,
+    /// Packets until senders whose connection is over are looked for.
+    until_sweep: u32,
     /// The flow of the last packet in each of two slots: most packets belong to one connection's two directions.
-    recent: [Option<(FlowKey, u32)>; 2],
+    recent: [Option<(Words, u32)>; 2],
     last_ns: i64,
 }
 
@@ -92,6 +127,10 @@ impl Tracker {
         sink: &mut impl FlowSink,
     ) -> (u32, bool) {
         self.last_ns = self.last_ns.max(time_ns);
+        if self.until_sweep == 0 {
+            self.sweep(sink);
+        }
+        self.until_sweep -= 1;
         let flow = self.flow(&segment.key);
         let stats = &mut self.flows[flow as usize].stats;
         if stats.packets == 0 {
@@ -137,9 +176,13 @@ impl Tracker {
             sequence_length: tcp.sequence_length,
             payload_length: segment.payload_length,
             syn: tcp.flags.syn(),
+            fin: tcp.flags.fin(),
             tsval: tcp.timestamps.map(|timestamps| timestamps.value),
         };
-        let sender = sender.get_or_insert_default();
+        let sender = sender.get_or_insert_with(|| {
+            self.senders.push(flow);
+            Box::default()
+        });
         let retransmission = sender.on_send(&sent, &mut Counting { flow, stats, sink });
         stats.retransmissions += u64::from(retransmission);
         retransmission
@@ -158,12 +201,14 @@ impl Tracker {
         };
         let Flow { stats, sender, .. } = &mut self.flows[data as usize];
         let Some(sender) = sender else { return };
+        stats.cut_acknowledgments += u64::from(tcp.options_cut);
         let acknowledgment = Acknowledgment {
             time_ns,
             ack: tcp.ack,
             window: tcp.window,
             tsecr: tcp.timestamps.map(|timestamps| timestamps.echo_reply),
             sack: &tcp.sack,
+            options_cut: tcp.options_cut,
             with_data: tcp.sequence_length > 0,
         };
         sender.on_ack(
@@ -190,10 +235,9 @@ impl Tracker {
             return;
         }
         for flow in [flow, opener] {
-            self.flows[flow as usize]
-                .sender
-                .get_or_insert_default()
-                .expect_dsack();
+            if let Some(sender) = &mut self.flows[flow as usize].sender {
+                sender.expect_dsack();
+            }
         }
     }
 
@@ -201,26 +245,27 @@ impl Tracker {
         if let Some(reverse) = self.flows[flow as usize].reverse {
             return Some(reverse);
         }
-        let reverse = self.index.get(&key.reversed()).copied()?;
+        let reverse = self.index.get(&Words::of(&key.reversed())).copied()?;
         self.flows[flow as usize].reverse = Some(reverse);
         Some(reverse)
     }
 
     fn flow(&mut self, key: &FlowKey) -> u32 {
+        let words = Words::of(key);
         for (recent, flow) in self.recent.iter().flatten() {
-            if recent == key {
+            if *recent == words {
                 return *flow;
             }
         }
-        let flow = match self.index.get(key) {
+        let flow = match self.index.get(&words) {
             Some(&flow) => flow,
-            None => self.open(key),
+            None => self.open(key, words),
         };
-        self.recent = [Some((*key, flow)), self.recent[0]];
+        self.recent = [Some((words, flow)), self.recent[0]];
         flow
     }
 
-    fn open(&mut self, key: &FlowKey) -> u32 {
+    fn open(&mut self, key: &FlowKey, words: Words) -> u32 {
         // 2³² flows would need more memory than any machine has.
         let flow = self.flows.len() as u32;
         self.flows.push(Flow {
@@ -230,8 +275,22 @@ impl Tracker {
             offered_sack: false,
             sender: None,
         });
-        self.index.insert(*key, flow);
+        self.index.insert(words, flow);
         flow
+    }
+
+    /// Lets go of the senders whose connection is over.
+    fn sweep(&mut self, sink: &mut impl FlowSink) {
+        self.until_sweep = PACKETS_BETWEEN_SWEEPS;
+        let (flows, now_ns) = (&mut self.flows, self.last_ns);
+        self.senders.retain(|&flow| {
+            let Flow { stats, sender, .. } = &mut flows[flow as usize];
+            let over = sender.as_ref().is_none_or(|sender| sender.is_over(now_ns));
+            if over && let Some(mut sender) = sender.take() {
+                sender.finish(now_ns, &mut Counting { flow, stats, sink });
+            }
+            !over
+        });
     }
 
     /// Judges what is left at the end of the capture.
@@ -255,9 +314,10 @@ impl<S: FlowSink> Sink for Counting<'_, S> {
     fn verdict(&mut self, tag: u64, verdict: Verdict) {
         match verdict {
             Verdict::Delivered { spurious } => self.stats.spurious += u64::from(spurious),
-            Verdict::Lost { spurious, .. } => {
+            Verdict::Lost { loss, spurious } => {
                 self.stats.spurious += u64::from(spurious);
                 self.stats.losses += 1;
+                self.stats.losses_by_cause[loss.cause as usize] += 1;
             }
             Verdict::Unknown => {}
         }

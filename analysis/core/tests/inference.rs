@@ -225,3 +225,49 @@ fn everything_at_once_is_close() {
     };
     close("everything", config);
 }
+
+/// The capture as it is with a shorter snap length.
+fn cut(pcap: &[u8], snap_bytes: usize) -> Vec<u8> {
+    let (header, mut rest) = pcap.split_at(24);
+    let mut cut = header.to_vec();
+    while let Some((record, after)) = rest.split_at_checked(16) {
+        let captured = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
+        let kept = captured.min(snap_bytes);
+        cut.extend(&record[..8]);
+        cut.extend((kept as u32).to_le_bytes());
+        cut.extend(&record[12..]);
+        cut.extend(&after[..kept]);
+        rest = &after[captured..];
+    }
+    cut
+}
+
+#[test]
+fn snap_lengths_from_64_bytes_on_cost_little() {
+    // 64: timestamps are cut. 70: no SACK block is left; 80: one, 96: all.
+    for (snap_bytes, loss) in [(64, 0.01), (70, 0.03), (80, 0.03), (96, 0.05)] {
+        let mut run = Simulator::run(Config {
+            seed: 21,
+            loss,
+            ..Config::default()
+        });
+        let whole = infer(&run);
+        assert_eq!(whole.flows[1].stats.cut_acknowledgments, 0);
+        run.sender.0 = cut(&run.sender.0, snap_bytes);
+        let losses = infer(&run);
+        let (truth, found) = (dropped(&run), lost(&losses));
+        let hits = found.intersection(&truth).count() as f64;
+        let (precision, recall) = (hits / found.len() as f64, hits / truth.len() as f64);
+        let acknowledgments_cut: u64 = losses
+            .flows
+            .iter()
+            .map(|flow| flow.stats.cut_acknowledgments)
+            .sum();
+        println!(
+            "snap {snap_bytes}: {} dropped, precision {precision:.5}, recall {recall:.5}, {acknowledgments_cut} ACKs cut",
+            truth.len()
+        );
+        assert_eq!(acknowledgments_cut > 0, snap_bytes < 96);
+        assert!(precision >= 0.998 && recall >= 0.998, "snap {snap_bytes}");
+    }
+}

@@ -37,8 +37,14 @@ _OPENERS: dict[bytes, Callable[[Path], Any]] = {
 def readable(path: Path) -> Iterator[Path]:
     """The capture as the core reads it: itself, or a decompressed copy that lives as long as the context.
 
+    A FIFO is taken to hold a plain capture, and can be read once.
+
     Raises CompressionError when the compressed data are damaged, OSError when there is no such file.
     """
+    if path.is_fifo():
+        # What is read of it to look at it, is gone.
+        yield path
+        return
     with path.open("rb") as file:
         first = file.read(8)
     opener = next((opener for magic, opener in _OPENERS.items() if first.startswith(magic)), None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weir.analysis.capture_files import readable
 
@@ -77,6 +78,28 @@ class CaptureLosses:
         return {"schema": 1, "file": self.path, "warnings": list(self.warnings), "flows": rows}
 
 
+@dataclass(frozen=True)
+class CaptureCounts:
+    """What a capture holds, counted while it was read once; `flows` is the table of `weir_core`, with counts
+    of losses by cause. Memory follows the data in flight and the number of flows, not the file."""
+
+    path: str
+    records: int
+    not_ip: int
+    flows: Any
+    warnings: tuple[str, ...]
+
+    def largest(self, number: int) -> pa.Table:
+        """The flows that carried most payload, the largest first; none without payload."""
+        flows = pa.table(self.flows)
+        flows = flows.filter(pc.greater(flows["payload_bytes"], 0))
+        return flows.sort_by([("payload_bytes", "descending"), ("flow", "ascending")]).slice(0, number)
+
+    def with_data(self) -> int:
+        """Number of flows that carried payload."""
+        return int(pc.sum(pc.greater(pa.table(self.flows)["payload_bytes"], 0)).as_py() or 0)
+
+
 _FLOW_COLUMNS = (
     *("flow", "src", "dst", "src_port", "dst_port", "protocol", "packets", "bytes", "payload_bytes"),
     *("first_ns", "last_ns", "min_rtt_ns", "retransmissions", "spurious"),
@@ -91,7 +114,34 @@ def losses_of(path: Path) -> CaptureLosses:
     with readable(path) as plain:
         read = weir_core.read_losses(plain)
     warnings = tuple(str(warning).replace(str(plain), str(path)) for warning in read.warnings)
+    cut = int(pc.sum(pa.table(read.flows)["cut_acknowledgments"]).as_py() or 0)
+    if cut:
+        warnings = (*warnings, cut_warning(str(path), cut))
     return capture_losses(str(path), read.flows, read.losses, warnings)
+
+
+def counts_of(path: Path) -> CaptureCounts:
+    """Count the losses of every flow of a capture of any size; raises as `traces.traces_of`."""
+    import weir_core
+
+    with readable(path) as plain:
+        stream = weir_core.stream_losses(plain)
+        for _ in stream:
+            pass
+    flows = pa.table(stream.flows)
+    warnings = [str(warning).replace(str(plain), str(path)) for warning in stream.warnings]
+    cut = int(pc.sum(flows["cut_acknowledgments"]).as_py() or 0)
+    if cut:
+        warnings.append(cut_warning(str(path), cut))
+    return CaptureCounts(str(path), stream.records, stream.not_ip, flows, tuple(warnings))
+
+
+def cut_warning(path: str, acknowledgments: int) -> str:
+    """What it means that the snap length was too short."""
+    return (
+        f"{path}: the snap length cut the TCP options of {acknowledgments:,} ACKs; without timestamps and "
+        "SACK blocks, spurious retransmissions go unnoticed and losses are less certain (128 bytes hold all)"
+    )
 
 
 def capture_losses(path: str, flows: Any, losses: Any, warnings: Sequence[str]) -> CaptureLosses:

@@ -10,7 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from weir.analysis.losses import CaptureLosses, FlowLosses, losses_of
+from weir.analysis.losses import CaptureCounts, counts_of, losses_of
+
+FLOWS_SHOWN = 50
+"""More rows than anyone reads; `--json` has all."""
 
 
 def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console) -> int:
@@ -21,37 +24,34 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
         OSError: a file cannot be read.
     """
     for path in captures:
-        capture = losses_of(path)
         if as_json:
-            print(json.dumps(capture.to_json()))
+            print(json.dumps(losses_of(path).to_json()))
             continue
-        console.print(losses_table(capture))
-        for warning in capture.warnings:
+        counts = counts_of(path)
+        console.print(losses_table(counts))
+        more = counts.with_data() - FLOWS_SHOWN
+        if more > 0:
+            console.print(f"{more:,} smaller flows are not shown; --json has them", highlight=False)
+        for warning in counts.warnings:
             console.print(warning, style="yellow", highlight=False)
     return 0
 
 
-def losses_table(capture: CaptureLosses) -> Table:
+def losses_table(counts: CaptureCounts) -> Table:
     """One row per flow that carried data, the largest first."""
-    table = Table(title=capture.path, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=counts.path, title_justify="left", box=None, pad_edge=False)
     table.add_column("flow", overflow="fold")
     for heading in ("packets", "lost", "loss %", "resent", "spurious", "RTT ms"):
         table.add_column(heading, justify="right")
-    for flow in by_size(capture):
-        ratio, rtt_ns = flow.loss_ratio, flow.min_rtt_ns
+    for flow in counts.largest(FLOWS_SHOWN).to_pylist():
+        rtt_ns = flow["min_rtt_ns"]
         table.add_row(
-            flow.label,
-            str(flow.packets),
-            str(flow.losses.num_rows),
-            "" if ratio is None else f"{ratio * 100:.3f}",
-            str(flow.retransmissions),
-            str(flow.spurious),
+            f"{flow['src']}:{flow['src_port']} → {flow['dst']}:{flow['dst_port']}",
+            str(flow["packets"]),
+            str(flow["losses"]),
+            f"{flow['losses'] / flow['packets'] * 100:.3f}",
+            str(flow["retransmissions"]),
+            str(flow["spurious"]),
             "" if rtt_ns is None else f"{rtt_ns / 1e6:.3f}",
         )
     return table
-
-
-def by_size(capture: CaptureLosses) -> list[FlowLosses]:
-    """Flows that carried data, the one with the most first."""
-    data = (flow for flow in capture.flows if flow.payload_bytes > 0)
-    return sorted(data, key=lambda flow: -flow.payload_bytes)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from weir.analysis.losses import CaptureLosses, capture_losses
+from weir.analysis.losses import CaptureCounts, CaptureLosses, capture_losses
 from weir.cli import losses
-from weir.cli.losses import by_size, losses_command, losses_table
+from weir.cli.losses import FLOWS_SHOWN, losses_command, losses_table
 from weir.cli.main import run_cli
 
 FLOW = {
@@ -28,46 +28,70 @@ FLOW = {
 }
 
 
-def capture(*payloads: int) -> CaptureLosses:
-    """A capture with a flow per payload size; the first lost two packets."""
-    rows = [
-        {**FLOW, "flow": number, "src_port": 20000 + number, "payload_bytes": payload}
-        for number, payload in enumerate(payloads)
-    ]
+def flows(*payloads: int) -> pa.Table:
+    """A flow per payload size; the first lost two packets."""
+    return pa.Table.from_pylist(
+        [
+            {
+                **FLOW,
+                "flow": number,
+                "src_port": 20000 + number,
+                "payload_bytes": payload,
+                "losses": 0 if number else 2,
+            }
+            for number, payload in enumerate(payloads)
+        ]
+    )
+
+
+def counted(*payloads: int) -> CaptureCounts:
+    """The flows of a capture that is cut off."""
+    return CaptureCounts("a.pcap", 1000, 0, flows(*payloads), ("a.pcap: cut off",))
+
+
+def with_events(*payloads: int) -> CaptureLosses:
+    """The same with every event."""
     events = [
         {"flow": 0, "sent_ns": n, "detected_ns": n + 5, "seq": n, "length": 1448, "cause": "fast_retransmit"}
         for n in (10, 20)
     ]
-    return capture_losses(
-        "a.pcap", pa.Table.from_pylist(rows), pa.Table.from_pylist(events), ["a.pcap: cut off"]
-    )
+    return capture_losses("a.pcap", flows(*payloads), pa.Table.from_pylist(events), ["a.pcap: cut off"])
 
 
-def show(monkeypatch: pytest.MonkeyPatch, found: CaptureLosses, *, as_json: bool = False) -> str:
-    monkeypatch.setattr(losses, "losses_of", lambda _path: found)
+def show(monkeypatch: pytest.MonkeyPatch, *payloads: int, as_json: bool = False) -> str:
+    monkeypatch.setattr(losses, "losses_of", lambda _path: with_events(*payloads))
+    monkeypatch.setattr(losses, "counts_of", lambda _path: counted(*payloads))
     shown = io.StringIO()
     assert losses_command([Path("a.pcap")], as_json=as_json, console=Console(file=shown, width=100)) == 0
     return shown.getvalue()
 
 
 def test_a_flow_is_one_row_with_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = show(monkeypatch, capture(5000)).splitlines()[2].split()
+    row = show(monkeypatch, 5000).splitlines()[2].split()
     assert row == ["10.0.0.2:20000", "→", "10.0.0.1:5201", "100", "2", "2.000", "3", "1", "20.147"]
 
 
 def test_what_the_reader_should_know_about_the_file_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "a.pcap: cut off" in show(monkeypatch, capture(5000))
+    assert "a.pcap: cut off" in show(monkeypatch, 5000)
 
 
 def test_json_has_every_loss(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    show(monkeypatch, capture(5000), as_json=True)
+    show(monkeypatch, 5000, as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert [event["sent_ns"] for event in answer["flows"][0]["loss_events"]] == [10, 20]
 
 
 def test_flows_without_data_are_left_out_and_the_largest_is_first() -> None:
-    assert [flow.flow for flow in by_size(capture(5, 0, 9))] == [2, 0]
-    assert losses_table(capture(5, 0, 9)).row_count == 2
+    assert counted(5, 0, 9).largest(5)["flow"].to_pylist() == [2, 0]
+    assert losses_table(counted(5, 0, 9)).row_count == 2
+
+
+def test_of_very_many_flows_the_largest_are_shown_and_the_rest_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = show(monkeypatch, *range(FLOWS_SHOWN + 13))
+    assert "12 smaller flows are not shown" in shown
+    assert f":{20000 + FLOWS_SHOWN + 12} " in shown
 
 
 @pytest.mark.parametrize("command", [["losses"], ["detect", "wehey_loss_trend"]])

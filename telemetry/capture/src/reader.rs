@@ -18,6 +18,8 @@ const RECORD_HEADER_BYTES: usize = 16;
 /// Larger than any record that libpcap writes (its limit is 256 KiB, USB captures apart).
 const LARGEST_RECORD_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 4 << 20;
+/// Bytes asked for at once: what was read is still in the processor's cache when it is parsed.
+const READ_BYTES: usize = 256 << 10;
 
 /// One captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +214,8 @@ impl<R: Read> CaptureReader<R> {
         self.end -= self.start;
         self.start = 0;
         while self.end < wanted {
-            let room = self.buffer.get_mut(self.end..).unwrap_or_default();
+            let most = (self.end + READ_BYTES).min(self.buffer.len());
+            let room = self.buffer.get_mut(self.end..most).unwrap_or_default();
             match self.source.read(room) {
                 Ok(0) => return Ok(false),
                 Ok(length) => self.end += length,

@@ -73,6 +73,7 @@ pub enum PacketError {
 }
 
 /// The first `needed` bytes, or which header was cut.
+#[inline]
 pub(crate) fn take(bytes: &[u8], needed: usize, header: Header) -> Result<&[u8], PacketError> {
     bytes.get(..needed).ok_or(PacketError::Cut {
         header,

@@ -24,6 +24,7 @@ pub struct FlowKey {
 impl FlowKey {
     /// The same conversation seen from the other end.
     #[must_use]
+    #[inline]
     pub const fn reversed(self) -> Self {
         Self {
             src: self.dst,

@@ -17,6 +17,7 @@ pub enum Ip<'a> {
 impl<'a> Ip<'a> {
     /// Source address.
     #[must_use]
+    #[inline]
     pub fn src(&self) -> IpAddr {
         match self {
             Self::V4(ip) => IpAddr::V4(ip.src()),
@@ -26,6 +27,7 @@ impl<'a> Ip<'a> {
 
     /// Destination address.
     #[must_use]
+    #[inline]
     pub fn dst(&self) -> IpAddr {
         match self {
             Self::V4(ip) => IpAddr::V4(ip.dst()),
@@ -62,6 +64,7 @@ impl<'a> Ip<'a> {
 
     /// Whether this is a piece of a larger packet. An IPv6 "atomic fragment" (RFC 6946) is whole and is none.
     #[must_use]
+    #[inline]
     pub fn is_fragment(&self) -> bool {
         self.more_fragments() || self.fragment_offset_bytes() != 0
     }
@@ -104,12 +107,14 @@ impl<'a> Ip<'a> {
 
     /// Bytes behind the headers as sent; the capture may hold fewer.
     #[must_use]
+    #[inline]
     pub const fn payload_length(&self) -> usize {
         self.total_length().saturating_sub(self.header_length())
     }
 
     /// The captured part of the payload, without Ethernet padding.
     #[must_use]
+    #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         match self {
             Self::V4(ip) => ip.payload(),

@@ -22,6 +22,7 @@ pub struct Ipv4<'a> {
 
 impl<'a> Ipv4<'a> {
     /// Reads the header from `captured`; `wire_length` is the length of the packet from this header on.
+    #[inline]
     pub(crate) fn parse(captured: &'a [u8], wire_length: usize) -> Result<Self, PacketError> {
         let fixed = take(captured, FIXED_BYTES, Header::Ipv4)?;
         let malformed = |field, value, valid| PacketError::Malformed {
@@ -65,12 +66,14 @@ impl<'a> Ipv4<'a> {
 
     /// Source address.
     #[must_use]
+    #[inline]
     pub fn src(&self) -> Ipv4Addr {
         array_at::<4>(self.header, 12).map_or(Ipv4Addr::UNSPECIFIED, Ipv4Addr::from)
     }
 
     /// Destination address.
     #[must_use]
+    #[inline]
     pub fn dst(&self) -> Ipv4Addr {
         array_at::<4>(self.header, 16).map_or(Ipv4Addr::UNSPECIFIED, Ipv4Addr::from)
     }
@@ -119,6 +122,7 @@ impl<'a> Ipv4<'a> {
 
     /// Option bytes, without interpretation.
     #[must_use]
+    #[inline]
     pub fn options(&self) -> &'a [u8] {
         self.header.get(FIXED_BYTES..).unwrap_or_default()
     }
@@ -137,6 +141,7 @@ impl<'a> Ipv4<'a> {
 
     /// The captured part of the payload, without padding.
     #[must_use]
+    #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -43,6 +43,7 @@ pub struct Ipv6<'a> {
 
 impl<'a> Ipv6<'a> {
     /// Reads the headers from `captured`; `wire_length` is the length of the packet from this header on.
+    #[inline]
     pub(crate) fn parse(captured: &'a [u8], wire_length: usize) -> Result<Self, PacketError> {
         let fixed = take(captured, FIXED_BYTES, Header::Ipv6)?;
         let version = u8_at(fixed, 0) >> 4;
@@ -77,12 +78,14 @@ impl<'a> Ipv6<'a> {
 
     /// Source address.
     #[must_use]
+    #[inline]
     pub fn src(&self) -> Ipv6Addr {
         array_at::<16>(self.fixed, 8).map_or(Ipv6Addr::UNSPECIFIED, Ipv6Addr::from)
     }
 
     /// Destination address, as in the fixed header (a routing header is not followed).
     #[must_use]
+    #[inline]
     pub fn dst(&self) -> Ipv6Addr {
         array_at::<16>(self.fixed, 24).map_or(Ipv6Addr::UNSPECIFIED, Ipv6Addr::from)
     }
@@ -139,6 +142,7 @@ impl<'a> Ipv6<'a> {
 
     /// The captured part of the payload, without padding.
     #[must_use]
+    #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -147,6 +151,7 @@ impl<'a> Ipv6<'a> {
 /// Walks the extension headers: (bytes of all headers, protocol behind them, fragment header).
 ///
 /// Each step moves on by at least 8 bytes, so the packet's length bounds the walk.
+#[inline]
 fn walk_extensions(packet: &[u8], first: u8) -> Result<(usize, u8, Option<Fragment>), PacketError> {
     let mut at = FIXED_BYTES;
     let mut next = first;

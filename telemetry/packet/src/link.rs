@@ -56,6 +56,7 @@ pub struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
+    #[inline]
     pub(crate) fn parse(link_type: LinkType, captured: &'a [u8]) -> Result<Self, PacketError> {
         let (fixed_length, ether_type) = match link_type {
             LinkType::Ethernet => (14, u16_at(take(captured, 14, Header::Ethernet)?, 12)),
@@ -66,6 +67,7 @@ impl<'a> Link<'a> {
         Self::with_tags(captured, fixed_length, ether_type)
     }
 
+    #[inline]
     fn with_tags(
         captured: &'a [u8],
         fixed_length: usize,
@@ -125,6 +127,7 @@ impl Iterator for VlanIds<'_> {
     }
 }
 
+#[inline]
 fn raw_ether_type(captured: &[u8]) -> Result<u16, PacketError> {
     let version = u8_at(take(captured, 1, Header::Ip)?, 0) >> 4;
     match version {

@@ -31,6 +31,7 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// [`PacketError`] when a link or IP header is cut or malformed. A transport header that is cut does not lose
     /// the IP header: [`Packet::transport_error`] has it.
+    #[inline]
     pub fn parse(
         link_type: LinkType,
         captured: &'a [u8],
@@ -68,6 +69,7 @@ impl<'a> Packet<'a> {
 
     /// The transport header; `None` when it is neither TCP nor UDP, lies in another fragment, or could not be read.
     #[must_use]
+    #[inline]
     pub fn transport(&self) -> Option<&Transport<'a>> {
         self.transport.as_ref().ok()?.as_ref()
     }
@@ -80,6 +82,7 @@ impl<'a> Packet<'a> {
 
     /// The TCP header, if that is the transport.
     #[must_use]
+    #[inline]
     pub fn tcp(&self) -> Option<&Tcp<'a>> {
         match self.transport() {
             Some(Transport::Tcp(tcp)) => Some(tcp),
@@ -89,6 +92,7 @@ impl<'a> Packet<'a> {
 
     /// The UDP header, if that is the transport.
     #[must_use]
+    #[inline]
     pub fn udp(&self) -> Option<&Udp<'a>> {
         match self.transport() {
             Some(Transport::Udp(udp)) => Some(udp),
@@ -98,6 +102,7 @@ impl<'a> Packet<'a> {
 
     /// Source and destination port of TCP or UDP.
     #[must_use]
+    #[inline]
     pub fn ports(&self) -> Option<(u16, u16)> {
         match self.transport()? {
             Transport::Tcp(tcp) => Some((tcp.src_port(), tcp.dst_port())),
@@ -107,6 +112,7 @@ impl<'a> Packet<'a> {
 
     /// Whether the frame carries a piece of a larger IP packet.
     #[must_use]
+    #[inline]
     pub fn is_fragment(&self) -> bool {
         self.ip.is_some_and(|ip| ip.is_fragment())
     }
@@ -114,6 +120,7 @@ impl<'a> Packet<'a> {
     /// The 5-tuple. `None` without IP, and where TCP or UDP ports exist but cannot be seen (a later fragment, a
     /// header that was cut): such a packet has a flow, and a key with ports 0 would name another.
     #[must_use]
+    #[inline]
     pub fn flow(&self) -> Option<FlowKey> {
         let ip = self.ip?;
         let protocol = ip.protocol();
@@ -132,6 +139,7 @@ impl<'a> Packet<'a> {
     }
 }
 
+#[inline]
 fn parse_transport<'a>(ip: &Ip<'a>) -> Result<Option<Transport<'a>>, PacketError> {
     if ip.fragment_offset_bytes() != 0 {
         return Ok(None);

@@ -75,6 +75,7 @@ impl<'a> Tcp<'a> {
     /// Reads the header from the captured IP payload, which had `ip_payload_length` bytes when sent.
     ///
     /// Options that the capture cut are no error here: [`Tcp::options`] says how far they could be read.
+    #[inline]
     pub(crate) fn parse(captured: &'a [u8], ip_payload_length: usize) -> Result<Self, PacketError> {
         let fixed = take(captured, FIXED_BYTES, Header::Tcp)?;
         let data_offset = u8_at(fixed, 12) >> 4;
@@ -142,6 +143,7 @@ impl<'a> Tcp<'a> {
 
     /// The options weir knows, as far as they were captured.
     #[must_use]
+    #[inline]
     pub fn options(&self) -> TcpOptions {
         TcpOptions::read(self.options, self.header_length - FIXED_BYTES)
     }
@@ -154,12 +156,14 @@ impl<'a> Tcp<'a> {
 
     /// Bytes of payload as sent, from the IP length; the capture may hold fewer.
     #[must_use]
+    #[inline]
     pub const fn payload_length(&self) -> usize {
         self.payload_length
     }
 
     /// Sequence space this segment takes: payload, plus one each for SYN and FIN (RFC 9293 section 3.4).
     #[must_use]
+    #[inline]
     pub fn sequence_length(&self) -> u32 {
         let payload = u32::try_from(self.payload_length).unwrap_or(u32::MAX);
         payload
@@ -169,6 +173,7 @@ impl<'a> Tcp<'a> {
 
     /// The captured part of the payload.
     #[must_use]
+    #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }

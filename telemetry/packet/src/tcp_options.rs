@@ -60,6 +60,7 @@ impl SackBlocks {
         (below_ack || inside_second).then_some(first)
     }
 
+    #[inline]
     fn read(data: &[u8]) -> Self {
         let mut sack = Self::default();
         for (slot, block) in sack
@@ -92,7 +93,7 @@ pub enum OptionsEnd {
     /// All of them.
     #[default]
     Complete,
-    /// The capture ends within the options; what came before is valid.
+    /// The capture ends within the options; what came before is valid, SACK blocks before the cut too.
     Cut,
     /// An option's length is impossible; what came before is valid.
     Malformed,
@@ -117,6 +118,7 @@ pub struct TcpOptions {
 
 impl TcpOptions {
     /// Reads the captured option bytes; the header had `sent_length` bytes of them.
+    #[inline]
     pub(crate) fn read(captured: &[u8], sent_length: usize) -> Self {
         let mut options = Self::default();
         let mut rest = captured;
@@ -155,6 +157,10 @@ impl TcpOptions {
             }
             let Some((option, after)) = rest.split_at_checked(length) else {
                 options.end = OptionsEnd::Cut;
+                if kind == kind::SACK {
+                    // Blocks that are whole say what they say, wherever the capture ends.
+                    options.sack = SackBlocks::read(after_kind.get(1..).unwrap_or_default());
+                }
                 return options;
             };
             options.note(kind, option.get(2..).unwrap_or_default());
@@ -164,6 +170,7 @@ impl TcpOptions {
     }
 
     /// Takes in one option; a known kind with a length that is not its own is passed over.
+    #[inline]
     fn note(&mut self, kind: u8, data: &[u8]) {
         match (kind, data.len()) {
             (kind::MSS, 2) => self.mss_bytes = Some(u16_at(data, 0)),

@@ -45,6 +45,14 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 4] = [
+        Self::FastRetransmit,
+        Self::Rto,
+        Self::LostRetransmission,
+        Self::Tail,
+    ];
+
     /// The name in result tables.
     pub const fn name(self) -> &'static str {
         match self {

@@ -124,11 +124,14 @@ impl Pieces {
     /// Makes sure that no piece reaches across `edge`.
     pub(super) fn split_at(&mut self, edge: u64, slots: &mut Slots) {
         let index = self.first_after(edge);
-        let Some(piece) = self
-            .pieces
-            .get_mut(index)
-            .filter(|piece| piece.start < edge)
-        else {
+        if (self.pieces.get(index)).is_some_and(|piece| piece.start < edge) {
+            self.split(index, edge, slots);
+        }
+    }
+
+    /// Parts the piece at `index`, which reaches across `edge`.
+    pub(super) fn split(&mut self, index: usize, edge: u64, slots: &mut Slots) {
+        let Some(piece) = self.pieces.get_mut(index) else {
             return;
         };
         let mut upper = piece.clone();

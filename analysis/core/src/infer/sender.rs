@@ -35,6 +35,8 @@ pub struct Sent {
     pub payload_length: u32,
     /// It opens a connection.
     pub syn: bool,
+    /// It ends the data.
+    pub fin: bool,
     /// Its timestamp.
     pub tsval: Option<u32>,
 }
@@ -52,6 +54,8 @@ pub struct Acknowledgment<'a> {
     pub tsecr: Option<u32>,
     /// SACK blocks, a DSACK block first.
     pub sack: &'a SackBlocks,
+    /// The capture has cut its options: there may have been more blocks.
+    pub options_cut: bool,
     /// It carries data, so it is no duplicate ACK (RFC 5681 section 2).
     pub with_data: bool,
 }
@@ -65,6 +69,8 @@ pub struct Sender {
     /// An acknowledgment was seen, so `una` is the receiver's word and not the first sequence number captured.
     acknowledged: bool,
     initial: Option<u64>,
+    /// The end of the data, behind FIN.
+    fin_end: Option<u64>,
     una: u64,
     max: u64,
     next_order: u64,
@@ -81,6 +87,8 @@ pub struct Sender {
     zero_window: bool,
     /// The receiver uses SACK, and so reports duplicates.
     reports_duplicates: bool,
+    /// The capture has cut acknowledgments, so that not every report of a duplicate is known.
+    blind: bool,
     /// When the receiver last listed all that it holds.
     complete_ns: Option<i64>,
     recovery: Recovery,
@@ -156,6 +164,9 @@ impl Sender {
                 arrived_before: false,
                 sent,
             });
+        }
+        if sent.fin {
+            self.fin_end = Some(end);
         }
         self.max = self.max.max(end);
         self.active_ns = sent.time_ns;
@@ -240,7 +251,9 @@ impl Sender {
         }
         let trigger = advances.then_some(self.una);
         let dsack = ack.sack.dsack(ack.ack);
-        if ack.sack.as_slice().len() < MOST_BLOCKS {
+        if ack.options_cut {
+            self.blind = true;
+        } else if ack.sack.as_slice().len() < MOST_BLOCKS {
             self.complete_ns = Some(ack.time_ns);
         }
         self.newest = None;
@@ -248,7 +261,10 @@ impl Sender {
         if advances {
             self.cover(self.una, edge);
         }
-        self.sample(ack.time_ns, sink);
+        // Without blocks, what lies behind a hole is acknowledged when the hole is filled, long after it arrived.
+        if self.ambiguous.is_empty() || self.sees_blocks() {
+            self.sample(ack.time_ns, sink);
+        }
         self.resolve(ack, trigger, sink);
         if let Some(block) = dsack {
             self.reports_duplicates = true;
@@ -281,13 +297,19 @@ impl Sender {
 
     /// Marks `start..end` as arrived: at once where it was sent once, else noted for [`Sender::resolve`].
     fn cover(&mut self, start: u64, end: u64) {
-        self.outstanding.split_at(start, &mut self.slots);
-        self.outstanding.split_at(end, &mut self.slots);
-        let first = self.outstanding.first_after(start);
-        for piece in self.outstanding.pieces.range_mut(first..) {
-            if piece.start >= end {
-                break;
+        let mut index = self.outstanding.first_after(start);
+        if (self.outstanding.pieces.get(index)).is_some_and(|piece| piece.start < start) {
+            self.outstanding.split(index, start, &mut self.slots);
+            index += 1;
+        }
+        while let Some(piece) = self.outstanding.pieces.get_mut(index)
+            && piece.start < end
+        {
+            if piece.end > end {
+                self.outstanding.split(index, end, &mut self.slots);
+                continue;
             }
+            index += 1;
             if piece.covered {
                 continue;
             }
@@ -390,10 +412,7 @@ impl Sender {
             }
         }
         self.sacked.drop_below(self.una);
-        let linger_ns = self
-            .last_rtt_ns
-            .map_or(0, |rtt| rtt * LINGER_ROUND_TRIPS)
-            .max(SHORTEST_LINGER_NS);
+        let linger_ns = self.linger_ns();
         while let Some(front) = self.lingering.pieces.front()
             && self.last_sent_ns(front) + linger_ns < now_ns
         {
@@ -402,6 +421,23 @@ impl Sender {
             };
             self.settle(&piece, None, sink);
         }
+    }
+
+    /// The receiver uses SACK, and the capture has all of its blocks.
+    fn sees_blocks(&self) -> bool {
+        self.reports_duplicates && !self.blind
+    }
+
+    fn linger_ns(&self) -> i64 {
+        self.last_rtt_ns
+            .map_or(0, |rtt| rtt * LINGER_ROUND_TRIPS)
+            .max(SHORTEST_LINGER_NS)
+    }
+
+    /// All data are acknowledged, their end too, and no report of a duplicate can come any more.
+    pub fn is_over(&self, now_ns: i64) -> bool {
+        self.fin_end.is_some_and(|end| end <= self.una)
+            && now_ns - self.active_ns > self.linger_ns()
     }
 
     fn last_sent_ns(&self, piece: &Piece) -> i64 {
@@ -414,6 +450,7 @@ impl Sender {
     /// Gives up `piece`; at the end of the capture (`end_ns`) a DSACK may still have been on its way.
     fn settle(&mut self, piece: &Piece, end_ns: Option<i64>, sink: &mut impl Sink) {
         let rtt_ns = self.last_rtt_ns.unwrap_or(0);
+        let sees_blocks = self.sees_blocks();
         let mut arrived = piece.arrived_before;
         for &slot in &piece.sent {
             let transmission = self.slots.get_mut(slot);
@@ -422,7 +459,7 @@ impl Sender {
             } else if !transmission.delivered {
                 let too_late =
                     end_ns.is_some_and(|end| end - transmission.sent_ns < rtt_ns + rtt_ns / 2);
-                transmission.undecided |= too_late || !self.reports_duplicates;
+                transmission.undecided |= too_late || !sees_blocks;
             }
             arrived |= transmission.delivered;
             if let Some((tag, verdict)) = self.slots.release(slot, rtt_ns) {
@@ -436,11 +473,13 @@ impl Sender {
         while let Some(piece) = self.lingering.pieces.pop_front() {
             self.settle(&piece, Some(end_ns), sink);
         }
-        let frontier = self.frontier;
+        // Where SACK blocks are not seen, what was overtaken may be there all the same, behind a hole.
+        let sees_blocks = self.sees_blocks();
+        let frontier = self.frontier.filter(|_| sees_blocks);
         // What was sent two round trips before an ACK that lists everything else was not there.
         let absent_ns = self
             .complete_ns
-            .filter(|_| self.reports_duplicates)
+            .filter(|_| sees_blocks)
             .zip(self.last_rtt_ns)
             .map(|(complete_ns, rtt_ns)| complete_ns - 2 * rtt_ns);
         while let Some(piece) = self.outstanding.pieces.pop_front() {

@@ -66,6 +66,7 @@ impl Timeline {
             sequence_length: length,
             payload_length: length,
             syn: false,
+            fin: false,
             tsval: self.timestamps.then_some(ms as u32),
         };
         self.tag += 1;
@@ -90,6 +91,7 @@ impl Timeline {
             window: self.window,
             tsecr: self.timestamps.then_some(echo as u32),
             sack: &blocks(sack),
+            options_cut: false,
             with_data: false,
         };
         self.end_ms = self.end_ms.max(ms);
@@ -460,6 +462,7 @@ fn a_new_connection_on_the_same_ports_starts_afresh() {
         sequence_length: 1,
         payload_length: 0,
         syn: true,
+        fin: false,
         tsval: Some(100),
     };
     line.sender.on_send(&syn, &mut line.found);
