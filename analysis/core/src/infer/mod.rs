@@ -13,12 +13,14 @@
 //!   round trips after its last transmission.
 //!
 //! - `sender`: one direction of one connection; transmissions and acknowledgments in, verdicts out
+//! - `captured`: what `sender` takes in
 //! - `outstanding`: the ranges of the sequence space that are not settled, and who carried them
 //! - `cause`: why a range was sent again
 //! - `choose`: which of several transmissions an acknowledgment is about
 //! - `ranges`: what SACK blocks have covered already
 //! - `sequence`: 32-bit sequence numbers as 64-bit ones
 
+mod captured;
 mod cause;
 mod choose;
 mod outstanding;
@@ -29,7 +31,8 @@ mod sequence;
 #[cfg(test)]
 mod tests;
 
-pub use sender::{Acknowledgment, Sender, Sent};
+pub use captured::{Acknowledgment, Sent};
+pub use sender::Sender;
 
 /// How the sender came to repair a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
