@@ -135,6 +135,17 @@ bench-collector: setup ## reports/s of the collector from a capture and from a l
 	cargo build --release --locked --quiet -p weir-bench --bin report-source
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.collector $(ARGS)
 
+.PHONY: bench-pcap
+bench-pcap: setup ## packets/s from a capture to its losses beside tshark; peak memory at 0.2, 2 and 10 GB
+	cargo build --release --locked --quiet -p weir-bench --bin capture-source
+	mkdir -p target
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.pcap --csv target/pcap-memory.csv $(ARGS)
+
+.PHONY: pcap-memory
+pcap-memory: $(VENV)/.python ## docs/images/pcap-memory.png from the newest bench-pcap (needs chromium)
+	$(BIN)/python tools/pcap_memory.py target/pcap-memory.csv target/pcap-memory.html
+	tools/picture target/pcap-memory.html docs/images/pcap-memory.png 500
+
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 	tools/picture runs/demo/latest/report.html docs/images/demo-report.png

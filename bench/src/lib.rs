@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the benchmark's programs share.
 
+pub mod capture;
+
 use std::process::ExitCode;
 
 /// Prints why a program could not do its work; the exit code says that too.

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a capture to its losses: packets per second of processor time beside tshark, and peak memory by size.
+
+What `weir losses` does without its table runs in a process of its own. tshark reads the same file's first
+packets with its TCP analysis, which takes too long on all of them. The pandas cross join is the published
+method's: every packet beside every other, and those with the same sequence number were sent again; it runs
+until an address space of 8 GB is too small. Memory of ours is measured through a FIFO, so that 10 GB need no
+disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.bench.measuring import bench_program
+
+_GB = 1_000_000_000
+_KB_PER_MB = 1000
+MEMORY_GB = (0.2, 2.0, 10.0)
+SPEED_GB = 2.0
+_PANDAS_LIMIT_BYTES = 8 * _GB
+_PANDAS_PACKETS = (500, 1000, 2000, 4000, 8000, 16000, 32000)
+
+_OURS = """
+import json, sys
+from pathlib import Path
+import pyarrow.compute as pc
+from weir.analysis.losses import counts_of
+found = counts_of(Path(sys.argv[1]))
+print(json.dumps({"records": found.records, "losses": pc.sum(found.flows["losses"]).as_py()}))
+"""
+
+_PANDAS = """
+import sys
+import pandas as pd
+packets = pd.read_csv(sys.argv[1], names=["time", "src", "port", "seq"])
+both = packets.merge(packets, how="cross", suffixes=("", "_again"))
+same = (both.src == both.src_again) & (both.port == both.port_again) & (both.seq == both.seq_again)
+lost = both[same & (both.time < both.time_again)].drop_duplicates(["src", "port", "seq"])
+print(len(lost))
+"""
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a process printed and took."""
+
+    printed: str
+    processor_s: float
+    peak_mb: float
+    failed: bool
+
+
+def run(command: Sequence[str], limit_bytes: int | None = None) -> Used:
+    """Run a command to its end, within an address space of `limit_bytes` if given."""
+
+    def limit() -> None:
+        if limit_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+    errors = subprocess.DEVNULL if limit_bytes else None
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen(command, stdout=printed, stderr=errors, preexec_fn=limit)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        printed.seek(0)
+        return Used(
+            printed.read(),
+            usage.ru_utime + usage.ru_stime,
+            usage.ru_maxrss / _KB_PER_MB,
+            process.returncode != 0,
+        )
+
+
+def make(path: Path, size_bytes: int) -> subprocess.Popen[str]:
+    """Begin to make a capture; the last line that it prints says what the capture holds."""
+    command = [str(bench_program("capture-source")), str(path), "--bytes", str(size_bytes)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def made(source: subprocess.Popen[str]) -> dict[str, Any]:
+    """What the finished capture holds."""
+    printed, _ = source.communicate()
+    if source.returncode:
+        raise RuntimeError("capture-source failed")
+    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def ours(path: Path) -> tuple[Used, dict[str, int]]:
+    """Count the losses of a capture."""
+    used = run([sys.executable, "-c", _OURS, str(path)])
+    if used.failed:
+        raise RuntimeError("the capture was not read")
+    found: dict[str, int] = json.loads(used.printed)
+    return used, found
+
+
+def tshark(path: Path, packets: int) -> Used:
+    """tshark's own marks in the first packets of a capture."""
+    fields = ["-T", "fields", "-e", "tcp.stream", "-e", "tcp.seq"]
+    return run(
+        ["tshark", "-n", "-r", str(path), "-c", str(packets), "-Y", "tcp.analysis.retransmission", *fields]
+    )
+
+
+def speed(folder: Path, size_bytes: int, repeats: int, tshark_packets: int) -> dict[str, Any]:
+    """Ours and tshark in turn on one file; the best of each."""
+    path = folder / "speed.pcap"
+    truth = made(make(path, size_bytes))
+    rates, peers = [], []
+    for _ in range(repeats):
+        used, found = ours(path)
+        if found["records"] != truth["packets"]:
+            raise RuntimeError(f"{found['records']} records of {truth['packets']} were read")
+        rates.append(found["records"] / used.processor_s)
+        print(f"ours   {rates[-1]:12,.0f} packets per second of processor time", flush=True)
+        if shutil.which("tshark"):
+            packets = min(tshark_packets, truth["packets"])
+            peers.append(packets / tshark(path, packets).processor_s)
+            print(f"tshark {peers[-1]:12,.0f} (the first {packets:,} packets)", flush=True)
+    path.unlink()
+    return {
+        "packets": truth["packets"],
+        "packets_per_s": round(max(rates)),
+        "tshark_packets_per_s": round(max(peers)) if peers else None,
+        "vs_tshark": round(max(rates) / max(peers), 1) if peers else None,
+        "dropped": truth["dropped"],
+        "inferred": found["losses"],
+    }
+
+
+def memory(folder: Path, size_gb: float) -> tuple[int, float]:
+    """Packets of a capture and the peak memory in MB while its losses are counted."""
+    fifo = folder / "memory.pcap"
+    os.mkfifo(fifo)
+    source = make(fifo, round(size_gb * _GB))
+    used, found = ours(fifo)
+    truth = made(source)
+    fifo.unlink()
+    if found["records"] != truth["packets"]:
+        raise RuntimeError(f"{found['records']} records of {truth['packets']} were read")
+    print(f"ours   {size_gb:5} GB: {used.peak_mb:7,.0f} MB", flush=True)
+    return truth["packets"], used.peak_mb
+
+
+def cross_joins(folder: Path) -> list[tuple[int, float]]:
+    """(packets, peak MB) of the published method on more and more packets; the first that fails ends it."""
+    path = folder / "pandas.pcap"
+    made(make(path, 10_000_000))
+    fields = [
+        word for name in ("frame.time_epoch", "ip.src", "tcp.dstport", "tcp.seq_raw") for word in ("-e", name)
+    ]
+    data = ["-Y", "ip && tcp.len > 0", "-T", "fields", "-E", "separator=,", *fields]
+    rows = run(["tshark", "-n", "-r", str(path), *data]).printed.splitlines()
+    path.unlink()
+    measured = []
+    for packets in _PANDAS_PACKETS:
+        table = folder / "packets.csv"
+        table.write_text("\n".join(rows[:packets]))
+        used = run([sys.executable, "-c", _PANDAS, str(table)], _PANDAS_LIMIT_BYTES)
+        if used.failed:
+            print(
+                f"pandas {packets:7,} packets: out of memory at {_PANDAS_LIMIT_BYTES // _GB} GB", flush=True
+            )
+            break
+        print(f"pandas {packets:7,} packets: {used.peak_mb:7,.0f} MB", flush=True)
+        measured.append((packets, used.peak_mb))
+    return measured
+
+
+def options(argv: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m weir.bench.pcap", description=__doc__)
+    parser.add_argument(
+        "--gb", type=float, default=SPEED_GB, help="size of the capture for speed (default: 2)"
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="of ours and of tshark (default: 3)")
+    parser.add_argument("--tshark-packets", type=int, default=500_000, help="of the file (default: 500,000)")
+    parser.add_argument(
+        "--memory-gb", type=float, nargs="+", default=MEMORY_GB, help="sizes (default: 0.2 2 10)"
+    )
+    parser.add_argument("--csv", type=Path, help="write packets and peak memory there")
+    return parser.parse_args(argv)
+
+
+def main(chosen: argparse.Namespace) -> int:
+    """Measure speed, then memory."""
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as name:
+        folder = Path(name)
+        figures = speed(folder, round(chosen.gb * _GB), chosen.repeats, chosen.tshark_packets)
+        peaks = [memory(folder, size_gb) for size_gb in sorted(chosen.memory_gb)]
+        joins = cross_joins(folder) if shutil.which("tshark") else []
+    if chosen.csv:
+        with chosen.csv.open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(("series", "packets", "peak_mb"))
+            rows.writerows(("weir losses", *point) for point in peaks)
+            rows.writerows(("pandas cross join", *point) for point in joins)
+    figures["peak_mb_small"] = round(peaks[0][1], 1)
+    figures["peak_mb_large"] = round(peaks[-1][1], 1)
+    figures["pandas_most_packets"] = joins[-1][0] if joins else None
+    figures["pandas_peak_mb"] = round(joins[-1][1]) if joins else None
+    print(json.dumps(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(options(sys.argv[1:])))
