@@ -6,8 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,27 +14,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from weir.campaign.estimate import Estimate, words
 from weir.campaign.load import Campaign, PlannedRun
 from weir.campaign.outcome import Outcome, in_one_line, read_outcome
+from weir.cli.progress import TerminalBar
 
 
-class LiveView:
+class LiveView(TerminalBar):
     """Watches a runner; on a terminal with a bar, elsewhere as plain lines."""
 
     def __init__(
         self, campaign: Campaign, done: Mapping[str, Path], jobs: int, estimate: Estimate, console: Console
     ) -> None:
         """Show on `console`; `done` are the runs that were whole before."""
-        self._campaign, self._jobs, self._estimate, self._console = campaign, jobs, estimate, console
-        self._left = {run.key: run for run in campaign.runs if run.key not in done}
-        self._begun: dict[str, float] = {}
-        self._whole = len(done)
-        self._progress = Progress(
+        columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
-            console=console,
-            transient=True,
         )
+        super().__init__(console, Progress(*columns, console=console, transient=True))
+        self._campaign, self._jobs, self._estimate = campaign, jobs, estimate
+        self._left = {run.key: run for run in campaign.runs if run.key not in done}
+        self._begun: dict[str, float] = {}
+        self._whole = len(done)
         self._task = self._progress.add_task(
             campaign.name, total=len(campaign.runs), completed=self._whole, left=""
         )
@@ -85,22 +83,6 @@ class LiveView:
         self._console.print(
             f"{escape(count)} {escape(name)}: {escape(what)}", style=style, highlight=False, soft_wrap=True
         )
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        if self._console.is_terminal:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Clear the bar."""
-        if self._console.is_terminal:
-            self._progress.stop()
 
 
 def _sound(outcome: Outcome) -> bool:

@@ -16,20 +16,42 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 _REFRESH_S = 0.25
 
 
-class RunProgress:
+class TerminalBar:
+    """A bar that is shown on a terminal and nowhere else, while the block of its `with` runs."""
+
+    def __init__(self, console: Console, progress: Progress) -> None:
+        """Show `progress` on `console`, which it was made for."""
+        self._console, self._progress = console, progress
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Clear the bar."""
+        if self._console.is_terminal:
+            self._progress.stop()
+
+
+class RunProgress(TerminalBar):
     """Progress of one run; on a terminal a bar, elsewhere plain lines."""
 
     def __init__(self, console: Console) -> None:
         """Show progress on `console`."""
-        self._console = console
-        self._progress = Progress(
+        columns = (
             TextColumn("  {task.description}"),
             BarColumn(),
             TextColumn("{task.completed:.0f} of {task.total:.0f} s"),
             TimeRemainingColumn(),
-            console=console,
-            transient=True,
         )
+        super().__init__(console, Progress(*columns, console=console, transient=True))
 
     def step(self, what: str) -> None:
         """Say what begins now."""
@@ -55,19 +77,3 @@ class RunProgress:
             ended.set()
             follower.join()
             self._progress.remove_task(task)
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        if self._console.is_terminal:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Clear the bar."""
-        if self._console.is_terminal:
-            self._progress.stop()
