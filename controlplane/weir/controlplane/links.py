@@ -6,25 +6,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weir.controlplane.attach import Attachment
-from weir.controlplane.config import ExperimentConfig, HostConfig
+from weir.controlplane.config import ExperimentConfig, HostConfig, queue_bytes
 from weir.controlplane.entities import Link
 
-DEFAULT_LIMIT_BYTES = 256_000
 _DEFAULT_BURST_NS = 1_000_000
 _LEAST_DEFAULT_BURST_BYTES = 3_000
-"""A shaped queue has these unless the file says otherwise; those of weir-switch's options are the same."""
+"""A shaped queue's burst unless the file says otherwise; that of weir-switch's options is the same."""
 
 
 def links_of(experiment: ExperimentConfig, attachment: Attachment) -> Iterator[Link]:
     """The link of every port that something is behind; a collector's is bare."""
     deflect_to = next(iter(attachment.collectors.values())).port
     for name, host in experiment.hosts.items():
-        yield _link(host, attachment.hosts[name].port, deflect_to)
+        yield _link(host, queue_bytes(experiment, name), attachment.hosts[name].port, deflect_to)
     for port in dict.fromkeys(collector.port for collector in attachment.collectors.values()):
         yield Link(port)
 
 
-def _link(host: HostConfig, port: int, deflect_to: int) -> Link:
+def _link(host: HostConfig, limit_bytes: int, port: int, deflect_to: int) -> Link:
     link = Link(port, delay_ns=host.delay, jitter_ns=host.jitter, loss_ppb=host.loss)
     if host.rate is None:
         return link
@@ -36,7 +35,7 @@ def _link(host: HostConfig, port: int, deflect_to: int) -> Link:
         port,
         rate_bps=host.rate,
         burst_bytes=burst_bytes,
-        limit_bytes=DEFAULT_LIMIT_BYTES if host.queue is None else host.queue,
+        limit_bytes=limit_bytes,
         limit_packets=host.queue_packets,
         deflect_to=deflect_to,
         delay_ns=host.delay,

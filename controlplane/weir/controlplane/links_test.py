@@ -147,3 +147,21 @@ def test_the_messages_are_those_of_the_service() -> None:
         assert body is not None, message
         found = re.findall(r"^\s+((?:optional |repeated )?\w+) (\w+) = (\d+);", body[1], re.MULTILINE)
         assert set(fields) <= {(name, int(number), kind) for kind, name, number in found}, message
+
+
+@pytest.mark.parametrize(
+    ("depth", "limit_bytes"),
+    [("2 BDP", 1_000_000), ("1 burst", 250_000), ("80 ms", 1_000_000), ("1 MB", 1_000_000)],
+)
+def test_a_queue_is_limited_in_bytes_however_the_file_says_it(depth: str, limit_bytes: int) -> None:
+    # 100 Mbit/s and a round-trip time of 40 ms: a BDP of 500 kB; a burst of 20 ms is 250 kB.
+    experiment = parse_experiment(
+        "name: bottleneck\n"
+        "hosts:\n  a: {delay: 35 ms}\n"
+        f"  b: {{delay: 5 ms, rate: 100 Mbit/s, burst: 20 ms, queue: {depth}}}\n"
+        "flows: [{name: f, from: a, to: b, duration: 1 s}]\n"
+    )
+    entities = make_plan(experiment, attachment_of(experiment)).phase("main").entities
+    assert [link.limit_bytes for link in entities if isinstance(link, Link) and link.rate_bps] == [
+        limit_bytes
+    ]

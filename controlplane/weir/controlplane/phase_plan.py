@@ -39,6 +39,8 @@ class PhasePlan:
     policers: tuple[PolicerPlan, ...]
     entities: tuple[Entity, ...]
     hosts: Mapping[str, HostPort]
+    queued: frozenset[str] = frozenset()
+    """Hosts that a shaped queue of the switch is in front of."""
     steps: tuple[Step, ...] = ()
     """What changes later in the phase, in order of time."""
 
@@ -85,7 +87,8 @@ class PhasePlan:
     def truth(self, one: FlowKey, other: FlowKey) -> Truth:
         """Whether two flows are behind the same bucket: the answer that detectors are held against.
 
-        Flows of a learned policer have one each, as long as there are enough.
+        Flows of a learned policer have one each, as long as there are enough. Of two flows that no policer
+        has, it is the bucket of the shaped queue that both wait in.
 
         Raises:
             PlanError: the answer changes in the middle of the phase.
@@ -100,6 +103,9 @@ class PhasePlan:
 
     def _truth(self, one: FlowKey, other: FlowKey) -> Truth:
         policer = self.policer_of(one)
+        if policer is None and self.policer_of(other) is None:
+            same_queue = one.destination == other.destination and one.destination in self.queued
+            return "shared" if same_queue else "separate"
         if policer is not None and policer.config.mode == "per_flow_learned" and one != other:
             return "separate"
         cell = self.cell_of(one)

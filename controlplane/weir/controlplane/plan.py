@@ -79,10 +79,11 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment) -> Plan:
         *(links_of(experiment, attachment) if target.capabilities.links_service else ()),
     )
     ids = {name: number for number, name in enumerate(attachment.collectors, FIRST_COLLECTOR)}
+    queued = frozenset(name for name, host in experiment.hosts.items() if host.rate is not None)
     planned: list[PhasePlan] = []
     for phase in phases:
         mine = [next(bases) for _ in phase.policers]
-        planned.append(_phase(phase, mine, common, attachment.hosts, ids, target))
+        planned.append(_phase(phase, mine, common, attachment.hosts, queued, ids, target))
     return Plan(tuple(planned), target, len(ids))
 
 
@@ -91,12 +92,13 @@ def _phase(
     bases: Sequence[int],
     common: tuple[Entity, ...],
     hosts: Mapping[str, HostPort],
+    queued: frozenset[str],
     collectors: Mapping[str, int],
     target: Target,
 ) -> PhasePlan:
     def planned(policers: Sequence[PolicerPlan]) -> PhasePlan:
         policing = _policing(policers, hosts, collectors)
-        return PhasePlan(phase.name, tuple(policers), (*common, *policing), dict(hosts))
+        return PhasePlan(phase.name, tuple(policers), (*common, *policing), dict(hosts), queued)
 
     policers = [
         plan_policer(policer, base, target) for policer, base in zip(phase.policers, bases, strict=True)

@@ -361,6 +361,17 @@ def test_hosts_and_the_collector_are_where_a_run_would_put_them() -> None:
     assert where.collectors["collector"].port == 8
 
 
+def test_flows_that_no_policer_has_share_the_bucket_of_the_queue_that_both_wait_in() -> None:
+    shaped = HASHED.replace("b: {}", "b: {rate: 1 Mbit/s}").replace(", {}]}", "]}")
+    experiment = parse_experiment(shaped.replace("from: [a, a], to: b", "from: c, to: a"))
+    phase = make_plan(experiment, attachment_of(experiment)).phase("main")
+    one, other, elsewhere = FlowKey("a", "b"), FlowKey("c", "b", 6, 1, 2), FlowKey("b", "c")
+    assert phase.policer_of(one) is phase.policer_of(other) is None
+    assert phase.truth(one, other) == "shared"
+    assert phase.truth(one, elsewhere) == "separate"
+    assert phase.truth(elsewhere, elsewhere) == "separate"
+
+
 def test_what_the_queue_of_a_shaped_host_drops_is_reported() -> None:
     experiment = parse_experiment(HASHED.replace("b: {}", "b: {rate: 1 Mbit/s}"))
     phase = make_plan(experiment, attachment_of(experiment)).phase("main")

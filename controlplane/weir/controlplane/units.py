@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
 
 RATE_UNITS: Mapping[str, int] = {
     "bit/s": 1,
@@ -192,6 +193,73 @@ def parse_burst(text: object) -> Burst:
     if match["unit"] in SIZE_UNITS:
         return Burst(size_bytes=parse_size(text))
     raise UnitError(f"unknown unit {match['unit']!r} of a burst; {valid}")
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How much a queue holds, in one of four ways.
+
+    `value` is bytes of a "size", nanoseconds of a "time" at the queue's rate, and millionths of "bursts" of
+    its token bucket or of "bdps", which are the rate times the base round-trip time.
+    """
+
+    kind: Literal["size", "time", "bursts", "bdps"]
+    value: int
+
+    def bytes_at(self, rate_bps: int, burst_bytes: int | None, rtt_ns: int | None) -> int:
+        """The depth in bytes, to the nearest one.
+
+        Raises:
+            UnitError: it is in bursts or BDPs, and ``burst_bytes`` or ``rtt_ns`` is not known.
+        """
+        match self.kind:
+            case "size":
+                return self.value
+            case "time":
+                return Burst(time_ns=self.value).bytes_at(rate_bps)
+            case "bursts" if burst_bytes is not None:
+                return (2 * self.value * burst_bytes + _MILLION) // (2 * _MILLION)
+            case "bdps" if rtt_ns is not None:
+                bits, per_byte = rate_bps * rtt_ns * self.value, 8 * 10**9 * _MILLION
+                return (2 * bits + per_byte) // (2 * per_byte)
+        raise UnitError(f"{self} of what is not known")
+
+    def __str__(self) -> str:
+        """The depth as a config writes it."""
+        if self.kind == "size":
+            return format_size(self.value)
+        if self.kind == "time":
+            return format_time(self.value)
+        unit = "burst" if self.kind == "bursts" else "BDP"
+        return f"{(Decimal(self.value) / _MILLION).normalize():f} {unit}"
+
+
+_MILLION = 10**6
+_MULTIPLE = Dimension("multiple", {"burst": _MILLION, "BDP": _MILLION}, "millionth", "2 BDP")
+
+
+def parse_depth(text: object) -> Depth:
+    """Read a depth: a size, a time at the queue's rate, or bursts or BDPs; raises :class:`UnitError`."""
+    valid = (
+        f"valid: a size ({', '.join(SIZE_UNITS)}), a time ({', '.join(TIME_UNITS)}) at the rate, burst or "
+        "BDP, such as '2 BDP'"
+    )
+    match = _QUANTITY.fullmatch(str(text))
+    if isinstance(text, bool) or match is None:
+        raise UnitError(f"{_shown(text)} is not a depth of a queue; {valid}")
+    unit = match["unit"]
+    if unit is None:
+        raise UnitError(f"{match['number']} has no unit; {valid}")
+    if unit in SIZE_UNITS:
+        return Depth("size", parse_size(text))
+    if unit in TIME_UNITS:
+        return Depth("time", parse_time(text))
+    if unit in _MULTIPLE.units:
+        return Depth("bursts" if unit == "burst" else "bdps", _MULTIPLE.parse(text))
+    raise UnitError(f"unknown unit {unit!r} of a queue's depth; {valid}")
+
+
+DEPTH_PATTERN = rf"({SIZE.pattern})|({TIME.pattern})|({_MULTIPLE.pattern})"
 
 
 def _shown(value: object) -> str:

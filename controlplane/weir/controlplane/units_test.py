@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.controlplane.units import (
+    DEPTH_PATTERN,
     RATE,
     SIZE,
     TIME,
@@ -14,6 +17,7 @@ from weir.controlplane.units import (
     format_size,
     format_time,
     parse_burst,
+    parse_depth,
     parse_rate,
     parse_share,
     parse_size,
@@ -151,3 +155,35 @@ def test_a_share_that_is_none_says_what_is_valid(text: str, message: str) -> Non
     with pytest.raises(UnitError) as error:
         parse_share(text)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_bytes"),
+    [
+        ("64 KiB", 65_536),
+        ("20 ms", 250_000),  # 100 Mbit/s × 20 ms / 8
+        ("1.5 burst", 37_500),
+        ("2 BDP", 1_000_000),  # 2 × 100 Mbit/s × 40 ms / 8, as published for ten flows
+        ("0.01 BDP", 5_000),
+        ("0.000001 BDP", 1),  # half a byte
+    ],
+)
+def test_a_depth_is_so_many_bytes_of_a_queue(text: str, expected_bytes: int) -> None:
+    assert parse_depth(text).bytes_at(100_000_000, 25_000, 40_000_000) == expected_bytes
+
+
+@pytest.mark.parametrize("text", ["64 kB", "20 ms", "1.5 burst", "0.01 BDP"])
+def test_a_depth_is_written_as_it_was_read(text: str) -> None:
+    assert str(parse_depth(text)) == text
+    assert re.match(DEPTH_PATTERN, text)
+
+
+@pytest.mark.parametrize("text", ["2", 2, True, "2 bdp", "2 Mbit/s", "BDP", "0.0000001 BDP", "-1 BDP"])
+def test_a_depth_of_no_such_unit_names_the_units(text: object) -> None:
+    with pytest.raises(UnitError, match=r"valid: "):
+        parse_depth(text)
+
+
+def test_a_depth_in_bdps_of_an_unknown_round_trip_has_no_bytes() -> None:
+    with pytest.raises(UnitError, match="2 BDP of what is not known"):
+        parse_depth("2 BDP").bytes_at(1_000_000, None, None)

@@ -16,6 +16,7 @@ from weir.controlplane.config.model import (
     TelemetryConfig,
 )
 from weir.controlplane.config.problems import ConfigError, Location, Problem, nearest, one_of
+from weir.controlplane.config.queues import base_round_trips, queue_bytes
 from weir.controlplane.config.schema import schema_text
 from weir.controlplane.config.values import Verdict
 
@@ -36,11 +37,13 @@ __all__ = [
     "SwitchConfig",
     "TelemetryConfig",
     "Verdict",
+    "base_round_trips",
     "experiment_of",
     "load_experiment",
     "nearest",
     "one_of",
     "parse_experiment",
+    "queue_bytes",
     "read_text",
     "schema_text",
 ]

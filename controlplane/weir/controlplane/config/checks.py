@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.controlplane.config.checks_policer import burst_holds_a_frame, check_changes, check_policer
-from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig, HostConfig
+from weir.controlplane.config.checks_policer import check_changes, check_policer
+from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig
 from weir.controlplane.config.problems import Location, Problem, known, one_of, unique
-from weir.controlplane.config.values import FRAME_BYTES, POLICER_CELLS
+from weir.controlplane.config.queues import check_queue
+from weir.controlplane.config.values import POLICER_CELLS
 
 RESERVED_HOSTS = ("switch", "collector")
 """Names that the run gives to namespaces of its own."""
@@ -31,11 +32,11 @@ def check(experiment: ExperimentConfig) -> list[Problem]:
 
 
 def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
-    for name, host in experiment.hosts.items():
+    for name in experiment.hosts:
         location: Location = ("hosts", name)
         if name in RESERVED_HOSTS:
             yield Problem(location, f"{name!r} is taken by the run itself; valid: any other name")
-        yield from _host_queue(host, location)
+        yield from check_queue(experiment, name)
     for key in ("address", "address6", "mac", "port"):
         users: dict[object, str] = {}
         for name, host in experiment.hosts.items():
@@ -47,25 +48,6 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
                     depends_on=(("hosts", users[value], key),),
                 )
             users.setdefault(value, name)
-
-
-def _host_queue(host: HostConfig, location: Location) -> Iterator[Problem]:
-    if host.rate is None:
-        for key in ("burst", "queue", "queue_packets"):
-            if getattr(host, key) is not None:
-                yield Problem(
-                    (*location, key),
-                    f"has no effect without a rate; valid: give {location[-1]} a rate, or leave {key} out",
-                    depends_on=((*location, "rate"),),
-                )
-        return
-    if host.burst is not None:
-        yield from burst_holds_a_frame(host.burst, host.rate, location)
-    if host.queue is not None and host.queue < FRAME_BYTES:
-        yield Problem(
-            (*location, "queue"),
-            f"{host.queue} B hold not one frame; valid: at least {FRAME_BYTES} B (one frame)",
-        )
 
 
 def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:

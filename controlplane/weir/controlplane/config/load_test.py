@@ -298,6 +298,27 @@ CASES = {
         ("queue: 64 kB", "queue: 1 kB"),
         "x.yaml:4: hosts.b.queue: 1000 B hold not one frame; valid: at least 1514 B (one frame)",
     ),
+    "queue in BDP of two round-trip times": (
+        (
+            "queue: 64 kB}\nflows:",
+            "queue: 2 BDP}\n  c: {delay: 1 ms}\nflows:\n  - {name: two, from: c, to: b, duration: 4 s}",
+        ),
+        "x.yaml:4: hosts.b.queue: the BDP is not known, round-trip times differ: 11 ms from c, 20 ms from a; "
+        "valid: a size, a time, or delays that give one",
+    ),
+    "queue in BDP of a flow that goes elsewhere": (
+        ("a: {delay: 10 ms}", "a: {delay: 10 ms, rate: 8 Mbit/s, queue: 1 BDP}"),
+        "x.yaml:3: hosts.a.queue: the BDP is not known, nobody sends to a; "
+        "valid: a size, a time, or delays that give one",
+    ),
+    "queue in bursts without one": (
+        ("burst: 15 kB, queue: 64 kB", "queue: 1 burst"),
+        "x.yaml:4: hosts.b.queue: 1 burst without a burst; valid: give b a burst, or a size or a time",
+    ),
+    "queue of a tenth of a frame in BDP": (
+        ("queue: 64 kB", "queue: 0.001 BDP"),
+        "x.yaml:4: hosts.b.queue: 250 B hold not one frame; valid: at least 1514 B (one frame)",
+    ),
     "duration of zero": (
         ("duration: 4 s", "duration: 0 s"),
         "x.yaml:6: flows[0].duration: 0 s is no duration; valid: more than 0 s, such as '40 s'",

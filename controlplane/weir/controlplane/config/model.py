@@ -21,6 +21,7 @@ from weir.controlplane.config.values import (
     PortNumber,
     PowerOfTwo,
     Protocol,
+    QueueDepth,
     RateBps,
     SharePpb,
     SizeBytes,
@@ -61,8 +62,9 @@ class HostConfig(_Model):
     """Rate of the switch's egress queue towards the host; without it the link is not shaped."""
     burst: BurstDepth | None = None
     """Token bucket of that queue, a size or a time at its rate; needs a rate."""
-    queue: SizeBytes | None = None
-    """Bytes that may wait in that queue; the next frame is dropped at the tail. Needs a rate."""
+    queue: QueueDepth | None = None
+    """What may wait in that queue; the next frame is dropped at the tail. Needs a rate. A size, a time at the
+    rate, `N burst`, or `N BDP`: the rate times the delay of the host and of those that send to it."""
     queue_packets: Annotated[StrictInt | None, Field(ge=1, le=2**31 - 1, examples=[100])] = None
     """Packets that may wait in that queue. Needs a rate."""
     jitter: TimeNs = 0

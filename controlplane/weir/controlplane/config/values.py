@@ -21,16 +21,19 @@ from pydantic import (
 )
 
 from weir.controlplane.units import (
+    DEPTH_PATTERN,
     RATE,
     SHARE,
     SIZE,
     TIME,
     Burst,
+    Depth,
     format_rate,
     format_share,
     format_size,
     format_time,
     parse_burst,
+    parse_depth,
     parse_rate,
     parse_share,
     parse_size,
@@ -197,6 +200,9 @@ BurstDepth = Annotated[
             "examples": ["20 ms"],
         }
     ),
+]
+QueueDepth = Annotated[
+    Depth, BeforeValidator(parse_depth), PlainSerializer(str), _json("100 kB", DEPTH_PATTERN)
 ]
 HostNames = Annotated[
     tuple[StrictStr, ...],

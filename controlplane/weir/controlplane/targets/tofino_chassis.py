@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.controlplane.attach import HostPort
-from weir.controlplane.config import ExperimentConfig, HostConfig
+from weir.controlplane.config import ExperimentConfig, queue_bytes
 from weir.controlplane.config.values import FRAME_BYTES
 from weir.controlplane.errors import PlanError
 
@@ -47,7 +47,7 @@ def chassis_text(
         parts.append(("nodes", [("id", _NODE), ("slot", 1), ("index", 1)]))
         parts += [("singleton_ports", _port(name, hosts[name].port, panels[name])) for name in hosts]
     queues = [
-        ("queue_configs", _queue(experiment.switch.target, hosts[name].port, host))
+        ("queue_configs", _queue(experiment, hosts[name].port, name))
         for name, host in experiment.hosts.items()
         if host.rate is not None
     ]
@@ -71,7 +71,8 @@ def _port(name: str, number: int, panel: Panel) -> list[tuple[str, Any]]:
     ]
 
 
-def _queue(target: str, port: int, host: HostConfig) -> list[tuple[str, Any]]:
+def _queue(experiment: ExperimentConfig, port: int, name: str) -> list[tuple[str, Any]]:
+    host = experiment.hosts[name]
     rate = host.rate or 0
     burst = host.burst.bytes_at(rate) if host.burst else rate * _DEFAULT_BURST_NS // (8 * 10**9)
     mapping: list[tuple[str, Any]] = [
@@ -82,7 +83,7 @@ def _queue(target: str, port: int, host: HostConfig) -> list[tuple[str, Any]]:
         ("pool", "EGRESS_APP_POOL_0"),
     ]
     if host.queue is not None:
-        cells = max(1, host.queue // CELL_BYTES[target])
+        cells = max(1, queue_bytes(experiment, name) // CELL_BYTES[experiment.switch.target])
         # Without an absorption factor the limit is static: what a queue may hold does not depend on others.
         mapping += [("base_use_limit", cells), ("baf", "BAF_DISABLE"), ("hysteresis", 0)]
     shaper = [("rate_bps", rate), ("burst_bytes", max(burst, 2 * FRAME_BYTES))]
