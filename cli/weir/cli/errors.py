@@ -19,8 +19,8 @@ from weir.controlplane.config import ConfigError
 from weir.controlplane.errors import (
     CertificateError,
     ControlPlaneError,
+    HalfwayError,
     NotPrimaryError,
-    PartlyAppliedError,
     PipelineError,
     PlanError,
     ReadBackError,
@@ -118,8 +118,8 @@ def report_error(error: Exception) -> int:
 
 
 def switch_exit(error: ControlPlaneError) -> int:
-    """The exit code of a failure of the control plane; of a plan half applied, that of its cause."""
-    cause = error.cause if isinstance(error, PartlyAppliedError) else error
+    """The exit code of a failure of the control plane; of one that stopped half-way its cause's."""
+    cause = error.cause if isinstance(error, HalfwayError) else error
     if isinstance(cause, WriteError) and any(update.full for update in cause.updates):
         cause = TableFullError(str(cause))
     return next((code for kind, code in SWITCH_EXITS if isinstance(cause, kind)), EXIT_FAILED)

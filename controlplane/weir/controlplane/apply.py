@@ -24,7 +24,14 @@ from weir.controlplane.entities import (
     changes,
     differences,
 )
-from weir.controlplane.errors import PipelineError, PlanError, ReadBackError, ReadError
+from weir.controlplane.errors import (
+    ControlPlaneError,
+    PartlyAppliedError,
+    PipelineError,
+    PlanError,
+    ReadBackError,
+    ReadError,
+)
 from weir.controlplane.learning import TABLES as LEARNED_TABLES
 from weir.controlplane.links_service import LinksService, PortState
 from weir.controlplane.phase_plan import PhasePlan
@@ -122,12 +129,18 @@ class SwitchControl:
         Raises:
             TableFullError: the phase has more entries than a table holds; nothing was written.
             PlanError: a link is asked for and the switch has no such port; nothing was written.
-            PartlyAppliedError: the switch refused updates or has gone; says what is on it.
+            PartlyAppliedError: the switch refused updates, or has gone before all was written and read
+                back; says what is on it.
             ReadBackError: the switch accepted everything and reads back something else.
         """
         update = await self.difference(phase)
         await self.write(update)
-        await self.check(phase)
+        try:
+            await self.check(phase)
+        except ReadBackError:
+            raise
+        except ControlPlaneError as error:
+            raise PartlyAppliedError(error, len(update), len(update), certain=True) from error
         return update
 
     async def write(self, update: Changes) -> None:

@@ -74,21 +74,48 @@ class WriteError(ControlPlaneError):
         super().__init__("the switch refused " + "; ".join(str(update) for update in updates))
 
 
-class PartlyAppliedError(ControlPlaneError):
-    """A plan could not be written; the text says what of it is on the switch. ``cause`` is why it stopped."""
+class HalfwayError(ControlPlaneError):
+    """A change of the switch that stopped on its way; the text says what is known of it.
+
+    ``cause`` is why it stopped.
+    """
+
+    def __init__(self, cause: ControlPlaneError, state: str) -> None:
+        """Keep the cause; ``state`` is what the switch is left as, and what to do."""
+        self.cause = cause
+        super().__init__(f"{cause}; {state}")
+
+
+class MaybeLoadedError(HalfwayError):
+    """The connection broke while the pipeline was loaded."""
+
+    def __init__(self, cause: ControlPlaneError) -> None:
+        """Keep the cause."""
+        super().__init__(
+            cause,
+            "nobody knows whether the pipeline was loaded, which empties tables and counters; "
+            "valid: apply again",
+        )
+
+
+class PartlyAppliedError(HalfwayError):
+    """A plan could not be written; the text says what of it is on the switch."""
 
     def __init__(self, cause: ControlPlaneError, applied: int, total: int, certain: bool) -> None:
         """Keep the cause; not ``certain``: whether the batch that failed took effect is not known."""
-        self.cause, self.applied, self.total = cause, applied, total
+        self.applied, self.total = applied, total
         if applied == 0 and certain:
             state = "nothing was changed"
+        elif applied == total:
+            state = f"all {total} updates were written, and nobody read them back; valid: apply again"
         else:
-            least = "" if certain else "at least "
-            state = (
-                f"{least}{applied} of {total} updates are on the switch, the others are not; "
-                "traffic stays policed by what was there; valid: mend the cause and apply again"
+            known = (
+                f"{applied} of {total} updates are on the switch, the others are not"
+                if certain
+                else f"at least {applied} of {total} updates are on the switch, of the others nobody knows"
             )
-        super().__init__(f"{cause}; {state}")
+            state = f"{known}; traffic stays policed by what was there; valid: mend the cause and apply again"
+        super().__init__(cause, state)
 
 
 class ReadError(ControlPlaneError):

@@ -11,7 +11,12 @@ from typing import Any
 
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.counters import PolicerCounters
-from weir.controlplane.errors import ControlPlaneError, NotPrimaryError, SwitchUnreachableError
+from weir.controlplane.errors import (
+    ControlPlaneError,
+    HalfwayError,
+    NotPrimaryError,
+    SwitchUnreachableError,
+)
 from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.session import Part
@@ -86,7 +91,7 @@ class Keeper:
                     reached = True
                     await self._keep(control)
             except ControlPlaneError as error:
-                cause = getattr(error, "cause", error)
+                cause = error.cause if isinstance(error, HalfwayError) else error
                 if isinstance(cause, NotPrimaryError) and self._last_ns:
                     if self._part == "primary":
                         self._say("superseded", reason=str(cause))

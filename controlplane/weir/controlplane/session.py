@@ -31,6 +31,7 @@ from weir.controlplane.entities import Entity
 from weir.controlplane.errors import (
     CertificateError,
     ControlPlaneError,
+    MaybeLoadedError,
     NotPrimaryError,
     PipelineError,
     ReadError,
@@ -155,7 +156,8 @@ class Session:
 
         Raises:
             PipelineError: the switch refused it, with the switch's reason.
-            NotPrimaryError, SwitchUnreachableError: as named.
+            MaybeLoadedError: the connection broke, and nobody knows whether it was loaded.
+            NotPrimaryError: as named.
         """
         self.use(schema)
         request = p4r.SetForwardingPipelineConfigRequest(
@@ -171,6 +173,8 @@ class Session:
                 raise PipelineError(
                     f"the switch at {self.address} refused the pipeline: {_reason(error)}"
                 ) from error
+            if isinstance(explained, SwitchUnreachableError):
+                raise MaybeLoadedError(explained) from error
             raise explained from error
 
     async def running_cookie(self) -> int | None:
