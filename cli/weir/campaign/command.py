@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.campaign.estimate import Estimate, words
+from weir.campaign.kernel import without_lacking
 from weir.campaign.live import LiveView
-from weir.campaign.load import Campaign, PlannedRun, load_campaign
+from weir.campaign.load import Campaign, load_campaign
 from weir.campaign.outcome import Outcome, outcomes
 from weir.campaign.page import write_page
 from weir.campaign.runner import Ending, Runner
 from weir.campaign.store import Store
-from weir.cli.errors import EXIT_FAILED
+from weir.cli.errors import EXIT_FAILED, InputError
 from weir.cli.runnable import check_runnable
 
 CORES_OF_A_RUN = 3
@@ -59,15 +60,19 @@ def campaign_command(
 
     Raises ConfigError for the file, InputError for its folder, ToolMissingError.
     """
-    campaign = load_campaign(file, quick=quick)
+    campaign, left_out = without_lacking(load_campaign(file, quick=quick))
+    if not campaign.runs:
+        raise InputError(f"{file}: no run is left; {left_out}")
     for run in campaign.runs:
         if run.repeat == 0:
             check_runnable(run.experiment, file)
     jobs = jobs or default_jobs()
     store = Store(campaign, runs)
+    notes = Console(stderr=True)
+    if left_out:
+        notes.print(f"weir: {left_out}", highlight=False, soft_wrap=True)
     if dry_run:
         return _show_plan(store, jobs, as_json=as_json, console=console)
-    notes = Console(stderr=True)
     if jobs > default_jobs():
         notes.print(
             f"weir: {jobs} runs at a time on {os.cpu_count()} cores will disturb each other; "
@@ -155,10 +160,8 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
         print(json.dumps(plan))
         return 0
     table = Table(*campaign.axes, "flows", "traffic", "runs", "done")
-    cells: dict[tuple[str, ...], list[PlannedRun]] = {}
-    for run in campaign.runs:
-        cells.setdefault(tuple(run.cell.values()), []).append(run)
-    for labels, its in cells.items():
+    for its in campaign.cells():
+        labels = campaign.labels(its[0].cell)
         whole = sum(run.key in done for run in its)
         flows = len(its[0].experiment.flows)
         table.add_row(*labels, str(flows), words(its[0].traffic_s), str(len(its)), str(whole))

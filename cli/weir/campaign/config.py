@@ -54,6 +54,26 @@ class QuickConfig(_Model):
     """Variables with another value."""
 
 
+class QuickPartConfig(_Model):
+    """What `--quick` changes of a part."""
+
+    matrix: dict[VariableName, Annotated[tuple[Label, ...], Field(min_length=1)]] = {}
+    """Axes of the part with the values that stay; an axis that is not named keeps all."""
+    variables: dict[VariableName, Any] = {}
+    """Variables with another value."""
+
+
+class PartConfig(_Model):
+    """A grid of its own beside others; the file's matrix, variables and experiment are common to all."""
+
+    matrix: dict[VariableName, Axis] = {}
+    """Further axes."""
+    variables: dict[VariableName, Any] = {}
+    """Further variables, or other values."""
+    quick: QuickPartConfig = QuickPartConfig()
+    """What `--quick` changes of it."""
+
+
 class LimitsConfig(_Model):
     """When a run is marked invalid because the machine was too busy for its measurement."""
 
@@ -68,6 +88,8 @@ class CampaignConfig(_Model):
 
     matrix: dict[VariableName, Axis] = {}
     """Axes: a list of values, each of which `$axis` stands for; or labels, each with its own variables."""
+    parts: dict[StrictStr, PartConfig] = {}
+    """Grids beside each other, by label; a run's part is on its axis `part`. Without them there is one."""
     repeats: Annotated[StrictInt, Field(ge=1, le=10_000)] = 1
     """Runs of each cell of the matrix, each with a seed of its own."""
     variables: dict[VariableName, Any] = {}
@@ -80,6 +102,8 @@ class CampaignConfig(_Model):
     """How often a run is tried that fails."""
     study: StudyName | None = None
     """The published study whose figures and numbers the page sets beside those of the runs."""
+    lacking: Literal["refuse", "leave_out"] = "refuse"
+    """What becomes of runs whose congestion control the kernel does not offer."""
     keep: Literal["all", "results"] = "all"
     """results: the captures and reports of a run are deleted once it is analysed."""
 

@@ -7,16 +7,17 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from weir.campaign.config import KEYS, CampaignConfig, LimitsConfig, QuickConfig
+from weir.campaign.config import KEYS, CampaignConfig, LimitsConfig, QuickConfig, QuickPartConfig
 from weir.campaign.studies import STUDIES
 from weir.campaign.variables import Variables
 from weir.controlplane.config import (
@@ -66,6 +67,12 @@ class PlannedRun:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     @property
+    def congestion_controls(self) -> set[str]:
+        """Those of its TCP senders."""
+        of_flows = {flow.congestion_control for flow in self.experiment.flows if flow.protocol == "tcp"}
+        return of_flows | {background.congestion_control for background in self.experiment.background}
+
+    @property
     def traffic_s(self) -> float:
         """Seconds for which flows run."""
         return len(self.experiment.effective_phases()) * self.experiment.phase_duration / _NS
@@ -86,6 +93,34 @@ class Campaign:
     limits: LimitsConfig
     quick: bool
     runs: tuple[PlannedRun, ...]
+    lacking: str = "refuse"
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Runs that are not in `runs`, by the congestion control for which they were left out."""
+
+    def labels(self, cell: Cell) -> tuple[str, ...]:
+        """A cell's label of each axis, in order; empty for axes that its part does not have."""
+        return tuple(cell.get(axis, "") for axis in self.axes)
+
+    def cells(self) -> list[list[PlannedRun]]:
+        """The runs of each cell, in the order of the matrix."""
+        found: dict[tuple[tuple[str, str], ...], list[PlannedRun]] = {}
+        for run in self.runs:
+            found.setdefault(tuple(run.cell.items()), []).append(run)
+        return list(found.values())
+
+    def offered_by(self, congestion_controls: Collection[str]) -> Campaign:
+        """Without the runs that need another congestion control, where the file asks to leave them out."""
+        if self.lacking != "leave_out":
+            return self
+        kept: list[PlannedRun] = []
+        left_out: dict[str, int] = {}
+        for run in self.runs:
+            lacking = sorted(run.congestion_controls - set(congestion_controls))
+            if lacking:
+                left_out[lacking[0]] = left_out.get(lacking[0], 0) + 1
+            else:
+                kept.append(run)
+        return replace(self, runs=tuple(kept), left_out=left_out)
 
 
 def load_campaign(path: Path, *, quick: bool = False) -> Campaign:
@@ -101,26 +136,32 @@ def parse_campaign(text: str, filename: str = "campaign.yaml", *, quick: bool = 
     """Read and expand a campaign from YAML text; raises ConfigError."""
     source = Source.parse(text, filename)
     config = _config(source)
-    if quick:
-        if config.quick is None:
-            raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
-        config = _quick(config, config.quick, source)
+    if quick and config.quick is None:
+        raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
     template = {key: value for key, value in source.data.items() if key not in KEYS}
-    axes = {name: _labels(axis) for name, axis in config.matrix.items()}
-    runs = tuple(_runs(config, axes, template, source))
+    grids = _grids(config, quick, source)
+    if sum(grid.size for grid in grids) > MAX_RUNS:
+        message = f"{sum(grid.size for grid in grids)} runs are too many; valid: at most {MAX_RUNS}"
+        raise source.error([Problem(("matrix",), message)])
+    runs = tuple(run for grid in grids for run in _runs(grid, template, source))
+    axes: dict[str, dict[str, None]] = {}
+    for grid in grids:
+        for name, by_label in grid.axes.items():
+            axes.setdefault(name, {}).update(dict.fromkeys(by_label))
     first = runs[0].experiment
     return Campaign(
         name=first.name + ("-quick" if quick else ""),
         description=first.description,
         text=text,
-        axes={name: tuple(by_label) for name, by_label in axes.items()},
-        repeats=config.repeats,
+        axes={name: tuple(labels) for name, labels in axes.items()},
+        repeats=grids[0].repeats,
         attempts=config.attempts,
         keep=config.keep,
         study=config.study,
         limits=config.limits,
         quick=quick,
         runs=runs,
+        lacking=config.lacking,
     )
 
 
@@ -146,38 +187,88 @@ _VALID: Mapping[str | int, str] = {
     "quick": "matrix, repeats, variables",
     "limits": "scheduling_p99, switch_p99, each such as '2 ms'",
     "keep": "all, results",
+    "lacking": "refuse, leave_out",
+    "parts": "grids by label, each with matrix, variables, quick",
     "study": ", ".join(STUDIES),
 }
 
 
-def _quick(config: CampaignConfig, quick: QuickConfig, source: Source) -> CampaignConfig:
+PART = "part"
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """One matrix with its variables; `axes` has the values behind each label."""
+
+    axes: Mapping[str, Mapping[str, Any]]
+    named: frozenset[str]
+    """Axes whose labels have variables of their own."""
+    variables: Mapping[str, Any]
+    repeats: int
+    at: tuple[str, ...]
+    """The key of its axes in the file."""
+
+    @property
+    def size(self) -> int:
+        return self.repeats * math.prod(len(by_label) for by_label in self.axes.values())
+
+
+def _grids(config: CampaignConfig, quick: bool, source: Source) -> list[_Grid]:
+    """The file's matrix, or one for each of its parts."""
+    matrix, variables, repeats = dict(config.matrix), dict(config.variables), config.repeats
+    if quick and config.quick is not None:
+        matrix, variables = _quick(matrix, variables, config.quick, ("quick",), source)
+        repeats = config.quick.repeats or repeats
+    if not config.parts:
+        return [_grid(matrix, variables, repeats, ())]
+    grids = []
+    for label, part in config.parts.items():
+        own, its = dict(part.matrix), variables | part.variables
+        for name in {PART} & {*matrix, *own} or set(matrix) & set(own):
+            message = f"axis {name} is there already; valid: another name"
+            raise source.error([Problem(("parts", label, "matrix", name), message)])
+        if quick:
+            own, its = _quick(own, its, part.quick, ("parts", label, "quick"), source)
+        grids.append(_grid({PART: [label], **matrix, **own}, its, repeats, ("parts", label)))
+    return grids
+
+
+def _grid(
+    matrix: Mapping[str, Any], variables: Mapping[str, Any], repeats: int, at: tuple[str, ...]
+) -> _Grid:
+    named = frozenset(name for name, axis in matrix.items() if isinstance(axis, dict))
+    return _Grid({name: _labels(axis) for name, axis in matrix.items()}, named, variables, repeats, at)
+
+
+def _quick(
+    matrix: dict[str, Any],
+    variables: dict[str, Any],
+    quick: QuickConfig | QuickPartConfig,
+    at: tuple[str, ...],
+    source: Source,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Matrix and variables of the quick grid; `at` is its key in the file."""
     problems = []
-    matrix: dict[str, Any] = dict(config.matrix)
+    kept: dict[str, Any] = dict(matrix)
     for name, wanted in quick.matrix.items():
         if name not in matrix:
-            problems.append(Problem(("quick", "matrix", name), f"no such axis; {one_of(matrix)}"))
+            problems.append(Problem((*at, "matrix", name), f"no such axis; {one_of(matrix)}"))
             continue
-        axis = config.matrix[name]
+        axis = matrix[name]
         known = {str(label): label for label in axis}
         for index, label in enumerate(wanted):
             if str(label) not in known:
                 message = f"{label!r} is not of axis {name}{nearest(str(label), known)}; {one_of(known)}"
-                problems.append(Problem(("quick", "matrix", name, index), message))
-        kept = [known[str(label)] for label in wanted if str(label) in known]
-        matrix[name] = {str(label): axis[str(label)] for label in kept} if isinstance(axis, dict) else kept
+                problems.append(Problem((*at, "matrix", name, index), message))
+        labels = [known[str(label)] for label in wanted if str(label) in known]
+        kept[name] = {str(label): axis[str(label)] for label in labels} if isinstance(axis, dict) else labels
     for name in quick.variables:
-        if name not in config.variables:
-            message = f"no such variable{nearest(name, config.variables)}; {one_of(config.variables)}"
-            problems.append(Problem(("quick", "variables", name), message))
+        if name not in variables:
+            message = f"no such variable{nearest(name, variables)}; {one_of(variables)}"
+            problems.append(Problem((*at, "variables", name), message))
     if problems:
         raise source.error(problems)
-    return config.model_copy(
-        update={
-            "matrix": matrix,
-            "repeats": quick.repeats or config.repeats,
-            "variables": {**config.variables, **quick.variables},
-        }
-    )
+    return kept, variables | quick.variables
 
 
 def _labels(axis: Any) -> dict[str, Any]:
@@ -185,29 +276,21 @@ def _labels(axis: Any) -> dict[str, Any]:
     return dict(axis) if isinstance(axis, dict) else {str(value): value for value in axis}
 
 
-def _runs(
-    config: CampaignConfig, axes: Mapping[str, Mapping[str, Any]], template: dict[str, Any], source: Source
-) -> Iterator[PlannedRun]:
-    cells = 1
-    for by_label in axes.values():
-        cells *= len(by_label)
-    if cells * config.repeats > MAX_RUNS:
-        message = f"{cells} cells × {config.repeats} repeats are too many runs; valid: at most {MAX_RUNS}"
-        raise source.error([Problem(("matrix",), message)])
+def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[PlannedRun]:
     used: set[str] = set()
-    for labels in itertools.product(*axes.values()):
-        cell = dict(zip(axes, labels, strict=True))
-        values = dict(config.variables)
+    for labels in itertools.product(*grid.axes.values()):
+        cell = dict(zip(grid.axes, labels, strict=True))
+        values = dict(grid.variables)
         for name, label in cell.items():
-            value = axes[name][label]
-            values |= {name: label, **value} if isinstance(config.matrix[name], dict) else {name: value}
+            value = grid.axes[name][label]
+            values |= {name: label, **value} if name in grid.named else {name: value}
         variables = Variables(values)
         data = variables.substitute(template, ())
         used |= variables.used
         if variables.problems:
             raise source.error(variables.problems)
         experiment = _experiment(cell, data, source)
-        for repeat in range(config.repeats):
+        for repeat in range(grid.repeats):
             seed = run_seed(experiment.seed, cell, repeat)
             yield PlannedRun(
                 key=run_key(cell, repeat),
@@ -217,12 +300,12 @@ def _runs(
                 experiment=experiment.model_copy(update={"seed": seed}),
                 data=data | {"seed": seed},
             )
-    for name, axis in config.matrix.items():
-        own = {name}.union(*axis.values()) if isinstance(axis, dict) else {name}
-        if not own & used:
+    for name, by_label in grid.axes.items():
+        own = {name}.union(*by_label.values()) if name in grid.named else {name}
+        if name != PART and not own & used:
             wanted = " or ".join(f"${key}" for key in sorted(own)) or "a variable of its labels"
             message = f"changes nothing; valid: an experiment with {wanted} in it"
-            raise source.error([Problem(("matrix", name), message)])
+            raise source.error([Problem((*grid.at, "matrix", name), message)])
 
 
 def _experiment(cell: Cell, data: dict[str, Any], source: Source) -> ExperimentConfig:

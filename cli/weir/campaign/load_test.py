@@ -142,6 +142,64 @@ def test_a_quick_grid_names_values_of_the_whole_one() -> None:
     assert lines(TEXT.replace("quick:", "#"), quick=True)[0].startswith("c.yaml: quick: missing")
 
 
+PARTS = (
+    TEXT.replace("matrix:\n  rate: [10 Mbit/s, 20 Mbit/s]\n", "matrix:\n")
+    + """
+parts:
+  one rate:
+    variables: {rate: 5 Mbit/s}
+  rates:
+    matrix: {rate: [10 Mbit/s, 20 Mbit/s]}
+    variables: {duration: 7 s}
+    quick: {matrix: {rate: [20 Mbit/s]}, variables: {duration: 2 s}}
+"""
+).replace("quick: {matrix: {rate: [20 Mbit/s]}, repeats: 1", "quick: {repeats: 1")
+
+
+def test_parts_are_grids_beside_each_other_with_the_common_matrix_in_each() -> None:
+    campaign = parse_campaign(PARTS)
+    assert campaign.axes == {
+        "part": ("one rate", "rates"),
+        "scenario": ("alike", "mixed"),
+        "rate": ("10 Mbit/s", "20 Mbit/s"),
+    }
+    assert len(campaign.runs) == len({run.key for run in campaign.runs}) == (2 + 2 * 2) * 2
+    first, last = campaign.runs[0], campaign.runs[-1]
+    assert campaign.labels(first.cell) == ("one rate", "alike", "")
+    assert [run.experiment.policers[0].rate for run in (first, last) if run.experiment.policers] == [
+        5_000_000,
+        20_000_000,
+    ]
+    assert (first.traffic_s, last.traffic_s) == (3.0, 7.0)
+    assert [len(its) for its in campaign.cells()] == [2] * 6
+
+
+def test_each_part_has_a_quick_grid_of_its_own() -> None:
+    quick = parse_campaign(PARTS, quick=True)
+    assert [(run.cell.get("rate"), run.traffic_s) for run in quick.runs] == [
+        (None, 1.0),
+        (None, 1.0),
+        ("20 Mbit/s", 2.0),
+        ("20 Mbit/s", 2.0),
+    ]
+    found = lines(
+        PARTS.replace("{rate: [20 Mbit/s]}, variables", "{rat: [20 Mbit/s]}, variables"), quick=True
+    )
+    assert "parts.rates.quick.matrix.rat: no such axis; valid: rate" in found[0]
+    twice = PARTS.replace("{rate: [10 Mbit/s, 20 Mbit/s]}", "{scenario: [a]}").replace(
+        "{rate: [20", "{scenario: [20"
+    )
+    assert "parts.rates.matrix.scenario: axis scenario is there already" in lines(twice)[0]
+
+
+def test_runs_that_need_a_congestion_control_which_is_not_there_are_left_out_only_if_asked() -> None:
+    assert len(parse_campaign(TEXT).offered_by(["cubic"]).runs) == 8
+    campaign = parse_campaign("lacking: leave_out" + TEXT).offered_by(["cubic"])
+    assert [run.cell["scenario"] for run in campaign.runs] == ["alike"] * 4
+    assert campaign.left_out == {"bbr": 4}
+    assert not parse_campaign("lacking: leave_out" + TEXT).offered_by(["cubic", "bbr"]).left_out
+
+
 def test_more_runs_than_anyone_waits_for_are_refused() -> None:
     values = ", ".join(f"{n} Mbit/s" for n in range(1, 60))
     text = TEXT.replace("10 Mbit/s, 20 Mbit/s", values).replace("repeats: 2", "repeats: 10000")

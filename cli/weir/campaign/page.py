@@ -62,9 +62,10 @@ def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
     if campaign.study is not None:
         published = importlib.import_module(STUDIES[campaign.study]).sections(found)
     invalid, unexplained = len(found) - len(valid), sum(outcome.unexplained for outcome in found)
+    left_out = "".join(f", {runs} left out: no {cc}" for cc, runs in campaign.left_out.items())
     meta = (
         f"{len(found)} of {len(campaign.runs)} runs complete, {invalid} of them invalid, "
-        f"{unexplained} packets unexplained"
+        f"{unexplained} packets unexplained{left_out}"
     )
     sections = (*published, *own, *general.sections)
     return Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
@@ -98,7 +99,7 @@ def _cells(campaign: Campaign, found: Sequence[Outcome]) -> Table:
     )
     rows = tuple(
         (
-            *row.cell.values(),
+            *campaign.labels(row.cell),
             *(row.planned, row.complete, row.invalid, row.unexplained),
             None if row.loss_ratio is None else 100 * row.loss_ratio,
             None if row.throughput_bps is None else row.throughput_bps / 1e6,
@@ -110,17 +111,15 @@ def _cells(campaign: Campaign, found: Sequence[Outcome]) -> Table:
 
 def cell_rows(campaign: Campaign, found: Sequence[Outcome]) -> list[CellRow]:
     """A row per cell, in the order of the matrix."""
-    cells: dict[tuple[str, ...], list[str]] = {}
-    for run in campaign.runs:
-        cells.setdefault(tuple(run.cell.values()), []).append(run.key)
     by_key = {outcome.key: outcome for outcome in found}
     rows = []
-    for labels, keys in cells.items():
+    for its_runs in campaign.cells():
+        keys = [run.key for run in its_runs]
         its = [by_key[key] for key in keys if key in by_key]
         flows = [flow for outcome in its if outcome.valid for flow in outcome.measured]
         rows.append(
             CellRow(
-                cell=dict(zip(campaign.axes, labels, strict=True)),
+                cell=its_runs[0].cell,
                 planned=len(keys),
                 complete=len(its),
                 invalid=sum(not outcome.valid for outcome in its),
@@ -152,7 +151,7 @@ def _runs(campaign: Campaign, found: Sequence[Outcome]) -> Table:
     )
     rows = tuple(
         (
-            *outcome.cell.values(),
+            *campaign.labels(outcome.cell),
             *(outcome.repeat + 1, outcome.key),
             "yes" if outcome.valid else "no: " + "; ".join(outcome.invalid_reasons),
             *(outcome.unexplained, agreement(outcome)),

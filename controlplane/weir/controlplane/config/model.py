@@ -327,10 +327,11 @@ class CaptureConfig(_Model):
 class AnalysisConfig(_Model):
     """How a run is analysed."""
 
-    detectors: Annotated[
-        tuple[StrictStr, ...], Field(min_length=1, examples=[["shared", "wehey_loss_trend"]])
-    ] = ("wehey_loss_trend", "shared")
-    """Detectors that judge each pair of measured flows, by the names that `weir detect` lists."""
+    detectors: Annotated[tuple[StrictStr, ...], Field(examples=[["shared", "wehey_loss_trend"]])] = (
+        "wehey_loss_trend",
+        "shared",
+    )
+    """Detectors that judge each pair of measured flows, by the names that `weir detect` lists; or none."""
 
 
 class ExperimentConfig(_Model):
