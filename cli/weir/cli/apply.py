@@ -13,6 +13,7 @@ from rich.console import Console
 
 from weir.cli.switch_args import Job
 from weir.controlplane.entities import Changes, Entity
+from weir.controlplane.errors import ControlPlaneError, HalfwayError
 from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.targets.bmv2_queues import set_queues
 from weir.controlplane.units import format_rate, format_size
@@ -57,7 +58,11 @@ def apply_command(
 
     pushed, update = asyncio.run(apply())
     if thrift_port is not None:
-        set_queues(job.queues, thrift_port)
+        try:
+            set_queues(job.queues, thrift_port)
+        except ControlPlaneError as error:
+            state = "its tables and meters are as planned, its queues may not be; valid: apply again"
+            raise HalfwayError(error, state) from error
     _show(job, "apply", {"pipeline_pushed": pushed}, update, as_json, console)
     return 0
 

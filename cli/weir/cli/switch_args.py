@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,9 @@ class Job:
     compiled: Path | None = None
     """The compiler's output, of a Tofino; the others have theirs with weir."""
 
+    @functools.cached_property
     def _pipeline(self) -> Pipeline:
+        """Read once: a watch makes a controller for each of its tries."""
         if self.compiled is not None:
             return load_tofino_pipeline(self.compiled)
         return load_for(self.plan.single_rate)
@@ -109,7 +112,7 @@ class Job:
             self.where.address,
             self.where.device_id,
             election_id=self.where.election_id,
-            pipeline=self._pipeline(),
+            pipeline=self._pipeline,
             target=self.plan.target,
             tls=self.where.tls.credentials(),
             part=part,

@@ -236,8 +236,13 @@ def test_queues_of_bmv2_are_set_in_packets_and_say_so(seen: Seen) -> None:
     assert "bmv2 serves 826 packets/s, 10004.512 kbit/s of frames of 1514 B" in note
     assert bmv2["no_thrift"]["code"] == 2
     assert "weir: hosts.b.rate: bmv2's queues are set through Thrift; " in one_line(bmv2["no_thrift"])
-    assert bmv2["nobody_on_thrift"]["code"] == 3
-    assert one_line(bmv2["nobody_on_thrift"]).startswith("weir: no bmv2 on Thrift port 9; ")
+    for case, port in (("nobody_on_thrift", 9), ("p4runtime_on_thrift", 9559)):
+        assert bmv2[case]["code"] == 3
+        line = one_line(bmv2[case])
+        assert line.startswith(f"weir: no bmv2 on Thrift port {port}; valid: its --thrift-port (")
+        assert line.endswith(
+            "); its tables and meters are as planned, its queues may not be; valid: apply again"
+        )
     assert one_line(bmv2["unsupported"]).startswith("weir: policer s of phase main: no sr3c meter; ")
 
 

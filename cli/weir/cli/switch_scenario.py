@@ -300,6 +300,7 @@ def on_bmv2(scene: Scenario) -> dict[str, Any]:
             "status": scene.weir("status", changed),
             "unsupported": scene.weir("apply", scene.experiment("bmv2-sr3c", srtcm, "bmv2")),
             "nobody_on_thrift": scene.weir("apply", two, "--thrift-port", "9"),
+            "p4runtime_on_thrift": scene.weir("apply", two, "--thrift-port", "9559"),
         }
 
 

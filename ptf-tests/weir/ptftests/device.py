@@ -7,8 +7,9 @@ import subprocess
 
 from weir.ptftests.config import RunConfig
 from weir.ptftests.control import Control
-from weir.topo.bmv2proc import BMV2_CLI
 from weir.topo.tools import find_own_program
+
+BMV2_CLI = "simple_switch_CLI"
 
 
 class Device:

@@ -9,11 +9,13 @@ PTF ── p4 ═ s4 ── port 4 ┘
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from weir.ptftests.config import PORTS, Port, RunConfig
+from weir.ptftests.device import BMV2_CLI
 from weir.topo.bmv2proc import THRIFT_PORT, Bmv2Process, bmv2_problem
 from weir.topo.process import run_tool
 from weir.topo.stop import StopToken
@@ -73,4 +75,6 @@ STARTERS: Mapping[str, Starter] = {"embedded": embedded, "bmv2": bmv2}
 
 def problem(target: str) -> str | None:
     """Why a software switch cannot be started here; None when it can."""
-    return bmv2_problem() if target == "bmv2" else None
+    if target != "bmv2":
+        return None
+    return bmv2_problem() or (None if shutil.which(BMV2_CLI) else f"{BMV2_CLI} is not on PATH")

@@ -12,7 +12,6 @@ from weir.topo.stop import StopToken
 from weir.topo.switchproc import DEFAULT_P4RUNTIME
 
 BMV2 = "simple_switch_grpc"
-BMV2_CLI = "simple_switch_CLI"
 THRIFT_PORT = 9090
 _READY_S = 30.0
 _POLL_S = 0.02
@@ -20,9 +19,8 @@ _POLL_S = 0.02
 
 def bmv2_problem() -> str | None:
     """Why bmv2 cannot be started here; None when it can."""
-    for program in (BMV2, BMV2_CLI):
-        if shutil.which(program) is None:
-            return f"{program} is not on PATH (https://github.com/p4lang/behavioral-model)"
+    if shutil.which(BMV2) is None:
+        return f"{BMV2} is not on PATH (https://github.com/p4lang/behavioral-model)"
     return None
 
 

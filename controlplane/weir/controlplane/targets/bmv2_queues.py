@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bmv2's queues, which P4Runtime does not know: set through simple_switch_CLI, which speaks its Thrift.
+"""bmv2's queues, which P4Runtime does not know: set through its Thrift, which cannot read them back.
 
 bmv2 limits a queue in packets and serves it at packets per second, whatever their size. A rate in bit/s
 becomes that of full frames: smaller ones leave slower than asked for, which the notes say.
@@ -7,10 +7,17 @@ becomes that of full frames: smaller ones leave slower than asked for, which the
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TApplicationException, TMessageType, TType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
@@ -18,9 +25,38 @@ from weir.controlplane.config.values import FRAME_BYTES
 from weir.controlplane.errors import ControlPlaneError, PlanError, SwitchUnreachableError
 from weir.controlplane.units import format_rate
 
-PROGRAM = "simple_switch_CLI"
-_TIMEOUT_S = 10.0
-_UNREACHABLE = ("Could not connect", "Cannot connect")
+_TIMEOUT_MS = 10_000
+
+# Thrift logs what it raises; the reader gets each failure once, as an error.
+logging.getLogger("thrift").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True)
+class ThriftCall:
+    """A call of bmv2's that takes a port and a number of some integer type, and returns an integer."""
+
+    method: str
+    port: int
+    kind: int
+    value: int
+
+    def make(self, protocol: Any) -> None:
+        """Call and wait for the answer. Raises TApplicationException, and what the transport does."""
+        protocol.writeMessageBegin(self.method, TMessageType.CALL, 0)
+        protocol.writeFieldBegin("port_num", TType.I32, 1)
+        protocol.writeI32(self.port)
+        protocol.writeFieldBegin("", self.kind, 2)
+        (protocol.writeI64 if self.kind == TType.I64 else protocol.writeI32)(self.value)
+        protocol.writeFieldStop()
+        protocol.writeMessageEnd()
+        protocol.trans.flush()
+        _, kind, _ = protocol.readMessageBegin()
+        if kind == TMessageType.EXCEPTION:
+            refused = TApplicationException()
+            refused.read(protocol)
+            raise refused
+        protocol.skip(TType.STRUCT)
+        protocol.readMessageEnd()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +69,13 @@ class Bmv2Queue:
     packets: int | None
 
     @property
-    def commands(self) -> tuple[str, ...]:
-        """What simple_switch_CLI is told."""
-        rate = () if self.packets_per_s is None else (f"set_queue_rate {self.packets_per_s} {self.port}",)
-        depth = () if self.packets is None else (f"set_queue_depth {self.packets} {self.port}",)
-        return *rate, *depth
+    def calls(self) -> tuple[ThriftCall, ...]:
+        """What bmv2 is told (targets/simple_switch/thrift/simple_switch.thrift)."""
+        rate, depth = self.packets_per_s, self.packets
+        return (
+            *(() if rate is None else (ThriftCall("set_egress_queue_rate", self.port, TType.I64, rate),)),
+            *(() if depth is None else (ThriftCall("set_egress_queue_depth", self.port, TType.I32, depth),)),
+        )
 
     @property
     def note(self) -> str | None:
@@ -74,35 +112,30 @@ def _queues(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> Iter
         yield Bmv2Queue(name, hosts[name].port, packets_per_s, host.queue_packets)
 
 
-def set_queues(queues: tuple[Bmv2Queue, ...], thrift_port: int, program: str = PROGRAM) -> None:
+def set_queues(queues: tuple[Bmv2Queue, ...], thrift_port: int) -> None:
     """Set the queues of the bmv2 on this machine that listens on a Thrift port.
 
     Raises:
-        SwitchUnreachableError: nothing listens there.
-        ControlPlaneError: the program is missing, or bmv2 refused a command.
+        SwitchUnreachableError: nothing answers there.
+        ControlPlaneError: bmv2 refused one of them.
     """
-    commands = [command for queue in queues for command in queue.commands]
-    if not commands:
+    calls = [call for queue in queues for call in queue.calls]
+    if not calls:
         return
-    if shutil.which(program) is None:
-        raise ControlPlaneError(f"{program}, which sets bmv2's queues, is not on PATH; valid: install it")
+    socket = TSocket("127.0.0.1", thrift_port)
+    socket.setTimeout(_TIMEOUT_MS)
+    transport = TBufferedTransport(socket)
+    # Strict: who speaks something else shall not be waited for.
+    protocol = TMultiplexedProtocol(TBinaryProtocol(transport, strictRead=True), "simple_switch")
     try:
-        done = subprocess.run(
-            [program, "--thrift-port", str(thrift_port)],
-            input="\n".join(commands) + "\n",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired as error:
+        transport.open()
+        for call in calls:
+            call.make(protocol)
+    except (TTransportException, TProtocolException) as error:
         raise SwitchUnreachableError(
-            f"bmv2 on Thrift port {thrift_port} does not answer within {_TIMEOUT_S:g} s"
+            f"no bmv2 on Thrift port {thrift_port}; valid: its --thrift-port ({error})"
         ) from error
-    said = done.stdout + done.stderr
-    if any(words in said for words in _UNREACHABLE):
-        raise SwitchUnreachableError(f"no bmv2 on Thrift port {thrift_port}; valid: its --thrift-port")
-    refusals = [line for line in said.splitlines() if "Error" in line or "Invalid" in line]
-    if done.returncode != 0 or refusals:
-        reason = "; ".join(refusals) or said.strip()[-200:] or f"exit code {done.returncode}"
-        raise ControlPlaneError(f"bmv2 refused its queues: {reason}")
+    except TApplicationException as error:
+        raise ControlPlaneError(f"bmv2 refused its queues: {error}") from error
+    finally:
+        transport.close()
