@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 from weir.campaign.config import KEYS, CampaignConfig, LimitsConfig, QuickConfig, QuickPartConfig
 from weir.campaign.studies import STUDIES
 from weir.campaign.variables import Variables
+from weir.cli.replays import Replays, read_replays
 from weir.controlplane.config import (
     ConfigError,
     ExperimentConfig,
@@ -50,6 +51,8 @@ class PlannedRun:
     experiment: ExperimentConfig
     data: Mapping[str, Any]
     """The experiment as its file says it."""
+    replays: Replays = field(default_factory=dict)
+    """The replay files that it names."""
 
     @property
     def text(self) -> str:
@@ -62,8 +65,12 @@ class PlannedRun:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the experiment says, but for its description."""
+        """SHA-256 of all that the experiment says, but for its description, and of its replay files."""
         said = {key: value for key, value in self.data.items() if key != "description"}
+        if self.replays:
+            said["replays"] = {
+                name: hashlib.sha256(text.encode()).hexdigest() for name, text in self.replays.items()
+            }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -290,6 +297,7 @@ def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[Pla
         if variables.problems:
             raise source.error(variables.problems)
         experiment = _experiment(cell, data, source)
+        replays = read_replays(experiment, Path(source.filename))
         for repeat in range(grid.repeats):
             seed = run_seed(experiment.seed, cell, repeat)
             yield PlannedRun(
@@ -299,6 +307,7 @@ def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[Pla
                 seed=seed,
                 experiment=experiment.model_copy(update={"seed": seed}),
                 data=data | {"seed": seed},
+                replays=replays,
             )
     for name, by_label in grid.axes.items():
         own = {name}.union(*by_label.values()) if name in grid.named else {name}

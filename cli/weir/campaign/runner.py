@@ -27,6 +27,7 @@ from weir.campaign.outcome import RESULT
 from weir.campaign.store import Store
 from weir.cli.files import write_whole
 from weir.cli.manifest import ManifestFile
+from weir.cli.replays import keep_replays
 from weir.cli.run import CONFIG_NAME
 
 LOG = "run.log"
@@ -134,6 +135,7 @@ class Runner:
     def _start(self, run: PlannedRun) -> _Working:
         partial = self._store.begin(run)
         write_whole(partial / CONFIG_NAME, run.text.encode())
+        keep_replays(partial, run.replays)
         ManifestFile.create(partial, run.key, run.experiment, identity_of(run, self._store.made_by))
         logs = partial / "logs"
         logs.mkdir()

@@ -34,6 +34,7 @@ from weir.controlplane.errors import (
 from weir.controlplane.units import UnitError
 from weir.topo.process import ProcessError
 from weir.topo.sandbox import SandboxError
+from weir.topo.script import ScriptError
 from weir.topo.tcpdiag import TcpDiagError
 from weir.topo.testbed import TestbedError
 from weir.topo.tools import ToolMissingError
@@ -71,6 +72,7 @@ BAD_INPUT: tuple[type[Exception], ...] = (
     FlowChoiceError,
     InputError,
     RunFileError,
+    ScriptError,
     UnitError,
     UnknownDetectorError,
     UnknownScenarioError,

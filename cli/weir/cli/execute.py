@@ -20,6 +20,7 @@ from weir.cli.files import hold
 from weir.cli.manifest import ManifestFile
 from weir.cli.phase import run_phase, unlearned
 from weir.cli.progress import RunProgress
+from weir.cli.replays import script_of
 from weir.cli.run import CONFIG_NAME
 from weir.cli.traffic import PhaseTraffic, background_specs
 from weir.controlplane.apply import SwitchControl
@@ -46,7 +47,7 @@ SETTLE_LIMIT_S = 15.0
 
 
 def flow_specs(
-    experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocator
+    experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocator, run_dir: Path
 ) -> list[tuple[FlowConfig, FlowSpec]]:
     """The flows of one phase, each with ports of its own."""
     specs = []
@@ -64,6 +65,7 @@ def flow_specs(
             rate_bps=flow.rate,
             pacing_bps=flow.pacing,
             block_bytes=flow.datagram if flow.protocol == "udp" else None,
+            script=script_of(flow, run_dir),
         )
         specs.append((flow, spec))
     return specs
@@ -135,6 +137,7 @@ def phase_record(
                 "policer": policer_name(keys[flow.name]),
                 "start_s": spec.start_s,
                 "duration_s": spec.duration_s,
+                **_script_record(traffic, spec),
             }
             for flow, spec in flows
         ],
@@ -146,6 +149,12 @@ def phase_record(
             for one, other in measured_pairs(experiment)
         ],
     }
+
+
+def _script_record(traffic: TrafficResult, spec: FlowSpec) -> dict[str, Any]:
+    """What became of a flow's script; nothing of a flow that has none."""
+    found = next(result for result in traffic.flows if result.flow.id == spec.id)
+    return {} if spec.script is None or found.report is None else {"script": found.report["script"]}
 
 
 async def settle(switch: SwitchProcess, stop: StopToken) -> None:
@@ -238,7 +247,7 @@ async def execute(
                 progress.step(f"phase {phase.name}: configuring the switch")
                 await control.apply(phase)
                 meters = await control.read_meters(phase)
-                flows = flow_specs(experiment, phase, ports)
+                flows = flow_specs(experiment, phase, ports, run_dir)
                 specs = [spec for _, spec in flows]
                 sampler.watch(specs)
                 offered = PhaseTraffic(

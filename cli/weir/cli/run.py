@@ -15,6 +15,7 @@ from rich.console import Console
 from weir.cli.errors import EXIT_DISK
 from weir.cli.files import write_whole
 from weir.cli.manifest import ManifestFile
+from weir.cli.replays import keep_replays, read_replays
 from weir.cli.report import report_run
 from weir.cli.runnable import check_runnable
 from weir.controlplane.config import load_experiment
@@ -31,8 +32,10 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
     """
     experiment = load_experiment(config)
     check_runnable(experiment, config)
+    replays = read_replays(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
     write_whole(run_dir / CONFIG_NAME, config.read_bytes())
+    keep_replays(run_dir, replays)
     ManifestFile.create(run_dir, run_dir.name, experiment)
     point_latest_to(run_dir)
     Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 from weir.controlplane.config import ExperimentConfig
 from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
+from weir.topo.played import PlayedTraffic
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
 from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
@@ -60,13 +61,24 @@ class PhaseTraffic:
         """A line per flow of the background that failed."""
 
     def __call__(self, *, on_start: Callable[[], None]) -> TrafficResult:
-        """Send all of it and wait for its end; raises what `run_flows` and `BackgroundTraffic` raise."""
-        with BackgroundTraffic(self._testbed, self._backgrounds, self._logs, self._stop) as background:
+        """Send all of it and wait for its end.
+
+        Raises what `run_flows`, `PlayedTraffic` and `BackgroundTraffic` raise.
+        """
+        scripted = [flow for flow in self._flows if flow.script is not None]
+        plain = [flow for flow in self._flows if flow.script is None]
+        with (
+            BackgroundTraffic(self._testbed, self._backgrounds, self._logs, self._stop) as background,
+            PlayedTraffic(self._testbed, scripted, self._logs, self._stop) as played,
+        ):
 
             def begin() -> None:
                 on_start()
                 background.go()
+                played.go()
 
-            result = run_flows(self._testbed, self._flows, self._logs, self._stop, on_start=begin)
+            result = run_flows(self._testbed, plain, self._logs, self._stop, on_start=begin)
+            by_id = {found.flow.id: found for found in (*result.flows, *played.finish())}
             self.background, self.problems = background.finish()
-        return replace(result, end_ns=time.time_ns())
+        flows = tuple(by_id[flow.id] for flow in self._flows)
+        return replace(result, end_ns=time.time_ns(), flows=flows)

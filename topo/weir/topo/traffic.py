@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weir.topo.process import LoggedProcess
+from weir.topo.script import Script
 from weir.topo.stop import StopToken
 from weir.topo.tcpdiag import Connection
 from weir.topo.testbed import Testbed
@@ -61,7 +62,8 @@ class FlowSpec:
     """One TCP flow, bulk or limited by its application to `rate_bps`; or one of UDP, which needs that rate.
 
     `congestion_control` None is UDP, in datagrams of `block_bytes`. `duration_s` is in whole seconds because
-    iperf3's is. Ports come from a `PortAllocator`.
+    iperf3's is. Ports come from a `PortAllocator`. A flow with a `script` is played by
+    `weir.topo.played`, its source as the script's server; all others are iperf3's.
     """
 
     id: str
@@ -75,6 +77,7 @@ class FlowSpec:
     rate_bps: int | None = None
     block_bytes: int | None = None
     pacing_bps: int | None = None
+    script: Script | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,8 @@ class FlowResult:
     """What became of one flow.
 
     `launched_ns` and `ended_ns` are CLOCK_REALTIME; `late_s` is how much after its due time it was launched.
-    `report` is iperf3's JSON of the sender, None when it gave none. A flow that outlived its duration by
-    the grace period is "killed".
+    `report` is iperf3's JSON of the sender, or in its form what a script's ends said; None for neither. A
+    flow that outlived its duration by the grace period is "killed".
     """
 
     flow: FlowSpec
@@ -140,12 +143,9 @@ def run_flows(
     stop; no iperf3 is left running in any case. A flow that fails is a result, not an exception.
     """
     check_flows(flows)
-    wanted: dict[str, set[str]] = {}
     for flow in flows:
         testbed.host(flow.destination)
-        if flow.congestion_control is not None:
-            wanted.setdefault(flow.source, set()).add(flow.congestion_control)
-    testbed.check_congestion_controls(wanted)
+    check_congestion_controls(testbed, flows)
     servers: list[LoggedProcess] = []
     clients: list[_Client] = []
     try:
@@ -163,6 +163,15 @@ def run_flows(
             server.send_signal(signal.SIGTERM)
         for server in servers:
             server.stop(grace_s=_INTERRUPT_GRACE_S)
+
+
+def check_congestion_controls(testbed: Testbed, flows: Sequence[FlowSpec]) -> None:
+    """Raise TestbedError where the kernel lacks what a flow asks for; the text lists what it has."""
+    wanted: dict[str, set[str]] = {}
+    for flow in flows:
+        if flow.congestion_control is not None:
+            wanted.setdefault(flow.source, set()).add(flow.congestion_control)
+    testbed.check_congestion_controls(wanted)
 
 
 def data_connection(testbed: Testbed, flow: FlowSpec) -> Connection:
@@ -203,7 +212,7 @@ def _start_server(testbed: Testbed, flow: FlowSpec, log_folder: Path) -> LoggedP
     return LoggedProcess(
         f"iperf3 server of {flow.id}",
         testbed.command(flow.destination, argv),
-        log_folder / f"{_file_name(flow)}-server.log",
+        log_folder / f"{file_name(flow)}-server.log",
     )
 
 
@@ -228,7 +237,7 @@ class _Client:
     def __init__(self, testbed: Testbed, flow: FlowSpec, due: float, log_folder: Path) -> None:
         self.flow = flow
         self.deadline = 0.0
-        self.output = log_folder / f"{_file_name(flow)}.json"
+        self.output = log_folder / f"{file_name(flow)}.json"
         self._killed = False
         self._ended_ns = 0
         address = testbed.host(flow.destination).address
@@ -356,5 +365,6 @@ def _count(report: dict[str, Any] | None, *keys: str) -> int | None:
     return int(value) if value is not None else None
 
 
-def _file_name(flow: FlowSpec) -> str:
+def file_name(flow: FlowSpec) -> str:
+    """How the files of a flow begin."""
     return "flow-" + flow.id.replace("/", "-")

@@ -8,16 +8,20 @@ import struct
 import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from weir.topo.background import BackgroundSpec, BackgroundTraffic
 from weir.topo.capture import Capture
 from weir.topo.linux import in_network_namespace
+from weir.topo.played import PlayedTraffic
 from weir.topo.process import run_tool
 from weir.topo.scenarios import HOSTS, bridge, poll_until
+from weir.topo.script import Block, Script, regular_writes
 from weir.topo.stop import Interrupted, StopToken
 from weir.topo.tcpdiag import TcpDiag, TcpInfo
-from weir.topo.testbed import HostPort, Testbed
+from weir.topo.testbed import HostPort, Testbed, TestbedError
 from weir.topo.traffic import FlowResult, FlowSpec, PortAllocator, TrafficResult, data_connection, run_flows
 
 RATE_BPS = 8_000_000
@@ -49,6 +53,65 @@ def measured_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
         "unfinished": [str(path) for path in folder.rglob("*.part")],
         "iperf3_left": _processes_named("iperf3"),
     }
+
+
+def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Requests and responses; writes at an interval; and more than a paced connection takes in its time."""
+    talk = Script(
+        (
+            Block("client", 0, ((0.0, 100),)),
+            Block("server", 100, ((0.0, 200_000), (0.2, 1_000))),
+            Block("client", 201_000, ((0.1, 300),)),
+            Block("server", 400, ((0.0, 5_000),)),
+        )
+    )
+    scripts = {
+        "talk": (talk, None),
+        "writes": (regular_writes(10_000, 0.02, 1.0, 0.3, 0.2), None),
+        "paced": (Script((Block("server", 0, ((0.0, 10**8),)),)), RATE_BPS),
+    }
+    ports = PortAllocator()
+    flows = [
+        FlowSpec(
+            f"main/{name}", "server1", "client", "cubic", *ports.next(), 2, 0.0, None, None, pacing, script
+        )
+        for name, (script, pacing) in scripts.items()
+    ]
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        with PlayedTraffic(testbed, flows, folder / "log", stop) as played:
+            played.go()
+            results = played.finish()
+    return {
+        result.flow.id.partition("/")[2]: {
+            **_summary(result),
+            **(result.report or {})["script"],
+            "seconds": (result.ended_ns - result.launched_ns) / 1e9,
+        }
+        for result in results
+    }
+
+
+def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Ask each kind of traffic for a congestion control that no kernel has."""
+    lost = "nosuch"
+    script = regular_writes(1, 1.0, 1.0, None, None)
+    plain = FlowSpec("main/a", "server1", "client", lost, 20_000, 5201, 1)
+    back = BackgroundSpec("main/b", "server1", "client", 5202, lost, 0.0, 1.0, 10**6, 1000, 10**4, 1.2, 1)
+    said = {}
+    with Testbed(HOSTS) as testbed:
+        kinds: dict[str, Callable[[], object]] = {
+            "bulk": lambda: run_flows(testbed, [plain], folder, stop),
+            "played": lambda: PlayedTraffic(testbed, [replace(plain, script=script)], folder, stop),
+            "background": lambda: BackgroundTraffic(testbed, [back], folder, stop),
+        }
+        for kind, start in kinds.items():
+            try:
+                start()
+            except TestbedError as error:
+                said[kind] = str(error)
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return {"said": said, "available": available}
 
 
 def sampled_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
@@ -271,6 +334,8 @@ SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
     scenario.__name__: scenario
     for scenario in (
         measured_flows,
+        played_flows,
+        lacking_congestion_control,
         sampled_flows,
         silenced_hosts,
         cut_flow,

@@ -10,9 +10,13 @@ from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, F
 from weir.controlplane.config.problems import Location, Problem, known, one_of, unique
 from weir.controlplane.config.queues import check_queue
 from weir.controlplane.config.values import POLICER_CELLS
+from weir.controlplane.units import format_time
 
 RESERVED_HOSTS = ("switch", "collector")
 """Names that the run gives to namespaces of its own."""
+
+MAX_WRITES = 1_000_000
+"""Writes of one flow, which its two processes hold in memory."""
 
 _SMALLEST_INNER = 64
 """Ethernet, IPv4 and TCP headers with the options that matter."""
@@ -70,6 +74,7 @@ def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
             yield from known(name, list(experiment.hosts), "host", (*location, key), ("hosts",))
         if isinstance(flow, FlowConfig):
             yield from _udp(flow, location)
+            yield from _application(flow, location)
         if flow.source == flow.destination:
             others = [name for name in experiment.hosts if name != flow.source]
             yield Problem(
@@ -94,6 +99,32 @@ def _udp(flow: FlowConfig, location: Location) -> Iterator[Problem]:
     if flow.measured:
         message = "detectors compare flows whose losses TCP tells of; valid: false, or protocol: tcp"
         yield Problem((*location, "measured"), message, depends_on=(protocol,))
+
+
+def _application(flow: FlowConfig, location: Location) -> Iterator[Problem]:
+    """At most one thing decides what a flow's application does."""
+    given = [key for key in ("rate", "writes", "replay") if getattr(flow, key) is not None]
+    if flow.protocol == "udp" and given[-1:] not in ([], ["rate"]):
+        message = "has no effect on UDP; valid: leave it out, or protocol: tcp"
+        yield Problem((*location, given[-1]), message, depends_on=((*location, "protocol"),))
+    elif len(given) > 1:
+        message = f"given beside {given[0]}; valid: one of rate, writes, replay"
+        yield Problem((*location, given[1]), message, depends_on=((*location, given[0]),))
+    if flow.replay is not None and not flow.replay.strip():
+        yield Problem((*location, "replay"), "is empty; valid: a file of `weir trace`")
+    if flow.writes is None:
+        return
+    place: Location = (*location, "writes")
+    if (flow.writes.on is None) != (flow.writes.off is None):
+        missing = "off" if flow.writes.off is None else "on"
+        yield Problem((*place, missing), "missing; valid: both on and off, or neither")
+    for key in ("every", "on", "off"):
+        if getattr(flow.writes, key) == 0:
+            yield Problem((*place, key), "is no time; valid: more than 0 s, such as '20 ms'")
+    if flow.writes.every and flow.duration // flow.writes.every > MAX_WRITES:
+        least = format_time(-(-flow.duration // MAX_WRITES))
+        message = f"more than {MAX_WRITES} writes in {format_time(flow.duration)}; valid: at least {least}"
+        yield Problem((*place, "every"), message, depends_on=((*location, "duration"),))
 
 
 def _phases(experiment: ExperimentConfig) -> Iterator[Problem]:

@@ -49,7 +49,7 @@ CASES = {
         ("duration: 4 s}", "duration: 4 s, congestion: bbr}"),
         "x.yaml:6: flows[0].congestion: unknown key (did you mean 'congestion_control'?); "
         "valid: name, from, to, protocol, congestion_control, start, duration, measured, rate, pacing, "
-        "datagram",
+        "writes, replay, datagram",
     ),
     "UDP without a rate": (
         ("duration: 4 s}", "duration: 4 s, protocol: udp}"),
@@ -318,6 +318,26 @@ CASES = {
     "queue of a tenth of a frame in BDP": (
         ("queue: 64 kB", "queue: 0.001 BDP"),
         "x.yaml:4: hosts.b.queue: 250 B hold not one frame; valid: at least 1514 B (one frame)",
+    ),
+    "writes beside a rate": (
+        ("duration: 4 s", "duration: 4 s, rate: 1 Mbit/s, writes: {size: 1 kB, every: 1 ms}"),
+        "x.yaml:6: flows[0].writes: given beside rate; valid: one of rate, writes, replay",
+    ),
+    "a replay over UDP": (
+        ("duration: 4 s", "duration: 4 s, protocol: udp, rate: 1 Mbit/s, replay: a.replay"),
+        "x.yaml:6: flows[0].replay: has no effect on UDP; valid: leave it out, or protocol: tcp",
+    ),
+    "writes that are on and never off": (
+        ("duration: 4 s", "duration: 4 s, writes: {size: 1 kB, every: 1 ms, on: 1 s}"),
+        "x.yaml:6: flows[0].writes.off: missing; valid: both on and off, or neither",
+    ),
+    "writes without a pause": (
+        ("duration: 4 s", "duration: 4 s, writes: {size: 1 kB, every: 0 ms}"),
+        "x.yaml:6: flows[0].writes.every: is no time; valid: more than 0 s, such as '20 ms'",
+    ),
+    "more writes than a process holds": (
+        ("duration: 4 s", "duration: 4 s, writes: {size: 1 kB, every: 1 us}"),
+        "x.yaml:6: flows[0].writes.every: more than 1000000 writes in 4 s; valid: at least 4 us",
     ),
     "duration of zero": (
         ("duration: 4 s", "duration: 0 s"),

@@ -81,6 +81,19 @@ class HostConfig(_Model):
     """Switch port that the host is behind, if `weir run` has not numbered them: by their order, from 1."""
 
 
+class WritesConfig(_Model):
+    """An application that writes so much each time, at moments that do not depend on the network."""
+
+    size: Annotated[SizeBytes, Field(ge=1, le=10**9)]
+    """What it writes each time; what the network has not taken yet delays the next write."""
+    every: TimeNs
+    """Time from one write to the next."""
+    on: TimeNs | None = None
+    """For so long it writes, beginning with a write; then not for `off`. Without both it never stops."""
+    off: TimeNs | None = None
+    """For so long it does not."""
+
+
 class FlowConfig(_Model):
     """One TCP connection that sends as fast as congestion control and application allow, or UDP at a rate."""
 
@@ -104,6 +117,11 @@ class FlowConfig(_Model):
     """Application limit: the sender writes no faster than this. Of UDP, the rate of its payload."""
     pacing: RateBps | None = None
     """The kernel paces the sender's packets to no more than this (SO_MAX_PACING_RATE)."""
+    writes: WritesConfig | None = None
+    """Application limit of a TCP flow: writes of a size at an interval, all the time or on and off."""
+    replay: Annotated[StrictStr | None, Field(examples=["video.replay"])] = None
+    """File of `weir trace` that the flow plays, `from` as the recorded server and `to` as its client, for at
+    most `duration`. Its path is seen from this file's folder."""
     datagram: Annotated[SizeBytes, Field(ge=16, le=MAX_DATAGRAM_BYTES)] = MAX_DATAGRAM_BYTES
     """Payload of each UDP datagram; the default fills a frame."""
 

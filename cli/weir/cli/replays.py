@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replay files of an experiment: found beside its file, kept in its run, played from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from weir.cli.files import write_whole
+from weir.controlplane.config import ConfigError, ExperimentConfig, FlowConfig
+from weir.topo.script import Script, ScriptError, parse_script, regular_writes
+
+FOLDER = "replays"
+_NS = 1_000_000_000
+
+Replays = Mapping[str, str]
+"""Text of each replay file, by the last part of its path: its name in the folder of a run."""
+
+
+def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
+    """The replay files that an experiment names, from the folder of its file.
+
+    Raises ConfigError for one that cannot be read or is none, or for two of one name.
+    """
+    found: dict[str, str] = {}
+    paths: dict[str, Path] = {}
+    for index, flow in enumerate(experiment.flows):
+        if flow.replay is None:
+            continue
+        where = f"{config}: flows[{index}].replay"
+        path = config.parent / flow.replay
+        kept = config.parent / FOLDER / path.name  # beside the config of a run that is to be made again
+        path = kept if kept.is_file() and not path.is_file() else path
+        if paths.setdefault(path.name, path) != path:
+            other = paths[path.name]
+            raise ConfigError([f"{where}: {path} has the name of {other}; valid: another name"])
+        try:
+            text = path.read_text(encoding="utf-8")
+            parse_script(text, str(path))
+        except (OSError, UnicodeDecodeError, ScriptError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            hint = "" if isinstance(error, ScriptError) else f"{path}: "
+            raise ConfigError([f"{where}: {hint}{reason}; valid: a file of `weir trace`"]) from error
+        found[path.name] = text
+    return found
+
+
+def keep_replays(run_dir: Path, replays: Replays) -> None:
+    """Put replay files into the directory of a run."""
+    if replays:
+        (run_dir / FOLDER).mkdir()
+    for name, text in replays.items():
+        write_whole(run_dir / FOLDER / name, text.encode())
+
+
+def script_of(flow: FlowConfig, run_dir: Path) -> Script | None:
+    """What a flow plays; None for one of iperf3. Raises ScriptError or OSError for a file that is none."""
+    if flow.writes is not None:
+        its = flow.writes
+        return regular_writes(
+            its.size,
+            its.every / _NS,
+            flow.duration / _NS,
+            None if its.on is None else its.on / _NS,
+            None if its.off is None else its.off / _NS,
+        )
+    if flow.replay is None:
+        return None
+    path = run_dir / FOLDER / Path(flow.replay).name
+    return parse_script(path.read_text(encoding="utf-8"), str(path))

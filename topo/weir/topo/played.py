@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows that play a script: application-limited sources and replays of recorded traffic, over real TCP.
+
+The flow's source is the script's server, its destination the client that connects. What they write is zeros;
+when and how much is the script's, and how it comes across is the kernel's.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from weir.topo import played_process
+from weir.topo.process import LoggedProcess
+from weir.topo.script import Script, Side
+from weir.topo.stop import StopToken
+from weir.topo.testbed import Testbed
+from weir.topo.traffic import (
+    FlowResult,
+    FlowSpec,
+    TrafficError,
+    check_congestion_controls,
+    check_flows,
+    file_name,
+)
+
+_READY_S = 15.0
+_CONNECT_S = 5.0
+_END_GRACE_S = 10.0
+_CLIENT_GRACE_S = 1.0
+_POLL_S = 0.05
+
+
+class PlayedTraffic:
+    """The processes of such flows; a context manager that ends them whatever happened.
+
+    They listen when this is made and connect from `go` on.
+    """
+
+    def __init__(self, testbed: Testbed, flows: Sequence[FlowSpec], folder: Path, stop: StopToken) -> None:
+        """Start them. Raises TrafficError, TestbedError for a congestion control that there is not, or
+        ProcessError."""
+        check_flows(flows)
+        check_congestion_controls(testbed, flows)
+        self._testbed, self._flows, self._folder, self._stop = testbed, flows, folder, stop
+        self._begin, self._begin_ns = time.monotonic(), time.time_ns()
+        self._servers: list[LoggedProcess] = []
+        self._clients: list[LoggedProcess] = []
+        self._folder.mkdir(parents=True, exist_ok=True)
+        sides: tuple[tuple[Side, list[LoggedProcess]], ...] = (
+            ("server", self._servers),
+            ("client", self._clients),
+        )
+        try:
+            for side, processes in sides:
+                processes += [self._start(flow, side) for flow in flows]
+                for process in processes:
+                    process.wait_line("ready", _READY_S, stop)
+        except BaseException:
+            self._end()
+            raise
+
+    def _start(self, flow: FlowSpec, side: Side) -> LoggedProcess:
+        if flow.script is None or flow.congestion_control is None:
+            raise TrafficError(f"flow {flow.id} has no script, or is of UDP; valid: a TCP flow with one")
+        ends = {
+            "server": (flow.source, flow.source_port),
+            "client": (flow.destination, flow.destination_port),
+        }
+        host, own_port = ends[side]
+        peer, port = ends["client" if side == "server" else "server"]
+        config = self._file(flow, side, "config")
+        blocks = [{"after": block.after_bytes, "writes": block.writes} for block in flow.script.of(side)]
+        config.write_text(
+            json.dumps(
+                {
+                    "own_address": self._testbed.host(host).address,
+                    "own_port": own_port,
+                    "address": self._testbed.host(peer).address,
+                    "port": port,
+                    "congestion_control": flow.congestion_control,
+                    "pacing_bytes_per_s": None if flow.pacing_bps is None else flow.pacing_bps // 8,
+                    "start_s": flow.start_s,
+                    "connect_s": _CONNECT_S,
+                    # One end alone ends it, and the other is told: else it would depend on who is first.
+                    "limit_s": flow.duration_s if side == "server" else None,
+                    "blocks": blocks,
+                    "result": str(self._file(flow, side, "result")),
+                }
+            )
+        )
+        program = [sys.executable, "-S", "-E", str(played_process.__file__), side, str(config)]
+        return LoggedProcess(
+            f"{side} of {flow.id}",
+            self._testbed.command(host, program),
+            self._folder / f"{file_name(flow)}-{side}.log",
+        )
+
+    def _file(self, flow: FlowSpec, side: Side, what: str) -> Path:
+        return self._folder / f"{file_name(flow)}-{side}-{what}.json"
+
+    def go(self) -> None:
+        """Let the flows' time begin."""
+        self._begin, self._begin_ns = time.monotonic(), time.time_ns()
+        for client in self._clients:
+            client.send_signal(signal.SIGUSR1)
+
+    def finish(self) -> list[FlowResult]:
+        """Wait for all flows; what became of each. Raises Interrupted when told to stop.
+
+        A flow that does not end is told to, and is "killed".
+        """
+        ends_s = [flow.start_s + flow.duration_s + _END_GRACE_S for flow in self._flows]
+        late = [
+            not self._wait(server, self._begin + end_s)
+            for server, end_s in zip(self._servers, ends_s, strict=True)
+        ]
+        results = []
+        for flow, server, client, is_late in zip(
+            self._flows, self._servers, self._clients, late, strict=True
+        ):
+            # The server's reset may have met a policer.
+            self._wait(client, time.monotonic() + _CLIENT_GRACE_S)
+            for process in (server, client):
+                process.stop()
+            results.append(self._result(flow, is_late))
+        return results
+
+    def _wait(self, process: LoggedProcess, give_up: float) -> bool:
+        while process.poll() is None:
+            if time.monotonic() >= give_up:
+                return False
+            self._stop.sleep(_POLL_S)
+        return True
+
+    def _result(self, flow: FlowSpec, killed: bool) -> FlowResult:
+        server, client = self._said(flow, "server"), self._said(flow, "client")
+        error = server.get("error") or client.get("error")
+        used = server.get("congestion_control")
+        if error is None and used != flow.congestion_control:
+            error = f"the sender used congestion control {used!r} instead of {flow.congestion_control!r}"
+        if killed:
+            error = f"did not end in time and was killed ({error or 'nothing else was wrong'})"
+        script = flow.script or Script(())
+        report = {
+            "end": {
+                "sum_sent": {"bytes": server.get("sent_bytes", 0)},
+                "sum_received": {"bytes": client.get("received_bytes", 0)},
+            },
+            "script": {
+                **script.about,
+                "sha256": script.sha256,
+                "server_bytes": script.bytes_of("server"),
+                "client_bytes": script.bytes_of("client"),
+                "whole": bool(server.get("whole")),
+                "writes": server.get("writes", 0) + client.get("writes", 0),
+                "client_bytes_sent": client.get("sent_bytes", 0),
+                "late_max_s": server.get("late_max_s"),
+            },
+        }
+        return FlowResult(
+            flow=flow,
+            state="killed" if killed else "complete" if error is None else "failed",
+            error=error,
+            launched_ns=self._begin_ns + round(flow.start_s * 1e9),
+            ended_ns=time.time_ns(),
+            late_s=client.get("start_late_s", 0.0),
+            report=report,
+        )
+
+    def _said(self, flow: FlowSpec, side: Side) -> dict[str, Any]:
+        """What an end wrote before it ended; that it did not, where it was killed or died."""
+        try:
+            found: dict[str, Any] = json.loads(self._file(flow, side, "result").read_text())
+        except FileNotFoundError:
+            return {"error": f"the {side} said nothing; its log is beside its configuration"}
+        return found
+
+    def _end(self) -> None:
+        for process in (*self._clients, *self._servers):
+            process.send_signal(signal.SIGTERM)
+        for process in (*self._clients, *self._servers):
+            process.stop()
+
+    def __enter__(self) -> Self:
+        """Nothing to do: the processes run since this was made."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End them."""
+        self._end()

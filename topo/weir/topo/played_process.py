@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two ends of a connection that plays a script: `python played_process.py ROLE CONFIG`.
+
+`server` listens, `client` connects at its moment, counted from SIGUSR1. Both say `ready`, write their blocks,
+and end when both have, when the server's time is over, or on SIGTERM. Only the standard library is imported,
+so that they start quickly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+SO_MAX_PACING_RATE = 47
+_BLOCK = bytes(256 * 1024)
+_READ_BYTES = 1 << 20
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing forgets what was not sent
+
+
+class End:
+    """One end of the connection: what it has read, what it writes, and how late that was."""
+
+    def __init__(self, connection: socket.socket, blocks: list[dict[str, Any]]) -> None:
+        """Play `blocks`, of which each has `after` and `writes`."""
+        self.connection, self.blocks = connection, blocks
+        self.received = self.sent = self.writes = 0
+        self.late_max_s = 0.0
+        self._waiting = [(block["after"], asyncio.get_running_loop().create_future()) for block in blocks]
+        self._due = [moment for _, moment in self._waiting]
+        self._arrived(asyncio.get_running_loop().time())
+
+    def _arrived(self, now: float) -> None:
+        """Tell the blocks that all they wait for is there, with the time at which it came."""
+        while self._waiting and self._waiting[0][0] <= self.received:
+            self._waiting.pop(0)[1].set_result(now)
+
+    async def read(self) -> None:
+        """Count what the other end sends, to its end."""
+        loop = asyncio.get_running_loop()
+        buffer = bytearray(_READ_BYTES)
+        while count := await loop.sock_recv_into(self.connection, buffer):
+            self.received += count
+            self._arrived(loop.time())
+
+    async def write(self) -> None:
+        """Write the blocks, each when it may, then say that there is no more."""
+        loop = asyncio.get_running_loop()
+        for block, arrived in zip(self.blocks, self._due, strict=True):
+            begin = await arrived
+            for at_s, size in block["writes"]:
+                wait_s = begin + at_s - loop.time()
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+                self.late_max_s = max(self.late_max_s, loop.time() - begin - at_s)
+                await self._send(loop, size)
+                self.writes += 1
+        self.connection.shutdown(socket.SHUT_WR)
+
+    async def _send(self, loop: asyncio.AbstractEventLoop, size: int) -> None:
+        while size:
+            piece = memoryview(_BLOCK)[:size]
+            try:
+                count = self.connection.send(piece)
+            except BlockingIOError:
+                # sock_sendall would do, but would not say how much of it was sent when the time is over.
+                await self._writable(loop)
+                continue
+            self.sent += count
+            size -= count
+
+    async def _writable(self, loop: asyncio.AbstractEventLoop) -> None:
+        free = asyncio.Event()
+        loop.add_writer(self.connection, free.set)
+        try:
+            await free.wait()
+        finally:
+            loop.remove_writer(self.connection)
+
+
+def prepare(connection: socket.socket, config: dict[str, Any]) -> None:
+    """Congestion control, pacing and address of an end's socket."""
+    connection.setblocking(False)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Writes are what the application wrote, and go when they are written, not with the next ones.
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, config["congestion_control"].encode())
+    if config["pacing_bytes_per_s"] is not None:
+        rate = struct.pack("Q", config["pacing_bytes_per_s"])
+        connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+    connection.bind((config["own_address"], config["own_port"]))
+
+
+async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
+    """Play one end on a connected socket; what became of it."""
+    end = End(connection, config["blocks"])
+    error: str | None = None
+
+    async def to_the_end() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(end.read())
+            group.create_task(end.write())
+
+    both, stopping = asyncio.create_task(to_the_end()), asyncio.create_task(ended.wait())
+    tasks: set[asyncio.Task[Any]] = {both, stopping}
+    await asyncio.wait(tasks, timeout=config["limit_s"], return_when=asyncio.FIRST_COMPLETED)
+    failure = both.exception() if both.done() else None
+    whole = both.done() and failure is None
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    # The server resets the connection when its time is over: to the client, that is its end.
+    over = config["role"] == "client" and isinstance(failure, ConnectionResetError | BrokenPipeError)
+    if failure is not None and not over:
+        error = f"the connection ended: {getattr(failure, 'strerror', None) or failure}"
+    if not whole:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return {
+        "whole": whole,
+        "error": error,
+        "sent_bytes": end.sent,
+        "received_bytes": end.received,
+        "writes": end.writes,
+        "late_max_s": end.late_max_s,
+        "congestion_control": connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        .rstrip(b"\0")
+        .decode(),
+    }
+
+
+async def server(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
+    """Listen, play the server's end on the first connection."""
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        prepare(listener, config)
+        listener.listen(1)
+        print("ready", flush=True)
+        accepting = asyncio.create_task(loop.sock_accept(listener))
+        stopping = asyncio.create_task(ended.wait())
+        await asyncio.wait([accepting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not accepting.done():
+            accepting.cancel()
+            return {"whole": False, "error": "nobody connected"}
+        connection, _ = accepting.result()
+    with connection:
+        connection.setblocking(False)
+        return await play(connection, config, ended)
+
+
+async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
+    """Wait for SIGUSR1 and the moment, connect, play the client's end."""
+    loop = asyncio.get_running_loop()
+    go = asyncio.Event()
+    loop.add_signal_handler(signal.SIGUSR1, go.set)
+    print("ready", flush=True)
+    going, stopping = asyncio.create_task(go.wait()), asyncio.create_task(ended.wait())
+    await asyncio.wait([going, stopping], return_when=asyncio.FIRST_COMPLETED)
+    due = loop.time() + config["start_s"]
+    await asyncio.wait([stopping], timeout=config["start_s"])
+    for task in (going, stopping):
+        task.cancel()
+    if ended.is_set():
+        return {"whole": False, "error": "told to stop before it began"}
+    late_s = loop.time() - due
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        prepare(connection, config)
+        try:
+            await asyncio.wait_for(
+                loop.sock_connect(connection, (config["address"], config["port"])), config["connect_s"]
+            )
+        except TimeoutError:
+            return {"whole": False, "error": f"no connection within {config['connect_s']:g} s"}
+        except OSError as error:
+            return {"whole": False, "error": f"no connection: {error.strerror}"}
+        return await play(connection, config, ended) | {"start_late_s": late_s}
+
+
+async def main(role: str, config: dict[str, Any]) -> None:
+    """Play one end, and write what became of it under its name at once."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    found = await {"server": server, "client": client}[role](config | {"role": role}, ended)
+    result = Path(config["result"])
+    part = result.with_name(result.name + ".part")
+    part.write_text(json.dumps(found))
+    part.replace(result)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text())))

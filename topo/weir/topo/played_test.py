@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+from weir.topo.conftest import Runner
+from weir.topo.traffic_scenarios import RATE_BPS
+
+
+def test_scripts_are_played_over_tcp_as_written_and_cut_when_their_time_is_over(any_runner: Runner) -> None:
+    report = any_runner.result("played_flows")
+    assert {name: (flow["state"], flow["error"]) for name, flow in report.items()} == dict.fromkeys(
+        ("talk", "writes", "paced"), ("complete", None)
+    )
+    talk = report["talk"]
+    # 200,000 + 1,000 + 5,000 of the server, each response after its request; 100 + 300 of the client.
+    assert (talk["bytes_sent"], talk["bytes_received"], talk["client_bytes_sent"]) == (206_000, 206_000, 400)
+    assert (talk["whole"], talk["writes"]) == (True, 5)
+    assert talk["seconds"] >= 0.2 + 0.1  # the pauses of its script
+
+    # 15 writes each 20 ms in 0.3 s, then none for 0.2 s, twice.
+    writes = report["writes"]
+    assert (writes["whole"], writes["writes"], writes["bytes_received"]) == (True, 30, 300_000)
+
+    paced = report["paced"]
+    assert paced["whole"] is False
+    measured_bps = paced["bytes_received"] * 8 / 2
+    print(f"paced to {RATE_BPS / 1e6:g} Mbit/s, measured {measured_bps / 1e6:.3f} Mbit/s")
+    # The kernel paces payload; before the first sample of the round-trip time it sends a window at once. On a
+    # busy machine it wakes up late and does not catch up.
+    assert 0.7 * RATE_BPS < measured_bps < 1.03 * RATE_BPS
+
+
+def test_each_kind_of_traffic_names_the_congestion_controls_that_the_kernel_has(runner: Runner) -> None:
+    report = runner.result("lacking_congestion_control")
+    assert set(report["said"]) == {"bulk", "played", "background"}
+    for message in report["said"].values():
+        assert "host server1: congestion control 'nosuch' is not available" in message
+        assert all(name in message for name in report["available"])
