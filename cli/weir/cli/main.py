@@ -31,6 +31,7 @@ weir run experiments/demo.yaml   results go to runs/demo/latest/
 weir campaign FILE               the same over a matrix of values, repeated, resumed, on one page
 weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike
 weir losses server.pcap          what a capture says about losses
+weir trace a.pcap -o a.replay    recorded traffic, for a flow that replays it
 weir detect policing a.pcap      which flows are policed, at what rate and burst?
 weir detect NAME a.pcap b.pcap   are two flows behind one policer?
 weir report runs/demo/2*         several runs, or captures, on one page
@@ -337,6 +338,29 @@ def losses(captures: Captures, as_json: AsJson = False) -> int:
     from weir.cli.losses import losses_command
 
     return losses_command(captures, as_json=as_json, console=Console())
+
+
+@app.command()
+def trace(
+    captures: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Captures (pcap, compressed or not).", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The replay file to write.")],
+    flow: Annotated[
+        str | None,
+        typer.Option("--flow", metavar="SRC:PORT-DST:PORT", help="A connection; by default the largest."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make a replay file of recorded traffic: what both ends of a TCP connection sent, and when.
+
+    A flow of an experiment plays it with `replay: FILE`: each end sends once what it waited for has arrived,
+    spaced as recorded. Of several captures, one connection each, one after the other.
+    """
+    from weir.trace.command import trace_command
+
+    return trace_command(captures, out, flow=flow, as_json=as_json, console=Console())
 
 
 @app.command()

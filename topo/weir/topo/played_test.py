@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from weir.topo.conftest import Runner
 from weir.topo.traffic_scenarios import RATE_BPS
+from weir.trace.recording import recordings
+from weir.trace.segments import segments
 
 
 def test_scripts_are_played_over_tcp_as_written_and_cut_when_their_time_is_over(any_runner: Runner) -> None:
@@ -25,6 +27,22 @@ def test_scripts_are_played_over_tcp_as_written_and_cut_when_their_time_is_over(
     # The kernel paces payload; before the first sample of the round-trip time it sends a window at once. On a
     # busy machine it wakes up late and does not catch up.
     assert 0.7 * RATE_BPS < measured_bps < 1.03 * RATE_BPS
+
+    # The capture of what was played shows the script again: writes of one moment are one, later ones wait.
+    recorded = next(
+        one for one in recordings(segments(any_runner.folder / "client.pcap")) if one.server[1] == 20_000
+    )
+    shown = [(block.side, block.after_bytes, block.writes) for block in recorded.script().blocks]
+    assert [(side, after, sum(size for _, size in writes)) for side, after, writes in shown] == [
+        ("client", 0, 100),
+        ("server", 100, 201_000),
+        ("client", 201_000, 300),
+        ("server", 400, 5_000),
+    ]
+    last_at_s, last_bytes = shown[1][2][-1]
+    assert last_bytes == 1_000
+    assert last_at_s > 0.2 - 0.002
+    assert shown[2][2][0][0] > 0.1 - 0.002
 
 
 def test_each_kind_of_traffic_names_the_congestion_controls_that_the_kernel_has(runner: Runner) -> None:

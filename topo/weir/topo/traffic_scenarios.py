@@ -79,9 +79,12 @@ def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
     ]
     with Testbed(HOSTS) as testbed:
         bridge(testbed)
+        capture = Capture(testbed, "client", folder / "client.pcap", folder / "log")
+        capture.wait_ready(stop)
         with PlayedTraffic(testbed, flows, folder / "log", stop) as played:
             played.go()
             results = played.finish()
+        capture.stop()
     return {
         result.flow.id.partition("/")[2]: {
             **_summary(result),
