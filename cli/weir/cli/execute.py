@@ -269,6 +269,7 @@ async def execute(
                     policer["read_back_rate_bps"] = cell.rate_bytes_per_s * 8
                     policer["read_back_burst_bytes"] = cell.burst_bytes
                 await record_counters(control, phase, record)
+                manifest.data["notes"] += [f"{phase.name}: {note}" for note in traffic.notes]
                 problems = [*traffic.problems, *offered.problems, *unlearned(happened["learned"])]
                 manifest.invalidate([f"{phase.name}: {problem}" for problem in problems])
                 manifest.write()

@@ -130,19 +130,19 @@ def test_reports_equal_what_the_switch_counted_red(short_run: Run) -> None:
 
 
 def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
-    # iperf3 closes its sockets with data in flight: nobody ever resends what is dropped of that.
-    tail = "not retransmitted before the capture ended"
-    for flow in (flow for flow in short_run.result["flows"] if flow["protocol"] == TCP):
-        found, wrong = flow["true_positive"], flow["false_positive"]
-        missed = [x for x in flow["false_inferences"] if x["kind"] == "false_negative" and x["cause"] != tail]
-        print(flow["id"], f"found {found}, wrong {wrong}, missed {len(missed)} and a tail")
-        assert found >= 20
-        assert found >= 0.99 * (found + wrong)
-        assert found >= 0.99 * (found + len(missed))
-    # The tail is a round trip of six seconds: it must not become a place where misses hide.
-    flows = short_run.result["flows"]
-    found = sum(flow["true_positive"] for flow in flows)
-    assert found >= 0.95 * (found + sum(flow["false_negative"] for flow in flows))
+    # Flows end cleanly, so that the last losses are repaired, and seen, as the first ones are.
+    flows = [flow for flow in short_run.result["flows"] if flow["protocol"] == TCP]
+    for flow in flows:
+        print(
+            flow["id"], {name: flow[name] for name in ("true_positive", "false_positive", "false_negative")}
+        )
+        print(flow["false_inferences"])
+        assert flow["true_positive"] >= 20
+    found, wrong, missed = (
+        sum(flow[name] for flow in flows) for name in ("true_positive", "false_positive", "false_negative")
+    )
+    assert found >= 0.99 * (found + wrong)
+    assert found >= 0.99 * (found + missed)
 
 
 def test_datagrams_are_sent_lost_and_received_as_iperf3_counts_them(short_run: Run) -> None:

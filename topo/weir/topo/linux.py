@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux calls that Python 3.11 does not offer: mount(2), setns(2), prctl(2), and what is built on them."""
+"""Linux calls that Python 3.11 lacks: mount(2), setns(2), prctl(2), pidfd_getfd(2), and what uses them."""
 
 import ctypes
 import os
@@ -11,6 +11,8 @@ from typing import TypeVar
 
 CLONE_NEWNET = 0x4000_0000
 PR_SET_PDEATHSIG = 1
+# One number on every architecture, as all calls since 5.1 have.
+SYS_PIDFD_GETFD = 438
 NETNS_FOLDER = Path("/run/netns")
 
 _T = TypeVar("_T")
@@ -58,6 +60,18 @@ def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def duplicate_descriptor(pidfd: int, descriptor: int) -> int:
+    """Our own descriptor of what another process has open as `descriptor` (pidfd_getfd(2)).
+
+    Raises OSError, ProcessLookupError and PermissionError among them.
+    """
+    duplicate = int(_libc.syscall(SYS_PIDFD_GETFD, pidfd, descriptor, 0))
+    if duplicate < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot share descriptor {descriptor}: {os.strerror(error)}")
+    return duplicate
 
 
 def die_with_parent(parent_pid: int) -> None:

@@ -19,6 +19,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Literal
 
+from weir.topo.draining import Draining
 from weir.topo.process import LoggedProcess
 from weir.topo.script import Script
 from weir.topo.stop import StopToken
@@ -120,11 +121,18 @@ class TrafficResult:
     start_ns: int
     end_ns: int
     flows: tuple[FlowResult, ...]
+    undrained: tuple[str, ...] = ()
+    """TCP flows whose last data were not acknowledged when the wait for them ended."""
 
     @property
     def problems(self) -> list[str]:
         """One line per flow that did not complete."""
         return [f"flow {result.flow.id}: {result.error}" for result in self.flows if result.error is not None]
+
+    @property
+    def notes(self) -> list[str]:
+        """One line per flow that did not end cleanly: what was lost of its last data, no sender learnt."""
+        return [f"flow {name} was cut off with data on their way" for name in self.undrained]
 
 
 def run_flows(
@@ -138,7 +146,8 @@ def run_flows(
 ) -> TrafficResult:
     """Run the flows, each from its `start_s` on, and wait for all of them; `on_start` is called once.
 
-    Every flow ends at the latest `grace_s` seconds after its duration. Raises TrafficError or TestbedError
+    Every flow ends at the latest `grace_s` seconds after its duration; then what TCP still has to send is let
+    through, for `draining.DRAIN_LIMIT_S` at the most. Raises TrafficError or TestbedError
     for flows that cannot be run here, ProcessError when a server does not start, Interrupted when told to
     stop; no iperf3 is left running in any case. A flow that fails is a result, not an exception.
     """
@@ -153,10 +162,14 @@ def run_flows(
             servers.append(_start_server(testbed, flow, log_folder))
         for server in servers:
             server.wait_line("Server listening", _SERVER_READY_S, stop)
-        start_ns = time.time_ns()
-        on_start()
-        clients = _run_clients(testbed, flows, log_folder, stop, grace_s)
-        return TrafficResult(start_ns, time.time_ns(), tuple(client.result() for client in clients))
+        with Draining(_receivers(testbed, flows, servers)) as draining:
+            start_ns = time.time_ns()
+            on_start()
+            clients = _run_clients(testbed, flows, log_folder, stop, grace_s)
+            results = tuple(client.result() for client in clients)
+            whole = [r.flow.id for r in results if r.state == "complete" and r.flow.congestion_control]
+            undrained = tuple(draining.finish(whole, stop))
+        return TrafficResult(start_ns, time.time_ns(), results, undrained)
     finally:
         # A server ends with its one test; those that had none, or whose client was killed, are told to.
         for server in servers:
@@ -172,6 +185,17 @@ def check_congestion_controls(testbed: Testbed, flows: Sequence[FlowSpec]) -> No
         if flow.congestion_control is not None:
             wanted.setdefault(flow.source, set()).add(flow.congestion_control)
     testbed.check_congestion_controls(wanted)
+
+
+def _receivers(
+    testbed: Testbed, flows: Sequence[FlowSpec], servers: Sequence[LoggedProcess]
+) -> list[tuple[str, int, tuple[str, int]]]:
+    """The TCP flows' servers and the senders that connect to them."""
+    return [
+        (flow.id, server.pid, (testbed.host(flow.source).address, flow.source_port))
+        for flow, server in zip(flows, servers, strict=True)
+        if flow.congestion_control is not None
+    ]
 
 
 def data_connection(testbed: Testbed, flow: FlowSpec) -> Connection:

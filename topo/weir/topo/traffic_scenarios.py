@@ -117,6 +117,19 @@ def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
     return {"said": said, "available": available}
 
 
+def paced_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """One flow whose program is always ahead of what is sent, captured at its sender."""
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        flow = replace(_two_flows(1)[0], rate_bps=None, pacing_bps=RATE_BPS)
+        with Capture(testbed, "server1", folder / "pcap" / "server1.pcap", folder / "log") as capture:
+            capture.wait_ready(stop)
+            traffic = run_flows(testbed, [flow], folder / "log", stop)
+            testbed.silence()
+            capture.stop()
+    return {"flows": [_summary(result) for result in traffic.flows], "notes": traffic.notes}
+
+
 def sampled_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
     """Two flows whose sockets are sampled."""
     from weir.topo.sockets import SocketSampler  # needs pyarrow, which the system's Python lacks
@@ -339,6 +352,7 @@ SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
         measured_flows,
         played_flows,
         lacking_congestion_control,
+        paced_flow,
         sampled_flows,
         silenced_hosts,
         cut_flow,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,49 @@ def test_sockets_are_sampled_while_flows_run(runner: Runner) -> None:
         assert 0 < acked[-1] <= sent + 37 + 2
         assert all(row["min_rtt_ns"] <= row["rtt_ns"] for row in mine if row["min_rtt_ns"])
     assert len(rows) == report["samples"]
+
+
+def test_what_is_on_its_way_when_a_flow_ends_still_arrives(any_runner: Runner) -> None:
+    report = any_runner.result("paced_flow")
+    (flow,) = report["flows"]
+    assert (flow["state"], report["notes"]) == ("complete", [])
+    fin, reset = 1, 4
+    first = None
+    sent = acknowledged = flags = 0
+    for source_port, destination_port, seq, ack, seen, payload in segments(
+        any_runner.folder / "pcap" / "server1.pcap"
+    ):
+        if source_port == 20_000:
+            first = seq if first is None else first
+            sent = max(sent, (seq - first) % (1 << 32) + payload + (seen & fin))
+            flags |= seen
+        elif destination_port == 20_000 and first is not None:
+            acknowledged = max(acknowledged, (ack - first) % (1 << 32))
+            flags |= seen & reset
+    print(f"{flow['bytes_received']:,} of {flow['bytes_sent']:,} bytes received when iperf3's server closed")
+    # All that the program wrote, a cookie of 37 bytes, SYN and FIN; and the server had not waited for it.
+    assert acknowledged == sent == flow["bytes_sent"] + 37 + 2
+    assert flags & fin
+    assert not flags & reset
+    assert flow["bytes_received"] < flow["bytes_sent"]
+
+
+def segments(path: Path) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Ports, sequence and acknowledgment number, flags and payload of a pcap's TCP over IPv4."""
+    data = path.read_bytes()
+    offset = 24
+    while offset < len(data):
+        kept_bytes, _ = struct.unpack_from("<II", data, offset + 8)
+        frame = data[offset + 16 : offset + 16 + kept_bytes]
+        offset += 16 + kept_bytes
+        if frame[12:14] != b"\x08\x00" or frame[23] != 6:
+            continue
+        ip_header = (frame[14] & 15) * 4
+        ports_at = 14 + ip_header
+        source_port, destination_port, seq, ack = struct.unpack_from("!HHII", frame, ports_at)
+        (length,) = struct.unpack_from("!H", frame, 16)
+        payload = length - ip_header - (frame[ports_at + 12] >> 4) * 4
+        yield source_port, destination_port, seq, ack, frame[ports_at + 13], payload
 
 
 def data_flows(path: Path) -> dict[tuple[str, int, str, int], int]:

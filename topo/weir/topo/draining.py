@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets TCP flows end cleanly: what a sender still has in its socket arrives and is acknowledged, then FIN.
+
+iperf3's server closes its socket as soon as the test is over, with data on their way; the kernel then answers
+them with a reset, and nobody ever learns what was lost of them. Here its data socket is shared while the test
+runs, so that the server's close does not close it, and read to its end once the server is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from weir.topo.linux import duplicate_descriptor
+from weir.topo.stop import StopToken
+
+DRAIN_LIMIT_S = 15.0
+"""The kernel's send buffer of a few megabytes takes longer only below a few Mbit/s."""
+_LOOK_EVERY_S = 0.05
+_BLOCK_BYTES = 1 << 20
+
+Address = tuple[str, int]
+
+
+@dataclass
+class _Flow:
+    name: str
+    pid: int
+    sender: Address
+    pidfd: int
+    receiver: socket.socket | None = None
+    server_ended: bool = False
+    buffer: bytearray = field(default_factory=lambda: bytearray(_BLOCK_BYTES), repr=False)
+
+
+class Draining:
+    """A thread that keeps the receiving sockets of flows open and reads what comes after their servers' end.
+
+    A context manager around the flows; `finish` waits until all are drained. Leaving it closes what is left.
+    """
+
+    def __init__(self, receivers: Iterable[tuple[str, int, Address]]) -> None:
+        """Take (name of the flow, process id of its running server, address and port of its sender)."""
+        self._flows = [_Flow(name, pid, sender, os.pidfd_open(pid)) for name, pid, sender in receivers]
+        self._left = {flow.name for flow in self._flows}
+        self._lost: set[str] = set()
+        self._changed = threading.Condition()
+        self._ending = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._thread = threading.Thread(target=self._run, name="draining", daemon=True)
+
+    def finish(self, names: Iterable[str], stop: StopToken, limit_s: float = DRAIN_LIMIT_S) -> list[str]:
+        """Wait until these flows have ended; those that had not after `limit_s`.
+
+        Their servers must end by themselves. Raises Interrupted when told to stop.
+        """
+        wanted = set(names)
+
+        def notify() -> None:
+            with self._changed:
+                self._changed.notify_all()
+
+        def over() -> bool:
+            return stop.stopped or not (wanted & self._left) - self._lost
+
+        forget = stop.on_stop(notify)
+        try:
+            with self._changed:
+                self._changed.wait_for(over, limit_s)
+                stop.raise_if_stopped()
+                return sorted(wanted & self._left)
+        finally:
+            forget()
+
+    def __enter__(self) -> Self:
+        """Begin to look for the sockets."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close everything."""
+        os.eventfd_write(self._ending, 1)
+        self._thread.join()
+        for flow in self._flows:
+            os.close(flow.pidfd)
+            if flow.receiver is not None:
+                flow.receiver.close()
+        os.close(self._ending)
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._ending, selectors.EVENT_READ)
+            for flow in self._flows:
+                selector.register(flow.pidfd, selectors.EVENT_READ, flow)
+            while self._left:
+                searching = [f for f in self._flows if f.receiver is None and not f.server_ended]
+                for flow in searching:
+                    flow.receiver = shared_socket(flow.pid, flow.pidfd, flow.sender)
+                for key, _ in selector.select(_LOOK_EVERY_S if searching else None):
+                    if key.data is None:
+                        return
+                    self._ready(key.data, selector)
+
+    def _ready(self, flow: _Flow, selector: selectors.BaseSelector) -> None:
+        """The server has ended, or more has come."""
+        if not flow.server_ended:
+            flow.server_ended = True
+            selector.unregister(flow.pidfd)
+            if flow.receiver is None:
+                with self._changed:
+                    self._lost.add(flow.name)
+                    self._changed.notify_all()
+                return
+            flow.receiver.setblocking(False)
+            selector.register(flow.receiver, selectors.EVENT_READ, flow)
+        elif flow.receiver is not None and _ended(flow.receiver, flow.buffer):
+            selector.unregister(flow.receiver)
+            flow.receiver.close()
+            with self._changed:
+                self._left.discard(flow.name)
+                self._changed.notify_all()
+
+
+def _ended(receiver: socket.socket, buffer: bytearray) -> bool:
+    """Read what is there; whether it was the end."""
+    try:
+        return receiver.recv_into(buffer) == 0
+    except BlockingIOError:
+        return False
+    except OSError:
+        # Reset by the sender: nothing more will come.
+        return True
+
+
+def shared_socket(pid: int, pidfd: int, peer: Address) -> socket.socket | None:
+    """A process's TCP socket that is connected to `peer`, shared with us; None while it has none."""
+    try:
+        links = sorted(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return None  # it has ended, or is not ours
+    for link in links:
+        try:
+            if not str(link.readlink()).startswith("socket:"):
+                continue
+            found = socket.socket(fileno=duplicate_descriptor(pidfd, int(link.name)))
+        except OSError:
+            continue  # closed meanwhile
+        try:
+            if found.getpeername()[:2] == peer:
+                return found
+        except OSError:
+            pass  # a listener
+        found.close()
+    return None
