@@ -7,7 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weir.analysis.tables import Bools, Packets
+from weir.analysis.clocks import ClockFit
+from weir.analysis.tables import Bools, Floats, Packets
+
+FAST_RETRANSMIT, RTO, LOST_RETRANSMISSION, TAIL = CAUSES = (
+    "fast_retransmit",
+    "rto",
+    "lost_retransmission",
+    "tail",
+)
+"""Why data were sent again, as `weir_core` names it."""
+
+TICK_NS = 1_000_000
+"""Of the time stamps of Linux' TCP. A receiver discards a segment whose stamp is older than the one that it
+saw last in order (RFC 7323 section 5.3), and says no more of it than of a lost one."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +36,43 @@ class FalseInference:
 
 
 @dataclass(frozen=True)
+class CauseConfusion:
+    """The part of the confusion that belongs to one cause of retransmission.
+
+    A loss that was missed has no cause: its row is the one that it would have had, by the truth. A lost
+    retransmission is one, the loss of what was never sent again is a tail, any other has the row None.
+    """
+
+    cause: str | None
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    detection_delay_median_s: float | None
+    time_error_median_s: float | None
+    time_error_p95_s: float | None
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the losses inferred with this cause that were losses."""
+        inferred = self.true_positive + self.false_positive
+        return self.true_positive / inferred if inferred else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the losses of this cause that were inferred."""
+        lost = self.true_positive + self.false_negative
+        return self.true_positive / lost if lost else None
+
+
+@dataclass(frozen=True)
 class Confusion:
     """Inference against truth, over the packets whose loss a sender can notice.
 
     A sender notices the loss of data (or SYN, FIN); it retransmits no pure ACK, so those drops are counted in
     `uninferable_losses` and belong to neither side. Precision and recall are None where nothing was inferred
     or nothing was lost. `detection_delay_s` is the time from a lost transmission to its inference.
+    `time_error_s` is how far the inferred time of a loss (its transmission's, moved to the switch's clock) is
+    from the moment at which the switch dropped it; None where the clocks are not pinned.
     """
 
     true_positive: int
@@ -38,6 +82,9 @@ class Confusion:
     uninferable_losses: int
     detection_delay_median_s: float | None
     detection_delay_p95_s: float | None
+    time_error_median_s: float | None
+    time_error_p95_s: float | None
+    causes: tuple[CauseConfusion, ...]
     false_inferences: tuple[FalseInference, ...]
 
     @property
@@ -57,10 +104,13 @@ class Confusion:
         return self.true_positive / lost if lost else None
 
 
-def compare(packets: Packets, flying: Bools, *, acknowledged: bool = True) -> Confusion:
+def compare(
+    packets: Packets, flying: Bools, *, acknowledged: bool = True, clock: ClockFit | None = None
+) -> Confusion:
     """Hold the inference against the truth for one flow, packets in order of sending.
 
     `acknowledged` is False for protocols whose sender learns of no loss (UDP): nothing is inferable then.
+    `clock` pins the sender's clock to the switch's.
 
     Lost in truth is what the switch reported dropped and what vanished without a report; what was still in
     flight at the end was not lost.
@@ -70,44 +120,101 @@ def compare(packets: Packets, flying: Bools, *, acknowledged: bool = True) -> Co
     # the capture ended before it could be judged.
     inferable = ((packets.payload_length > 0) | packets.judged | packets.inferred_lost) & acknowledged
     inferred = packets.inferred_lost & inferable
-    hit = lost & inferred
-    delays = (packets.inferred_at_ns - packets.sent_ns)[hit] / 1e9
+    hit, wrong, missed = lost & inferred, inferred & ~lost, inferable & lost & ~inferred
+    delays = np.where(hit, (packets.inferred_at_ns - packets.sent_ns) / 1e9, np.nan)
+    errors = _time_errors(packets, hit, clock)
+    again = _sent_again(packets, missed)
     return Confusion(
         true_positive=int(hit.sum()),
-        false_positive=int((inferred & ~lost).sum()),
-        false_negative=int((inferable & lost & ~inferred).sum()),
+        false_positive=int(wrong.sum()),
+        false_negative=int(missed.sum()),
         true_negative=int((inferable & ~lost & ~inferred).sum()),
         uninferable_losses=int((lost & ~inferable).sum()),
-        detection_delay_median_s=float(np.median(delays)) if len(delays) else None,
-        detection_delay_p95_s=float(np.percentile(delays, 95)) if len(delays) else None,
-        false_inferences=_false_inferences(packets, lost, inferable, inferred),
+        detection_delay_median_s=_quantile(delays, 0.5),
+        detection_delay_p95_s=_quantile(delays, 0.95),
+        time_error_median_s=_quantile(errors, 0.5),
+        time_error_p95_s=_quantile(errors, 0.95),
+        causes=_by_cause(packets, hit, wrong, missed, again, delays, errors),
+        false_inferences=tuple(
+            _false_inference(packets, int(i), again) for i in np.flatnonzero(wrong | missed)
+        ),
     )
 
 
-def _false_inferences(
-    packets: Packets, lost: Bools, inferable: Bools, inferred: Bools
-) -> tuple[FalseInference, ...]:
-    wrong = np.flatnonzero(inferable & (lost != inferred))
-    return tuple(
-        FalseInference(
-            kind="false_positive" if inferred[i] else "false_negative",
-            sent_ns=int(packets.sent_ns[i]),
-            seq=int(packets.seq[i]),
-            payload_length=int(packets.payload_length[i]),
-            cause=_cause(packets, int(i), bool(inferred[i])),
+def _quantile(values: Floats, share: float) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.quantile(known, share)) if len(known) else None
+
+
+def _time_errors(packets: Packets, hit: Bools, clock: ClockFit | None) -> Floats:
+    """In seconds for what was reported dropped and inferred; NaN for the rest.
+
+    The fit alone, without its anchors: these are the very drops, and would be off by nothing.
+    """
+    errors = np.full(len(packets), np.nan)
+    known = hit & packets.dropped & (packets.ingress_ns > 0)
+    if clock is not None and known.any():
+        errors[known] = np.abs(clock.to_target(packets.sent_ns[known]) - packets.ingress_ns[known]) / 1e9
+    return errors
+
+
+def _sent_again(packets: Packets, which: Bools) -> Bools:
+    """Of these packets, those of which a byte was sent again."""
+    again = np.zeros(len(packets), dtype=bool)
+    for i in np.flatnonzero(which):
+        # Sequence numbers wrap: compare by the distance modulo 2^32 (RFC 9293 §3.4).
+        distance = (packets.seq[i + 1 :] - packets.seq[i]) % (1 << 32)
+        again[i] = bool((distance < max(1, int(packets.payload_length[i]))).any())
+    return again
+
+
+def _by_cause(
+    packets: Packets, hit: Bools, wrong: Bools, missed: Bools, again: Bools, delays: Floats, errors: Floats
+) -> tuple[CauseConfusion, ...]:
+    missed_retransmission = missed & packets.retransmission
+    missed_tail = missed & ~packets.retransmission & ~again
+    rows = []
+    for cause in (*CAUSES, None):
+        its = packets.cause == cause
+        unseen = {LOST_RETRANSMISSION: missed_retransmission, TAIL: missed_tail}.get(
+            cause or "", np.zeros(len(packets), dtype=bool)
         )
-        for i in wrong
+        if cause is None:
+            unseen = missed & ~missed_retransmission & ~missed_tail
+        if (its & (hit | wrong)).any() or unseen.any():
+            rows.append(
+                CauseConfusion(
+                    cause=cause,
+                    true_positive=int((its & hit).sum()),
+                    false_positive=int((its & wrong).sum()),
+                    false_negative=int(unseen.sum()),
+                    detection_delay_median_s=_quantile(delays[its], 0.5),
+                    time_error_median_s=_quantile(errors[its], 0.5),
+                    time_error_p95_s=_quantile(errors[its], 0.95),
+                )
+            )
+    return tuple(rows)
+
+
+def _false_inference(packets: Packets, i: int, again: Bools) -> FalseInference:
+    was_inferred = bool(packets.inferred_lost[i])
+    return FalseInference(
+        kind="false_positive" if was_inferred else "false_negative",
+        sent_ns=int(packets.sent_ns[i]),
+        seq=int(packets.seq[i]),
+        payload_length=int(packets.payload_length[i]),
+        cause=_why(packets, i, was_inferred, bool(again[i])),
     )
 
 
-def _cause(packets: Packets, i: int, was_inferred: bool) -> str:
+def _why(packets: Packets, i: int, was_inferred: bool, again: bool) -> str:
     if was_inferred:
+        later = packets.received[i + 1 :] & (packets.sent_ns[i + 1 :] - packets.sent_ns[i] >= TICK_NS)
+        if (packets.received_ns[i + 1 :][later] < packets.received_ns[i]).any():
+            return "arrived behind packets of a later tick, which made it too old for its receiver (PAWS)"
         rule = packets.cause[i] or "unknown rule"
         return f"arrived, but retransmitted and not recognised as spurious ({rule})"
-    # Sequence numbers wrap: compare by the distance modulo 2^32 (RFC 9293 §3.4).
-    distance = (packets.seq[i + 1 :] - packets.seq[i]) % (1 << 32)
-    again = distance < max(1, int(packets.payload_length[i]))
-    if not again.any():
+    if not again:
         return "not retransmitted before the capture ended"
     if packets.retransmission[i]:
         return "a retransmission that was lost too, sent again but not recognised"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weir.analysis.clocks import ClockFit
 from weir.analysis.confusion import compare
 from weir.analysis.testing import make_packets
 
@@ -26,6 +27,55 @@ def test_every_packet_falls_into_one_cell() -> None:
     assert [f.kind for f in found.false_inferences] == ["false_negative", "false_positive"]
     assert found.false_inferences[0].cause == "not retransmitted before the capture ended"
     assert "rto" in found.false_inferences[1].cause
+
+
+def test_each_cause_has_its_part_of_the_confusion_and_the_parts_add_up() -> None:
+    ms = 1_000_000
+    # An original and its retransmission are dropped, and both noticed; the next original is not lost, though
+    # sent again; then an original, a retransmission and a last original are dropped and never noticed.
+    packets = make_packets(
+        sent_ns=[0, 30 * ms, 60 * ms, 61 * ms, 90 * ms, 100 * ms, 130 * ms, 160 * ms, 161 * ms],
+        received_ns=[None, None, 70 * ms, 71 * ms, 99 * ms, None, None, 170 * ms, None],
+        dropped=[True, True, False, False, False, True, True, False, True],
+        ingress_ns=[1 * ms, 32 * ms, 0, 0, 0, 101 * ms, 131 * ms, 0, 162 * ms],
+        inferred_at_ns=[30 * ms, 60 * ms, None, 90 * ms, None, None, None, None, None],
+        seq=[0, 0, 0, 1448, 1448, 2896, 2896, 2896, 4344],
+        retransmission=[False, True, True, False, True, False, True, True, False],
+        cause=["fast_retransmit", "lost_retransmission", None, "rto", None, None, None, None, None],
+    )
+    clock = ClockFit(0, 1 * ms, 0.0, 2, 0, 0, 0)
+    found = compare(packets, np.zeros(9, dtype=bool), clock=clock)
+    rows = {
+        one.cause: (one.true_positive, one.false_positive, one.false_negative, one.precision, one.recall)
+        for one in found.causes
+    }
+    assert rows == {
+        "fast_retransmit": (1, 0, 0, 1.0, 1.0),
+        "rto": (0, 1, 0, 0.0, None),
+        "lost_retransmission": (1, 0, 1, 1.0, 0.5),
+        "tail": (0, 0, 1, None, 0.0),
+        None: (0, 0, 1, None, 0.0),
+    }
+    for name in ("true_positive", "false_positive", "false_negative"):
+        assert sum(getattr(one, name) for one in found.causes) == getattr(found, name)
+    # Sent at 0 and 30 ms, 1 and 31 ms on the switch's clock, which dropped them at 1 and 32 ms.
+    assert [one.time_error_median_s for one in found.causes] == [0.0, None, 0.001, None, None]
+    assert found.time_error_median_s == 0.0005
+    assert compare(packets, np.zeros(9, dtype=bool)).time_error_median_s is None
+
+
+def test_a_packet_that_came_too_late_for_its_receiver_is_told_from_a_wrong_guess() -> None:
+    ms = 1_000_000
+    packets = make_packets(
+        sent_ns=[0, 2 * ms, 20 * ms],
+        received_ns=[14 * ms, 12 * ms, 30 * ms],
+        dropped=[False, False, False],
+        inferred_at_ns=[20 * ms, None, None],
+        seq=[0, 1448, 0],
+        cause=["fast_retransmit", None, None],
+    )
+    [false] = compare(packets, np.zeros(3, dtype=bool)).false_inferences
+    assert "PAWS" in false.cause
 
 
 def test_a_vanished_packet_is_lost_in_truth_but_one_in_flight_is_not() -> None:

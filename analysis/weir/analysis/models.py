@@ -61,6 +61,20 @@ class FalseInferenceResult(_Model):
     cause: str
 
 
+class CauseResult(_Model):
+    """The confusion of one cause of retransmission; `cause` is None for losses missed that have none."""
+
+    cause: str | None
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    precision: float | None
+    recall: float | None
+    detection_delay_median_s: float | None
+    time_error_median_s: float | None
+    time_error_p95_s: float | None
+
+
 class FlowResult(_Model):
     """One configured flow, the direction of its data."""
 
@@ -96,6 +110,10 @@ class FlowResult(_Model):
     detection_delay_median_s: float | None
     """From a lost transmission to its inference."""
     detection_delay_p95_s: float | None
+    time_error_median_s: float | None
+    """From the inferred time of a loss (its transmission's, on the switch's clock) to its drop there."""
+    time_error_p95_s: float | None
+    causes: tuple[CauseResult, ...]
     false_inferences: tuple[FalseInferenceResult, ...]
     """At most 1,000 of them; the counts are complete."""
     retransmissions: int

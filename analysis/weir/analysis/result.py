@@ -19,6 +19,7 @@ from weir.analysis.conservation import Account, LostReports
 from weir.analysis.lateness import switch_lateness
 from weir.analysis.manifest import Phase, read_collector, read_manifest
 from weir.analysis.models import (
+    CauseResult,
     ClockResult,
     FalseInferenceResult,
     FlowResult,
@@ -81,7 +82,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     by_id = {flow.label: flow for flow in inside if flow.kind == "data"}
     # In the order of the configuration, whatever came first on the wire.
     ids = [flow.id for phase in manifest.phases for flow in phase.flows if flow.id in by_id]
-    flows = [_flow_result(by_id[name], accounts[name], flying[name]) for name in ids]
+    flows = [_flow_result(by_id[name], accounts[name], flying[name], fits) for name in ids]
     policers = [
         policer_result(inside, phase, policer, accounts, pinned)
         for phase in manifest.phases
@@ -187,11 +188,12 @@ def _bounds(phase: Phase, flows: Sequence[Directed]) -> tuple[int, int]:
     return start, max(end, start + 1)
 
 
-def _flow_result(flow: Directed, account: Account, flying: Bools) -> FlowResult:
+def _flow_result(flow: Directed, account: Account, flying: Bools, fits: Mapping[str, ClockFit]) -> FlowResult:
     if flow.configured is None or flow.phase is None:
         raise ValueError(f"{flow.label} is not a configured flow of a phase")
     known, row, packets = flow.configured, flow.row, flow.packets
-    found = compare(packets, flying, acknowledged=known.protocol == TCP)
+    clock = fits.get(flow.src_host or "")
+    found = compare(packets, flying, acknowledged=known.protocol == TCP, clock=clock)
     duration_s = float(packets.sent_ns[-1] - packets.sent_ns[0]) / 1e9
     received_bytes = int(packets.wire_length[packets.received].sum())
     received_payload = int(packets.payload_length[packets.received].sum())
@@ -229,6 +231,11 @@ def _flow_result(flow: Directed, account: Account, flying: Bools) -> FlowResult:
         recall=found.recall,
         detection_delay_median_s=found.detection_delay_median_s,
         detection_delay_p95_s=found.detection_delay_p95_s,
+        time_error_median_s=found.time_error_median_s,
+        time_error_p95_s=found.time_error_p95_s,
+        causes=tuple(
+            CauseResult(precision=one.precision, recall=one.recall, **asdict(one)) for one in found.causes
+        ),
         false_inferences=tuple(
             FalseInferenceResult.model_validate(asdict(f)) for f in found.false_inferences[:MAX_LISTED]
         ),
@@ -302,7 +309,7 @@ def flows_table(result: Result) -> Any:
     """`flows.parquet`: one row per directed 5-tuple, configured flows first."""
     rows: list[dict[str, Any]] = []
     for flow in result.flows:
-        row = flow.model_dump(exclude={"false_inferences"})
+        row = flow.model_dump(exclude={"false_inferences", "causes"})
         rows.append({"kind": "data", "of": None, **row})
     for other in result.other_flows:
         law = other.law.model_dump(exclude={"missing", "explained"})

@@ -19,6 +19,8 @@ def make_packets(
     payload_length: Sequence[int] | None = None,
     seq: Sequence[int] | None = None,
     cause: Sequence[str | None] | None = None,
+    retransmission: Sequence[bool] | None = None,
+    ingress_ns: Sequence[int] | None = None,
     flow: Sequence[int] | None = None,
 ) -> Packets:
     """Packets with the columns given; the others get the values of full-sized packets of one flow."""
@@ -31,7 +33,7 @@ def make_packets(
         wire_length=payload + 66,
         payload_length=payload,
         seq=_ints(np.cumsum(payload) - payload if seq is None else seq),
-        retransmission=np.zeros(n, dtype=bool),
+        retransmission=np.array([False] * n if retransmission is None else retransmission, dtype=bool),
         judged=payload > 0,
         inferred_lost=np.array([at is not None for at in inferred], dtype=bool),
         inferred_at_ns=_ints([at or 0 for at in inferred]),
@@ -39,7 +41,7 @@ def make_packets(
         received=np.array([at is not None for at in received_ns], dtype=bool),
         received_ns=_ints([at or 0 for at in received_ns]),
         dropped=np.array(dropped, dtype=bool),
-        ingress_ns=_ints(sent_ns),
+        ingress_ns=_ints(sent_ns if ingress_ns is None else ingress_ns),
         policer=_ints([0] * n),
         colour=_ints([2 if drop else 0 for drop in dropped]),
         packet_number=_ints(range(1, n + 1)),
