@@ -16,6 +16,7 @@ from weir.analysis import conservation
 from weir.analysis.clocks import ClockFit, Pinned, pin
 from weir.analysis.confusion import compare
 from weir.analysis.conservation import Account, LostReports
+from weir.analysis.features import FEATURES, features_of_run
 from weir.analysis.lateness import switch_lateness
 from weir.analysis.manifest import Phase, read_collector, read_manifest
 from weir.analysis.models import (
@@ -44,7 +45,7 @@ MAX_LISTED = 1000
 
 
 def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
-    """Analyse a run directory; writes `result.json`, `flows.parquet` and `series.parquet` into it.
+    """Analyse a run directory; writes `result.json` and the parquet files of flows, series and features into it.
 
     `joiner` replaces `weir_core.join_run`. Raises RunFileError for missing or malformed files of the run and
     `weir_core.CaptureError` for captures that cannot be read.
@@ -60,6 +61,12 @@ def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
     write_whole(run_dir / "result.json", result.model_dump_json(indent=1).encode())
     _write_table(run_dir / "flows.parquet", flows_table(result))
     _write_table(run_dir / "series.parquet", series)
+    connections = {
+        (flow.src, flow.dst, flow.src_port, flow.dst_port): flow.id
+        for phase in manifest.phases
+        for flow in phase.flows
+    }
+    _write_table(run_dir / FEATURES, features_of_run(run_dir, connections))
     return result
 
 

@@ -44,6 +44,10 @@ SCHEMA = pa.schema(
         pa.field("lost", pa.uint32(), nullable=False),
         pa.field("retrans_total", pa.uint32(), nullable=False),
         pa.field("unacked", pa.uint32(), nullable=False),
+        pa.field("in_flight", pa.int64(), nullable=False),
+        pa.field("segments_received", pa.uint32(), nullable=False),
+        pa.field("bbr_bandwidth_bps", pa.uint64()),
+        pa.field("bbr_min_rtt_ns", pa.int64()),
     ],
     metadata={"weir.schema_version": "1"},
 )

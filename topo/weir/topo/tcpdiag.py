@@ -20,7 +20,9 @@ _NLMSG_ERROR = 2
 _NLM_F_REQUEST = 1
 
 _INET_DIAG_INFO = 2
+_INET_DIAG_VEGASINFO = 3  # asks for what the congestion control itself knows, BBR included
 _INET_DIAG_CONG = 4
+_INET_DIAG_BBRINFO = 16
 
 _STATES: Final = {
     1: "ESTABLISHED",
@@ -47,6 +49,8 @@ _ANSWER_BYTES = 1 << 16
 _ATTRIBUTE = struct.Struct("=HH")
 # struct tcp_info: 8 flag bytes, then the fields named in TcpInfo below.
 _TCP_INFO = struct.Struct("=8B24I4Q6I4Q2I2Q")
+# struct tcp_bbr_info: bandwidth in bytes/s as two words, minimum RTT in µs, two gains
+_BBR_INFO = struct.Struct("=5I")
 _UNLIMITED_64 = (1 << 64) - 1
 _UNSET_32 = (1 << 32) - 1
 _INFINITE_SSTHRESH = 0x7FFF_FFFF
@@ -63,7 +67,7 @@ class TcpDiagError(Exception):
 class TcpInfo:
     """One socket's state. Rates in bit/s, times in ns, cwnd and ssthresh in segments.
 
-    None: not known yet (no RTT sample), unlimited (pacing rate) or never set (ssthresh).
+    None: not known yet (no RTT sample), unlimited (pacing rate), never set (ssthresh) or not BBR (bbr_…).
     """
 
     connection: Connection
@@ -82,6 +86,11 @@ class TcpInfo:
     lost: int
     retrans_total: int
     unacked: int
+    in_flight: int
+    """Segments under way as the sender counts them: sent − acknowledged − SACKed − lost + retransmitted."""
+    segments_received: int
+    bbr_bandwidth_bps: int | None
+    bbr_min_rtt_ns: int | None
 
 
 def request(connection: Connection) -> bytes:
@@ -91,7 +100,8 @@ def request(connection: Connection) -> bytes:
     connections of the machine, once per namespace, and that table grows with the memory.
     """
     source, source_port, destination, destination_port = connection
-    extensions = 1 << (_INET_DIAG_INFO - 1) | 1 << (_INET_DIAG_CONG - 1)
+    wanted = (_INET_DIAG_INFO, _INET_DIAG_VEGASINFO, _INET_DIAG_CONG)
+    extensions = sum(1 << (extension - 1) for extension in wanted)
     ports = _PORTS.pack(source_port, destination_port)
     fixed = (socket.AF_INET, socket.IPPROTO_TCP, extensions, _ALL_STATES)
     body = _REQUEST.pack(*fixed, ports, source, destination, 0, _NO_COOKIE)
@@ -163,6 +173,7 @@ def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) 
     delivered, _delivered_ce, bytes_sent, bytes_retrans = fields[46:50]
     rtt_us, ssthresh, cwnd = words[15], words[17], words[18]
     name = attributes.get(_INET_DIAG_CONG)
+    bandwidth, bbr_min_rtt_us = _bbr_info(attributes.get(_INET_DIAG_BBRINFO, b""))
     return TcpInfo(
         connection=connection,
         state=_STATES.get(state, str(state)),
@@ -180,4 +191,16 @@ def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) 
         lost=words[6],
         retrans_total=words[23],
         unacked=words[4],
+        in_flight=words[4] - words[5] - words[6] + words[7],
+        segments_received=fields[37],
+        bbr_bandwidth_bps=bandwidth * 8 if bandwidth is not None else None,
+        bbr_min_rtt_ns=bbr_min_rtt_us * 1000 if bbr_min_rtt_us not in (None, _UNSET_32) else None,
     )
+
+
+def _bbr_info(raw: bytes) -> tuple[int | None, int | None]:
+    """BBR's estimates of bandwidth (bytes/s) and minimum RTT (µs); None for another congestion control."""
+    if len(raw) < _BBR_INFO.size:
+        return None, None
+    low, high, min_rtt_us, _pacing_gain, _cwnd_gain = _BBR_INFO.unpack_from(raw)
+    return high << 32 | low, min_rtt_us

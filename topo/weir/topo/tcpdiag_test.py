@@ -13,11 +13,11 @@ CONNECTION = (bytes([10, 0, 0, 2]), 20000, bytes([10, 0, 0, 1]), 5201)
 
 def test_request_is_laid_out_as_the_kernel_has_it() -> None:
     # nlmsghdr: 72 bytes, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, sequence 1, port 0;
-    # inet_diag_req_v2: AF_INET, IPPROTO_TCP, extensions INFO|CONG = 1<<1|1<<3, pad, all states,
+    # inet_diag_req_v2: AF_INET, IPPROTO_TCP, extensions INFO, VEGASINFO, CONG, pad, all states,
     # ports (big-endian), 16 bytes per address, interface 0, cookie "none".
     expected = (
         "48000000 1400 0100 01000000 00000000"
-        "02 06 0a 00 ffffffff 4e20 1451"
+        "02 06 0e 00 ffffffff 4e20 1451"
         "0a000002 00000000 00000000 00000000"
         "0a000001 00000000 00000000 00000000"
         "00000000 ffffffffffffffff"
@@ -46,7 +46,37 @@ def test_living_socket_is_shown_and_a_missing_one_is_not() -> None:
                 assert info.bytes_sent == 1000
                 assert info.bytes_retrans == 0
                 assert info.ssthresh is None  # no loss yet
+                assert info.in_flight == info.unacked  # likewise
+                assert info.segments_received >= 1  # the answer to its SYN
     diag.close()
+
+
+@pytest.mark.parametrize("name", ["bbr", "cubic"])
+def test_what_bbr_estimates_is_shown_and_of_others_nothing(name: str) -> None:
+    diag = TcpDiag()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
+        port = server.getsockname()[1]
+        try:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError as error:
+            pytest.skip(f"no {name} here: {error}")
+        client.connect(("127.0.0.1", port))
+        accepted, _ = server.accept()
+        with accepted:
+            for _ in range(20):
+                client.sendall(bytes(50_000))
+                received = 0
+                while received < 50_000:
+                    received += len(accepted.recv(65_536))
+            (info,) = diag.sample([(LOOPBACK, client.getsockname()[1], LOOPBACK, port)])
+    diag.close()
+    assert info.congestion_control == name
+    if name == "cubic":
+        assert (info.bbr_bandwidth_bps, info.bbr_min_rtt_ns) == (None, None)
+    else:
+        assert info.bbr_bandwidth_bps is not None
+        assert info.bbr_bandwidth_bps > 1_000_000
+        assert info.bbr_min_rtt_ns == info.min_rtt_ns
 
 
 def error_answer(code: int) -> bytes:

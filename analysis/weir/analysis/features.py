@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a classifier of bottleneck buffers learns from: five features of each BBR flow, sample by sample.
+
+I. U. Akgun et al., "Predicting Network Buffer Capacity for BBR Fairness", section 2.2. There they come from a
+tracepoint at every ACK; here from the socket's state every tenth of a second, so the time between two
+ACKs is the mean over a sample's interval, and TCP's RTT is the smoothed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+SOCKETS, FEATURES = "sockets.parquet", "features.parquet"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("flow", pa.string(), nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+        pa.field("ack_interval_us", pa.float64(), nullable=False),
+        pa.field("bbr_min_rtt_us", pa.float64(), nullable=False),
+        pa.field("packets_in_flight", pa.int64(), nullable=False),
+        pa.field("bbr_bandwidth_bps", pa.float64(), nullable=False),
+        pa.field("tcp_rtt_us", pa.float64(), nullable=False),
+    ]
+)
+NAMES = tuple(SCHEMA.names[2:])
+"""The five features."""
+_NEEDED = ("bbr_bandwidth_bps", "bbr_min_rtt_ns", "rtt_ns")
+Key = tuple[str, str, int, int]
+"""Source, destination and their ports."""
+
+
+def features(sockets: Any, flows: Mapping[Key, str]) -> Any:
+    """The table of features from samples of sockets; `flows` names each connection.
+
+    A sample without new ACKs since the one before it, or before BBR has estimates, has no features.
+    """
+    if not set(_NEEDED) <= set(sockets.column_names):
+        return SCHEMA.empty_table()
+    known = sockets.filter(pa.compute.is_valid(sockets["bbr_bandwidth_bps"]))
+    columns = {name: known[name].to_numpy(zero_copy_only=False) for name in known.column_names}
+    keys = list(
+        zip(*(columns[name].tolist() for name in ("src", "dst", "src_port", "dst_port")), strict=True)
+    )
+    blocks = [SCHEMA.empty_table()]
+    for key in dict.fromkeys(keys):
+        if key not in flows:
+            continue
+        at = np.array([other == key for other in keys])
+        blocks.append(_of_flow(flows[key], {name: values[at] for name, values in columns.items()}))
+    return pa.concat_tables(blocks)
+
+
+def _of_flow(flow: str, columns: Mapping[str, Any]) -> Any:
+    time_ns = columns["time_ns"].astype(np.int64)
+    acks = np.diff(columns["segments_received"].astype(np.int64))
+    rows = {name: columns[name][1:].astype(np.float64) for name in _NEEDED}
+    whole = (acks > 0) & np.all([np.isfinite(values) for values in rows.values()], axis=0)
+    return pa.table(
+        {
+            "flow": [flow] * int(whole.sum()),
+            "time_ns": time_ns[1:][whole],
+            "ack_interval_us": np.diff(time_ns)[whole] / 1e3 / acks[whole],
+            "bbr_min_rtt_us": rows["bbr_min_rtt_ns"][whole] / 1e3,
+            "packets_in_flight": columns["in_flight"][1:][whole].astype(np.int64),
+            "bbr_bandwidth_bps": rows["bbr_bandwidth_bps"][whole],
+            "tcp_rtt_us": rows["rtt_ns"][whole] / 1e3,
+        },
+        schema=SCHEMA,
+    )
+
+
+def features_of_run(run_dir: Path, flows: Mapping[Key, str]) -> Any:
+    """The table of a run; empty where it has no samples of BBR flows."""
+    path = run_dir / SOCKETS
+    return features(pq.read_table(path), flows) if path.is_file() else SCHEMA.empty_table()
