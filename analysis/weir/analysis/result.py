@@ -45,7 +45,7 @@ MAX_LISTED = 1000
 
 
 def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
-    """Analyse a run directory; writes `result.json` and the parquet files of flows, series and features into it.
+    """Analyse a run directory; writes `result.json` and parquet files of flows, series and features.
 
     `joiner` replaces `weir_core.join_run`. Raises RunFileError for missing or malformed files of the run and
     `weir_core.CaptureError` for captures that cannot be read.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.analysis.figures import page as page_module
+from weir.analysis.figures import browser
 from weir.analysis.testing.tcp_capture import write_run
 from weir.cli.main import run_cli
 from weir.cli.report import default_directory, title_of
@@ -17,7 +17,7 @@ def test_captures_become_one_page_with_their_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
-    monkeypatch.setattr(page_module, "CHROMIUM", ())  # drawings have their own test
+    monkeypatch.setattr(browser, "CHROMIUM", ())  # drawings have their own test
     write_run(tmp_path)
     plain = tmp_path / "pcap" / "server.pcap"
     packed = tmp_path / "pcap" / "again.pcap.gz"

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, ecdf
+from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, decision_tree, ecdf
 
 COLOURS = 8
 LONGEST_NAME = 24
+DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 """series → scenario → values."""
@@ -158,22 +159,32 @@ def line_figure(
     diagonal: bool = False,
     log_x: bool = False,
     square: bool = False,
+    marks: Mapping[str, Sequence[tuple[float, float]]] = {},
 ) -> Figure:
-    """Lines through points, a colour per series; `diagonal` adds the line of equality."""
+    """Lines through points, a colour per series; `diagonal` adds the line of equality.
+
+    `marks` are lines to compare with, such as published numbers: dotted, and in the table too.
+    """
     traces = [
         _line(series, [p[0] for p in points], [p[1] for p in points], colour(number))
         for number, (series, points) in enumerate(lines.items())
         if points
     ]
+    traces += [
+        _line(
+            series, [p[0] for p in points], [p[1] for p in points], "@soft", dash=DASHES[number % len(DASHES)]
+        )
+        for number, (series, points) in enumerate(marks.items())
+    ]
     if diagonal:
         traces.append(_line("", [0, 1], [0, 1], "@soft", dash="dot"))
     layout: dict[str, Any] = {
         "xaxis": {"title": x, "type": "log" if log_x else "linear"},
-        "yaxis": {"title": y},
+        "yaxis": {"title": y, "rangemode": "tozero"},
     }
     if square:
         layout["xaxis"]["range"] = layout["yaxis"]["range"] = [-0.02, 1.02]
-    rows = tuple((series, *point) for series, points in lines.items() for point in points)
+    rows = tuple((series, *point) for series, points in (*lines.items(), *marks.items()) for point in points)
     return Figure(name, title, caption, ("series", x, y), rows, tuple(traces), layout)
 
 
@@ -196,6 +207,45 @@ def _line(
         "line": {"color": ink, "width": 1.7, "shape": shape, "dash": dash},
         "marker": {"color": ink, "size": 5},
     }
+
+
+def bar_figure(
+    name: str,
+    title: str,
+    caption: str,
+    values: Mapping[str, Mapping[str, float]],
+    *,
+    unit: str,
+    log: bool = False,
+) -> Figure:
+    """Bars beside each other, a colour per series: series → category → value. All names are shown whole."""
+    order = list(dict.fromkeys(category for its in values.values() for category in its))
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": series,
+            "x": list(its.values()),
+            "y": list(its),
+            "marker": {"color": colour(number)},
+        }
+        for number, (series, its) in enumerate(values.items())
+        if its
+    ]
+    return Figure(
+        name,
+        title,
+        caption,
+        ("series", "category", unit),
+        tuple((series, category, value) for series, its in values.items() for category, value in its.items()),
+        tuple(traces),
+        {
+            "barmode": "group",
+            "xaxis": {"title": unit, "type": "log" if log else "linear"},
+            "yaxis": {"type": "category", "categoryarray": order[::-1], "categoryorder": "array"},
+        },
+        height=110 + 16 * len(order) * max(len(traces), 1),
+    )
 
 
 def share_figure(name: str, title: str, caption: str, shares: Mapping[str, Mapping[str, Share]]) -> Figure:
@@ -368,6 +418,15 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
         },
         height=140 + 110 * depth,
     )
+
+
+def grown_tree(name: str, title: str, rows: Sequence[Mapping[str, float]], labels: Sequence[str]) -> Figure:
+    """The decision tree of some conditions and their outcomes, with how often it is right as its caption."""
+    tree = decision_tree(rows, labels)
+    caption = f"right for {tree.accuracy:.0%} of the {len(rows)} samples it was grown from" + (
+        f", for {tree.validated:.0%} of those left out in turn" if tree.validated is not None else ""
+    )
+    return tree_figure(name, title, caption, tree)
 
 
 def _place(

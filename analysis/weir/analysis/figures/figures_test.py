@@ -6,7 +6,6 @@ import io
 import json
 import lzma
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,9 +22,12 @@ from weir.analysis.figures import (
     Study,
     as_csv,
     as_svg,
+    bar_figure,
     box_figure,
+    browser,
     evaluation,
     heat_figure,
+    line_figure,
     of_capture,
     of_run,
     render_study,
@@ -34,7 +36,6 @@ from weir.analysis.figures import (
     tree_figure,
     write_study,
 )
-from weir.analysis.figures import page as page_module
 from weir.analysis.manifest import RunFileError
 from weir.analysis.result import analyse
 from weir.analysis.statistics import box, decision_tree, heat_map, share
@@ -145,6 +146,22 @@ def test_boxes_are_drawn_from_the_statistics_and_their_values_are_in_the_table()
     )
 
 
+def test_lines_start_at_zero_and_published_numbers_are_dotted_and_in_the_table() -> None:
+    found = line_figure(
+        "x", "X", "", {"ours": [(1, 5), (2, 6)]}, x="n", y="ms", marks={"theirs": [(1, 7), (2, 7)]}
+    )
+    assert [trace["line"]["dash"] for trace in found.traces] == ["solid", "dot"]
+    assert found.rows == (("ours", 1, 5), ("ours", 2, 6), ("theirs", 1, 7), ("theirs", 2, 7))
+    assert found.layout["yaxis"]["rangemode"] == "tozero"
+
+
+def test_bars_keep_the_order_of_their_categories_from_the_top() -> None:
+    found = bar_figure("x", "X", "", {"a": {"one": 1.0, "two": 2.0}, "b": {"two": 3.0}}, unit="ms", log=True)
+    assert found.layout["yaxis"]["categoryarray"] == ["two", "one"]
+    assert found.rows == (("a", "one", 1.0), ("a", "two", 2.0), ("b", "two", 3.0))
+    assert [trace["x"] for trace in found.traces] == [[1.0, 2.0], [3.0]]
+
+
 def test_intervals_are_drawn_to_the_exact_ends() -> None:
     its = share(3, 40)
     [trace] = share_figure("s", "S", "", {"d": {"one": its, "none": share(0, 0)}}).traces
@@ -208,7 +225,7 @@ def test_the_page_loads_nothing_and_runs_nothing_of_a_name(made_up: Study) -> No
 
 
 def test_every_link_of_the_page_is_a_file_and_every_drawing_is_svg(made_up: Study, tmp_path: Path) -> None:
-    if not any(shutil.which(name) for name in page_module.CHROMIUM):
+    if browser.chromium() is None:
         pytest.skip("no Chromium; install it with: sudo apt-get install chromium")
     page, warnings = write_study(made_up, tmp_path)
     assert warnings == ()
@@ -226,11 +243,11 @@ def test_every_link_of_the_page_is_a_file_and_every_drawing_is_svg(made_up: Stud
 def test_without_chromium_page_and_csv_are_written_and_it_is_said(
     made_up: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_module, "CHROMIUM", ("no-such-program",))
+    monkeypatch.setattr(browser, "CHROMIUM", ("no-such-program",))
     with pytest.raises(DrawingError, match="not installed"):
         as_svg(made_up)
     page, [warning] = write_study(made_up, tmp_path)
-    assert warning.startswith("no SVG files: they are drawn by Chromium, which is not installed")
+    assert warning.startswith("no SVG files: they are drawn by Chromium: Chromium is not installed")
     assert "figures/" not in page.read_text().split('<script type="application/json"')[0].split("<footer>")[0]
     assert (tmp_path / "data" / "loss.csv").is_file()
 

@@ -6,10 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import shutil
-import subprocess
 from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,14 +15,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from weir.analysis.figures.browser import BrowserError, opened
 from weir.analysis.figures.figure import Figure, Table
 from weir.analysis.figures.study import Study
 from weir.analysis.report import text
 from weir.analysis.report.render import data_script, plotly_script, style
 
 _HERE = Path(__file__).parent
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-SVG_TIMEOUT_S = 120.0
 
 
 class DrawingError(RuntimeError):
@@ -94,9 +90,6 @@ def as_svg(study: Study) -> dict[str, str]:
     figures = _figures(study)
     if not figures:
         return {}
-    program = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
-    if program is None:
-        raise DrawingError("they are drawn by Chromium, which is not installed (package chromium)")
     with TemporaryDirectory(prefix="weir-") as temporary:
         page = Path(temporary) / "draw.html"
         page.write_text(
@@ -106,24 +99,13 @@ def as_svg(study: Study) -> dict[str, str]:
             f"<script>{(_HERE / 'study.js').read_text(encoding='utf-8')}</script>",
             encoding="utf-8",
         )
-        options = ["--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-        options += ["--disable-component-update", "--disable-sync", f"--user-data-dir={temporary}/profile"]
-        if os.geteuid() == 0:  # its own sandbox refuses to work for root
-            options.append("--no-sandbox")
         try:
-            done = subprocess.run(
-                [program, *options, "--virtual-time-budget=60000", "--dump-dom", page.as_uri()],
-                capture_output=True,
-                text=True,
-                timeout=SVG_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise DrawingError(f"{program}: {error}") from error
-    shown = re.search(r'<pre id="drawn">(.*?)</pre>', done.stdout, re.DOTALL)
+            done = opened(page)
+        except BrowserError as error:
+            raise DrawingError(f"they are drawn by Chromium: {error}") from error
+    shown = re.search(r'<pre id="drawn">(.*?)</pre>', done.dom, re.DOTALL)
     if shown is None or not shown[1]:
-        said = done.stderr.strip().splitlines()
-        raise DrawingError(f"{program} drew nothing{': ' + said[-1] if said else ''}")
+        raise DrawingError(f"{done.program} drew nothing{': ' * bool(done.last_words)}{done.last_words}")
     drawings: dict[str, str] = json.loads(unescape(shown[1]))
     return drawings
 

@@ -17,13 +17,12 @@ from weir.analysis.figures.figure import (
     Values,
     box_figure,
     ecdf_figure,
+    grown_tree,
     heat_figure,
-    tree_figure,
 )
 from weir.analysis.figures.records import FlowRecord, PairRecord, Records
 from weir.analysis.figures.verdicts import verdict_items
 from weir.analysis.statistics import (
-    decision_tree,
     gp_gain_percent,
     heat_map,
     jain_index,
@@ -343,11 +342,7 @@ def _tree(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
             f"{len(set(labels))} outcomes; at least {MIN_TREE_SAMPLES} flows and two outcomes are needed"
         )
         return ()
-    tree = decision_tree(rows, labels)
-    caption = f"right for {tree.accuracy:.0%} of the flows it was grown from" + (
-        f", for {tree.validated:.0%} of those left out in turn" if tree.validated is not None else ""
-    )
-    return (tree_figure("decision-tree", "Decision tree", caption, tree),)
+    return (grown_tree("decision-tree", "Decision tree", rows, labels),)
 
 
 def _trial(pair: PairRecord) -> Trial:
