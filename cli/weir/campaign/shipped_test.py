@@ -11,6 +11,8 @@ from weir.campaign.config import campaign_schema_text
 from weir.campaign.estimate import Estimate
 from weir.campaign.load import load_campaign
 from weir.cli.runnable import check_runnable
+from weir.controlplane.config import base_round_trips, queue_bytes
+from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 CAMPAIGNS = [path for path in sorted(EXPERIMENTS.glob("*.yaml")) if "\nmatrix:" in path.read_text()]
@@ -50,3 +52,50 @@ def test_the_wehey_grid_is_the_published_one() -> None:
         assert offered + sum(flow.rate for flow in run.experiment.background) == 105_000_000
         ccs = [run.experiment.flows[0].congestion_control, run.experiment.background[0].congestion_control]
         assert " with ".join(cc.upper() for cc in ccs) == run.cell["scenario"]
+
+
+def test_of_ten_flows_so_many_are_not_cubic_as_their_cell_says_behind_a_buffer_of_a_megabyte() -> None:
+    campaign = load_campaign(EXPERIMENTS / "bbr-dominant.yaml")
+    assert {run.cell["n"] for run in campaign.runs} == {str(n) for n in range(1, 11)}
+    for run in campaign.runs:
+        ccs = [flow.congestion_control for flow in run.experiment.flows]
+        assert len(ccs) == 10
+        assert ccs.count(run.cell["low_latency"]) == int(run.cell["n"]) == 10 - ccs.count("cubic")
+        assert queue_bytes(run.experiment, "dstn") == 1_000_000
+        assert list(base_round_trips(run.experiment, "dstn")) == [40_000_000]
+        assert run.traffic_s == 120
+
+
+def test_the_conditions_of_the_table_are_those_that_its_labels_say() -> None:
+    campaign = load_campaign(EXPERIMENTS / "bbr-or-cubic-table.yaml")
+    assert len({run.cell["row"] for run in campaign.runs}) == 8 + 1
+    for run in campaign.runs:
+        delay, buffer, loss, bandwidth = run.cell["row"].split(", ")
+        client = run.experiment.hosts["client"]
+        assert list(base_round_trips(run.experiment, "client")) == [parse_time(delay)]
+        assert queue_bytes(run.experiment, "client") == parse_size(buffer)
+        assert (client.loss, client.rate) == (parse_share(loss), parse_rate(bandwidth))
+        assert [flow.congestion_control for flow in run.experiment.flows] == [run.cell["cc"]]
+
+
+def test_bandwidth_rtt_and_buffer_are_those_of_each_part() -> None:
+    campaign = load_campaign(EXPERIMENTS / "when-to-use-bbr.yaml")
+    cells: dict[str, int] = {}
+    for (run, *_), part in ((its, its[0].cell["part"]) for its in campaign.cells()):
+        cells[part] = cells.get(part, 0) + 1
+        client = run.experiment.hosts["client"]
+        wanted = {
+            "alone": {
+                "rtt": run.cell.get("rtt", ""),
+                "bandwidth": run.cell.get("bandwidth", ""),
+                "loss": "0 %",
+            },
+            "share": {"rtt": "20 ms", "bandwidth": "1 Gbit/s", "loss": "0 %"},
+            "cliff": {"rtt": "25 ms", "bandwidth": "100 Mbit/s", "loss": run.cell.get("loss", "")},
+        }[part]
+        buffer = run.cell.get("buffer") or run.cell.get("shared_buffer") or "10 MB"
+        assert list(base_round_trips(run.experiment, "client")) == [parse_time(wanted["rtt"])]
+        assert (client.rate, client.loss) == (parse_rate(wanted["bandwidth"]), parse_share(wanted["loss"]))
+        assert queue_bytes(run.experiment, "client") == parse_size(buffer)
+        assert len(run.experiment.flows) == (2 if part == "share" else 1)
+    assert cells == {"alone": 2 * 8 * 8 * 2, "share": 9, "cliff": 2 * 11}

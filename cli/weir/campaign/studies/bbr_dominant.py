@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ten flows through one bottleneck, n of them of low latency: figures 7, 8(a) and 8(b).
+
+A. Mishra, W. H. Tiu, B. Leong, "Are we heading towards a BBR-dominant internet?", IMC 2022, as reproduced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from scipy import stats
+
+from weir.analysis.figures import Figure, Section, line_figure
+from weir.campaign.outcome import Outcome
+from weir.campaign.studies.runs import (
+    label,
+    mean_goodput_mbps,
+    mean_or_none,
+    queueing_delay_ms,
+    valid_of,
+)
+from weir.campaign.studies.statements import Held, beside_section, hold, published
+
+PUBLISHED = published("bbr_dominant")
+FLOWS: int = PUBLISHED["flows"]
+Curve = Mapping[int, float]
+"""A value by the number of low-latency flows."""
+
+
+def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
+    """The study's part of the page, from valid runs alone."""
+    valid = valid_of(outcomes)
+    beside = beside_section(PUBLISHED, _held(valid), len(valid))
+    drawn = Section(
+        "figures",
+        "Figures 7 and 8",
+        "The document gives no values of these curves; dotted are the numbers of its text.",
+        tuple(figure for figure in _figures(valid) if figure.traces),
+    )
+    return beside, drawn
+
+
+def throughput(outcomes: Sequence[Outcome], of: str, cc: str) -> Curve:
+    """Mean goodput, Mbit/s, of flows with `cc` in the runs whose low-latency flows are `of`."""
+    found = {n: mean_goodput_mbps(its, cc) for n, its in _by_n(outcomes, of).items()}
+    return {n: value for n, value in found.items() if value is not None}
+
+
+def delay(outcomes: Sequence[Outcome], of: str) -> Curve:
+    """Mean queueing delay, ms."""
+    found = {n: mean_or_none(map(queueing_delay_ms, its)) for n, its in _by_n(outcomes, of).items()}
+    return {n: value for n, value in found.items() if value is not None}
+
+
+def _by_n(outcomes: Sequence[Outcome], of: str) -> dict[int, list[Outcome]]:
+    found: dict[int, list[Outcome]] = {}
+    for outcome in outcomes:
+        if label(outcome, "low_latency") == of:
+            found.setdefault(int(label(outcome, "n")), []).append(outcome)
+    return dict(sorted(found.items()))
+
+
+def _held(valid: Sequence[Outcome]) -> list[Held]:
+    bbr, cubic = throughput(valid, "bbr", "bbr"), throughput(valid, "bbr", "cubic")
+    vegas = [value for n, value in throughput(valid, "vegas", "vegas").items() if n < FLOWS]
+    waits = delay(valid, "bbr")
+    mixed = [value for n, value in waits.items() if n < FLOWS]
+    alone = waits.get(FLOWS)
+    every = mean_or_none(
+        flow["goodput_bps"] / 1e6 for o in valid for flow in o.measured if flow["goodput_bps"] is not None
+    )
+    values: dict[str, float | None] = {
+        "fair_share": every,
+        "bbr_falls": float(stats.spearmanr(list(bbr), list(bbr.values())).statistic)
+        if len(bbr) > 2
+        else None,
+        "cubic_ahead": first_ahead(bbr, cubic),
+        "delay_bound": max(waits.values(), default=None),
+        "papers_delay": max(waits.values(), default=None),
+        "delay_unaffected": 100 * (max(mixed) - min(mixed)) / (sum(mixed) / len(mixed))
+        if len(mixed) > 1
+        else None,
+        "delay_drops": None if alone is None or not mixed else alone - min(mixed),
+        "vegas_starves": mean_or_none(vegas),
+    }
+    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+
+
+def first_ahead(bbr: Curve, cubic: Curve) -> float | None:
+    """The fewest BBR flows from which on CUBIC flows always have more; NaN for none, None if not run."""
+    both = sorted(set(bbr) & set(cubic))
+    if not both:
+        return None
+    behind = [n for n in both if cubic[n] <= bbr[n]]
+    ahead = [n for n in both if not behind or n > behind[-1]]
+    return float(ahead[0]) if ahead else math.nan
+
+
+def _figures(valid: Sequence[Outcome]) -> tuple[Figure, ...]:
+    names = list(dict.fromkeys(label(outcome, "low_latency") for outcome in valid))
+    share = (1.0, PUBLISHED["fair_share_mbps"]), (float(FLOWS), PUBLISHED["fair_share_mbps"])
+    eight = _lines({cc.upper(): throughput(valid, "bbr", cc) for cc in ("bbr", "cubic")})
+    waits = _lines({"with BBR": delay(valid, "bbr")})
+    seven = _lines({cc: throughput(valid, cc, cc) for cc in names})
+    axis = "flows of ten that are not CUBIC"
+    ends = (1.0, float(FLOWS))
+    return (
+        line_figure(
+            "figure-8a",
+            "Throughput of a flow (figure 8a)",
+            "Mean goodput.",
+            eight,
+            x=axis,
+            y="Mbit/s",
+            marks={"fair share, 10 Mbit/s": share} if eight else {},
+        ),
+        line_figure(
+            "figure-8b",
+            "Queueing delay (figure 8b)",
+            "Mean RTT above that of the links; dotted what the text names as the most.",
+            waits,
+            x=axis,
+            y="ms",
+            marks={
+                f"{words}: {PUBLISHED[key]} ms": tuple((x, PUBLISHED[key]) for x in ends)
+                for words, key in (
+                    ("reproduction", "largest_delay_ms"),
+                    ("paper", "papers_largest_delay_ms"),
+                )
+            }
+            if waits
+            else {},
+        ),
+        line_figure(
+            "figure-7",
+            "Throughput of a flow of low latency (figure 7)",
+            "The congestion controls that the kernel has. PCC-Vivace, BBRv2 and Copa are not in Linux.",
+            seven,
+            x=axis,
+            y="Mbit/s",
+            marks={"fair share, 10 Mbit/s": share} if seven else {},
+        ),
+    )
+
+
+def _lines(curves: Mapping[str, Curve]) -> dict[str, list[tuple[float, float]]]:
+    return {
+        name: [(float(n), value) for n, value in curve.items()] for name, curve in curves.items() if curve
+    }

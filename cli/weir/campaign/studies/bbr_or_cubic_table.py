@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One flow, BBR or CUBIC, under the eight conditions of a table, and the decision tree over them.
+
+S. Kim, "TCP Congestion Control Algorithm: BBR vs Cubic", CSE310 project, Stony Brook University.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weir.analysis.figures import Figure, Section, Table, bar_figure
+from weir.analysis.figures.figure import Cell
+from weir.campaign.outcome import Outcome
+from weir.campaign.studies.runs import Duel, duel_tree, duels, rounded, valid_of
+from weir.campaign.studies.statements import Held, beside_section, hold, published
+from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
+
+PUBLISHED = published("bbr_or_cubic_table")
+CCS = ("bbr", "cubic")
+
+
+def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
+    """The study's part of the page, from valid runs alone."""
+    valid = valid_of(outcomes)
+    found = {duel.cell["row"]: duel for duel in duels(valid)}
+    drawn = Section(
+        "table",
+        "The table",
+        "Bitrates of one flow alone, medians over the runs, beside the document's.",
+        (*(_figure(cc, found) for cc in CCS if found), _table(found)),
+    )
+    tree = Section(
+        "table-tree",
+        "BBR or CUBIC: the decision tree",
+        "Grown from who won here; the document's tree is a picture without text, and its eight rows alone, "
+        "all won by BBR, would make a tree of one leaf.",
+        duel_tree(
+            [conditions(row) for row in found],
+            [duel.winner for duel in found.values()],
+            "table-tree",
+            "Who wins",
+        ),
+    )
+    beside = beside_section(PUBLISHED, _held(found), len(valid))
+    return beside, drawn, tree
+
+
+def conditions(row: str) -> Mapping[str, float]:
+    """The four conditions that the label of a row says, as numbers."""
+    delay, buffer, loss, bandwidth = row.split(", ")
+    return {
+        "delay, ms": parse_time(delay) / 1e6,
+        "buffer, kB": parse_size(buffer) / 1e3,
+        "loss, %": parse_share(loss) / 1e7,
+        "bandwidth, Mbit/s": parse_rate(bandwidth) / 1e6,
+    }
+
+
+def _held(found: Mapping[str, Duel]) -> list[Held]:
+    rows = [found[one["row"]] for one in PUBLISHED["rows"] if one["row"] in found]
+    for_bbr, for_cubic = found.get(PUBLISHED["bbr_case"]), found.get(PUBLISHED["cubic_case"])
+    values = {
+        "winners": _won_percent(rows),
+        "bitrates": _near_percent(found),
+        "bbr_case": None if for_bbr is None else for_bbr.bbr_mbps / for_bbr.cubic_mbps,
+        "cubic_case": None if for_cubic is None else for_cubic.cubic_mbps / for_cubic.bbr_mbps,
+        "loss": _won_percent(list(found.values())),
+    }
+    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+
+
+def _won_percent(rows: Sequence[Duel]) -> float | None:
+    return 100 * sum(duel.winner == "BBR" for duel in rows) / len(rows) if rows else None
+
+
+def _near_percent(found: Mapping[str, Duel]) -> float | None:
+    """Of the published bitrates that were run, those that ours are near to."""
+    factor = PUBLISHED["near_factor"]
+    ratios = [
+        getattr(found[one["row"]], f"{cc}_mbps") / one[f"{cc}_mbps"]
+        for one in PUBLISHED["rows"]
+        if one["row"] in found
+        for cc in CCS
+    ]
+    near = sum(1 / factor <= ratio <= factor for ratio in ratios)
+    return 100 * near / len(ratios) if ratios else None
+
+
+def _table(found: Mapping[str, Duel]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    named = {one["row"]: one for one in PUBLISHED["rows"]}
+    for row in [*named, *(row for row in found if row not in named)]:
+        said, duel = named.get(row), found.get(row)
+        cells: list[Cell] = [row]
+        for cc in CCS:
+            theirs: float | None = said[f"{cc}_mbps"] if said else None
+            ours: float | None = getattr(duel, f"{cc}_mbps") if duel else None
+            cells += [
+                *(theirs, rounded(ours, 3)),
+                rounded(ours - theirs, 3) if ours is not None and theirs is not None else None,
+                rounded(ours / theirs, 2) if ours is not None and theirs is not None else None,
+            ]
+        winner = None if said is None else "BBR" if said["bbr_mbps"] > said["cubic_mbps"] else "CUBIC"
+        rows.append((*cells, winner, duel.winner if duel else None))
+    columns = (
+        "delay, buffer, loss, bandwidth",
+        *(
+            f"{cc.upper()} {what}"
+            for cc in CCS
+            for what in ("published", "ours", "difference", "ours ÷ published")
+        ),
+        *("published winner", "our winner"),
+    )
+    caption = (
+        f"Mbit/s. {PUBLISHED['source']}, table; the last row is named in the text alone, without numbers."
+    )
+    return Table("rows", "Row by row", caption, columns, tuple(rows))
+
+
+def _figure(cc: str, found: Mapping[str, Duel]) -> Figure:
+    ours = {row: getattr(duel, f"{cc}_mbps") for row, duel in found.items()}
+    theirs = {one["row"]: one[f"{cc}_mbps"] for one in PUBLISHED["rows"]}
+    return bar_figure(
+        f"table-{cc}",
+        f"{cc.upper()}: published and ours",
+        "Mbit/s, on a logarithmic axis.",
+        {"published": theirs, "ours": ours},
+        unit="Mbit/s",
+        log=True,
+    )

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BBR and CUBIC alone over RTT, bandwidth and buffer, together over the buffer, over loss: figures 1 to 5.
+
+Y. Cao, A. Jain, K. Sharma, A. Balasubramanian, A. Gandhi, "When to use and when not to use BBR", IMC 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from weir.analysis.figures import Figure, Section, heat_figure, line_figure
+from weir.analysis.statistics import heat_map
+from weir.campaign.outcome import Outcome
+from weir.campaign.studies.runs import (
+    Duel,
+    duel_tree,
+    duels,
+    label,
+    mean_goodput_mbps,
+    mean_or_none,
+    share_percent,
+    valid_of,
+)
+from weir.campaign.studies.statements import Held, beside_section, hold, published
+from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
+
+PUBLISHED = published("when_to_use_bbr")
+SHALLOW, DEEP = PUBLISHED["shallow"], PUBLISHED["deep"]
+Points = list[tuple[float, float]]
+
+
+def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
+    """The study's part of the page, from valid runs alone."""
+    valid = valid_of(outcomes)
+    alone = duels(valid_of(outcomes, "alone"))
+    shares, goodputs = _shares(outcomes), _goodputs(outcomes)
+    rows = [conditions(duel) for duel in alone]
+    return (
+        beside_section(PUBLISHED, _held(alone, shares, goodputs), len(valid)),
+        Section(
+            "alone",
+            "Alone: goodput and retransmissions",
+            "Figures 2 and 3: medians over the runs of a condition. The document has the number of one.",
+            tuple(figure for buffer in (SHALLOW, DEEP) for figure in _maps(alone, buffer)),
+        ),
+        Section(
+            "alone-tree",
+            "BBR or CUBIC: the decision tree",
+            "Figure 1: who has more goodput. The document's tree is a picture without text.",
+            duel_tree(rows, [duel.winner for duel in alone], "figure-1", "Who has more goodput (figure 1)"),
+        ),
+        Section(
+            "share",
+            "Together: the share of each",
+            "Figure 4, left: one flow of each at once. Buffers are given for 1 Gbit/s; where the campaign "
+            "runs at a lower rate, they are the same part of the BDP.",
+            _share_figure(shares),
+        ),
+        Section(
+            "cliff",
+            "Random loss: the cliff",
+            "Figure 5, left: one flow alone, 100 Mbit/s, 25 ms, 10 MB.",
+            _cliff_figure(goodputs),
+        ),
+    )
+
+
+def conditions(duel: Duel) -> dict[str, float]:
+    """RTT, bandwidth, buffer and BDP of one condition."""
+    rtt_ns, bandwidth_bps = parse_time(duel.cell["rtt"]), parse_rate(duel.cell["bandwidth"])
+    return {
+        "RTT, ms": rtt_ns / 1e6,
+        "bandwidth, Mbit/s": bandwidth_bps / 1e6,
+        "buffer, kB": parse_size(duel.cell["buffer"]) / 1e3,
+        "BDP, kB": bandwidth_bps * rtt_ns / 8e12,
+    }
+
+
+def _shares(outcomes: Sequence[Outcome]) -> dict[str, Points]:
+    """Buffer in kB and mean share in percent, by congestion control."""
+    by_buffer: dict[str, list[Outcome]] = {}
+    for outcome in valid_of(outcomes, "share"):
+        by_buffer.setdefault(label(outcome, "shared_buffer"), []).append(outcome)
+    found: dict[str, Points] = {}
+    for cc in ("bbr", "cubic"):
+        for buffer, its in by_buffer.items():
+            mean = mean_or_none(share_percent(outcome, cc) for outcome in its)
+            if mean is not None:
+                found.setdefault(cc, []).append((parse_size(buffer) / 1e3, mean))
+    return {cc: sorted(points) for cc, points in found.items()}
+
+
+def _goodputs(outcomes: Sequence[Outcome]) -> dict[str, Points]:
+    """Loss in percent and mean goodput in Mbit/s, by congestion control."""
+    by_loss: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in valid_of(outcomes, "cliff"):
+        by_loss.setdefault((label(outcome, "cc"), label(outcome, "loss")), []).append(outcome)
+    found: dict[str, Points] = {}
+    for (cc, loss), its in by_loss.items():
+        mean = mean_goodput_mbps(its, cc)
+        if mean is not None:
+            found.setdefault(cc, []).append((parse_share(loss) / 1e7, mean))
+    return {cc: sorted(points) for cc, points in found.items()}
+
+
+def _held(alone: Sequence[Duel], shares: dict[str, Points], goodputs: dict[str, Points]) -> list[Held]:
+    at = PUBLISHED["gain_at"]
+    cell = [duel for duel in alone if duel.cell == {**duel.cell, **at, "buffer": SHALLOW}]
+    shallow = [duel for duel in alone if duel.cell["buffer"] == SHALLOW]
+    below = [duel for duel in shallow if conditions(duel)["BDP, kB"] > conditions(duel)["buffer, kB"]]
+    deep = [duel for duel in alone if duel.cell["buffer"] == DEEP]
+    above = [duel for duel in deep if conditions(duel)["BDP, kB"] < conditions(duel)["buffer, kB"]]
+    small, large = (parse_size(PUBLISHED["share_at"][end]) / 1e3 for end in ("smallest", "largest"))
+    values = {
+        "gain": cell[0].gp_gain if cell else None,
+        "shallow_large": _won_percent(below, "BBR"),
+        "deep_small": _won_percent(above, "CUBIC"),
+        "retransmissions": max((duel.retransmission_ratio for duel in shallow), default=None),
+        "small_buffer": dict(shares.get("bbr", ())).get(small),
+        "large_buffer": dict(shares.get("cubic", ())).get(large),
+        "cliff": steepest(goodputs.get("bbr", ())),
+    }
+    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+
+
+def _won_percent(found: Sequence[Duel], who: str) -> float | None:
+    return 100 * sum(duel.winner == who for duel in found) / len(found) if found else None
+
+
+def steepest(points: Sequence[tuple[float, float]]) -> float | None:
+    """Where the goodput falls most, the middle between two tested losses; None of less than three."""
+    if len(points) < 3:
+        return None
+    (low, _), (high, _) = max(pairwise(points), key=lambda two: two[0][1] - two[1][1])
+    return (low + high) / 2
+
+
+def _maps(alone: Sequence[Duel], buffer: str) -> tuple[Figure, ...]:
+    its = [duel for duel in alone if duel.cell["buffer"] == buffer]
+    measures: tuple[tuple[str, str, str, Callable[[Duel], float | None]], ...] = (
+        ("gp-gain", "GpGain of BBR (figure 2)", "percent", lambda duel: duel.gp_gain),
+        ("bbr-again", "Retransmissions of BBR (figure 3)", "packets", lambda duel: duel.bbr_retransmissions),
+        (
+            "cubic-again",
+            "Retransmissions of CUBIC (figure 3)",
+            "packets",
+            lambda duel: duel.cubic_retransmissions,
+        ),
+    )
+    if not its:
+        return ()
+    name = buffer.replace(" ", "").lower()
+    return tuple(
+        heat_figure(
+            f"{measure}-{name}",
+            f"{title}, {buffer}",
+            "Published: 115 % at 200 ms and 500 Mbit/s." if (measure, buffer) == ("gp-gain", SHALLOW) else "",
+            heat_map(
+                [
+                    (conditions(duel)["bandwidth, Mbit/s"], conditions(duel)["RTT, ms"], of(duel))
+                    for duel in its
+                ]
+            ),
+            x="bandwidth, Mbit/s",
+            y="RTT, ms",
+            value=unit,
+            diverging=measure == "gp-gain",
+        )
+        for measure, title, unit, of in measures
+    )
+
+
+def _share_figure(shares: dict[str, Points]) -> tuple[Figure, ...]:
+    if not shares:
+        return ()
+    small, large = (parse_size(PUBLISHED["share_at"][end]) / 1e3 for end in ("smallest", "largest"))
+    statements = PUBLISHED["statements"]
+    least, most = statements["small_buffer"]["value"], statements["large_buffer"]["value"]
+    return (
+        line_figure(
+            "figure-4",
+            "Share of the bandwidth (figure 4, left)",
+            "Dotted: what the text says.",
+            {cc.upper(): points for cc, points in shares.items()},
+            x="buffer in kB at 1 Gbit/s",
+            y="percent",
+            log_x=True,
+            marks={
+                f"BBR, more than {least} %": [(small, least), (2 * small, least)],
+                f"CUBIC, around {most} %": [(large / 2, most), (large, most)],
+            },
+        ),
+    )
+
+
+def _cliff_figure(goodputs: dict[str, Points]) -> tuple[Figure, ...]:
+    if not goodputs:
+        return ()
+    cliff, most = PUBLISHED["cliff_percent"], max(rate for points in goodputs.values() for _, rate in points)
+    return (
+        line_figure(
+            "figure-5",
+            "Goodput over random loss (figure 5, left)",
+            "Dotted: the published cliff point of BBR.",
+            {cc.upper(): points for cc, points in goodputs.items()},
+            x="loss in percent",
+            y="Mbit/s",
+            marks={f"published cliff, {cliff} %": [(cliff, 0.0), (cliff, most)]},
+        ),
+    )
