@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,11 +15,13 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.campaign.estimate import Estimate, words
+from weir.campaign.hands import Hands, LocalHands
 from weir.campaign.kernel import without_lacking
 from weir.campaign.live import LiveView
 from weir.campaign.load import Campaign, load_campaign
 from weir.campaign.outcome import Outcome, outcomes
 from weir.campaign.page import write_page
+from weir.campaign.quiet import BUSY_SHARE, busy_share
 from weir.campaign.runner import Ending, Runner
 from weir.campaign.store import Store
 from weir.cli.errors import EXIT_FAILED, InputError
@@ -52,6 +55,7 @@ def campaign_command(
     quick: bool,
     dry_run: bool,
     jobs: int | None,
+    scheduler: str | None,
     retry: bool,
     as_json: bool,
     console: Console,
@@ -66,6 +70,8 @@ def campaign_command(
     for run in campaign.runs:
         if run.repeat == 0:
             check_runnable(run.experiment, file)
+    if scheduler is not None and jobs is not None:
+        raise InputError("--jobs beside --scheduler: each worker has one run at a time; valid: one of them")
     jobs = jobs or default_jobs()
     store = Store(campaign, runs)
     notes = Console(stderr=True)
@@ -73,13 +79,7 @@ def campaign_command(
         notes.print(f"weir: {left_out}", highlight=False, soft_wrap=True)
     if dry_run:
         return _show_plan(store, jobs, as_json=as_json, console=console)
-    if jobs > default_jobs():
-        notes.print(
-            f"weir: {jobs} runs at a time on {os.cpu_count()} cores will disturb each other; "
-            f"{default_jobs()} would not",
-            style="yellow",
-        )
-    with store:
+    with store, contextlib.ExitStack() as stack:
         done = store.done()
         for stranger in store.strangers()[:1]:
             others = len(store.strangers()) - 1
@@ -89,10 +89,12 @@ def campaign_command(
         if retry:
             store.forget_failures([run.key for run in campaign.runs])
         estimate = learned(campaign, outcomes(campaign, done))
+        hands: Hands = LocalHands(jobs)
         if len(done) < len(campaign.runs):
-            _announce(campaign, len(done), jobs, estimate, store, notes)
-        with LiveView(campaign, done, jobs, estimate, notes) as view:
-            ending = Runner(store, jobs, view).run()
+            hands = _hands(store, jobs, scheduler, notes, stack)
+            _announce(campaign, len(done), hands.jobs, estimate, store, notes)
+        with LiveView(campaign, done, hands.jobs, estimate, notes) as view:
+            ending = Runner(store, hands, view).run()
         found = outcomes(campaign, store.done())
         page, warnings = write_page(store.folder, campaign, found)
     tally = Tally(
@@ -111,6 +113,36 @@ def campaign_command(
     else:
         console.print(_words(tally), highlight=False, soft_wrap=True)
     return _exit_code(ending, tally)
+
+
+def _hands(
+    store: Store, jobs: int, scheduler: str | None, notes: Console, stack: contextlib.ExitStack
+) -> Hands:
+    """Who makes the runs, after a word on machines that are busy; raises InputError without a worker."""
+
+    def note(text: str) -> None:
+        notes.print(f"weir: {text}", style="yellow", highlight=False, soft_wrap=True)
+
+    if scheduler is not None:
+        from weir.campaign.remote import RemoteHands, connect
+
+        client = stack.enter_context(connect(scheduler))
+        keep_raw = store.campaign.keep == "all"
+        workers = RemoteHands(client, store.made_by, keep_raw=keep_raw, note=note)
+        workers.free()
+        return workers
+    if jobs > default_jobs():
+        note(
+            f"{jobs} runs at a time on {os.cpu_count()} cores will disturb each other; "
+            f"{default_jobs()} would not"
+        )
+    busy = busy_share()
+    if busy > BUSY_SHARE:
+        note(
+            f"this machine is busy: {busy:.0%} of its processors' time went elsewhere in the last second; "
+            "runs that this disturbs will be invalid"
+        )
+    return LocalHands(jobs)
 
 
 def learned(campaign: Campaign, found: Sequence[Outcome]) -> Estimate:

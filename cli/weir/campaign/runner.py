@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what is left of a campaign: starts processes, waits for them, and says what became of each.
+"""Works through what is left of a campaign: has runs made, waits for them, and says what became of each.
 
-waiting ─► .partial/ ─┬─► whole       exit code 0, manifest and result complete
+waiting ─► .partial/ ─┬─► whole       no error, manifest and result complete
                       ├─► failed/     anything else: waits again until its attempts are used up
                       └─► discarded   told to stop
 """
@@ -12,15 +12,14 @@ import contextlib
 import os
 import selectors
 import signal
-import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from weir.campaign.hands import Hands, Work
 from weir.campaign.identity import identity_of
 from weir.campaign.load import PlannedRun
 from weir.campaign.outcome import RESULT
@@ -30,13 +29,9 @@ from weir.cli.manifest import ManifestFile
 from weir.cli.replays import keep_replays
 from weir.cli.run import CONFIG_NAME
 
-LOG = "run.log"
 _TICK_S = 0.5
 GIVE_UP_AFTER = 5
 """Runs in a row that used up all their attempts: then the fault is not theirs."""
-
-Command = Callable[[Path], Sequence[str]]
-"""The process that makes the run of a directory which has its config and manifest."""
 
 
 class Watcher(Protocol):
@@ -73,22 +68,16 @@ class Ending:
 class _Working:
     run: PlannedRun
     partial: Path
-    process: subprocess.Popen[bytes]
+    work: Work
     begun: float
-    pidfd: int
-
-
-def one_run(run_dir: Path) -> list[str]:
-    """The command that makes a run for real."""
-    return [sys.executable, "-m", "weir.campaign.one_run", str(run_dir), str(os.getpid())]
 
 
 class Runner:
     """Works through the runs that a store lacks. Call from the main thread, which gets the signals."""
 
-    def __init__(self, store: Store, jobs: int, watcher: Watcher, command: Command = one_run) -> None:
-        """Have at most `jobs` runs at work at a time."""
-        self._store, self._jobs, self._watcher, self._command = store, jobs, watcher, command
+    def __init__(self, store: Store, hands: Hands, watcher: Watcher) -> None:
+        """Have `hands` make the runs, as many at a time as they can."""
+        self._store, self._hands, self._watcher = store, hands, watcher
         self._working: dict[int, _Working] = {}
         self._ending = Ending()
         self._failed_in_a_row = 0
@@ -108,21 +97,21 @@ class Runner:
             selector.register(wake, selectors.EVENT_READ)
             try:
                 while (waiting and self._may_start) or self._working:
-                    while waiting and self._may_start and len(self._working) < self._jobs:
+                    while waiting and self._may_start and self._hands.free():
                         working = self._start(waiting.popleft())
-                        selector.register(working.pidfd, selectors.EVENT_READ)
+                        selector.register(working.work.fd, selectors.EVENT_READ)
                     for key, _events in selector.select(_TICK_S):
                         if key.fd == wake:
                             self._stop(os.read(wake, 64))
                             continue
                         selector.unregister(key.fd)
                         working = self._working.pop(key.fd)
-                        os.close(working.pidfd)
                         error = self._end(working)
                         if error is None:
                             continue
                         failures[working.run.key] = failures.get(working.run.key, 0) + 1
                         self._fail(working, error, failures[working.run.key] < attempts, waiting)
+                    self._hands.tick()
                     self._watcher.tick()
             finally:
                 self._kill()
@@ -137,36 +126,24 @@ class Runner:
         write_whole(partial / CONFIG_NAME, run.text.encode())
         keep_replays(partial, run.replays)
         ManifestFile.create(partial, run.key, run.experiment, identity_of(run, self._store.made_by))
-        logs = partial / "logs"
-        logs.mkdir()
-        with (logs / LOG).open("wb") as log:
-            # A session of its own: Ctrl-C in the terminal comes to this process alone, which passes it on.
-            process = subprocess.Popen(
-                self._command(partial),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        working = _Working(run, partial, process, time.monotonic(), os.pidfd_open(process.pid))
-        self._working[working.pidfd] = working
+        working = _Working(run, partial, self._hands.start(run, partial), time.monotonic())
+        self._working[working.work.fd] = working
         self._watcher.begun(run)
         return working
 
     def _end(self, working: _Working) -> str | None:
         """Take in what an ended process left; why it failed, or None."""
-        code = working.process.wait()
-        if self._ending.stopped_by is not None and code != 0:
+        error = working.work.end()
+        if self._ending.stopped_by is not None and error is not None:
             self._store.discard(working.partial)
             return None
-        if code != 0:
-            how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
-            return f"{how}; {_last_line(working.partial / 'logs' / LOG)}"
+        if error is not None:
+            return error
         manifest = ManifestFile.load(working.partial)
         if manifest.state != "complete" or not (working.partial / RESULT).is_file():
             return f"ended as if whole, but its state is {manifest.state!r}"
         wall_s = time.monotonic() - working.begun
-        manifest.data["campaign"] |= {"wall_s": round(wall_s, 3), "jobs": self._jobs}
+        manifest.data["campaign"] |= {"wall_s": round(wall_s, 3), "jobs": self._hands.jobs}
         manifest.write()
         self._failed_in_a_row = 0
         self._watcher.whole(working.run, self._store.finish(working.run, working.partial), wall_s)
@@ -188,14 +165,14 @@ class Runner:
                 self._ending.stopped_by = signal.Signals(number)
                 self._watcher.stopping()
                 for working in self._working.values():
-                    working.process.send_signal(signal.SIGTERM)
+                    working.work.tell(signal.SIGTERM)
             elif number != signal.SIGHUP:
                 self._kill()
 
     def _kill(self) -> None:
         # Their directories stay in .partial, which the next start clears.
         for working in self._working.values():
-            working.process.kill()
+            working.work.tell(signal.SIGKILL)
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -217,8 +194,3 @@ def _signals() -> Iterator[int]:
             signal.signal(number, handler)
         os.close(wake_read)
         os.close(wake_write)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
-    return f"it said: {lines[-1][:200]}" if lines else "it said nothing"

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +16,12 @@ from typing import Any
 import pytest
 
 from weir.campaign import testing
+from weir.campaign.hands import LocalHands
 from weir.campaign.identity import Software
 from weir.campaign.load import PlannedRun, parse_campaign
 from weir.campaign.runner import GIVE_UP_AFTER, Ending, Runner
 from weir.campaign.store import FAILED, PARTIAL, Store
+from weir.campaign.testing import SOFTWARE, stand_in
 from weir.cli.errors import InputError
 
 TEXT = """
@@ -32,7 +33,6 @@ hosts: {client: {}, server: {}}
 flows: [{name: one, from: server, to: client, duration: 1 s}]
 policers: [{name: p, rate: $rate, burst: 20 kB, match: [{to: client}]}]
 """
-SOFTWARE = Software("0", "commit", {"weir-switch": "digest"})
 FORK = multiprocessing.get_context("fork")
 
 
@@ -66,10 +66,6 @@ class Events:
         pass
 
 
-def stand_in(run_dir: Path) -> list[str]:
-    return [sys.executable, "-S", "-E", str(testing.__file__), str(run_dir)]
-
-
 def work(
     runs: Path,
     text: str = TEXT,
@@ -79,7 +75,7 @@ def work(
     software: Software = SOFTWARE,
 ) -> Ending:
     with Store(parse_campaign(text), runs, lambda: software) as store:
-        return Runner(store, jobs, events or Events(), stand_in).run()
+        return Runner(store, LocalHands(jobs, stand_in), events or Events()).run()
 
 
 def tree(runs: Path) -> dict[str, Any]:
@@ -250,7 +246,7 @@ def test_software_that_changes_in_the_middle_ends_the_campaign(tmp_path: Path) -
         Store(parse_campaign(TEXT), tmp_path, current) as store,
         pytest.raises(InputError, match="the software changed meanwhile"),
     ):
-        Runner(store, 1, Events(), stand_in).run()
+        Runner(store, LocalHands(1, stand_in), Events()).run()
     assert len(tree(tmp_path)) == 3
 
 

@@ -139,8 +139,7 @@ class Store:
     def finish(self, run: PlannedRun, partial: Path) -> Path:
         """Make a run whole: from here on it counts, also after a power cut."""
         if self.campaign.keep == "results":
-            for name in RAW:
-                _remove(partial / name)
+            remove_raw(partial)
         sync_tree(partial)
         final = self.path_of(run)
         partial.rename(final)
@@ -149,8 +148,7 @@ class Store:
 
     def fail(self, run: PlannedRun, partial: Path) -> Path:
         """Put the directory of a failed run aside; returns where its logs are."""
-        for name in RAW:
-            _remove(partial / name)
+        remove_raw(partial)
         folder = self.folder / FAILED
         folder.mkdir(exist_ok=True)
         taken = [_number(path) for path in folder.glob(f"{run.key}.*")]
@@ -228,6 +226,12 @@ def _is_held(directory: Path) -> bool:
 def _number(path: Path) -> int:
     match = re.fullmatch(r".*\.(\d+)", path.name)
     return int(match[1]) if match else 0
+
+
+def remove_raw(run_dir: Path) -> None:
+    """Delete the captures and reports of a run."""
+    for name in RAW:
+        _remove(run_dir / name)
 
 
 def _remove(path: Path) -> None:

@@ -12,6 +12,35 @@ import sys
 import time
 from pathlib import Path
 
+# For workers of dask, which import what they are to call by its name.
+if __name__ != "__main__":
+    from weir.campaign import remote_worker
+    from weir.campaign.identity import Software
+    from weir.campaign.remote_worker import Introduction
+
+    SOFTWARE = Software("0", "commit", {"weir-switch": "digest"})
+
+    def stand_in(run_dir: Path) -> list[str]:
+        """The command of a stand-in."""
+        return [sys.executable, "-S", "-E", __file__, str(run_dir)]
+
+    def introduce_alike(_busy_over_s: float) -> Introduction:
+        """A worker of the campaign's software."""
+        return Introduction("here", SOFTWARE, 0.0)
+
+    def introduce_other(_busy_over_s: float) -> Introduction:
+        """A worker of another version."""
+        return Introduction("there", Software("0", "later", {}), 0.0)
+
+    def folders_left() -> int:
+        """Runs whose directories are still on a worker."""
+        return len(remote_worker._folders)
+
+    def set_environment(name: str, value: str) -> None:
+        """Set a variable of a worker."""
+        os.environ[name] = value
+
+
 STEPS = 4
 STEP_S = 0.006
 RESULT = {"complete": True, "invalid_reasons": [], "flows": [], "other_flows": [], "pairs": []}

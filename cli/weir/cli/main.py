@@ -122,6 +122,12 @@ def campaign(
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Runs at a time; by default what the cores carry.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler", metavar="ADDRESS", help="Have workers of this dask scheduler make the runs."
+        ),
+    ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try runs again that failed for good.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -138,6 +144,7 @@ def campaign(
         quick=quick,
         dry_run=dry_run,
         jobs=jobs,
+        scheduler=scheduler,
         retry=retry,
         as_json=as_json,
         console=Console(),
