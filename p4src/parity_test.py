@@ -19,6 +19,10 @@ SMALLER = {
     "unlearned_counter",
 }
 """Arrays of one element per policer: Tofino has memory for fewer in a stage."""
+ONLY_TOFINO_TABLES = {"pre_colour"}
+PRE_COLOURS = ("come_in_yellow", "come_in_red", "come_in_green")
+ONLY_TOFINO_ACTIONS = set(PRE_COLOURS)
+"""Colours of packets that come in: v1model's meter takes none."""
 ONLY_V1MODEL = {"last_number"}
 """Numbers for gap counting: Tofino deflects what a full queue drops."""
 
@@ -71,17 +75,33 @@ def describe_actions(info):
 
 
 def test_tables_have_the_same_keys_actions_defaults_and_sizes(v1model, tofino):
-    assert describe_tables(tofino) == describe_tables(v1model)
+    ours, theirs = describe_tables(tofino), describe_tables(v1model)
+    assert ours.keys() - theirs.keys() == ONLY_TOFINO_TABLES
+    assert {name: ours[name] for name in theirs} == theirs
 
 
 def test_actions_have_the_same_parameters(v1model, tofino):
-    assert describe_actions(tofino) == describe_actions(v1model)
+    ours, theirs = describe_actions(tofino), describe_actions(v1model)
+    assert ours.keys() - theirs.keys() == ONLY_TOFINO_ACTIONS
+    assert {name: ours[name] for name in theirs} == theirs
+
+
+def test_colours_that_come_in_are_told_by_cell_and_dscp_and_have_no_parameters(tofino):
+    assert describe_tables(tofino)["pre_colour"] == {
+        "keys": [("cell", 16, p4i.MatchField.TERNARY), ("dscp", 6, p4i.MatchField.TERNARY)],
+        "actions": [(name, p4i.ActionRef.TABLE_AND_DEFAULT) for name in PRE_COLOURS],
+        "default": "come_in_green",
+        "size": 1024,
+    }
+    assert [describe_actions(tofino)[name] for name in PRE_COLOURS] == [[]] * len(PRE_COLOURS)
 
 
 def test_full_names_of_tables_and_actions_are_the_same(v1model, tofino):
-    for kind in ("tables", "actions"):
-        ours = sorted(entity.preamble.name.removeprefix("pipe.") for entity in getattr(tofino, kind))
-        assert ours == sorted(entity.preamble.name for entity in getattr(v1model, kind))
+    for kind, added in (("tables", ONLY_TOFINO_TABLES), ("actions", ONLY_TOFINO_ACTIONS)):
+        ours = {entity.preamble.name.removeprefix("pipe.") for entity in getattr(tofino, kind)}
+        theirs = {entity.preamble.name for entity in getattr(v1model, kind)}
+        assert theirs <= ours
+        assert {short(name) for name in ours - theirs} == added
 
 
 @pytest.mark.parametrize("kind", ["counters", "meters"])

@@ -29,6 +29,11 @@ PARSERS = {"ingress": ("WeirIngressParser", "parse_ethernet"), "egress": ("WeirE
 """By direction: the parser, and its first state behind what the hardware puts before a packet."""
 WITHOUT_VALID_BIT = {"ingress": frozenset[str](), "egress": frozenset({"bridge"})}
 """Headers whose validity nobody asks for: in front of a packet in egress stands either `mirror` or this."""
+METER = "WeirIngress.police.policer"
+METER_SAYS = {"green": "0", "yellow": "1", "red": "2", "color_aware": "true", "count": "bytes"}
+PRE_COLOUR = "meta.shared.colour_before(0..1)"
+COLOUR_AWARE = 6
+"""The type of access, in the assembler's numbers, for which the meter takes the packet's colour in."""
 STAGE_PARTS = {
     "rams": ("srams", "srams"),
     "map_rams": ("maprams", "map_rams"),
@@ -103,8 +108,25 @@ def build(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         compile_program(source, chip, p4info, folder, defines)
-        found = assembly.read_assembly(folder / "pipe" / f"{Path(source).stem}.bfa")
+        written = folder / "pipe" / f"{Path(source).stem}.bfa"
+        check_meter(written.read_text())
+        found = assembly.read_assembly(written)
         return resources(folder) | {"parsers": check_parsers(sources, found)}
+
+
+def check_meter(text: str) -> None:
+    """Hold the policers' meter in an assembly against what the source asks of it: colours, and one taken in.
+
+    Raises TofinoError for a meter that would be blind to a packet's colour, or give others than reports have.
+    """
+    block = re.search(rf"^  meter \S*{re.escape(METER)}:\n((?:    .*\n)+)", text, re.MULTILINE)
+    if block is None:
+        raise TofinoError(f"the assembly has no meter {METER}")
+    says = dict(re.findall(r"^    (\w+): (.*)$", block.group(1), re.MULTILINE))
+    if {name: says.get(name) for name in METER_SAYS} != METER_SAYS or "pre_color" not in says:
+        raise TofinoError(f"meter {METER} of the assembly says {says}")
+    if f": {PRE_COLOUR}\n" not in text or f"{METER}({COLOUR_AWARE}, $hash_dist)" not in text:
+        raise TofinoError(f"meter {METER} of the assembly does not take {PRE_COLOUR} in")
 
 
 def check_parsers(

@@ -45,6 +45,44 @@ def test_every_arm_of_every_select_was_checked_in_the_assembly(program):
         assert report(program)["parsers"][gress]["arms"] == arms
 
 
+ASSEMBLY = """\
+  hash_action tbl_police61 0:
+      hash 0:
+        32..33: meta.shared.colour_before(0..1)
+      - tbl$meter.WeirIngress.police.policer(6, $hash_dist)
+  meter tbl$meter.WeirIngress.police.policer:
+    type: standard
+    green: 0
+    yellow: 1
+    red: 2
+    pre_color: hash_dist(2, 0..1)
+    color_aware: true
+    count: bytes
+  hash_action tbl_police59 1:
+    red: 7
+"""
+
+
+def test_a_meter_that_takes_colours_in_and_gives_those_of_reports_is_right():
+    tofino.check_meter(ASSEMBLY)
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ("color_aware: true", "color_aware: false"),
+        ("red: 2", "red: 3"),
+        ("    pre_color: hash_dist(2, 0..1)\n", ""),
+        ("policer(6,", "policer(4,"),
+        ("colour_before(0..1)", "colour_before(6..7)"),
+        ("police.policer:", "police.other:"),
+    ],
+)
+def test_a_meter_that_the_compiler_made_blind_is_found(here, there):
+    with pytest.raises(tofino.TofinoError, match="meter"):
+        tofino.check_meter(ASSEMBLY.replace(here, there))
+
+
 @programs
 def test_the_documentation_says_what_the_program_takes(program):
     stages, total = report(program)["stages"], report(program)["total"]

@@ -3,9 +3,11 @@
 //   FlowHash(in headers_t, in metadata_t, out flow_hash_t)          of an IPv4 flow, and FlowHashIpv6;
 //   AnnounceFlow(in headers_t, inout metadata_t)                    a digest of a new flow, and AnnounceFlowIpv6;
 //   CountUnlearned(in metadata_t)                                   `unlearned_counter`;
+//   TakeColour(in headers_t, inout metadata_t)                      that a packet brings along, where the meter asks;
 //   CheckLengths(in headers_t, inout metadata_t, in bit<32> bytes)  of an IPv4 packet in its frame, and
 //     CheckLengthsIpv6: a drop reason if they contradict each other.
-// When a flow is counted and announced, `meta.report.cell` is still the first cell of its policer.
+// When a flow is counted and announced, `meta.report.cell` is still the first cell of its policer; when its colour is
+// taken, that or the flow's own.
 #ifndef WEIR_CLASSIFY_P4
 #define WEIR_CLASSIFY_P4
 
@@ -36,6 +38,7 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
     CheckLengthsIpv6() check_lengths_ipv6;
     AnnounceFlowIpv6() announce_flow_ipv6;
     CountUnlearned() count_unlearned;
+    TakeColour() take_colour;
     TakePorts() take_ports;
 
     // All matching flows share one bucket.
@@ -171,6 +174,7 @@ control Classify(in headers_t hdr, inout metadata_t meta, in bit<9> ingress_port
                 }
             }
         }
+        take_colour.apply(hdr, meta);
         if (meta.mask != 0) {
             mask_hash();
             add_bucket();

@@ -62,6 +62,7 @@ struct metadata_t {
     bit<1>            drop_not_ect;
     flow_metadata_t   flow;
     report_metadata_t report;
+    bit<8>            colour_before;  // of a packet that met no meter yet, where the target's meter takes it
 }
 
 #endif

@@ -17,6 +17,7 @@
 #endif
 #define LEARNED_FLOWS      16384
 #define LEARNED_IPV6_FLOWS 4096
+#define PRE_COLOUR_ENTRIES 1024
 #else
 #define POLICER_CELLS      65536
 #define LEARNED_FLOWS      16384

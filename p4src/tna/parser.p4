@@ -335,12 +335,7 @@ control WeirIngressDeparser(packet_out packet, inout headers_t hdr, in ingress_m
             });
         }
         if (for_deparser.mirror_type == MIRROR_REPORT) {
-            drop_mirror.emit<mirror_t>(meta.session, {
-                meta.shared.report.collector, meta.shared.report.cell, meta.shared.report.drop_reason,
-                0, hdr.bridge.tracked, hdr.bridge.colour, 0, 0, 0, 0,
-                meta.wire_length, meta.shared.report.packet_number,
-                meta.shared.report.ingress_time, 0
-            });
+            drop_mirror.emit<mirror_t>(meta.session, DROP_COPY(hdr, meta));
         }
         if (for_deparser.digest_type == DIGEST_FLOW) {
             flow_digest.pack({
@@ -426,12 +421,7 @@ control WeirEgressDeparser(packet_out packet, inout headers_t hdr, in egress_met
             hdr.report_ipv4.src, hdr.report_ipv4.dst
         });
         if (for_deparser.mirror_type == MIRROR_REPORT) {
-            queue_mirror.emit<mirror_t>(meta.session, {
-                meta.report.collector, hdr.bridge.cell, meta.why,
-                0, hdr.bridge.tracked, hdr.bridge.colour, meta.report.queue_id, meta.queue_occupancy,
-                hdr.bridge.original_word, hdr.bridge.original_checksum, meta.wire_length, hdr.bridge.packet_number,
-                hdr.bridge.ingress_time, meta.report.egress_time
-            });
+            queue_mirror.emit<mirror_t>(meta.session, QUEUE_COPY(hdr, meta));
         }
         packet.emit(hdr.report_ethernet);
         packet.emit(hdr.report_ipv4);

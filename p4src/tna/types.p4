@@ -62,6 +62,17 @@ header mirror_t {
     bit<48>       egress_time;
 }
 
+// What ingress says in front of the copy of a packet that it drops, and egress in front of one that it reports.
+#define DROP_COPY(hdr, meta) { \
+        meta.shared.report.collector, meta.shared.report.cell, meta.shared.report.drop_reason, 0, \
+        hdr.bridge.tracked, hdr.bridge.colour, 0, 0, 0, 0, meta.wire_length, meta.shared.report.packet_number, \
+        meta.shared.report.ingress_time, 0 }
+#define QUEUE_COPY(hdr, meta) { \
+        meta.report.collector, hdr.bridge.cell, meta.why, 0, \
+        hdr.bridge.tracked, hdr.bridge.colour, meta.report.queue_id, meta.queue_occupancy, \
+        hdr.bridge.original_word, hdr.bridge.original_checksum, meta.wire_length, hdr.bridge.packet_number, \
+        hdr.bridge.ingress_time, meta.report.egress_time }
+
 // Options and extension headers are carried in pieces: the hardware cannot extract a length that it has just read.
 header ipv4_option_t {
     bit<32> word;

@@ -21,6 +21,11 @@ control Police(inout metadata_t meta, in standard_metadata_t standard_metadata) 
     }
 }
 
+// v1model's meter takes no colour in.
+control TakeColour(in headers_t hdr, inout metadata_t meta) {
+    apply {}
+}
+
 // RFC 1624, equation 3: HC' = ~(~HC + ~m + m'). Only the low byte of the 16-bit word m changes.
 control UpdateChecksum(inout headers_t hdr, in metadata_t meta) {
     bit<32> sum;

@@ -19,6 +19,8 @@ from weir.ptftests.reports import FIRST
 
 FRAME_BYTES = 100
 UDP = 17
+AF11, AF12, AF13, EF = 10, 12, 14, 46
+"""Codepoints of RFC 2597 and RFC 3246."""
 
 
 class AllFlowsOfASharedPolicerEmptyOneBucket(WeirTest):
@@ -127,6 +129,45 @@ class ThreeColoursOfOneRateFollowRfc2697(WeirTest):
         sent = [packets.udp(size, id=number) for number, size in enumerate(sizes)]
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
         self.assert_colours(self.cell, zip(sizes, colours, strict=True))
+
+
+class APacketLeavesAColourAwareMeterNoBetterThanItCameIn(WeirTest):
+    needs = ("colour_aware",)
+
+    def runTest(self) -> None:
+        # RFC 2698, section 3, colour-aware, with drop precedences of RFC 2597. The peak bucket holds seven
+        # and a half frames, the committed one four and a half. A red packet takes from neither; a yellow one
+        # from the peak bucket alone; what no entry names comes in green.
+        self.install(
+            entries.two_rate(self.cell, entries.burst_of(4), entries.burst_of(7)),
+            entries.pre_colour(self.cell, AF12, "come_in_yellow"),
+            entries.pre_colour(self.cell, AF13, "come_in_red"),
+            entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
+        )
+        green, yellow, red, other = AF11, AF12, AF13, EF
+        marks = [red] * 9 + [yellow] * 2 + [green, other, green, green, green, red, yellow]
+        colours = [RED] * 9 + [YELLOW] * 2 + [GREEN] * 4 + [YELLOW, RED, RED]
+        sent = [packets.udp(FRAME_BYTES, id=number, tos=dscp << 2) for number, dscp in enumerate(marks)]
+        self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
+        self.assert_colours(self.cell, ((FRAME_BYTES, colour) for colour in colours))
+
+
+class AColourThatComesInIsOfItsPolicerAlone(WeirTest):
+    needs = ("colour_aware",)
+
+    def runTest(self) -> None:
+        aware, blind = self.cell, self.cell + 1
+        self.install(
+            *(entries.two_rate(cell, entries.burst_of(4), entries.burst_of(7)) for cell in (aware, blind)),
+            entries.pre_colour(aware, AF13, "come_in_red"),
+            entries.verdict((aware, 0xFFFE), RED, "drop_packet"),
+            entries.police_shared(aware, src=entries.ip(SRC_IP), dst_port=DST_PORT),
+            entries.police_shared(blind, src=entries.ip(SRC_IP), dst_port=DST_PORT + 1),
+        )
+        sent = [packets.udp(FRAME_BYTES, dst_port=DST_PORT + at, tos=AF13 << 2) for at in (0, 1)]
+        self.assertEqual(self.traffic.exchange(1, sent)[2], sent[1:])
+        self.assert_colours(aware, [(FRAME_BYTES, RED)])
+        self.assert_colours(blind, [(FRAME_BYTES, GREEN)])
 
 
 class TokensArriveAtTheConfiguredRate(WeirTest):

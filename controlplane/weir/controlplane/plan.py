@@ -31,6 +31,9 @@ FIRST_COLLECTOR = 1  # 0 means none; the mirror session of a collector has its n
 NODE_ID = 1
 CELL_MASK = POLICER_CELLS - 1
 COLOURS: Mapping[str, int] = {"green": 0, "yellow": 1, "red": 2}
+PRE_COLOURS: Mapping[str, int] = {"come_in_yellow": 2, "come_in_red": 3}
+"""Drop precedence of assured forwarding for each action of `pre_colour`; the first comes in green."""
+AF_CLASSES = range(1, 5)
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,8 @@ def _policing(
             verdict = _verdict(getattr(policer.config.verdict, colour))
             if verdict is not None:
                 yield TableEntry("verdict", (cells, Match("colour", number)), *verdict, priority=1)
+        if policer.config.colour_aware:
+            yield from _pre_colours(cells)
         yield from _reports(policer, cells, collectors)
         action, args = _classified(policer)
         priority = len(policers) - order  # P4Runtime: the larger number wins
@@ -173,6 +178,14 @@ def _policing(
             keys = (key for match in policer.config.match for key in _match_keys(match, addresses))
             for key in dict.fromkeys(keys):
                 yield TableEntry(table, key, action, args, priority)
+
+
+def _pre_colours(cells: Match) -> Iterator[TableEntry]:
+    """AFcp is codepoint 8c + 2p (RFC 2597, section 6); no other DSCP says how soon to drop its packet."""
+    for action, precedence in PRE_COLOURS.items():
+        for af_class in AF_CLASSES:
+            dscp = Match("dscp", af_class << 3 | precedence << 1)
+            yield TableEntry("pre_colour", (cells, dscp), action, priority=1)
 
 
 def _verdict(verdict: Verdict) -> tuple[str, tuple[tuple[str, int], ...]] | None:

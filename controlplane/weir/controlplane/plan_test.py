@@ -92,6 +92,29 @@ def test_rate_and_burst_are_in_bytes_on_the_switch(demo: Plan) -> None:
     )
 
 
+def test_the_drop_precedence_of_assured_forwarding_is_the_colour_that_a_colour_aware_policer_is_told() -> (
+    None
+):
+    aware = "meter: tr3c, peak_rate: 16 Mbit/s, peak_burst: 30 kB, colour_aware: true"
+    text = HASHED.replace("hosts:", "switch: {target: tofino}\nhosts:").replace(
+        "rate: 12 bit/s", "rate: 1 Mbit/s"
+    )
+    text = text.replace("mode: per_flow_hashed", f"{aware}, mode: per_flow_hashed")
+    phase = make_plan(parse_experiment(text), attached(hosts("a", "b", "c"))).phase("main")
+    # RFC 2597, section 6: AF11 is 001010, AF12 001100, AF13 001110; the class counts in eights.
+    (each,) = [policer for policer in phase.policers if policer.name == "each"]
+    cells = Match("cell", each.index, 0xFFFC)
+    told = {entry.matches: entry.action for entry in table(phase, "pre_colour")}
+    assert told == {
+        (cells, Match("dscp", codepoint)): action
+        for action, codepoints in {
+            "come_in_yellow": (0b001100, 0b010100, 0b011100, 0b100100),
+            "come_in_red": (0b001110, 0b010110, 0b011110, 0b100110),
+        }.items()
+        for codepoint in codepoints
+    }
+
+
 def test_phases_have_meter_cells_of_their_own(demo: Plan) -> None:
     assert [[policer.index for policer in phase.policers] for phase in demo.phases] == [[1], [2, 3]]
 

@@ -124,6 +124,8 @@ class PolicerPlan:
             "mode": self.config.mode,
             "meter": self.config.meter,
         }
+        if self.config.colour_aware:
+            described["colour_aware"] = True
         if self.peak is not None:
             described["peak_rate_bps"] = self.peak.rate_bps
             described["peak_burst_bytes"] = self.peak.burst_bytes

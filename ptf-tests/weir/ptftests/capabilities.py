@@ -33,6 +33,8 @@ class Capabilities:
     """A meter's rate and burst are what was written, to the byte."""
     single_rate_three_colours: Ability
     """The policers can be of RFC 2697's kind."""
+    colour_aware: Ability
+    """A meter takes the colour in that a packet brings along."""
     meters_at_ingress_time: Ability
     """A meter's clock is the one that stamps packets when they come in."""
     shapes_queues: Ability
@@ -47,10 +49,12 @@ class Capabilities:
     """Ingress knows how long a frame is."""
 
 
+_V1MODEL_COLOUR = Cannot("v1model's meter takes no colour in")
 EMBEDDED = Capabilities(
     writes_registers=True,
     exact_buckets=True,
     single_rate_three_colours=True,
+    colour_aware=_V1MODEL_COLOUR,
     meters_at_ingress_time=True,
     shapes_queues=True,
     deflects_queue_drops=True,
@@ -62,6 +66,7 @@ BMV2 = Capabilities(
     writes_registers=True,
     exact_buckets=True,
     single_rate_three_colours=Cannot("bmv2's meters are of two rates"),
+    colour_aware=_V1MODEL_COLOUR,
     meters_at_ingress_time=Cannot("bmv2's meters read the clock when a packet meets them"),
     shapes_queues=True,
     deflects_queue_drops=Cannot("bmv2 drops a packet at a full queue without a trace"),
@@ -77,6 +82,7 @@ TOFINO_MODEL = Capabilities(
     writes_registers=Cannot("Stratum does not write registers of TNA programs"),
     exact_buckets=_TOFINO_BUCKETS,
     single_rate_three_colours=Cannot("Tofino's meters are of two rates"),
+    colour_aware=True,
     meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("the model's queues never fill"),
@@ -88,6 +94,7 @@ TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
     exact_buckets=_TOFINO_BUCKETS,
     single_rate_three_colours=Cannot("Tofino's meters are of two rates"),
+    colour_aware=True,
     meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot"),

@@ -84,6 +84,11 @@ def learned(cell: int, *, table: str = "flow_policer", **keys: Key) -> TableEntr
     return entry(table, keys, "set_flow_cell", cell=cell)
 
 
+def pre_colour(cell: Key, dscp: Key, action: str, priority: int = PRIORITY) -> TableEntry:
+    """The colour of packets of a DSCP before they are metered."""
+    return entry("pre_colour", {"cell": cell, "dscp": dscp}, action, priority)
+
+
 def verdict(cell: Key, colour: int, action: str, priority: int = PRIORITY, **args: int) -> TableEntry:
     """What happens to packets of a colour."""
     return entry("verdict", {"cell": cell, "colour": colour}, action, priority, **args)

@@ -93,6 +93,9 @@ def _meter(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
     if policer.meter == "sr2c" and "yellow" in policer.verdict.model_fields_set:
         message = "a sr2c meter has no yellow; valid: leave it out, or meter: sr3c or tr3c"
         yield Problem((*location, "verdict", "yellow"), message, depends_on=(kind,))
+    if policer.meter == "sr2c" and policer.colour_aware:
+        message = "a sr2c meter knows two colours of three; valid: leave it out, or meter: sr3c or tr3c"
+        yield Problem((*location, "colour_aware"), message, depends_on=(kind,))
 
 
 def _mode(policer: PolicerConfig, location: Location) -> Iterator[Problem]:

@@ -134,6 +134,11 @@ CASES = {
         "x.yaml:8: policers[0].verdict.yellow: a sr2c meter has no yellow; "
         "valid: leave it out, or meter: sr3c or tr3c",
     ),
+    "a colour that the meter has no bucket for": (
+        ("burst: 20 ms", "burst: 20 ms, colour_aware: true"),
+        "x.yaml:8: policers[0].colour_aware: a sr2c meter knows two colours of three; "
+        "valid: leave it out, or meter: sr3c or tr3c",
+    ),
     "a collector that is not there": (
         ("burst: 20 ms", "burst: 20 ms, reports: {collector: c}"),
         "x.yaml:8: policers[0].reports.collector: no collector 'c'; valid: none",

@@ -220,6 +220,9 @@ class PolicerConfig(_Model):
     """Peak burst of a tr3c meter, a size or a time at the peak rate."""
     excess_burst: BurstDepth | None = None
     """Excess burst of a sr3c meter, a size or a time at the rate."""
+    colour_aware: StrictBool = False
+    """Packets come in with the colour that their DSCP's drop precedence says (RFC 2597: AFx2 is yellow, AFx3
+    red, all else green) and leave the meter with no better one, as RFC 2697 and RFC 2698 have it."""
     length: Literal["frame", "l1", "ip"] = "frame"
     """What is metered: the Ethernet frame without FCS, with what it takes on the line, or the IP packet."""
     mode: Annotated[Literal["shared", "per_flow_hashed", "per_flow_learned"], Field(examples=["shared"])] = (

@@ -26,6 +26,7 @@ _CAPABILITIES = Capabilities(
     links_service=False,
     atomic_writes=False,
     meters=frozenset({"sr2c", "tr3c"}),
+    colour_aware=False,
     lengths=frozenset({"frame"}),
 )
 

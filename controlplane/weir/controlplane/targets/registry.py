@@ -53,5 +53,7 @@ def _missing(experiment: ExperimentConfig, has: Capabilities) -> Iterator[str]:
             at = f"policer {policer.name} of phase {phase.name}"
             if policer.meter not in has.meters:
                 yield f"{at}: no {policer.meter} meter; valid: {', '.join(sorted(has.meters))}"
+            if policer.colour_aware and not has.colour_aware:
+                yield f"{at}: colour_aware: meters take no colour in; valid: colour_aware: false"
             if policer.length not in has.lengths:
                 yield f"{at}: meters do not count {policer.length}; valid: {', '.join(sorted(has.lengths))}"

@@ -13,6 +13,8 @@ flows: [{{name: f, from: a, to: b, duration: 1 s}}]
 policers: [{{name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{{to: b}}], {policer}}}]
 """
 
+AWARE = "meter: tr3c, peak_rate: 16 Mbit/s, peak_burst: 30 kB, colour_aware: true"
+
 
 def experiment_for(target, a="", b="", policer="mode: shared"):
     return parse_experiment(EXPERIMENT.format(target=target, a=a, b=b, policer=policer))
@@ -52,6 +54,14 @@ def test_every_target_of_the_schema_is_there():
             {"policer": "meter: sr3c, excess_burst: 9 kB"},
             "policer p of phase main: no sr3c meter; valid: sr2c, tr3c",
         ),
+        *(
+            (
+                target,
+                {"policer": AWARE},
+                "policer p of phase main: colour_aware: meters take no colour in; valid: colour_aware: false",
+            )
+            for target in ("softswitch", "bmv2")
+        ),
         (
             "softswitch",
             {"policer": "length: l1"},
@@ -63,6 +73,11 @@ def test_what_a_target_does_not_declare_is_refused_by_key(target, words, message
     with pytest.raises(UnsupportedByTargetError) as error:
         target_of(experiment_for(target, **words))
     assert str(error.value) == f"{message} (target {target})"
+
+
+@pytest.mark.parametrize("target", ["tofino", "tofino2"])
+def test_a_meter_of_tofino_can_be_aware_of_colours(target):
+    assert target_of(experiment_for(target, policer=AWARE)).name == target
 
 
 def test_a_link_that_loses_needs_a_switch_that_can_lose():

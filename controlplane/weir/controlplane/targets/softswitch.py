@@ -16,6 +16,7 @@ _CAPABILITIES = Capabilities(
     links_service=True,
     atomic_writes=True,
     meters=METERS,
+    colour_aware=False,
     lengths=frozenset({"frame"}),
 )
 

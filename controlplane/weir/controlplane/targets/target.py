@@ -30,6 +30,8 @@ class Capabilities:
     """A P4Runtime batch takes effect between two packets, or not at all (DATAPLANE_ATOMIC)."""
     meters: frozenset[str]
     """Of sr2c, sr3c, tr3c."""
+    colour_aware: bool
+    """Meters take a packet's colour in: it does not become better than it was (RFC 2697, RFC 2698)."""
     lengths: frozenset[str]
     """Of frame, l1, ip: which length of a packet a meter can count."""
 
