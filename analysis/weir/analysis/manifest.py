@@ -136,6 +136,10 @@ class Host(_Read):
     jitter_s: float = 0.0
     rate_bps: int | None = None
     """Of the switch's queue towards it; None where there is none to wait in."""
+    queue_bytes: int | None = None
+    """What that queue holds."""
+    loss: float = 0.0
+    """Share of the frames to it that its link loses at random."""
     capture_received: int | None = None
     capture_drops: int | None = None
 

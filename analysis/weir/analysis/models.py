@@ -204,6 +204,18 @@ class PairResult(_Model):
     """The detector's statistics; `switch_view` is its answer given the true drops."""
 
 
+class LinkResult(_Model):
+    """The link to a host, as the experiment asks for it."""
+
+    host: str
+    delay_s: float
+    rate_bps: int | None
+    """Of the queue in front of it; None where there is none."""
+    queue_bytes: int | None
+    loss: float
+    """Share of the frames that it loses at random."""
+
+
 class ClockResult(_Model):
     """A sender's clock pinned to the switch's; the offset includes the smallest delay between the two."""
 
@@ -281,6 +293,7 @@ class Result(_Model):
     other_flows: tuple[OtherFlow, ...]
     policers: tuple[PolicerResult, ...]
     pairs: tuple[PairResult, ...]
+    links: tuple[LinkResult, ...] = ()
     clocks: tuple[ClockResult, ...]
     telemetry: TelemetryResult
     switch_lateness: LatenessResult | None = None

@@ -25,6 +25,7 @@ from weir.analysis.models import (
     FalseInferenceResult,
     FlowResult,
     Law,
+    LinkResult,
     OtherFlow,
     PairResult,
     PhaseResult,
@@ -128,6 +129,16 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
         other_flows=tuple(_other(flow, accounts[flow.label]) for flow in inside if flow.kind != "data"),
         policers=tuple(policers),
         pairs=tuple(pairs),
+        links=tuple(
+            LinkResult(
+                host=host.name,
+                delay_s=host.delay_s,
+                rate_bps=host.rate_bps,
+                queue_bytes=host.queue_bytes,
+                loss=host.loss,
+            )
+            for host in manifest.hosts
+        ),
         clocks=tuple(_clock(host, fit) for host, fit in sorted(fits.items())),
         telemetry=_telemetry(data, lost),
         switch_lateness=switch_lateness(manifest, inside),

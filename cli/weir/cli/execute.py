@@ -25,7 +25,7 @@ from weir.cli.run import CONFIG_NAME
 from weir.cli.traffic import PhaseTraffic, background_specs
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
-from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experiment
+from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experiment, queue_bytes
 from weir.controlplane.config.values import PROTOCOLS
 from weir.controlplane.phase_plan import FlowKey, PhasePlan
 from weir.controlplane.pipeline import load_for
@@ -41,7 +41,7 @@ from weir.topo.testbed import HostSpec, Testbed
 from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult
 
 COLLECTOR = "collector"
-NS = 1_000_000_000
+NS = PPB = 1_000_000_000
 # Frames may still be under way after the last flow has ended; two idle looks at the switch end the wait.
 SETTLE_LIMIT_S = 15.0
 
@@ -155,6 +155,11 @@ def _script_record(traffic: TrafficResult, spec: FlowSpec) -> dict[str, Any]:
     """What became of a flow's script; nothing of a flow that has none."""
     found = next(result for result in traffic.flows if result.flow.id == spec.id)
     return {} if spec.script is None or found.report is None else {"script": found.report["script"]}
+
+
+def _queue_bytes(experiment: ExperimentConfig, host: str) -> int | None:
+    """What may wait in front of a host; None where nothing can."""
+    return None if experiment.hosts[host].rate is None else queue_bytes(experiment, host)
 
 
 async def settle(switch: SwitchProcess, stop: StopToken) -> None:
@@ -295,6 +300,8 @@ async def execute(
                     "delay_s": experiment.hosts[capture.host].delay / NS,
                     "jitter_s": experiment.hosts[capture.host].jitter / NS,
                     "rate_bps": experiment.hosts[capture.host].rate,
+                    "queue_bytes": _queue_bytes(experiment, capture.host),
+                    "loss": experiment.hosts[capture.host].loss / PPB,
                     "capture_received": captured.captured,
                     "capture_drops": captured.lost,
                 }

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -60,7 +61,7 @@ def flows(scenario: str, cc: str, goodput_bps: float, rate: float, rtt: float, s
             min_rtt_s=rtt / 1e3,
             goodput_bps=goodput_bps,
             delays_s=rng.gamma(2, 1e-3, 50),
-            factors={"rate_mbps": rate, "burst_kb": 100.0, "rtt_ms": rtt},
+            factors={"rate_mbps": rate, "buffer_kb": 100.0, "rtt_ms": rtt},
         )
         for n in range(4)
     ]
@@ -119,9 +120,39 @@ def test_the_gain_is_of_medians_under_one_condition(made_up: Study) -> None:
     assert trace["z"] == [[pytest.approx(-50), None], [None, pytest.approx(100)]]
 
 
+def test_buffers_and_random_loss_are_conditions_too() -> None:
+    found: list[FlowRecord] = []
+    for seed, (buffer_kb, loss, bbr) in enumerate(((100.0, 0.0, 2e7), (100.0, 1.0, 3e7), (1000.0, 0.0, 5e6))):
+        for cc, goodput in (("bbr", bbr), ("cubic", 1e7)):
+            its = flows(f"{buffer_kb} kB, {loss} %", cc, goodput, 40.0, 20.0, seed)
+            more = {"buffer_kb": buffer_kb, "random_loss_percent": loss}
+            found += [replace(flow, factors={**flow.factors, **more}) for flow in its]
+    page = study(Records(tuple(found), (), ()), "Buffers")
+    [buffers] = figure(page, "gp-gain-rate-buffer").traces
+    [losses] = figure(page, "gp-gain-rate-random-loss").traces
+    # 100 % without loss and 200 % with it in the small buffer: one cell, their median.
+    assert (buffers["y"], buffers["z"]) == (["100", "1000"], [[pytest.approx(150)], [pytest.approx(-50)]])
+    assert (losses["y"], losses["z"]) == (["0", "1"], [[pytest.approx(25)], [pytest.approx(200)]])
+    assert {row[1] for row in figure(page, "decision-tree").rows if row[1]} == {"burst or queue, kB"}
+
+
+def test_what_a_flow_met_is_its_policer_or_else_the_queue_in_front_of_its_receiver(tmp_path: Path) -> None:
+    analyse(tmp_path, write_run(tmp_path, seconds=8))
+    path = tmp_path / "result.json"
+    result = json.loads(path.read_text())
+    assert all("burst" not in key for key in of_run(tmp_path).flows[0].factors)
+    assert of_run(tmp_path).flows[0].factors["rate_mbps"] == 40
+    link = {"delay_s": 0.01, "rate_bps": 10_000_000, "queue_bytes": 50_000, "loss": 0.02}
+    result["links"] = [{"host": flow["dst_host"], **link} for flow in result["flows"][:1]]
+    result["flows"] = [{**flow, "policer": None, "min_rtt_s": 0.02} for flow in result["flows"]]
+    path.write_text(json.dumps(result))
+    factors = {"rate_mbps": 10.0, "buffer_kb": 50.0, "rtt_ms": 20.0, "random_loss_percent": 2.0}
+    assert of_run(tmp_path).flows[0].factors == factors
+
+
 def test_the_tree_finds_which_condition_favours_bbr(made_up: Study) -> None:
     rows = figure(made_up, "decision-tree").rows
-    assert rows[0][1] in ("policer, Mbit/s", "RTT, ms")
+    assert rows[0][1] in ("bottleneck, Mbit/s", "RTT, ms")
     assert {row[5] for row in rows if row[1] is None} == {"bbr", "cubic"}
 
 

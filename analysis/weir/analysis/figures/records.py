@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from weir.analysis.evaluate import score_of
 from weir.analysis.manifest import RunFileError
-from weir.analysis.models import FlowResult, Result
+from weir.analysis.models import FlowResult, LinkResult, PolicerResult, Result
 from weir.analysis.statistics import best_correlation, queueing_delay, retransmission_ratio
 from weir.analysis.tables import Floats
 from weir.analysis.traces import FlowTrace, traces_of
@@ -24,7 +24,11 @@ MEASURED_SHARE = 0.05
 
 @dataclass(frozen=True)
 class FlowRecord:
-    """One flow of one run; `factors` are the conditions of the run, None where nothing was measured."""
+    """One flow of one run, None where nothing was measured; `factors` are the conditions that it met.
+
+    They are `rate_mbps` and `buffer_kb` of the bottleneck (a policer's rate and burst, or a queue's rate and
+    size), `rtt_ms` and `random_loss_percent`, as far as they are known.
+    """
 
     run: str
     scenario: str
@@ -85,20 +89,14 @@ def of_run(run_dir: Path, several_names: bool = True) -> Records:
     def scenario(phase: str) -> str:
         return f"{result.name}: {phase}" if several_names else phase
 
+    links = {link.host: link for link in result.links}
     rates = {(policer.phase, policer.name): policer for policer in result.policers}
     flows = []
     for flow in result.flows:
         if not flow.measured:
             continue
-        factors: dict[str, float] = {}
         policer = rates.get((flow.phase, flow.policer or ""))
-        if policer is not None:
-            factors = {
-                "rate_mbps": policer.effective_rate_bps / 1e6,
-                "burst_kb": policer.effective_burst_bytes / 1e3,
-            }
-        if flow.min_rtt_s is not None:
-            factors["rtt_ms"] = round(flow.min_rtt_s * 1e3)
+        factors = _factors(flow, policer, links.get(flow.dst_host))
         its = delays.get((flow.phase, flow.id), np.empty(0))
         flows.append(_of_result(result.run_id, scenario(flow.phase), flow, its, factors))
     pairs = []
@@ -119,6 +117,23 @@ def of_run(run_dir: Path, several_names: bool = True) -> Records:
         )
     notes = () if result.valid else (f"{run_dir}: not valid: {'; '.join(result.invalid_reasons)}",)
     return Records(tuple(flows), tuple(pairs), notes)
+
+
+def _factors(flow: FlowResult, policer: PolicerResult | None, link: LinkResult | None) -> dict[str, float]:
+    """The conditions that a flow met: those of its policer, else of the queue in front of its receiver."""
+    factors: dict[str, float] = {}
+    if policer is not None:
+        factors["rate_mbps"] = policer.effective_rate_bps / 1e6
+        factors["buffer_kb"] = policer.effective_burst_bytes / 1e3
+    elif link is not None and link.rate_bps is not None:
+        factors["rate_mbps"] = link.rate_bps / 1e6
+        if link.queue_bytes is not None:
+            factors["buffer_kb"] = link.queue_bytes / 1e3
+    if flow.min_rtt_s is not None:
+        factors["rtt_ms"] = round(flow.min_rtt_s * 1e3)
+    if link is not None:
+        factors["random_loss_percent"] = link.loss * 100
+    return factors
 
 
 def _of_result(

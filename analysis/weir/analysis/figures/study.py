@@ -30,6 +30,10 @@ from weir.analysis.statistics import (
 )
 
 MIN_TREE_SAMPLES = 8
+Condition = tuple[float, float, float, float]
+FACTORS = ("bottleneck, Mbit/s", "RTT, ms", "burst or queue, kB", "random loss, %")
+SHORT = ("rate", "rtt", "buffer", "random-loss")
+RATE, RTT, BUFFER, RANDOM_LOSS = range(4)
 RTT_STEP_MS = 5
 """Minimum RTTs of one condition differ from run to run; they are rounded to this."""
 
@@ -215,40 +219,60 @@ def _fairness(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
     return _boxed("jain", "Jain's index by scenario", values, "Jain's index")
 
 
-def _condition(flow: FlowRecord) -> tuple[float, float] | None:
-    """Rate of the policer in Mbit/s and RTT in ms, rounded to what was configured."""
-    if "rate_mbps" not in flow.factors or "rtt_ms" not in flow.factors:
+def _condition(flow: FlowRecord) -> Condition | None:
+    """What the flow met, in the order of `FACTORS`; rates and RTTs rounded to what was configured."""
+    factors = flow.factors
+    if "rate_mbps" not in factors or "rtt_ms" not in factors:
         return None
-    rtt = RTT_STEP_MS * max(round(flow.factors["rtt_ms"] / RTT_STEP_MS), 1)
-    return round(flow.factors["rate_mbps"], 3), float(rtt)
+    rtt = RTT_STEP_MS * max(round(factors["rtt_ms"] / RTT_STEP_MS), 1)
+    return (
+        round(factors["rate_mbps"], 3),
+        float(rtt),
+        round(factors.get("buffer_kb", 0.0), 3),
+        round(factors.get("random_loss_percent", 0.0), 6),
+    )
+
+
+def _planes(conditions: Iterable[Condition]) -> list[tuple[int, int]]:
+    """Pairs of factors to draw maps over: rate and RTT, and each with the others of several values."""
+    values = [set(column) for column in zip(*conditions, strict=True)]
+    planes = [(RATE, RTT)]
+    for factor in (BUFFER, RANDOM_LOSS):
+        if len(values[factor]) > 1:
+            planes += [(RATE, factor), (RTT, factor)]
+    # One with a single value on both sides would be one cell; the first is drawn in any case.
+    return [plane for plane in planes if plane == (RATE, RTT) or any(len(values[one]) > 1 for one in plane)]
 
 
 def _gains(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
-    goodput: dict[tuple[float, float], dict[str, list[float]]] = {}
+    goodput: dict[Condition, dict[str, list[float]]] = {}
     for flow in flows:
         at = _condition(flow)
         if at is not None and flow.goodput_bps is not None:
             goodput.setdefault(at, {}).setdefault(flow.cc, []).append(flow.goodput_bps)
-    points = [
-        (at[0], at[1], gp_gain_percent(float(np.median(its["bbr"])), float(np.median(its["cubic"]))))
+    gains = {
+        at: gp_gain_percent(float(np.median(its["bbr"])), float(np.median(its["cubic"])))
         for at, its in goodput.items()
         if "bbr" in its and "cubic" in its
-    ]
-    if not points:
-        notes.append("no gain of goodput: no condition (policer's rate, RTT) was run with both BBR and CUBIC")
+    }
+    if not gains:
+        notes.append(
+            "no gain of goodput: no condition (rate, RTT, buffer, random loss) was met by both BBR and CUBIC"
+        )
         return ()
-    caption = "(goodput of BBR − goodput of CUBIC) ÷ goodput of CUBIC, medians of each condition."
-    return (
+    caption = "(goodput of BBR − goodput of CUBIC) ÷ goodput of CUBIC, medians of each condition"
+    return tuple(
         heat_figure(
-            "gp-gain",
+            "gp-gain" if (x, y) == (RATE, RTT) else f"gp-gain-{SHORT[x]}-{SHORT[y]}",
             "GpGain of BBR over CUBIC",
-            caption,
-            heat_map(points),
-            x="policer, Mbit/s",
-            y="RTT, ms",
+            f"{caption}; of several conditions in one cell their median.",
+            heat_map([(at[x], at[y], gain) for at, gain in gains.items()]),
+            x=FACTORS[x],
+            y=FACTORS[y],
             value="percent",
             diverging=True,
-        ),
+        )
+        for x, y in _planes(gains)
     )
 
 
@@ -259,6 +283,12 @@ def _maps(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
     measures: tuple[tuple[str, str, str, Callable[[FlowRecord], float | None]], ...] = (
         ("map-loss", "Loss", "percent", lambda f: _times(f.loss_ratio, 100)),
         ("map-delay", "Mean delay", "ms", lambda f: _times(f.mean_delay_s, 1e3)),
+        (
+            "map-retransmissions",
+            "Retransmission ratio",
+            "percent",
+            lambda f: _times(f.retransmission_ratio, 100),
+        ),
         ("map-throughput", "Throughput", "Mbit/s", lambda f: _times(f.throughput_bps, 1e-6)),
     )
     return tuple(
@@ -321,7 +351,7 @@ def _tree(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
         for flow in flows
         if flow.goodput_bps is not None and flow.factors and flow.loss_ratio is not None
     ]
-    by_condition: dict[tuple[float, float], dict[str, list[float]]] = {}
+    by_condition: dict[Condition, dict[str, list[float]]] = {}
     for flow in known:
         at = _condition(flow)
         if at is not None:
@@ -332,9 +362,7 @@ def _tree(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
         at = _condition(flow)
         medians = {} if at is None else {cc: float(np.median(its)) for cc, its in by_condition[at].items()}
         if at is not None and len(medians) > 1:
-            rows.append(
-                {"policer, Mbit/s": at[0], "RTT, ms": at[1], "loss, %": 100 * (flow.loss_ratio or 0.0)}
-            )
+            rows.append(dict(zip(FACTORS, at, strict=True)) | {"loss, %": 100 * (flow.loss_ratio or 0.0)})
             labels.append(max(medians, key=lambda cc: medians[cc]))
     if len(rows) < MIN_TREE_SAMPLES or len(set(labels)) < 2:
         notes.append(
