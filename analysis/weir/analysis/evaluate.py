@@ -19,6 +19,8 @@ import numpy as np
 from scipy import stats
 
 from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
+from weir.analysis.detectors.buckets import BETTER
+from weir.analysis.detectors.memory import MIN_KAPPA
 from weir.analysis.manifest import RunFileError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
 from weir.analysis.synthetic import SCENARIOS, generate
@@ -104,7 +106,7 @@ def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
 def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """What speaks for one bucket, and its p, from the numbers of any detector of pairs."""
     if isinstance(detail.get("memory"), dict):
-        detail = detail["memory"]
+        return _score_of_shared(detail["decided_by"], detail["memory"], detail["buckets"])
     if "kappa" in detail:
         return detail["kappa"], detail["p"]
     if "rho" in detail:
@@ -117,6 +119,15 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
         return detail["significant"] / detail["sizes_used"], None
     told = [size["p"] for size in detail.get("sizes", ()) if size.get("p") is not None]
     return (float(np.mean(np.array(told) < LEVEL)) if told else None), None
+
+
+def _score_of_shared(
+    decided_by: str, memory: Mapping[str, Any], buckets: Mapping[str, Any] | None
+) -> tuple[float | None, float | None]:
+    """How far the test that decided is above its own threshold, so that scores of both compare."""
+    if decided_by == "buckets" and buckets is not None:
+        return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, memory["p"]
+    return (None if memory["kappa"] is None else memory["kappa"] - MIN_KAPPA), memory["p"]
 
 
 def evaluate(trials: Sequence[Trial]) -> list[Evaluation]:

@@ -30,6 +30,8 @@ class PolicingTrial:
     burst_error: float | None
     burst_near: bool | None
     """Within 10 % or one frame."""
+    rate_held: bool | None
+    """Whether the detector's 95 % interval of the rate holds it; None where it gives none."""
     cpu_s: float
 
 
@@ -44,6 +46,7 @@ class PolicingEvaluation:
     wrong: Share
     rate_near: Share
     burst_near: Share
+    rate_held: Share
     rate_error_p95: float | None
     burst_error_p95: float | None
     cpu_s: float
@@ -63,15 +66,17 @@ def policing_trials(detector: str, runs: int, seconds: float, seed: int = 0) -> 
             verdicts = judge(truth.flows)
             cost = (time.process_time() - begun) / len(verdicts)
             for found in verdicts:
-                rate = burst = near = None
+                rate = burst = near = held = None
                 if None not in (found.rate_bps, found.burst_bytes, truth.rate_bps, truth.burst_bytes):
                     rate = abs(found.rate_bps / truth.rate_bps - 1)  # type: ignore[operator]
                     off = abs(found.burst_bytes - truth.burst_bytes)  # type: ignore[operator]
                     burst = off / truth.burst_bytes
                     near = bool(burst <= BURST_WITHIN or off <= FRAME)
-                yield PolicingTrial(
-                    detector, kind, truth.rate_bps is not None, found.verdict, rate, burst, near, cost
-                )
+                    ends = found.detail.get("rate_bps_95")
+                    if isinstance(ends, list):
+                        held = bool(ends[0] <= truth.rate_bps <= ends[1])
+                policed = truth.rate_bps is not None
+                yield PolicingTrial(detector, kind, policed, found.verdict, rate, burst, near, held, cost)
 
 
 def evaluate_policing(trials: list[PolicingTrial]) -> list[PolicingEvaluation]:
@@ -89,6 +94,7 @@ def _evaluation(detector: str, kind: SingleKind, trials: list[PolicingTrial]) ->
     rates = [trial.rate_error for trial in decided if trial.rate_error is not None]
     bursts = [trial.burst_error for trial in decided if trial.burst_error is not None]
     near = [trial.burst_near for trial in decided if trial.burst_near is not None]
+    held = [trial.rate_held for trial in decided if trial.rate_held is not None]
     return PolicingEvaluation(
         detector=detector,
         kind=kind,
@@ -97,6 +103,7 @@ def _evaluation(detector: str, kind: SingleKind, trials: list[PolicingTrial]) ->
         wrong=share(wrong, len(decided)),
         rate_near=share(sum(error <= RATE_WITHIN for error in rates), len(rates)),
         burst_near=share(sum(near), len(near)),
+        rate_held=share(sum(held), len(held)),
         rate_error_p95=float(np.percentile(rates, 95)) if rates else None,
         burst_error_p95=float(np.percentile(bursts, 95)) if bursts else None,
         cpu_s=float(np.mean([trial.cpu_s for trial in trials])) if trials else 0.0,

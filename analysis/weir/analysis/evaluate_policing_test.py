@@ -38,7 +38,7 @@ def test_a_policed_flow_is_found_with_rate_and_burst() -> None:
 
 def test_shares_are_of_what_was_decided() -> None:
     def trial(verdict: str, rate: float | None = None, near: bool | None = None) -> PolicingTrial:
-        return PolicingTrial("d", "policed", True, verdict, rate, rate, near, 0.5)
+        return PolicingTrial("d", "policed", True, verdict, rate, rate, near, near, 0.5)
 
     [found] = evaluate_policing(
         [
@@ -52,4 +52,5 @@ def test_shares_are_of_what_was_decided() -> None:
     assert (found.wrong.count, found.wrong.of) == (1, 3)
     assert (found.rate_near.count, found.rate_near.of) == (1, 2)
     assert (found.burst_near.count, found.burst_near.of) == (1, 2)
+    assert (found.rate_held.count, found.rate_held.of) == (1, 2)
     assert found.cpu_s == 0.5

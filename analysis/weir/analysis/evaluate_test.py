@@ -13,6 +13,7 @@ from weir.analysis.evaluate import (
     evaluate,
     roc,
     run_trials,
+    score_of,
     synthetic_trials,
 )
 from weir.analysis.manifest import RunFileError
@@ -55,6 +56,17 @@ def test_the_roc_curve_goes_through_every_threshold() -> None:
     assert points[0] == (0.0, 0.0)
     assert points[-1] == (1.0, 1.0)
     assert (0.0, pytest.approx(2 / 3)) in [(x, y) for x, y in points]
+
+
+def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
+    memory = {"kappa": 0.05, "p": 0.4}
+    buckets = {"score_together": 0.9, "scores_alone": [0.7, 0.5]}
+    told = {"decided_by": "memory", "memory": {"kappa": 0.85, "p": 0.01}, "buckets": None}
+    assert score_of(told) == (pytest.approx(0.60), 0.01)
+    left_to_buckets = {"decided_by": "buckets", "memory": memory, "buckets": buckets}
+    assert score_of(left_to_buckets) == (pytest.approx(0.25), 0.4)
+    undecided = {"decided_by": "memory", "memory": memory, "buckets": buckets}
+    assert score_of(undecided) == (pytest.approx(-0.20), 0.4)
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))

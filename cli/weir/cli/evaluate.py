@@ -110,13 +110,14 @@ def evaluate_policing_command(
         "wrong %",
         "rate within 5 %",
         "burst within 10 % or a frame",
+        "rate in its interval",
         "cpu s",
     )
     for heading in headings:
         table.add_column(heading, justify="right")
     for one in found:
         counts = (str(one.trials), str(one.undecided))
-        shares = (_share(one.wrong), _share(one.rate_near), _share(one.burst_near))
+        shares = (_share(s) for s in (one.wrong, one.rate_near, one.burst_near, one.rate_held))
         table.add_row(one.detector, one.kind, *counts, *shares, f"{one.cpu_s:.2f}")
     console.print(table)
     return 0
