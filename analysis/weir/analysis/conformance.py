@@ -27,6 +27,21 @@ class FirstBurst:
     elapsed_s: float
 
 
+LONG_RUN_NS = 1_000_000_000
+LONG_RUN_BYTES = 1_500_000
+"""A stretch of at least so long and so much: a frame at each of its ends is then 0.2 % of it."""
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """The longest stretch from a drop to a drop in which the bucket was never full: there, what passes is the
+    rate alone. `error_percent` is of `throughput_bps` against the configured rate."""
+
+    span_s: float
+    throughput_bps: float
+    error_percent: float
+
+
 @dataclass(frozen=True)
 class Conformance:
     """How far the passed bytes of one policer are from its configuration; percentages of rate × window.
@@ -48,6 +63,7 @@ class Conformance:
     rate_error_percent: float | None
     deviation_percent: float | None
     first_burst: FirstBurst | None
+    long_run: LongRun | None = None
 
 
 def bucket_deficit(
@@ -151,7 +167,24 @@ def conformance(
         rate_error_percent=error,
         deviation_percent=_figure(deviation, excess * 100),
         first_burst=first_burst(times, sizes, pass_, rate_bps, burst_bytes),
+        long_run=_long_run(times[drops], before[drops], full_before[drops + 1], rate_bps),
     )
+
+
+def _long_run(times_ns: Ints, passed_before: Ints, full_before: Ints, rate_bps: float) -> LongRun | None:
+    """Of drops: when each was, what had passed before it, and how often the bucket had been full by then."""
+    if len(times_ns) == 0:
+        return None
+    _, first = np.unique(full_before, return_index=True)
+    last = np.concatenate((first[1:], [len(times_ns)])) - 1
+    spans = times_ns[last] - times_ns[first]
+    passed = passed_before[last] - passed_before[first]
+    enough = (spans >= LONG_RUN_NS) & (passed >= LONG_RUN_BYTES)
+    if not enough.any():
+        return None
+    longest = int(np.flatnonzero(enough)[np.argmax(spans[enough])])
+    throughput_bps = float(passed[longest]) * 8e9 / float(spans[longest])
+    return LongRun(float(spans[longest]) / 1e9, throughput_bps, (throughput_bps / rate_bps - 1) * 100)
 
 
 def _figure(deviation: float | None, excess: float) -> float | None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from weir.analysis.conformance import bucket_deficit, conformance
+from weir.analysis.policers import agreement_of
 
 RATE_BPS = 40_000_000
 BURST_BYTES = 100_000
@@ -104,3 +105,37 @@ def test_order_of_the_input_does_not_matter() -> None:
     assert conformance(times, sizes, passed, RATE_BPS, BURST_BYTES) == conformance(
         times[shuffled], sizes[shuffled], passed[shuffled], RATE_BPS, BURST_BYTES
     )
+
+
+def test_the_long_run_is_the_rate_whatever_the_burst() -> None:
+    for burst_bytes in (20_000, 100_000, 2_000_000):
+        found = conformance(*policed(20, 60e6, burst_bytes=burst_bytes), RATE_BPS, burst_bytes)
+        assert found.long_run is not None
+        assert found.long_run.span_s > 15
+        assert found.long_run.error_percent == pytest.approx(0.0, abs=0.01)
+        assert found.long_run.throughput_bps == pytest.approx(RATE_BPS, rel=1e-4)
+    agrees, said = agreement_of((), 0, found, None)
+    assert agrees
+    assert said.endswith("from the rate, counters equal to captures")
+
+
+def test_a_rate_half_a_percent_off_does_not_agree() -> None:
+    found = conformance(*policed(20, 60e6, rate_bps=RATE_BPS * 1.006), RATE_BPS, BURST_BYTES)
+    assert found.long_run is not None
+    print(found.long_run)
+    assert found.long_run.error_percent == pytest.approx(0.6, abs=0.02)
+    assert agreement_of((), 0, found, None)[0] is False
+
+
+def test_why_nobody_can_say_whether_a_rate_was_kept() -> None:
+    idle = conformance(*policed(20, 20e6), RATE_BPS, BURST_BYTES)
+    short = conformance(*policed(2, 60e6), RATE_BPS, BURST_BYTES)
+    assert idle.long_run is short.long_run is None
+    assert agreement_of((), 0, idle, None) == (
+        None,
+        "its bucket was never without being full for 1 s and 1.5 MB on end: less was offered than its rate",
+    )
+    assert agreement_of((), 0, short, None) == (None, "its packets span less than 5 s")
+    assert agreement_of((), 0, None, "no packet met it") == (None, "no packet met it")
+    assert agreement_of((), 3, idle, None)[1].startswith("3 drop reports are lost")
+    assert agreement_of(("red is 4, reported 3",), 0, idle, None) == (False, "red is 4, reported 3")

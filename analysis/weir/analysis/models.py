@@ -154,6 +154,14 @@ class FirstBurstResult(_Model):
     elapsed_s: float
 
 
+class LongRunResult(_Model):
+    """The longest stretch in which a policer's bucket was never full: its throughput against the rate."""
+
+    span_s: float
+    throughput_bps: float
+    error_percent: float
+
+
 class ConformanceResult(_Model):
     """A policer against its configuration, in percent; see `weir.analysis.conformance`."""
 
@@ -165,6 +173,7 @@ class ConformanceResult(_Model):
     rate_error_percent: float | None
     deviation_percent: float | None
     first_burst: FirstBurstResult | None
+    long_run: LongRunResult | None = None
 
 
 class PolicerResult(_Model):
@@ -189,6 +198,11 @@ class PolicerResult(_Model):
     conformance: ConformanceResult | None
     conformance_note: str | None
     """Why there is no figure, or what it rests on."""
+    agrees: bool | None = None
+    """Whether long-run throughput, the switch's counters and the configured rate agree within half a percent;
+    None where nobody can say."""
+    agreement: str = ""
+    """By how much, or why nobody can say."""
 
 
 class PairResult(_Model):

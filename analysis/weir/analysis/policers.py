@@ -9,12 +9,15 @@ from dataclasses import asdict
 import numpy as np
 
 from weir.analysis.clocks import Pinned
-from weir.analysis.conformance import Conformance, conformance
+from weir.analysis.conformance import LONG_RUN_BYTES, LONG_RUN_NS, Conformance, conformance
 from weir.analysis.conservation import Account, PolicerCheck
 from weir.analysis.manifest import Phase, Policer
 from weir.analysis.models import ConformanceResult, PolicerResult
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Bools, Ints, Packets
+
+AGREEMENT_PERCENT = 0.5
+"""Within this a flow's long-run throughput and the configured rate agree."""
 
 COLOURS = ("green", "yellow", "red")
 
@@ -118,6 +121,7 @@ def policer_result(
         passed_bytes_in_captures=passed_bytes,
     )
     figure, note = _check_conformance(its_flows, policer, fits)
+    agrees, agreement = agreement_of(check.disagreements, reports_lost, figure, note)
     return PolicerResult(
         name=policer.name,
         phase=phase.name,
@@ -137,4 +141,34 @@ def policer_result(
         disagreements=tuple(check.disagreements),
         conformance=None if figure is None else ConformanceResult.model_validate(asdict(figure)),
         conformance_note=note,
+        agrees=agrees,
+        agreement=agreement,
     )
+
+
+def agreement_of(
+    disagreements: Sequence[str], reports_lost: int, figure: Conformance | None, note: str | None
+) -> tuple[bool | None, str]:
+    """Do long-run throughput, the switch's counters and the configured rate agree, and how well or why not?
+
+    Counters and captures must be equal to the byte; the throughput, half a percent from the rate at the most.
+    """
+    if disagreements:
+        return False, "; ".join(disagreements)
+    if reports_lost:
+        return None, f"{reports_lost} drop reports are lost, so what passed is not known to the byte"
+    if figure is None:
+        return None, note or "no packet met it"
+    if figure.windows == 0:
+        return None, f"its packets span less than {figure.window_s:g} s"
+    if figure.long_run is None:
+        return None, (
+            f"its bucket was never without being full for {LONG_RUN_NS / 1e9:g} s and "
+            f"{LONG_RUN_BYTES / 1e6:g} MB on end: less was offered than its rate"
+        )
+    found = figure.long_run
+    said = (
+        f"throughput over {found.span_s:.1f} s under load {found.error_percent:+.3f} % from the rate, "
+        "counters equal to captures"
+    )
+    return abs(found.error_percent) <= AGREEMENT_PERCENT, said

@@ -81,7 +81,8 @@ def _policers(result: Result) -> list[Text]:
         held = (
             "not saturated for 5 s" if figure is None else f"within {text.percent(figure, 3)} of rate × 5 s"
         )
-        counts = "counts agree" if not policer.disagreements else "; ".join(policer.disagreements)
+        counts = policer.agreement if policer.agrees else f"counts agree; {policer.agreement}"
+        counts = "; ".join(policer.disagreements) or counts
         lines.append(
             Text(
                 f"{policer.phase}: policer {policer.name}: {text.rate(policer.effective_rate_bps)}, burst "

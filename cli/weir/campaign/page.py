@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from weir.analysis.figures import Records, Section, Study, Table, of_run, study, write_study
+from weir.analysis.policers import AGREEMENT_PERCENT
 from weir.campaign.load import Campaign, Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies import STUDIES
 
 PAGE = "index.html"
-AGREEMENT_PERCENT = 0.5
-"""Within this a flow's long-run throughput, the switch's counters and the configured rate agree."""
 
 
 @dataclass(frozen=True)
@@ -168,16 +167,8 @@ def _p99_ms(distribution: Mapping[str, float] | None) -> float | None:
 
 def agreement(outcome: Outcome) -> str:
     """Whether captures, counters and configured rate agree within half a percent, or why nobody can say."""
-    said = []
-    for policer in outcome.result["policers"]:
-        found = policer["conformance"]
-        deviation = found["deviation_percent"] if found else None
-        if policer["disagreements"]:
-            said.append(f"{policer['name']}: {'; '.join(policer['disagreements'])}")
-        elif deviation is None:
-            said.append(f"{policer['name']}: {policer['conformance_note'] or 'not measured'}")
-        elif abs(deviation) > AGREEMENT_PERCENT:
-            said.append(
-                f"{policer['name']}: {deviation:.2f} % off; {policer['conformance_note'] or 'why is unknown'}"
-            )
+    policers = outcome.result["policers"]
+    said = [f"{policer['name']}: {policer['agreement']}" for policer in policers if not policer["agrees"]]
+    if not policers:
+        return "no policer"
     return "; ".join(said) or f"within {AGREEMENT_PERCENT:g} %"
