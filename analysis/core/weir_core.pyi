@@ -3,6 +3,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -58,6 +59,13 @@ class LossStream:
     @property
     def flows(self) -> pa.Table:
         """As `Losses.flows`."""
+    def drain(self) -> None:
+        """Read to the end, for who wants no losses, only counts."""
+    def largest(self, number: int) -> list[dict[str, Any]]:
+        """The rows of `flows` that carried most payload, the largest first, without Arrow; none without payload."""
+    def totals(self) -> dict[str, int]:
+        """Of all flows together: flows, flows_with_data, packets, retransmissions, spurious, losses, the losses by
+        cause, cut_acknowledgments."""
     @property
     def records(self) -> int:
         """Records read."""

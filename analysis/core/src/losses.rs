@@ -81,6 +81,8 @@ const STEP_RECORDS: usize = 1 << 14;
 #[derive(Debug)]
 pub struct Scan {
     reader: CaptureReader<File>,
+    /// Read anew with each record.
+    segment: Segment,
     summary: Summary,
 }
 
@@ -92,6 +94,7 @@ impl Scan {
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
         Ok(Self {
             reader: CaptureReader::open(path)?,
+            segment: Segment::EMPTY,
             summary: Summary::default(),
         })
     }
@@ -107,17 +110,17 @@ impl Scan {
             not_ip,
             truncated,
         } = &mut self.summary;
+        let segment = &mut self.segment;
         for _ in 0..STEP_RECORDS {
             let Some(record) = self.reader.next_record()? else {
                 tracker.finish(sink);
                 *truncated = self.reader.truncated();
                 return Ok(false);
             };
-            match Segment::parse(record.link_type, record.bytes, record.wire_length) {
-                Some(segment) => {
-                    tracker.packet(record.time_ns, &segment, Some(*records), sink);
-                }
-                None => *not_ip += 1,
+            if segment.read(record.link_type, record.bytes, record.wire_length) {
+                tracker.packet(record.time_ns, segment, Some(*records), sink);
+            } else {
+                *not_ip += 1;
             }
             *records += 1;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The Python module `weir_core`. Tables cross as `pyarrow.Table` without a copy.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -12,10 +13,10 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::infer::{Loss, RttSample, Verdict};
+use crate::infer::{Cause, Loss, RttSample, Verdict};
 use crate::join::{HostCapture, Unmatched};
 use crate::losses::{Scan, Summary};
-use crate::tracker::FlowSink;
+use crate::tracker::{Flow, FlowSink, FlowStats};
 use crate::{join, losses, tables};
 
 create_exception!(
@@ -106,6 +107,40 @@ impl FlowSink for Found {
     fn rtt(&mut self, _flow: u32, _sample: RttSample) {}
 }
 
+/// For who wants the counts alone.
+struct Uncollected;
+
+impl FlowSink for Uncollected {
+    fn verdict(&mut self, _flow: u32, _tag: u64, _verdict: Verdict) {}
+    fn rtt(&mut self, _flow: u32, _sample: RttSample) {}
+}
+
+/// A row of the flows table without Arrow, whose Python package takes more memory than the capture's flows.
+fn flow_row<'py>(py: Python<'py>, number: usize, flow: &Flow) -> PyResult<Bound<'py, PyDict>> {
+    let (key, stats) = (&flow.key, &flow.stats);
+    let row = PyDict::new(py);
+    row.set_item("flow", number)?;
+    row.set_item("src", key.src.to_string())?;
+    row.set_item("dst", key.dst.to_string())?;
+    row.set_item("src_port", key.src_port)?;
+    row.set_item("dst_port", key.dst_port)?;
+    row.set_item("protocol", key.protocol)?;
+    row.set_item("packets", stats.packets)?;
+    row.set_item("bytes", stats.bytes)?;
+    row.set_item("payload_bytes", stats.payload_bytes)?;
+    row.set_item("first_ns", stats.first_ns)?;
+    row.set_item("last_ns", stats.last_ns)?;
+    row.set_item("min_rtt_ns", stats.min_rtt_ns)?;
+    row.set_item("retransmissions", stats.retransmissions)?;
+    row.set_item("spurious", stats.spurious)?;
+    row.set_item("losses", stats.losses)?;
+    for cause in Cause::ALL {
+        row.set_item(cause.name(), stats.losses_by_cause[cause as usize])?;
+    }
+    row.set_item("cut_acknowledgments", stats.cut_acknowledgments)?;
+    Ok(row)
+}
+
 impl LossStream {
     fn summary(&self) -> &Summary {
         self.scan.summary()
@@ -141,6 +176,58 @@ impl LossStream {
             py,
             &tables::flows(self.summary().tracker.flows()).map_err(bug)?,
         )
+    }
+
+    /// Reads to the end without keeping the losses: only the counts are wanted.
+    fn drain(&mut self, py: Python<'_>) -> PyResult<()> {
+        while !self.at_end {
+            let scan = &mut self.scan;
+            let more = py
+                .detach(|| scan.step(&mut Uncollected))
+                .map_err(|error| capture_error(py, &error))?;
+            self.at_end = !more;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// The flows that carried most payload, the largest first; none without payload.
+    fn largest<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let flows = self.summary().tracker.flows();
+        let mut order: Vec<usize> = (0..flows.len())
+            .filter(|&at| flows[at].stats.payload_bytes > 0)
+            .collect();
+        order.sort_by_key(|&at| (Reverse(flows[at].stats.payload_bytes), at));
+        order.truncate(number);
+        let row = |at: usize| flow_row(py, at, &flows[at]);
+        order.into_iter().map(row).collect()
+    }
+
+    /// Counts of all flows together.
+    fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let flows = self.summary().tracker.flows();
+        let sum = |of: fn(&FlowStats) -> u64| flows.iter().map(|flow| of(&flow.stats)).sum::<u64>();
+        let totals = PyDict::new(py);
+        totals.set_item("flows", flows.len())?;
+        totals.set_item(
+            "flows_with_data",
+            sum(|stats| u64::from(stats.payload_bytes > 0)),
+        )?;
+        totals.set_item("packets", sum(|stats| stats.packets))?;
+        totals.set_item("retransmissions", sum(|stats| stats.retransmissions))?;
+        totals.set_item("spurious", sum(|stats| stats.spurious))?;
+        totals.set_item("losses", sum(|stats| stats.losses))?;
+        for cause in Cause::ALL {
+            let of_cause = flows
+                .iter()
+                .map(|flow| flow.stats.losses_by_cause[cause as usize]);
+            totals.set_item(cause.name(), of_cause.sum::<u64>())?;
+        }
+        totals.set_item(
+            "cut_acknowledgments",
+            sum(|stats| stats.cut_acknowledgments),
+        )?;
+        Ok(totals)
     }
 
     #[getter]

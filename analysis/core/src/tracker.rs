@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All flows of one capture: their counters, and the inference of each TCP direction.
 
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use rustc_hash::FxHashMap;
@@ -13,8 +14,26 @@ use crate::segment::{Segment, TcpSegment};
 const PACKETS_BETWEEN_SWEEPS: u32 = 1 << 17;
 
 /// A 5-tuple as words: quicker to hash and to compare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Eq)]
 struct Words([u64; 5]);
+
+impl PartialEq for Words {
+    /// Without the call that comparing arrays makes.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let differences = self.0.iter().zip(other.0).map(|(a, b)| a ^ b);
+        differences.fold(0, |all, one| all | one) == 0
+    }
+}
+
+impl Hash for Words {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for word in self.0 {
+            state.write_u64(word);
+        }
+    }
+}
 
 impl Words {
     fn of(key: &FlowKey) -> Self {
@@ -101,8 +120,6 @@ pub struct Tracker {
     senders: Vec<u32>,
     /// Packets until senders whose connection is over are looked for.
     until_sweep: u32,
-    /// The flow of the last packet in each of two slots: most packets belong to one connection's two directions.
-    recent: [Option<(Words, u32)>; 2],
     last_ns: i64,
 }
 
@@ -252,17 +269,10 @@ impl Tracker {
 
     fn flow(&mut self, key: &FlowKey) -> u32 {
         let words = Words::of(key);
-        for (recent, flow) in self.recent.iter().flatten() {
-            if *recent == words {
-                return *flow;
-            }
-        }
-        let flow = match self.index.get(&words) {
+        match self.index.get(&words) {
             Some(&flow) => flow,
             None => self.open(key, words),
-        };
-        self.recent = [Some((words, flow)), self.recent[0]];
-        flow
+        }
     }
 
     fn open(&mut self, key: &FlowKey, words: Words) -> u32 {

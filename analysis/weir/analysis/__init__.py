@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run showed: ground truth against inference, the law of conservation, detectors, the report."""
+"""What a run showed: ground truth against inference, the law of conservation, detectors, the report.
 
-from weir.analysis.detect import FlowChoiceError, detect
-from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, UnknownDetectorError, pair_detector
-from weir.analysis.losses import CaptureLosses, losses_of
-from weir.analysis.manifest import RunFileError
-from weir.analysis.models import Result
-from weir.analysis.report import write_report
-from weir.analysis.result import analyse
-from weir.analysis.summary import print_summary, summary
+The names are loaded when they are asked for: who counts the losses of a capture needs no statistics. Functions named
+as the module that they are in, `detect.detect` and `summary.summary`, are had from there.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weir.analysis.detect import FlowChoiceError
+    from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, UnknownDetectorError, pair_detector
+    from weir.analysis.losses import CaptureLosses, losses_of
+    from weir.analysis.manifest import RunFileError
+    from weir.analysis.models import Result
+    from weir.analysis.report import write_report
+    from weir.analysis.result import analyse
+    from weir.analysis.summary import print_summary
 
 __all__ = [
     "PAIR_DETECTORS",
@@ -19,10 +27,29 @@ __all__ = [
     "RunFileError",
     "UnknownDetectorError",
     "analyse",
-    "detect",
     "losses_of",
     "pair_detector",
     "print_summary",
-    "summary",
     "write_report",
 ]
+
+_MODULES = {
+    "detect": ("FlowChoiceError",),
+    "detectors": ("PAIR_DETECTORS", "FlowEvents", "UnknownDetectorError", "pair_detector"),
+    "losses": ("CaptureLosses", "losses_of"),
+    "manifest": ("RunFileError",),
+    "models": ("Result",),
+    "report": ("write_report",),
+    "result": ("analyse",),
+    "summary": ("print_summary",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value

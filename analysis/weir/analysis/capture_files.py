@@ -13,14 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, cast
 
-import pyarrow as pa
-
 
 class CompressionError(ValueError):
     """A compressed file that cannot be decompressed; the text says where and why."""
 
 
 def _zstd(path: Path) -> IO[bytes]:
+    import pyarrow as pa
+
     return cast("IO[bytes]", pa.CompressedInputStream(str(path), "zstd"))
 
 

@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from weir.analysis.capture_files import readable
 
 
@@ -80,30 +76,28 @@ class CaptureLosses:
 
 @dataclass(frozen=True)
 class CaptureCounts:
-    """What a capture holds, counted while it was read once; `flows` is the table of `weir_core`, with counts
-    of losses by cause. Memory follows the data in flight and the number of flows, not the file."""
+    """What a capture holds, counted while it was read once: memory follows the data in flight and the number of
+    flows, not the file.
+
+    `largest` are the flows that carried most payload, the largest first, as rows of the flows table of
+    `weir_core`; `flows_with_data` counts those that carried any. `losses`, by cause too, is of all flows.
+    """
 
     path: str
     records: int
     not_ip: int
-    flows: Any
+    flows_with_data: int
+    losses: int
+    losses_by_cause: dict[str, int]
+    largest: tuple[dict[str, Any], ...]
     warnings: tuple[str, ...]
-
-    def largest(self, number: int) -> pa.Table:
-        """The flows that carried most payload, the largest first; none without payload."""
-        flows = pa.table(self.flows)
-        flows = flows.filter(pc.greater(flows["payload_bytes"], 0))
-        return flows.sort_by([("payload_bytes", "descending"), ("flow", "ascending")]).slice(0, number)
-
-    def with_data(self) -> int:
-        """Number of flows that carried payload."""
-        return int(pc.sum(pc.greater(pa.table(self.flows)["payload_bytes"], 0)).as_py() or 0)
 
 
 _FLOW_COLUMNS = (
     *("flow", "src", "dst", "src_port", "dst_port", "protocol", "packets", "bytes", "payload_bytes"),
     *("first_ns", "last_ns", "min_rtt_ns", "retransmissions", "spurious"),
 )
+CAUSES = ("fast_retransmit", "rto", "lost_retransmission", "tail")
 _LOSS_COLUMNS = ("sent_ns", "detected_ns", "seq", "length", "cause")
 
 
@@ -113,27 +107,35 @@ def losses_of(path: Path) -> CaptureLosses:
 
     with readable(path) as plain:
         read = weir_core.read_losses(plain)
-    warnings = tuple(str(warning).replace(str(plain), str(path)) for warning in read.warnings)
-    cut = int(pc.sum(pa.table(read.flows)["cut_acknowledgments"]).as_py() or 0)
+    warnings = [str(warning).replace(str(plain), str(path)) for warning in read.warnings]
+    cut = sum(read.flows["cut_acknowledgments"].to_pylist())
     if cut:
-        warnings = (*warnings, cut_warning(str(path), cut))
+        warnings.append(cut_warning(str(path), cut))
     return capture_losses(str(path), read.flows, read.losses, warnings)
 
 
-def counts_of(path: Path) -> CaptureCounts:
-    """Count the losses of every flow of a capture of any size; raises as `traces.traces_of`."""
+def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
+    """Count the losses of every flow of a capture of any size, and name the `largest` flows; raises as
+    `traces.traces_of`."""
     import weir_core
 
     with readable(path) as plain:
         stream = weir_core.stream_losses(plain)
-        for _ in stream:
-            pass
-    flows = pa.table(stream.flows)
+        stream.drain()
+    totals = stream.totals()
     warnings = [str(warning).replace(str(plain), str(path)) for warning in stream.warnings]
-    cut = int(pc.sum(flows["cut_acknowledgments"]).as_py() or 0)
-    if cut:
-        warnings.append(cut_warning(str(path), cut))
-    return CaptureCounts(str(path), stream.records, stream.not_ip, flows, tuple(warnings))
+    if totals["cut_acknowledgments"]:
+        warnings.append(cut_warning(str(path), totals["cut_acknowledgments"]))
+    return CaptureCounts(
+        path=str(path),
+        records=stream.records,
+        not_ip=stream.not_ip,
+        flows_with_data=totals["flows_with_data"],
+        losses=totals["losses"],
+        losses_by_cause={cause: totals[cause] for cause in CAUSES},
+        largest=tuple(stream.largest(largest)),
+        warnings=tuple(warnings),
+    )
 
 
 def cut_warning(path: str, acknowledgments: int) -> str:
@@ -146,6 +148,9 @@ def cut_warning(path: str, acknowledgments: int) -> str:
 
 def capture_losses(path: str, flows: Any, losses: Any, warnings: Sequence[str]) -> CaptureLosses:
     """Split the tables of `weir_core.read_losses` by flow."""
+    import numpy as np
+    import pyarrow as pa
+
     events = pa.table(losses).sort_by([("flow", "ascending"), ("sent_ns", "ascending")])
     numbers = np.asarray(events["flow"].to_numpy())
     result = []

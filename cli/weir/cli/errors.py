@@ -43,7 +43,6 @@ from weir.topo.traffic import TrafficError
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_DISK = 10
-EXIT_INTERRUPTED = 130
 
 SWITCH_EXITS: tuple[tuple[type[ControlPlaneError], int], ...] = (
     (CertificateError, 8),

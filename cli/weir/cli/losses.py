@@ -27,9 +27,9 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
         if as_json:
             print(json.dumps(losses_of(path).to_json()))
             continue
-        counts = counts_of(path)
+        counts = counts_of(path, FLOWS_SHOWN)
         console.print(losses_table(counts))
-        more = counts.with_data() - FLOWS_SHOWN
+        more = counts.flows_with_data - len(counts.largest)
         if more > 0:
             console.print(f"{more:,} smaller flows are not shown; --json has them", highlight=False)
         for warning in counts.warnings:
@@ -43,7 +43,7 @@ def losses_table(counts: CaptureCounts) -> Table:
     table.add_column("flow", overflow="fold")
     for heading in ("packets", "lost", "loss %", "resent", "spurious", "RTT ms"):
         table.add_column(heading, justify="right")
-    for flow in counts.largest(FLOWS_SHOWN).to_pylist():
+    for flow in counts.largest:
         rtt_ns = flow["min_rtt_ns"]
         table.add_row(
             f"{flow['src']}:{flow['src_port']} → {flow['dst']}:{flow['dst_port']}",

@@ -14,13 +14,14 @@ import typer
 from rich.console import Console
 
 from weir.cli import switch_options as options
-from weir.cli.errors import EXIT_INTERRUPTED, report_error
 
 # gRPC tells stderr of its own what its errors say again; read when it is loaded.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 if TYPE_CHECKING:
     from weir.cli.switch_args import Job
+
+EXIT_INTERRUPTED = 130
 
 TEACHING = """\
 Police traffic in a P4 switch, report every packet it drops, and hold what end hosts infer against that.
@@ -476,6 +477,9 @@ def run_cli(arguments: Sequence[str]) -> int:
         sys.stdout = open("/dev/null", "w")  # noqa: PTH123, SIM115
         return 1
     except Exception as error:
+        # It knows the errors of every part, and loading them takes longer than most commands.
+        from weir.cli.errors import report_error
+
         return report_error(error)
     return code if isinstance(code, int) else 0
 

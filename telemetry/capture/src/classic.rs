@@ -37,6 +37,7 @@ const FOREIGN: [(&[u8], &str); 9] = [
 pub(crate) struct FileHeader {
     big_endian: bool,
     pub(crate) ticks_per_second: u32,
+    pub(crate) ns_per_tick: i64,
     pub(crate) fcs_bytes: u32,
     pub(crate) link_type: LinkType,
 }
@@ -46,6 +47,7 @@ impl Default for FileHeader {
         Self {
             big_endian: false,
             ticks_per_second: 1_000_000,
+            ns_per_tick: 1000,
             fcs_bytes: 0,
             link_type: LinkType::Ethernet,
         }
@@ -91,9 +93,14 @@ impl FileHeader {
         let mut header = Self {
             big_endian,
             ticks_per_second,
+            ns_per_tick: i64::from(1_000_000_000 / ticks_per_second),
             ..Self::default()
         };
-        let [_, _, _, network] = header.words(head.get(8..).unwrap_or_default());
+        let [_, _, _, network] = header.words(
+            head.get(8..)
+                .and_then(<[u8]>::first_chunk)
+                .unwrap_or(&[0; 16]),
+        );
         // Bit 26 says that the upper four bits hold the FCS length in 16-bit words; the lower 16 are the link type.
         if network & 0x0400_0000 != 0 {
             header.fcs_bytes = (network >> 28) * 2;
@@ -105,15 +112,14 @@ impl FileHeader {
     }
 
     /// Four 32-bit words in the file's byte order.
-    pub(crate) fn words(&self, bytes: &[u8]) -> [u32; 4] {
-        let mut words = [0; 4];
-        for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            *word = if self.big_endian {
-                u32::from_be_bytes(*chunk)
-            } else {
-                u32::from_le_bytes(*chunk)
-            };
-        }
-        words
+    #[inline]
+    pub(crate) fn words(&self, bytes: &[u8; 16]) -> [u32; 4] {
+        let (words, _) = bytes.as_chunks::<4>();
+        let big_endian = self.big_endian;
+        let word = |at: usize| {
+            let word = words.get(at).copied().map_or(0, u32::from_le_bytes);
+            if big_endian { word.swap_bytes() } else { word }
+        };
+        [word(0), word(1), word(2), word(3)]
     }
 }

@@ -17,6 +17,7 @@ use crate::error::CaptureError;
 const RECORD_HEADER_BYTES: usize = 16;
 /// Larger than any record that libpcap writes (its limit is 256 KiB, USB captures apart).
 const LARGEST_RECORD_BYTES: usize = 1 << 20;
+const NS_PER_S: i64 = 1_000_000_000;
 const BUFFER_BYTES: usize = 4 << 20;
 /// Bytes asked for at once: what was read is still in the processor's cache when it is parsed.
 const READ_BYTES: usize = 256 << 10;
@@ -107,6 +108,7 @@ impl<R: Read> CaptureReader<R> {
     ///
     /// # Errors
     /// [`CaptureError`] for a read error, and for a record that no capture can have.
+    #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         match self.format {
             Format::Pcap(header) => self.next_of_pcap(header),
@@ -114,32 +116,36 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
+    #[inline]
     fn next_of_pcap(&mut self, header: FileHeader) -> Result<Option<Record<'_>>, CaptureError> {
-        if !self.has(RECORD_HEADER_BYTES)? {
-            return Ok(None);
-        }
-        let head = self
-            .buffer
-            .get(self.start..self.start + RECORD_HEADER_BYTES)
-            .unwrap_or_default();
-        let [seconds, fraction, captured, wire] = header.words(head);
-        let captured = captured as usize;
-        if captured > LARGEST_RECORD_BYTES || fraction >= header.ticks_per_second {
-            return Err(self.bad_record(header, captured, fraction));
-        }
-        let total = RECORD_HEADER_BYTES + captured;
-        if !self.has(total)? {
-            return Ok(None);
-        }
+        let (head, captured) = loop {
+            let there = self.buffer.get(self.start..self.end).unwrap_or_default();
+            let Some((head, bytes)) = there.split_first_chunk::<RECORD_HEADER_BYTES>() else {
+                if !self.has(RECORD_HEADER_BYTES)? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let head = header.words(head);
+            let captured = head[2] as usize;
+            if captured > LARGEST_RECORD_BYTES || head[1] >= header.ticks_per_second {
+                return Err(self.bad_record(header, captured, head[1]));
+            }
+            if captured <= bytes.len() {
+                break (head, captured);
+            }
+            if !self.has(RECORD_HEADER_BYTES + captured)? {
+                return Ok(None);
+            }
+        };
         let at = self.start + RECORD_HEADER_BYTES;
-        self.consume(total);
-        let bytes = self.buffer.get(at..at + captured).unwrap_or_default();
-        let ns_per_tick = i64::from(1_000_000_000 / header.ticks_per_second);
+        self.consume(RECORD_HEADER_BYTES + captured);
+        let [seconds, fraction, _, wire] = head;
         Ok(Some(Record {
-            time_ns: i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * ns_per_tick,
+            time_ns: i64::from(seconds) * NS_PER_S + i64::from(fraction) * header.ns_per_tick,
             wire_length: wire.saturating_sub(header.fcs_bytes),
             link_type: header.link_type,
-            bytes,
+            bytes: self.buffer.get(at..at + captured).unwrap_or_default(),
         }))
     }
 
@@ -208,6 +214,8 @@ impl<R: Read> CaptureReader<R> {
         self.offset += length as u64;
     }
 
+    #[cold]
+    #[inline(never)]
     /// Reads on until `wanted` bytes are buffered; false when the file ends before.
     fn fill(&mut self, wanted: usize) -> Result<bool, CaptureError> {
         self.buffer.copy_within(self.start..self.end, 0);

@@ -18,6 +18,9 @@ mod kind {
     pub(super) const TIMESTAMPS: u8 = 8;
 }
 
+/// The timestamps option, aligned by two no-operations before it.
+const ALIGNED_TIMESTAMPS: [u8; 4] = [kind::NO_OPERATION, kind::NO_OPERATION, kind::TIMESTAMPS, 10];
+
 /// Whether sequence number `a` comes before `b` (RFC 9293 section 3.4: modulo 2³²).
 #[must_use]
 pub const fn sequence_before(a: u32, b: u32) -> bool {
@@ -119,10 +122,20 @@ pub struct TcpOptions {
 impl TcpOptions {
     /// Reads the captured option bytes; the header had `sent_length` bytes of them.
     #[inline]
-    pub(crate) fn read(captured: &[u8], sent_length: usize) -> Self {
+    #[must_use]
+    pub fn read(captured: &[u8], sent_length: usize) -> Self {
         let mut options = Self::default();
         let mut rest = captured;
         let mut read_to = 0;
+        // Nearly every segment begins so (RFC 7323 appendix A).
+        if let Some((first, after)) = captured.split_first_chunk::<12>()
+            && first.starts_with(&ALIGNED_TIMESTAMPS)
+            && sent_length >= first.len()
+        {
+            options.note(kind::TIMESTAMPS, &first[4..]);
+            rest = after;
+            read_to = first.len();
+        }
         loop {
             let Some((&kind, after_kind)) = rest.split_first() else {
                 if read_to < sent_length {

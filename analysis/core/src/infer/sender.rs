@@ -217,7 +217,9 @@ impl Sender {
             self.complete_ns = Some(ack.time_ns);
         }
         self.newest = None;
-        self.cover_blocks(ack, edge.max(self.una), usize::from(dsack.is_some()));
+        if !ack.sack.as_slice().is_empty() {
+            self.cover_blocks(ack, edge.max(self.una), usize::from(dsack.is_some()));
+        }
         if advances {
             self.cover(self.una, edge);
         }
@@ -225,7 +227,9 @@ impl Sender {
         if self.ambiguous.is_empty() || self.sees_blocks() {
             self.sample(ack.time_ns, sink);
         }
-        self.resolve(ack, trigger, sink);
+        if !self.ambiguous.is_empty() {
+            self.resolve(ack, trigger, sink);
+        }
         if let Some(block) = dsack {
             self.reports_duplicates = true;
             let start = unwrap(block.start, edge);

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The header fields that inference and join need, as plain values.
 
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr};
+
 use weir_packet::{FlowKey, LinkType, OptionsEnd, Packet, SackBlocks, TcpFlags, Timestamps};
 
 const UDP_HEADER_BYTES: usize = 8;
@@ -46,8 +52,46 @@ pub struct TcpSegment {
 }
 
 impl Segment {
+    /// A segment to read into.
+    pub(crate) const EMPTY: Self = Self {
+        key: FlowKey {
+            src: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            dst: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            src_port: 0,
+            dst_port: 0,
+            protocol: 0,
+        },
+        wire_length: 0,
+        ip_length: 0,
+        payload_length: 0,
+        ip_id: 0,
+        tcp: None,
+    };
+
     /// Reads a captured frame; `None` when it is not IP or its link or IP header cannot be read.
     pub fn parse(link_type: LinkType, bytes: &[u8], wire_length: u32) -> Option<Self> {
+        let mut segment = Self::EMPTY;
+        segment
+            .read(link_type, bytes, wire_length)
+            .then_some(segment)
+    }
+
+    /// As [`Segment::parse`], in place; what is in it when the answer is false, means nothing.
+    #[inline]
+    pub(crate) fn read(&mut self, link_type: LinkType, bytes: &[u8], wire_length: u32) -> bool {
+        if link_type == LinkType::Ethernet && plain::read(bytes, wire_length, self) {
+            return true;
+        }
+        match Self::parse_any(link_type, bytes, wire_length) {
+            Some(segment) => {
+                *self = segment;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn parse_any(link_type: LinkType, bytes: &[u8], wire_length: u32) -> Option<Self> {
         let packet = Packet::parse(link_type, bytes, wire_length as usize).ok()?;
         let ip = packet.ip()?;
         let key = packet.flow().unwrap_or(FlowKey {
