@@ -62,10 +62,11 @@ class LossStream:
     def drain(self) -> None:
         """Read to the end, for who wants no losses, only counts."""
     def largest(self, number: int) -> list[dict[str, Any]]:
-        """The rows of `flows` that carried most payload, the largest first, without Arrow; none without payload."""
+        """The rows of `flows` that carried most payload, the largest first; none without payload."""
     def totals(self) -> dict[str, int]:
-        """Of all flows together: flows, flows_with_data, packets, retransmissions, spurious, losses, the losses by
-        cause, cut_acknowledgments."""
+        """Of all flows together: flows, flows_with_data, packets, retransmissions, spurious, losses, the
+        losses by cause, cut_acknowledgments.
+        """
     @property
     def records(self) -> int:
         """Records read."""
@@ -119,10 +120,11 @@ def stream_losses(path: str | os.PathLike[str]) -> LossStream:
     """
 
 def join_run(
-    captures: Sequence[tuple[str | os.PathLike[str], Sequence[str]]], reports: str | os.PathLike[str]
+    captures: Sequence[tuple[str | os.PathLike[str], Sequence[str]]],
+    reports: str | os.PathLike[str] | None = None,
 ) -> Joined:
-    """Join the captures of several hosts (path, addresses of that host) with the reports of a
-    telemetry.parquet.
+    """Join the captures of several hosts (path, addresses of that host; none: all addresses) with the
+    reports of a telemetry.parquet, if given.
 
     Raises CaptureError when a file is not what it should be, ValueError for text that is no IP address.
     """

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One capture in, loss events and round-trip times out.
 
-use std::fs::File;
 use std::path::Path;
 
 use crate::infer::{Loss, RttSample, Verdict};
 use crate::segment::Segment;
 use crate::tracker::{Flow, FlowSink, Tracker};
-use weir_capture::{CaptureError, CaptureReader};
+use weir_capture::{CaptureError, CaptureReader, Source};
 
 /// What one capture says.
 #[derive(Debug)]
@@ -80,7 +79,7 @@ const STEP_RECORDS: usize = 1 << 14;
 /// A capture that is read by and by.
 #[derive(Debug)]
 pub struct Scan {
-    reader: CaptureReader<File>,
+    reader: CaptureReader<Source>,
     /// Read anew with each record.
     segment: Segment,
     summary: Summary,

@@ -338,14 +338,16 @@ fn stream_losses(py: Python<'_>, path: PathBuf) -> PyResult<LossStream> {
     })
 }
 
-/// Joins the captures of several hosts (path, addresses of that host) with the drop reports of a telemetry.parquet.
+/// Joins the captures of several hosts (path, addresses of that host; none: all) with the drop reports of a
+/// telemetry.parquet, if given.
 ///
 /// Raises `CaptureError` when a file is not what it should be, `ValueError` for text that is not an IP address.
 #[pyfunction]
+#[pyo3(signature = (captures, reports=None))]
 fn join_run(
     py: Python<'_>,
     captures: Vec<(PathBuf, Vec<String>)>,
-    reports: PathBuf,
+    reports: Option<PathBuf>,
 ) -> PyResult<Joined> {
     let captures = captures
         .into_iter()
@@ -358,7 +360,7 @@ fn join_run(
         })
         .collect::<PyResult<Vec<_>>>()?;
     let joined = py
-        .detach(|| join::join_run(&captures, &reports))
+        .detach(|| join::join_run(&captures, reports.as_deref()))
         .map_err(|error| capture_error(py, &error))?;
     Ok(Joined {
         flows: tables::joined_flows(&joined).map_err(bug)?,

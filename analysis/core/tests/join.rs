@@ -97,7 +97,10 @@ impl Files {
         self.parquet(&telemetry(reports));
         std::fs::write(self.path("server.pcap"), &server.0).expect("room");
         std::fs::write(self.path("client.pcap"), &client.0).expect("room");
-        join_run(&self.hosts(), &self.path("telemetry.parquet"))
+        join_run(
+            &self.hosts(),
+            Some(self.path("telemetry.parquet").as_path()),
+        )
     }
 
     fn hosts(&self) -> Vec<HostCapture> {
@@ -357,7 +360,7 @@ fn an_address_belongs_to_one_capture() {
         .expect("an empty run");
     let mut hosts = files.hosts();
     hosts[1].addresses.push(IpAddr::from(SERVER));
-    let error = join_run(&hosts, &files.path("telemetry.parquet"))
+    let error = join_run(&hosts, Some(files.path("telemetry.parquet").as_path()))
         .expect_err("10.0.0.2 twice")
         .to_string();
     assert!(
@@ -379,12 +382,12 @@ fn reports_that_are_no_telemetry_are_an_error() {
             .project(&[0, 1, 2, 3, 4, 5, 6])
             .expect("all but the last"),
     );
-    let error = join_run(&files.hosts(), &path)
+    let error = join_run(&files.hosts(), Some(path.as_path()))
         .expect_err("no inner frames")
         .to_string();
     assert!(error.contains("column inner is missing"), "{error}");
     std::fs::write(&path, b"something else").expect("room");
-    let error = join_run(&files.hosts(), &path)
+    let error = join_run(&files.hosts(), Some(path.as_path()))
         .expect_err("no Parquet")
         .to_string();
     assert!(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures as they lie on disk, compressed or not: the one place that decompresses."""
+"""Captures as they lie on disk, compressed or not, for readers in Python; the core decompresses by itself."""
 
 from __future__ import annotations
 

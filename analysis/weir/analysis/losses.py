@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.analysis.capture_files import readable
-
 
 @dataclass(frozen=True)
 class FlowLosses:
@@ -76,8 +74,8 @@ class CaptureLosses:
 
 @dataclass(frozen=True)
 class CaptureCounts:
-    """What a capture holds, counted while it was read once: memory follows the data in flight and the number of
-    flows, not the file.
+    """What a capture holds, counted while it was read once: memory follows the data in flight and the
+    number of flows, not the file.
 
     `largest` are the flows that carried most payload, the largest first, as rows of the flows table of
     `weir_core`; `flows_with_data` counts those that carried any. `losses`, by cause too, is of all flows.
@@ -105,9 +103,8 @@ def losses_of(path: Path) -> CaptureLosses:
     """Infer the losses of every flow of a capture; raises as `traces.traces_of`."""
     import weir_core
 
-    with readable(path) as plain:
-        read = weir_core.read_losses(plain)
-    warnings = [str(warning).replace(str(plain), str(path)) for warning in read.warnings]
+    read = weir_core.read_losses(path)
+    warnings = list(read.warnings)
     cut = sum(read.flows["cut_acknowledgments"].to_pylist())
     if cut:
         warnings.append(cut_warning(str(path), cut))
@@ -119,11 +116,10 @@ def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
     `traces.traces_of`."""
     import weir_core
 
-    with readable(path) as plain:
-        stream = weir_core.stream_losses(plain)
-        stream.drain()
+    stream = weir_core.stream_losses(path)
+    stream.drain()
     totals = stream.totals()
-    warnings = [str(warning).replace(str(plain), str(path)) for warning in stream.warnings]
+    warnings = list(stream.warnings)
     if totals["cut_acknowledgments"]:
         warnings.append(cut_warning(str(path), totals["cut_acknowledgments"]))
     return CaptureCounts(

@@ -10,14 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from weir.analysis.capture_files import readable
 from weir.analysis.tables import (
     Bools,
     FlowRow,
@@ -82,17 +78,13 @@ class CaptureTraces:
 
 
 def traces_of(path: Path) -> CaptureTraces:
-    """Read a capture, compressed or not; raises `weir_core.CaptureError`, `CompressionError`, OSError."""
+    """Read a capture, compressed or not; raises `weir_core.CaptureError`."""
     import weir_core
 
-    with readable(path) as plain, TemporaryDirectory(prefix="weir-") as temporary:
-        # Every address counts as the capture's own: each direction of each flow is judged by what follows it.
-        addresses = sorted(set(pa.table(weir_core.read_losses(plain).flows)["src"].to_pylist()))
-        no_reports = Path(temporary) / "telemetry.parquet"
-        pq.write_table(_REPORT_SCHEMA.empty_table(), no_reports, compression="none")
-        joined = weir_core.join_run([(plain, addresses)], no_reports)
+    # Every address counts as the capture's own: each direction of each flow is judged by what follows it.
+    joined = weir_core.join_run([(path, [])])
     flows = _flows(flows_from_arrow(joined.flows), packets_from_arrow(joined.packets), joined.rtts)
-    warnings = [str(warning).replace(str(plain), str(path)) for warning in joined.warnings]
+    warnings = list(joined.warnings)
     missed = sum(flow.unfilled for flow in flows)
     if missed:
         warnings.append(
@@ -100,20 +92,6 @@ def traces_of(path: Path) -> CaptureTraces:
             "the capture missed packets, or ended"
         )
     return CaptureTraces(str(path), tuple(flows), tuple(warnings))
-
-
-_REPORT_SCHEMA = pa.schema(
-    [
-        ("received_ns", pa.int64()),
-        ("dropped", pa.bool_()),
-        ("ingress_ns", pa.uint64()),
-        ("policer", pa.uint16()),
-        ("colour", pa.uint8()),
-        ("wire_length", pa.uint32()),
-        ("packet_number", pa.uint32()),
-        ("inner", pa.binary()),
-    ]
-)
 
 
 def _flows(rows: dict[int, FlowRow], packets: Packets, rtts: Any) -> list[FlowTrace]:

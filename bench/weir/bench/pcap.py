@@ -36,10 +36,9 @@ _PANDAS_PACKETS = (500, 1000, 2000, 4000, 8000, 16000, 32000)
 _OURS = """
 import json, sys
 from pathlib import Path
-import pyarrow.compute as pc
 from weir.analysis.losses import counts_of
 found = counts_of(Path(sys.argv[1]))
-print(json.dumps({"records": found.records, "losses": pc.sum(found.flows["losses"]).as_py()}))
+print(json.dumps({"records": found.records, "losses": found.losses}))
 """
 
 _PANDAS = """

@@ -25,7 +25,7 @@ def detect_command(
     Raises:
         UnknownDetectorError: no detector of that name, or none named; the message lists them.
         InputError, FlowChoiceError: no or too many files or flows, or a flow that is not there.
-        CaptureError, CompressionError, OSError: a capture cannot be read.
+        CaptureError: a capture cannot be read.
     """
     if name in POLICING_DETECTORS:
         return _policing(name, captures, flows, as_json=as_json, console=console)

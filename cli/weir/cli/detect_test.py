@@ -72,4 +72,4 @@ def test_a_compressed_capture_is_read_like_the_capture(
     assert answers[0] == answers[1]
     packed.write_bytes(packed.read_bytes()[:-40])
     assert run_cli(["detect", "policing", str(packed)]) == 2
-    assert capsys.readouterr().err.startswith(f"weir: {packed}: cannot be decompressed: ")
+    assert capsys.readouterr().err.startswith(f"weir: {packed}: byte 0: cannot be decompressed: ")

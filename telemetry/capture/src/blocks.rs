@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The blocks of a pcapng file (draft-ietf-opsawg-pcapng): what a section says of its interfaces, and their packets.
 
-use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode};
+use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, PcapNGOption};
 use pcap_parser::{parse_block_be, parse_block_le};
 use weir_packet::LinkType;
 
@@ -14,8 +14,10 @@ const LARGEST_BLOCK_BYTES: usize = 2 << 20;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// The obsolete Packet Block.
 const PACKET_BLOCK: u32 = 2;
-/// Where the packet begins in an Enhanced Packet Block.
+/// Where the packet begins in an Enhanced and in a Simple Packet Block, and the length at the end of every block.
 const ENHANCED_PACKET_AT: usize = 28;
+const SIMPLE_PACKET_AT: usize = 12;
+const BLOCK_END_BYTES: usize = 4;
 /// The option of an interface whose frames end with a frame check sequence, and its length.
 const IF_FCSLEN: OptionCode = OptionCode(13);
 const MAX_INTERFACES: usize = 4096;
@@ -28,12 +30,17 @@ struct Interface {
     ticks_per_second: u64,
     offset_ns: i64,
     fcs_bytes: u32,
+    /// Bytes kept of each frame at most; 0 for all.
+    snap_bytes: u32,
+    /// Packets that the capture lost, by its own last word.
+    dropped: u64,
 }
 
 /// A packet, by its place in the block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packet {
-    pub(crate) time_ns: i64,
+    /// `None` in a Simple Packet Block.
+    pub(crate) time_ns: Option<i64>,
     pub(crate) link_type: LinkType,
     pub(crate) wire_length: u32,
     pub(crate) start: usize,
@@ -48,6 +55,8 @@ pub(crate) type Problem = (String, &'static str);
 pub(crate) struct Section {
     big_endian: bool,
     interfaces: Vec<Interface>,
+    /// Packets that the captures of sections before lost.
+    dropped_before: u64,
 }
 
 impl Section {
@@ -94,6 +103,7 @@ impl Section {
         };
         match block {
             Block::SectionHeader(_) => {
+                self.dropped_before = self.dropped();
                 self.interfaces.clear();
                 Ok(None)
             }
@@ -105,17 +115,37 @@ impl Section {
                 let interface = self.interface(packet.if_id)?;
                 let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
                 Ok(Some(Packet {
-                    time_ns: interface.time_ns(ticks),
+                    time_ns: Some(interface.time_ns(ticks)),
                     link_type: interface.link_type,
                     wire_length: packet.origlen.saturating_sub(interface.fcs_bytes),
                     start: ENHANCED_PACKET_AT,
                     length: usize::try_from(packet.caplen).unwrap_or(usize::MAX),
                 }))
             }
-            Block::SimplePacket(_) => Err((
-                "a Simple Packet Block has no time".to_owned(),
-                "Enhanced Packet Blocks",
-            )),
+            Block::SimplePacket(packet) => {
+                // Of the section's first interface, and as long as its snap length allows (section 4.4).
+                let interface = self.interface(0)?;
+                let whole = usize::try_from(packet.origlen).unwrap_or(usize::MAX);
+                let kept = match usize::try_from(interface.snap_bytes) {
+                    Ok(snap) if snap > 0 => whole.min(snap),
+                    _ => whole,
+                };
+                Ok(Some(Packet {
+                    time_ns: None,
+                    link_type: interface.link_type,
+                    wire_length: packet.origlen.saturating_sub(interface.fcs_bytes),
+                    start: SIMPLE_PACKET_AT,
+                    length: kept.min(
+                        bytes
+                            .len()
+                            .saturating_sub(SIMPLE_PACKET_AT + BLOCK_END_BYTES),
+                    ),
+                }))
+            }
+            Block::InterfaceStatistics(statistics) => {
+                self.note_statistics(statistics.if_id, &statistics.options);
+                Ok(None)
+            }
             Block::Unknown(unknown) if unknown.block_type == PACKET_BLOCK => Err((
                 "this is an obsolete Packet Block".to_owned(),
                 "Enhanced Packet Blocks (convert it: editcap -F pcapng)",
@@ -138,30 +168,47 @@ impl Section {
                 "at most 4096 interfaces in a section",
             ));
         }
-        let option = |code| {
-            let found = block.options.iter().find(|option| option.code == code);
-            found.and_then(|option| option.as_bytes().ok())
-        };
-        // Not the parser's, which takes it for little-endian in every file.
-        let offset_s = option(OptionCode::IfTsoffset)
-            .and_then(|value| value.first_chunk::<8>())
-            .map_or(0, |bytes| {
-                if self.big_endian {
-                    i64::from_be_bytes(*bytes)
-                } else {
-                    i64::from_le_bytes(*bytes)
-                }
-            });
+        let offset_s = self.long(&block.options, OptionCode::IfTsoffset);
         self.interfaces.push(Interface {
             link_type,
             ticks_per_second,
-            offset_ns: offset_s.saturating_mul(NS_PER_S.cast_signed()),
-            fcs_bytes: option(IF_FCSLEN)
+            offset_ns: (offset_s.unwrap_or(0).cast_signed()).saturating_mul(NS_PER_S.cast_signed()),
+            fcs_bytes: option_bytes(&block.options, IF_FCSLEN)
                 .and_then(|value| value.first().copied())
                 .unwrap_or(0)
                 .into(),
+            snap_bytes: block.snaplen,
+            dropped: 0,
         });
         Ok(())
+    }
+
+    /// Takes in what an Interface Statistics Block says was lost: by the interface for want of resources, and by the
+    /// operating system on the way to the capturing program. Both count from the beginning of the capture.
+    fn note_statistics(&mut self, id: u32, options: &[PcapNGOption<'_>]) {
+        let lost = [OptionCode::IsbIfDrop, OptionCode::IsbOsDrop]
+            .map(|code| self.long(options, code).unwrap_or(0));
+        let at = usize::try_from(id).unwrap_or(usize::MAX);
+        if let Some(interface) = self.interfaces.get_mut(at) {
+            let lost = lost[0].saturating_add(lost[1]);
+            interface.dropped = interface.dropped.max(lost);
+        }
+    }
+
+    /// Packets that the capture lost, by its own word.
+    pub(crate) fn dropped(&self) -> u64 {
+        let lost = self.interfaces.iter().map(|interface| interface.dropped);
+        lost.fold(self.dropped_before, u64::saturating_add)
+    }
+
+    /// The value of an option of 64 bits. Not the parser's, which takes it for little-endian in every file.
+    fn long(&self, options: &[PcapNGOption<'_>], code: OptionCode) -> Option<u64> {
+        let bytes = *option_bytes(options, code)?.first_chunk::<8>()?;
+        Some(if self.big_endian {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
+        })
     }
 
     fn interface(&self, id: u32) -> Result<Interface, Problem> {
@@ -176,6 +223,11 @@ impl Section {
             )
         })
     }
+}
+
+fn option_bytes<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
+    let found = options.iter().find(|option| option.code == code);
+    found.and_then(|option| option.as_bytes().ok())
 }
 
 /// The option if_tsresol: a negative power of 10, or of 2 where the highest bit is set.

@@ -6,12 +6,15 @@
 //! - `reader`: [`CaptureReader`], the buffer and the way to the next [`Record`]
 //! - `classic`: the header of a pcap file, and the names of files that are no capture
 //! - `blocks`: the blocks of a pcapng file: its sections, interfaces and packets
+//! - `source`: [`Source`], a file or standard input, decompressed on the way
 //! - `error`: [`CaptureError`], with file and byte
 
 mod blocks;
 mod classic;
 mod error;
 mod reader;
+mod source;
 
 pub use error::CaptureError;
 pub use reader::{CaptureReader, Record};
+pub use source::Source;

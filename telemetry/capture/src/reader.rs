@@ -4,15 +4,15 @@
 //! The buffer is our own because the readers at hand lose the file offset that an error must name; records are
 //! borrowed from it, so a capture of any size costs the buffer's memory and no copy.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use weir_packet::LinkType;
 
-use crate::blocks::{BLOCK_HEAD_BYTES, Packet, Problem, SECTION_HEADER, Section};
+use crate::blocks::{BLOCK_HEAD_BYTES, Problem, SECTION_HEADER, Section};
 use crate::classic::{FILE_HEADER_BYTES, FileHeader};
 use crate::error::CaptureError;
+use crate::source::Source;
 
 const RECORD_HEADER_BYTES: usize = 16;
 /// Larger than any record that libpcap writes (its limit is 256 KiB, USB captures apart).
@@ -25,7 +25,8 @@ const READ_BYTES: usize = 256 << 10;
 /// One captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was captured, in nanoseconds since 1970 (of the capturing host's clock).
+    /// When it was captured, in nanoseconds since 1970 (of the capturing host's clock). The time of the record before
+    /// where the file has none, see [`CaptureReader::untimed`].
     pub time_ns: i64,
     /// Length of the frame on the wire in bytes, without FCS.
     pub wire_length: u32,
@@ -54,17 +55,20 @@ pub struct CaptureReader<R> {
     /// File offset of `buffer[start]`.
     offset: u64,
     truncated: bool,
+    /// Of the newest record with a time.
+    time_ns: i64,
+    untimed: u64,
 }
 
-impl CaptureReader<File> {
-    /// Opens a capture file and reads its header.
+impl CaptureReader<Source> {
+    /// Opens a capture file, compressed or not, and reads its header. The path `-` is standard input.
     ///
     /// # Errors
     /// [`CaptureError`] when the file cannot be opened, is empty, or is no capture with a supported link type.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        let file = File::open(path)
+        let source = Source::open(path)
             .map_err(|error| CaptureError::new(path, 0, error.to_string(), "a readable capture"))?;
-        Self::new(file, path)
+        Self::new(source, path)
     }
 }
 
@@ -83,8 +87,18 @@ impl<R: Read> CaptureReader<R> {
             end: 0,
             offset: 0,
             truncated: false,
+            time_ns: 0,
+            untimed: 0,
         };
-        reader.fill(FILE_HEADER_BYTES)?;
+        if !reader.fill(FILE_HEADER_BYTES)? && reader.truncated {
+            let problem = "cannot be decompressed: the file ends before the capture's header does";
+            return Err(CaptureError::new(
+                path,
+                0,
+                problem,
+                "a whole compressed capture",
+            ));
+        }
         let head = reader
             .buffer
             .get(..reader.end.min(FILE_HEADER_BYTES))
@@ -102,6 +116,19 @@ impl<R: Read> CaptureReader<R> {
     /// [`CaptureReader::next_record`] gave `None`.
     pub fn truncated(&self) -> bool {
         self.truncated
+    }
+
+    /// Records until now that the file has no time for (Simple Packet Blocks of pcapng).
+    pub fn untimed(&self) -> u64 {
+        self.untimed
+    }
+
+    /// Packets that the capture lost by its own word (Interface Statistics Blocks of pcapng, which are at the end).
+    pub fn dropped(&self) -> u64 {
+        match &self.format {
+            Format::Pcap(_) => 0,
+            Format::Pcapng(section) => section.dropped(),
+        }
     }
 
     /// The next record, or `None` at the end of the file.
@@ -182,7 +209,16 @@ impl<R: Read> CaptureReader<R> {
         };
         let at = start + packet.start;
         let bytes = self.buffer.get(at..at + packet.length).unwrap_or_default();
-        Ok(Some(packet.record(bytes)))
+        match packet.time_ns {
+            Some(time_ns) => self.time_ns = time_ns,
+            None => self.untimed += 1,
+        }
+        Ok(Some(Record {
+            time_ns: self.time_ns,
+            wire_length: packet.wire_length,
+            link_type: packet.link_type,
+            bytes,
+        }))
     }
 
     /// Whether `wanted` bytes can be had; if not, the file ends here.
@@ -228,6 +264,11 @@ impl<R: Read> CaptureReader<R> {
                 Ok(0) => return Ok(false),
                 Ok(length) => self.end += length,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Compressed data that are cut: what was written until then is there.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    self.truncated = true;
+                    return Ok(false);
+                }
                 Err(error) => {
                     let offset = self.offset + self.end as u64;
                     return Err(CaptureError::new(
@@ -240,16 +281,5 @@ impl<R: Read> CaptureReader<R> {
             }
         }
         Ok(true)
-    }
-}
-
-impl Packet {
-    fn record(self, bytes: &[u8]) -> Record<'_> {
-        Record {
-            time_ns: self.time_ns,
-            wire_length: self.wire_length,
-            link_type: self.link_type,
-            bytes,
-        }
     }
 }

@@ -180,13 +180,15 @@ fn what_cannot_be_read_is_named_with_its_byte() {
     assert_eq!(error.offset, 28);
     assert!(error.to_string().contains("damaged"), "{error}");
 
-    for (kind, name) in [(3, "Simple Packet Block"), (2, "obsolete Packet Block")] {
-        let mut file = File::new(false);
-        file.interface(1, &[]);
-        file.block(kind, &[0; 32]);
-        let error = read(&file.bytes).expect_err(name);
-        assert!(error.problem.contains(name), "{error}");
-    }
+    let mut obsolete = File::new(false);
+    obsolete.interface(1, &[]);
+    obsolete.block(2, &[0; 32]);
+    let error = read(&obsolete.bytes).expect_err("obsolete");
+    assert!(error.problem.contains("obsolete Packet Block"), "{error}");
+    let mut nowhere = File::new(false);
+    nowhere.block(3, &[0; 32]);
+    let error = read(&nowhere.bytes).expect_err("no interface");
+    assert!(error.problem.contains("describes 0"), "{error}");
     let mut usb = File::new(false);
     usb.interface(189, &[]);
     assert!(
@@ -195,6 +197,78 @@ fn what_cannot_be_read_is_named_with_its_byte() {
             .problem
             .contains("link type 189")
     );
+}
+
+#[test]
+fn simple_packet_blocks_have_the_time_of_the_packet_before_and_are_counted() {
+    for big_endian in [false, true] {
+        let mut file = File::new(big_endian);
+        file.interface(1, &[]);
+        file.packet(0, 3, 60, b"timed");
+        // Five bytes of payload, three of padding.
+        let mut body = file.word(5).to_vec();
+        body.extend(b"plain");
+        file.block(3, &body);
+        let mut reader =
+            CaptureReader::new(file.bytes.as_slice(), Path::new("a")).expect("a capture");
+        reader.next_record().expect("sound");
+        let record = reader.next_record().expect("sound").expect("a record");
+        let seen = (record.time_ns, record.wire_length, record.bytes);
+        assert_eq!(seen, (3000, 5, b"plain".as_slice()));
+        assert_eq!(reader.untimed(), 1);
+    }
+}
+
+#[test]
+fn a_simple_packet_is_as_long_as_the_snap_length_allows() {
+    let mut file = File::new(false);
+    let mut interface = file.half(1).to_vec();
+    interface.extend([0, 0]);
+    interface.extend(file.word(6));
+    file.block(1, &interface);
+    let mut body = file.word(1500).to_vec();
+    body.extend(b"123456");
+    file.block(3, &body);
+    let mut reader = CaptureReader::new(file.bytes.as_slice(), Path::new("a")).expect("a capture");
+    let record = reader.next_record().expect("sound").expect("a record");
+    assert_eq!(
+        (record.wire_length, record.bytes),
+        (1500, b"123456".as_slice())
+    );
+}
+
+#[test]
+fn packets_that_the_capture_lost_are_those_of_its_newest_statistics() {
+    for big_endian in [false, true] {
+        let mut file = File::new(big_endian);
+        let long = |value: u64| {
+            if big_endian {
+                value.to_be_bytes()
+            } else {
+                value.to_le_bytes()
+            }
+        };
+        for (interface, if_drop, os_drop) in [(0, 1, 1), (0, 3, 4), (1, 5, 0), (7, 100, 100)] {
+            if interface == 0 && if_drop == 1 {
+                file.interface(1, &[]);
+                file.interface(1, &[]);
+            }
+            let mut body = file.word(interface).to_vec();
+            body.extend([0; 8]);
+            for (code, value) in [(5, if_drop), (7, os_drop)] {
+                body.extend(file.half(code));
+                body.extend(file.half(8));
+                body.extend(long(value));
+            }
+            body.extend([0; 4]);
+            file.block(5, &body);
+        }
+        file.section();
+        let mut reader =
+            CaptureReader::new(file.bytes.as_slice(), Path::new("a")).expect("a capture");
+        assert!(reader.next_record().expect("sound").is_none());
+        assert_eq!(reader.dropped(), 12, "3 + 4 and 5; interface 7 is unknown");
+    }
 }
 
 proptest! {

@@ -31,7 +31,7 @@ use reports::read_drops;
 pub struct HostCapture {
     /// The pcap file.
     pub path: PathBuf,
-    /// The host's own addresses: what they send is sent by this host.
+    /// The host's own addresses: what they send is sent by this host. Where none is given, every address is its own.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -111,13 +111,13 @@ pub struct Joined {
     pub truncated: Vec<PathBuf>,
 }
 
-/// Joins `captures` with the drop reports of `reports` (a `telemetry.parquet`).
+/// Joins `captures` with the drop reports of `reports` (a `telemetry.parquet`), if there are any.
 ///
 /// # Errors
 /// [`CaptureError`] for a file that cannot be read as what it should be, and for an address that two captures claim.
-pub fn join_run(captures: &[HostCapture], reports: &Path) -> Result<Joined, CaptureError> {
+pub fn join_run(captures: &[HostCapture], reports: Option<&Path>) -> Result<Joined, CaptureError> {
     let owners = owners(captures)?;
-    let drops = read_drops(reports)?;
+    let drops = reports.map(read_drops).transpose()?.unwrap_or_default();
     let mut joined = Joined::default();
     let mut index = FlowIndex::default();
     let mut keys: Vec<MatchKey> = Vec::new();

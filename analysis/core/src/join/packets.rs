@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One host's capture: the packets it sent, those it received, and the inference over its own flows.
 
+use std::net::IpAddr;
+
 use rustc_hash::FxHashSet;
 use weir_capture::{CaptureError, CaptureReader};
 
@@ -27,7 +29,8 @@ pub(super) fn read_host(
     keys: &mut Vec<MatchKey>,
     arrivals: &mut Vec<Arrival>,
 ) -> Result<i64, CaptureError> {
-    let own: FxHashSet<_> = capture.addresses.iter().copied().collect();
+    let addresses: FxHashSet<_> = capture.addresses.iter().copied().collect();
+    let own = |address: &IpAddr| addresses.is_empty() || addresses.contains(address);
     let mut reader = CaptureReader::open(&capture.path)?;
     let mut tracker = Tracker::default();
     let mut found = Found::default();
@@ -41,8 +44,8 @@ pub(super) fn read_host(
             joined.unmatched.not_ip += 1;
             continue;
         };
-        let sent = own.contains(&segment.key.src);
-        if !sent && !own.contains(&segment.key.dst) {
+        let sent = own(&segment.key.src);
+        if !sent && !own(&segment.key.dst) {
             joined.unmatched.foreign += 1;
             continue;
         }
@@ -77,7 +80,7 @@ pub(super) fn read_host(
         joined.truncated.push(capture.path.clone());
     }
     for (local, flow) in tracker.into_flows().iter().enumerate() {
-        if own.contains(&flow.key.src)
+        if own(&flow.key.src)
             && let Some(Some(global)) = global.get(local)
         {
             index.flows[*global as usize].stats = flow.stats;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reports from a pcap or pcapng file, as fast as they can be taken in.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use weir_capture::CaptureReader;
+use weir_capture::{CaptureReader, Source};
 
 use super::frame::{Frame, datagram};
 use super::{Datagram, Received};
@@ -16,7 +15,7 @@ const FRAMES: usize = 4096;
 /// A capture that is being read.
 #[derive(Debug)]
 pub(crate) struct CaptureSource {
-    reader: CaptureReader<File>,
+    reader: CaptureReader<Source>,
     path: PathBuf,
     port: u16,
     ignored: u64,
