@@ -20,6 +20,8 @@ use weir_core::join::{HostCapture, Joined, join_run};
 use weir_core::tables;
 
 const MS: i64 = 1_000_000;
+const SERVER6: [u16; 8] = [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2];
+const CLIENT6: [u16; 8] = [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1];
 
 /// One report: dropped or not, switch time, inner frame, wire length.
 type Report = (bool, i64, Vec<u8>, u32);
@@ -107,11 +109,11 @@ impl Files {
         vec![
             HostCapture {
                 path: self.path("server.pcap"),
-                addresses: vec![IpAddr::from(SERVER)],
+                addresses: vec![IpAddr::from(SERVER), IpAddr::from(SERVER6)],
             },
             HostCapture {
                 path: self.path("client.pcap"),
-                addresses: vec![IpAddr::from(CLIENT)],
+                addresses: vec![IpAddr::from(CLIENT), IpAddr::from(CLIENT6)],
             },
         ]
     }
@@ -311,6 +313,54 @@ fn packets_that_look_alike_are_told_apart_by_time() {
             (Some(110 * MS), false),
             (None, true),
             (Some(5010 * MS), false)
+        ]
+    );
+}
+
+/// A datagram of 1,000 bytes over IPv6, of which the capture holds the headers.
+fn datagram6(checksum: u16) -> (Vec<u8>, u32) {
+    let mut bytes = vec![0; 12];
+    bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0x03, 0xf0, 17, 64]);
+    bytes.extend(
+        [SERVER6, CLIENT6]
+            .concat()
+            .iter()
+            .flat_map(|word| word.to_be_bytes()),
+    );
+    bytes.extend([0x13, 0x89, 0x13, 0x8a, 0x03, 0xf0]);
+    bytes.extend(checksum.to_be_bytes());
+    (bytes, 14 + 40 + 1008)
+}
+
+#[test]
+fn datagrams_of_ipv6_are_told_apart_by_their_checksums() {
+    let at = |list: &[(i64, u16)]| {
+        let mut pcap = Pcap::default();
+        for &(ms, checksum) in list {
+            let (bytes, wire) = datagram6(checksum);
+            pcap.add(ms * MS, &bytes, wire);
+        }
+        pcap
+    };
+    // They have no id. Of four the second is dropped, and the third is as late as the fourth should be.
+    let sent = at(&[(0, 11), (10, 22), (20, 33), (30, 44)]);
+    let received = at(&[(5, 11), (35, 33), (36, 44)]);
+    let (bytes, wire) = datagram6(22);
+    let joined = Files::new()
+        .join(&sent, &received, &[(true, 40 * MS, bytes, wire)])
+        .expect("a run");
+    let fates: Vec<_> = joined
+        .packets
+        .iter()
+        .map(|row| (row.received_ns, row.drop.is_some()))
+        .collect();
+    assert_eq!(
+        fates,
+        [
+            (Some(5 * MS), false),
+            (None, true),
+            (Some(35 * MS), false),
+            (Some(36 * MS), false)
         ]
     );
 }

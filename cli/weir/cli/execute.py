@@ -57,6 +57,7 @@ def flow_specs(
             id=f"{phase.name}/{flow.name}",
             source=flow.source,
             destination=flow.destination,
+            ip_version=flow.ip_version,
             congestion_control=flow.congestion_control if flow.protocol == "tcp" else None,
             source_port=source_port,
             destination_port=destination_port,
@@ -64,7 +65,7 @@ def flow_specs(
             start_s=flow.start / NS,
             rate_bps=flow.rate,
             pacing_bps=flow.pacing,
-            block_bytes=flow.datagram if flow.protocol == "udp" else None,
+            block_bytes=flow.datagram_bytes if flow.protocol == "udp" else None,
             script=script_of(flow, run_dir),
         )
         specs.append((flow, spec))
@@ -85,13 +86,14 @@ def phase_record(
             PROTOCOLS[flow.protocol],
             spec.source_port,
             spec.destination_port,
+            ip_version=flow.ip_version,
         )
         for flow, spec in flows
     }
-    ip = {name: host.ip for name, host in phase.hosts.items()}
+    hosts = phase.hosts
 
     def addresses(names: tuple[str, ...] | None) -> list[str] | None:
-        return None if names is None else [ip[name] for name in names]
+        return None if names is None else [ip for name in names for ip in hosts[name].addresses]
 
     def policer_name(key: FlowKey) -> str | None:
         policer = phase.policer_of(key)
@@ -127,8 +129,8 @@ def phase_record(
                 "name": flow.name,
                 "src_host": flow.source,
                 "dst_host": flow.destination,
-                "src": ip[flow.source],
-                "dst": ip[flow.destination],
+                "src": hosts[flow.source].address(flow.ip_version),
+                "dst": hosts[flow.destination].address(flow.ip_version),
                 "src_port": spec.source_port,
                 "dst_port": spec.destination_port,
                 "protocol": PROTOCOLS[flow.protocol],
@@ -198,11 +200,12 @@ async def execute(
     logs = run_dir / "logs"
     with contextlib.ExitStack() as stack:
         progress.step("building hosts and links")
-        hosts = [HostSpec(name, host.address) for name, host in experiment.hosts.items()]
+        hosts = [HostSpec(name, host.address, host.address6) for name, host in experiment.hosts.items()]
         hosts.append(HostSpec(COLLECTOR))
         testbed = stack.enter_context(Testbed(hosts))
         addresses = {
-            name: HostPort(host.switch_port, host.mac, host.address) for name, host in testbed.hosts.items()
+            name: HostPort(host.switch_port, host.mac, host.address, host.address6)
+            for name, host in testbed.hosts.items()
         }
         sink = addresses.pop(COLLECTOR)
         endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
@@ -295,7 +298,7 @@ async def execute(
             manifest.data["hosts"].append(
                 {
                     "name": capture.host,
-                    "addresses": [addresses[capture.host].ip],
+                    "addresses": list(addresses[capture.host].addresses),
                     "pcap": str(capture.path.relative_to(run_dir)),
                     "delay_s": experiment.hosts[capture.host].delay / NS,
                     "jitter_s": experiment.hosts[capture.host].jitter / NS,

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import uuid
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from weir.cli.errors import EXIT_DISK
@@ -22,13 +24,15 @@ TCP, UDP = 6, 17
 EXPERIMENT = """
 name: short
 hosts:
-  client: {{delay: 5 ms}}
-  server1: {{delay: 5 ms}}
-  server2: {{delay: 5 ms}}
+  client: {{delay: 5 ms, address6: "2001:db8::1"}}
+  server1: {{delay: 5 ms, address6: "2001:db8::2"}}
+  server2: {{delay: 5 ms, address6: "2001:db8::3"}}
 flows:
   - {{name: one, from: server1, to: client, congestion_control: bbr, duration: {duration}, measured: true}}
-  - {{name: two, from: server2, to: client, congestion_control: cubic, duration: {duration}, measured: true}}
-  - {{name: three, from: server2, to: client, protocol: udp, rate: 2 Mbit/s, duration: {duration}}}
+  - {{name: two, from: server2, to: client, ip_version: 6, duration: {duration}, measured: true}}
+  - {{name: three, from: server2, to: client, protocol: udp, rate: 1 Mbit/s, duration: {duration}}}
+  - {{name: four, from: server1, to: client, protocol: udp, ip_version: 6, rate: 1 Mbit/s,
+      duration: {duration}}}
 phases:
   - name: shared
     policers:
@@ -93,7 +97,7 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_every_packet_of_every_flow_is_explained(short_run: Run) -> None:
     flows = short_run.result["flows"]
-    names = {f"{phase}/{flow}" for phase in ("shared", "hashed") for flow in ("one", "two", "three")}
+    names = {f"{phase}/{flow}" for phase in ("shared", "hashed") for flow in ("one", "two", "three", "four")}
     assert names == {flow["id"] for flow in flows}
     for flow in flows:
         assert flow["unexplained"] == 0, flow
@@ -148,7 +152,7 @@ def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
 def test_datagrams_are_sent_lost_and_received_as_iperf3_counts_them(short_run: Run) -> None:
     flows = [flow for flow in short_run.result["flows"] if flow["protocol"] == UDP]
     for flow in flows:
-        log = short_run.run_dir / "logs" / f"flow-{flow['phase']}-three.json"
+        log = short_run.run_dir / "logs" / f"flow-{flow['id'].replace('/', '-')}.json"
         ended = json.loads(log.read_text().partition("\n{")[2].join(("{", "")))["end"]
         print(flow["id"], flow["sent"], flow["reported_drops"], ended["sum_received"])
         # Its first datagram is a greeting, which it does not count.
@@ -157,6 +161,27 @@ def test_datagrams_are_sent_lost_and_received_as_iperf3_counts_them(short_run: R
         assert ended["sum_received"]["lost_packets"] <= flow["reported_drops"]
         assert flow["inferred_lost"] == 0
     assert sum(flow["reported_drops"] for flow in flows) > 0
+
+
+def test_both_versions_of_ip_are_sent_lost_and_sampled(short_run: Run) -> None:
+    versions = {"one": 4, "two": 6, "three": 4, "four": 6}
+    for phase in short_run.manifest["phases"]:
+        for flow in phase["flows"]:
+            assert (
+                ip_address(flow["src"]).version == ip_address(flow["dst"]).version == versions[flow["name"]]
+            )
+    lost = [flow["id"] for flow in short_run.result["flows"] if flow["reported_drops"]]
+    assert {versions[name.partition("/")[2]] for name in lost} == {4, 6}
+    sampled = pq.read_table(short_run.run_dir / "sockets.parquet", columns=["src"])["src"].unique()
+    assert {ip_address(src.as_py()).version for src in sampled} == {4, 6}
+
+
+def test_hosts_with_ipv6_send_nothing_that_no_flow_sends(short_run: Run) -> None:
+    for host in ("client", "server1", "server2"):
+        command = [find_tool("tcpdump"), "-n", "-r", str(short_run.run_dir / "pcap" / f"{host}.pcap")]
+        alien = [*command, "ip6 and not host 2001:db8::1 or ip6 and not tcp and not udp"]
+        done = subprocess.run(alien, capture_output=True, text=True, check=True)
+        assert done.stdout == ""
 
 
 def test_a_change_in_mid_run_is_recorded_with_the_clock_of_the_switch(short_run: Run) -> None:

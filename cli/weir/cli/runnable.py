@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from weir.analysis.detectors import PAIR_DETECTORS
@@ -27,8 +27,8 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
             "valid: softswitch, or `weir apply` to a switch that runs"
         )
     for name, host in experiment.hosts.items():
-        if host.address6 is not None:
-            yield f"hosts.{name}.address6: a run's hosts speak IPv4; valid: `weir apply`, or leave it out"
+        if host.address6 is not None and not _usable6(host.address6):
+            yield f"hosts.{name}.address6: {host.address6}; valid: a unicast address of more than one link"
         for key, value in (("mac", host.mac), ("port", host.port)):
             if value is not None:
                 yield f"hosts.{name}.{key}: a run gives hosts theirs; valid: leave it out"
@@ -50,3 +50,9 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
 def _usable(address: str) -> bool:
     edges = {str(SUBNET.network_address), str(SUBNET.broadcast_address), SWITCH_IP}
     return IPv4Address(address) in SUBNET and address not in edges
+
+
+def _usable6(text: str) -> bool:
+    address = IPv6Address(text)
+    special = (address.is_multicast, address.is_link_local, address.is_loopback, address.is_unspecified)
+    return not any(special) and address.ipv4_mapped is None

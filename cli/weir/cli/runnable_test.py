@@ -37,8 +37,8 @@ def test_shipped_experiments_can_be_run(path: Path) -> None:
         ("b: {}", "b: {port: 7}", "x.yaml: hosts.b.port: a run gives hosts theirs; valid: leave it out"),
         (
             "b: {}",
-            "b: {address6: 'fd00::1'}",
-            "x.yaml: hosts.b.address6: a run's hosts speak IPv4; valid: `weir apply`, or leave it out",
+            "b: {address6: 'fe80::1'}",
+            "x.yaml: hosts.b.address6: fe80::1; valid: a unicast address of more than one link",
         ),
         (
             "flows:",

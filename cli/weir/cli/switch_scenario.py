@@ -16,19 +16,18 @@ import re
 import shlex
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from ipaddress import IPv6Address
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from weir.cli.main import run_cli
 from weir.controlplane.attach import HostPort, host_mac
-from weir.controlplane.scenario import FRAME_BYTES, frame, wire
+from weir.controlplane.scenario import frame, frame6, wire
 from weir.topo.bmv2proc import THRIFT_PORT, Bmv2Process, bmv2_problem
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.sandbox import inside
@@ -54,7 +53,8 @@ LEARNED = (
 FRAMES = 50
 PORTS = (1, 2, 3)
 HOSTS = {
-    name: HostPort(port, host_mac(f"10.0.0.{port}"), f"10.0.0.{port}") for port, name in enumerate("ab", 1)
+    name: HostPort(port, host_mac(f"10.0.0.{port}"), f"10.0.0.{port}", f"2001:db8::{name}")
+    for port, name in enumerate("ab", 1)
 }
 NOBODY = "127.0.0.1:9"
 _PATIENCE_S = 60.0
@@ -213,31 +213,22 @@ def links(scene: Scenario) -> dict[str, Any]:
 
 def ipv6(scene: Scenario) -> dict[str, Any]:
     """Frames of IPv6 between hosts that have addresses of both kinds."""
-    addresses = dict(zip("ab", ("2001:db8::a", "2001:db8::b"), strict=True))
+    a, b = HOSTS["a"], HOSTS["b"]
+    stranger = replace(a, ip6=b.ip6), replace(b, ip6=a.ip6)
     both = scene.experiment(
         "six", "{name: one, rate: 8 kbit/s, burst: 20 kB, match: [{from: a, dst_port: 9000}]}"
     )
-    text = both.read_text().replace("a: {}", f"a: {{address6: '{addresses['a']}'}}")
+    text = both.read_text().replace("a: {}", f"a: {{address6: '{a.ip6}'}}")
     both.write_text(text)
     with scene.switch():
         applied = scene.weir("apply", both)
         for _ in range(FRAMES):
-            scene.ends[1].send(frame6(addresses["a"], addresses["b"], 4000, 9000))
+            scene.ends[1].send(frame6(a, b, 4000, 9000))
         for _ in range(FRAMES):  # of another host, and of another port
-            scene.ends[1].send(frame6(addresses["b"], addresses["a"], 4000, 9000))
-            scene.ends[1].send(frame6(addresses["a"], addresses["b"], 4000, 9001))
+            scene.ends[1].send(frame6(*stranger, 4000, 9000))
+            scene.ends[1].send(frame6(a, b, 4000, 9001))
         status = scene.until(both, lambda said: said["ports"][0]["received"]["packets"] == 3 * FRAMES)
     return {"applied": applied, "status": status}
-
-
-def frame6(source: str, destination: str, src_port: int, dst_port: int) -> bytes:
-    """A frame from host a to host b that holds a UDP datagram over IPv6 without a checksum."""
-    payload = bytes(FRAME_BYTES - 62)
-    udp = struct.pack("!HHHH", src_port, dst_port, 8 + len(payload), 0) + payload
-    addresses = IPv6Address(source).packed + IPv6Address(destination).packed
-    header = struct.pack("!IHBB", 6 << 28, len(udp), 17, 64) + addresses
-    macs = bytes.fromhex((HOSTS["b"].mac + HOSTS["a"].mac).replace(":", ""))
-    return macs + struct.pack("!H", 0x86DD) + header + udp
 
 
 def _sent(said: dict[str, Any]) -> int:

@@ -26,6 +26,7 @@ def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAlloca
             id=f"{phase}/{background.name}",
             source=background.source,
             destination=background.destination,
+            ip_version=background.ip_version,
             port=ports.next()[1],
             congestion_control=background.congestion_control,
             start_s=background.start / _NS,

@@ -27,6 +27,19 @@ class HostPort:
     ip: str
     ip6: str | None = None
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Those of both versions that it has."""
+        return (self.ip,) if self.ip6 is None else (self.ip, self.ip6)
+
+    def address(self, ip_version: int) -> str:
+        """The address of a version of IP. Raises :class:`PlanError` when it has none."""
+        if ip_version == 4:
+            return self.ip
+        if self.ip6 is None:
+            raise PlanError(f"the host at port {self.port} has no IPv6 address; valid: an address6")
+        return self.ip6
+
 
 @dataclass(frozen=True, slots=True)
 class CollectorEndpoint:

@@ -49,10 +49,11 @@ def hashed_cell(
     """The cell of a flow behind a per_flow_hashed policer, as the pipeline's ``police_hashed`` computes it.
 
     CRC-32 (IEEE 802.3) of source, destination, protocol and ports in network order; its low bits pick.
+    The addresses are both of IPv4 or both of IPv6.
     """
     key = (
-        ipaddress.IPv4Address(src).packed
-        + ipaddress.IPv4Address(dst).packed
+        ipaddress.ip_address(src).packed
+        + ipaddress.ip_address(dst).packed
         + bytes([protocol])
         + src_port.to_bytes(2, "big")
         + dst_port.to_bytes(2, "big")

@@ -29,6 +29,7 @@ class FlowKey:
     src_port: int | None = None
     dst_port: int | None = None
     dscp: int = 0
+    ip_version: int = 4
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class PhasePlan:
         return hashed_cell(
             policer.index,
             policer.config.hash_cells,
-            self.hosts[flow.source].ip,
-            self.hosts[flow.destination].ip,
+            self.hosts[flow.source].address(flow.ip_version),
+            self.hosts[flow.destination].address(flow.ip_version),
             flow.protocol,
             flow.src_port,
             flow.dst_port,

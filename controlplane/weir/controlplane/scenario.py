@@ -16,7 +16,7 @@ import socket
 import struct
 import sys
 from dataclasses import asdict
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,10 @@ UDP = 17
 ETH_P_ALL = 0x0003
 REPORT_PORT = 32766
 GIVE_UP_S = 20.0
-HOSTS = {name: HostPort(n, f"02:00:00:00:00:{n:02x}", f"10.0.0.{n}") for n, name in enumerate("abc", 1)}
+HOSTS = {
+    name: HostPort(n, f"02:00:00:00:00:{n:02x}", f"10.0.0.{n}", f"2001:db8::{n}")
+    for n, name in enumerate("abc", 1)
+}
 COLLECTOR = CollectorEndpoint(
     9, "02:00:00:00:00:09", "10.0.0.9", REPORT_PORT, "02:00:00:00:00:fe", "10.0.0.254"
 )
@@ -64,6 +67,15 @@ def frame(source: HostPort, destination: HostPort, src_port: int) -> bytes:
     ip = struct.pack("!BBHHHBBH", 0x45, 0, FRAME_BYTES - 14, 0, 0, 64, UDP, 0) + addresses
     udp = struct.pack("!HHHH", src_port, 9000, FRAME_BYTES - 34, 0)
     return (macs + b"\x08\x00" + ip + udp).ljust(FRAME_BYTES, b"\0")
+
+
+def frame6(source: HostPort, destination: HostPort, src_port: int, dst_port: int) -> bytes:
+    """The same over IPv6."""
+    macs = bytes.fromhex((destination.mac + source.mac).replace(":", ""))
+    udp = struct.pack("!HHHH", src_port, dst_port, FRAME_BYTES - 54, 0).ljust(FRAME_BYTES - 54, b"\0")
+    addresses = IPv6Address(source.address(6)).packed + IPv6Address(destination.address(6)).packed
+    header = struct.pack("!IHBB", 6 << 28, len(udp), UDP, 64) + addresses
+    return macs + struct.pack("!H", 0x86DD) + header + udp
 
 
 def wire(port: int) -> socket.socket:
@@ -132,7 +144,8 @@ async def scenario(folder: Path) -> dict[str, Any]:
             await control.apply(plan.phase("hashed"))
             for src_port in FLOW_PORTS:
                 ends[1].send(frame(HOSTS["a"], HOSTS["b"], src_port))
-            hashed = await met(control, plan, "hashed", len(FLOW_PORTS))
+                ends[1].send(frame6(HOSTS["a"], HOSTS["b"], src_port, 9000))
+            hashed = await met(control, plan, "hashed", 2 * len(FLOW_PORTS))
             await collect(ends[9], hashed["each"]["red"]["packets"])
             (policer,) = plan.phase("hashed").policers
             return {
@@ -151,9 +164,13 @@ async def scenario(folder: Path) -> dict[str, Any]:
 
 
 def expected_cells() -> list[int]:
-    """The cell that each flow of the hashed phase should meet."""
+    """The cell that each flow of the hashed phase should meet, over IPv4 and over IPv6."""
     phase = make_plan(parse_experiment(EXPERIMENT), ATTACHMENT).phase("hashed")
-    cells = [phase.cell_of(FlowKey("a", "b", UDP, port, 9000)) for port in FLOW_PORTS]
+    cells = [
+        phase.cell_of(FlowKey("a", "b", UDP, port, 9000, ip_version=version))
+        for port in FLOW_PORTS
+        for version in (4, 6)
+    ]
     return [cell for cell in cells if cell is not None]
 
 

@@ -141,6 +141,12 @@ impl<'a> Tcp<'a> {
         u16_at(self.fixed, 14)
     }
 
+    /// The checksum as written; only a part of it before an offload has added the rest.
+    #[must_use]
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.fixed, 16)
+    }
+
     /// The options weir knows, as far as they were captured.
     #[must_use]
     #[inline]

@@ -54,6 +54,12 @@ impl<'a> Udp<'a> {
         u16_at(self.header, 2)
     }
 
+    /// The checksum as written: 0 where there is none; only a part of it before an offload has added the rest.
+    #[must_use]
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.header, 6)
+    }
+
     /// Bytes of payload by the UDP header's word; in a first fragment that is the whole datagram's payload.
     #[must_use]
     pub const fn payload_length(&self) -> usize {

@@ -53,6 +53,7 @@ class BackgroundSpec:
     shape: float
     seed: int
     pacing_bps: int | None = None
+    ip_version: int = 4
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class BackgroundTraffic:
         config.write_text(
             json.dumps(
                 {
-                    "address": testbed.host(spec.destination).address,
+                    "address": testbed.host(spec.destination).ip(spec.ip_version),
                     "port": spec.port,
                     "congestion_control": spec.congestion_control,
                     "pacing_bytes_per_s": None if spec.pacing_bps is None else spec.pacing_bps // 8,

@@ -54,7 +54,8 @@ class _Source:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(due - loop.time())
         self.late_max_s = max(self.late_max_s, loop.time() - due)
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        family = socket.AF_INET6 if ":" in self.config["address"] else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as connection:
             connection.setblocking(False)
             congestion = self.config["congestion_control"].encode()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion)

@@ -80,9 +80,9 @@ class PlayedTraffic:
         config.write_text(
             json.dumps(
                 {
-                    "own_address": self._testbed.host(host).address,
+                    "own_address": self._testbed.host(host).ip(flow.ip_version),
                     "own_port": own_port,
-                    "address": self._testbed.host(peer).address,
+                    "address": self._testbed.host(peer).ip(flow.ip_version),
                     "port": port,
                     "congestion_control": flow.congestion_control,
                     "pacing_bytes_per_s": None if flow.pacing_bps is None else flow.pacing_bps // 8,

@@ -83,6 +83,11 @@ class End:
             loop.remove_writer(self.connection)
 
 
+def family(config: dict[str, Any]) -> socket.AddressFamily:
+    """IPv4 or IPv6, as the end's own address is."""
+    return socket.AF_INET6 if ":" in config["own_address"] else socket.AF_INET
+
+
 def prepare(connection: socket.socket, config: dict[str, Any]) -> None:
     """Congestion control, pacing and address of an end's socket."""
     connection.setblocking(False)
@@ -138,7 +143,7 @@ async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio
 async def server(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
     """Listen, play the server's end on the first connection."""
     loop = asyncio.get_running_loop()
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    with socket.socket(family(config), socket.SOCK_STREAM) as listener:
         prepare(listener, config)
         listener.listen(1)
         print("ready", flush=True)
@@ -170,7 +175,7 @@ async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]
     if ended.is_set():
         return {"whole": False, "error": "told to stop before it began"}
     late_s = loop.time() - due
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+    with socket.socket(family(config), socket.SOCK_STREAM) as connection:
         prepare(connection, config)
         try:
             await asyncio.wait_for(

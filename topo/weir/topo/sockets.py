@@ -4,7 +4,7 @@
 import threading
 import time
 from collections.abc import Iterable
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -144,8 +144,8 @@ def _append(columns: dict[str, list[Any]], time_ns: int, host: str, info: TcpInf
     source, source_port, destination, destination_port = info.connection
     columns["time_ns"].append(time_ns)
     columns["host"].append(host)
-    columns["src"].append(str(IPv4Address(source)))
-    columns["dst"].append(str(IPv4Address(destination)))
+    columns["src"].append(str(ip_address(source)))
+    columns["dst"].append(str(ip_address(destination)))
     columns["src_port"].append(source_port)
     columns["dst_port"].append(destination_port)
     for name in SCHEMA.names[6:]:

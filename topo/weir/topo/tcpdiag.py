@@ -38,13 +38,14 @@ _STATES: Final = {
     11: "CLOSING",
 }
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr
-# inet_diag_req_v2: family, protocol, extensions, states; ports, addresses, interface, cookie of the socket
-_REQUEST = struct.Struct("=BBBxI4s4s12x4s12xIQ")
+# inet_diag_req_v2: family, protocol, extensions, states; ports, addresses (IPv4's padded), interface, cookie
+_REQUEST = struct.Struct("=BBBxI4s16s16sIQ")
 _ALL_STATES = 0xFFFF_FFFF
 _NO_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
 _PORTS = struct.Struct("!HH")
-_MESSAGE = struct.Struct("!4xHH4s12x4s12x")  # inet_diag_msg up to the peer's address; ports big-endian
+_MESSAGE = struct.Struct("!B3xHH16s16s")  # inet_diag_msg up to the peer's address; ports big-endian
 _MESSAGE_BYTES = 72
+_IPV4_BYTES = 4
 _ANSWER_BYTES = 1 << 16
 _ATTRIBUTE = struct.Struct("=HH")
 # struct tcp_info: 8 flag bytes, then the fields named in TcpInfo below.
@@ -103,7 +104,8 @@ def request(connection: Connection) -> bytes:
     wanted = (_INET_DIAG_INFO, _INET_DIAG_VEGASINFO, _INET_DIAG_CONG)
     extensions = sum(1 << (extension - 1) for extension in wanted)
     ports = _PORTS.pack(source_port, destination_port)
-    fixed = (socket.AF_INET, socket.IPPROTO_TCP, extensions, _ALL_STATES)
+    family = socket.AF_INET if len(source) == _IPV4_BYTES else socket.AF_INET6
+    fixed = (family, socket.IPPROTO_TCP, extensions, _ALL_STATES)
     body = _REQUEST.pack(*fixed, ports, source, destination, 0, _NO_COOKIE)
     return _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0) + body
 
@@ -145,8 +147,9 @@ def parse_answer(data: bytes) -> TcpInfo | None:
         raise TcpDiagError(f"the kernel does not show a TCP socket: {os.strerror(-code)}")
     if kind != _SOCK_DIAG_BY_FAMILY or not body + _MESSAGE_BYTES <= length <= len(data):
         raise TcpDiagError(f"answer of type {kind}, {length} bytes long in a datagram of {len(data)}")
-    source_port, destination_port, source, destination = _MESSAGE.unpack_from(data, body)
-    connection = (source, source_port, destination, destination_port)
+    family, source_port, destination_port, source, destination = _MESSAGE.unpack_from(data, body)
+    size = _IPV4_BYTES if family == socket.AF_INET else None
+    connection = (source[:size], source_port, destination[:size], destination_port)
     attributes = dict(_attributes(data, body + _MESSAGE_BYTES, length))
     return _tcp_info(connection, data[body + 1], attributes)
 

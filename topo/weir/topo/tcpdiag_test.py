@@ -25,11 +25,25 @@ def test_request_is_laid_out_as_the_kernel_has_it() -> None:
     assert request(CONNECTION).hex() == expected.replace(" ", "")
 
 
-def test_living_socket_is_shown_and_a_missing_one_is_not() -> None:
-    diag = TcpDiag()
-    with socket.create_server(("127.0.0.1", 0)) as server:
+def test_request_for_ipv6_differs_in_family_and_addresses() -> None:
+    source, destination = bytes(range(16)), bytes(range(16, 32))
+    asked = request((source, 20000, destination, 5201))
+    assert len(asked) == len(request(CONNECTION))
+    assert (asked[16], asked[28:44], asked[44:60]) == (socket.AF_INET6, source, destination)
+
+
+@pytest.mark.parametrize(
+    ("family", "loopback"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")], ids=["IPv4", "IPv6"]
+)
+def test_living_socket_is_shown_and_a_missing_one_is_not(family: socket.AddressFamily, loopback: str) -> None:
+    diag, address = TcpDiag(), socket.inet_pton(family, loopback)
+    try:
+        server = socket.create_server((loopback, 0), family=family)
+    except OSError as error:
+        pytest.skip(f"{loopback} is not to be had: {error}")
+    with server:
         port = server.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as client:
+        with socket.create_connection((loopback, port)) as client:
             accepted, _ = server.accept()
             with accepted:
                 client.sendall(bytes(1000))
@@ -37,8 +51,8 @@ def test_living_socket_is_shown_and_a_missing_one_is_not() -> None:
                 while received < 1000:
                     received += len(accepted.recv(4096))
                 own = client.getsockname()[1]
-                connection = (LOOPBACK, own, LOOPBACK, port)
-                (info,) = diag.sample([connection, (LOOPBACK, own, LOOPBACK, 1)])
+                connection = (address, own, address, port)
+                (info,) = diag.sample([connection, (address, own, address, 1)])
                 control = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
                 assert info.connection == connection
                 assert info.state == "ESTABLISHED"

@@ -75,6 +75,16 @@ _HOST_SYSCTLS = {
 }
 
 
+# Of a host with an IPv6 address, in this order: no link-local address, nobody asked for a router.
+_IPV6_SYSCTLS = {
+    f"net/ipv6/conf/{HOST_INTERFACE}/addr_gen_mode": "1",
+    f"net/ipv6/conf/{HOST_INTERFACE}/accept_ra": "0",
+    f"net/ipv6/conf/{HOST_INTERFACE}/router_solicitations": "0",
+    f"net/ipv6/conf/{HOST_INTERFACE}/disable_ipv6": "0",
+    "net/ipv6/conf/lo/disable_ipv6": "0",
+}
+
+
 class TestbedError(Exception):
     """The testbed cannot be built as asked; the text says which host and what would be valid."""
 
@@ -83,10 +93,11 @@ class TestbedError(Exception):
 
 @dataclass(frozen=True)
 class HostSpec:
-    """One host to build. `address` is the next free one of 10.0.0.0/24 when not given."""
+    """One host to build. `address` is the next free one of 10.0.0.0/24 when not given, `address6` is none."""
 
     name: str
     address: str | None = None
+    address6: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,14 @@ class HostPort:
     mac: str
     switch_interface: str
     switch_port: int
+    address6: str | None = None
+
+    def ip(self, version: int) -> str:
+        """Its address of a version of IP. Raises TestbedError when it has none."""
+        address = self.address if version == 4 else self.address6
+        if address is None:
+            raise TestbedError(f"host {self.name!r} has no IPv6 address; valid: give it one")
+        return address
 
 
 @dataclass(frozen=True)
@@ -181,6 +200,8 @@ class Testbed:
         """
         for host in self.hosts.values():
             run_tool("ip", "-n", host.namespace, "route", "delete", str(SUBNET), "dev", host.interface)
+            if host.address6 is not None:
+                run_tool("ip", "-n", host.namespace, "route", "delete", "::/0", "dev", host.interface)
 
     def link_drops(self) -> dict[str, LinkDrops]:
         """Frames dropped by each host's link since it was made, by host name.
@@ -199,8 +220,8 @@ class Testbed:
         return drops
 
     def _create(self) -> None:
-        # IPv6 is off everywhere: neighbour discovery and router solicitations would add frames to every
-        # capture and counter that no flow of the experiment sent.
+        # IPv6 is off where no host asks for it: neighbour discovery and router solicitations would add frames
+        # to every capture and counter that no flow of the experiment sent.
         _write_sysctls({"net/ipv6/conf/default/disable_ipv6": "1"})
         commands = []
         for host in self.hosts.values():
@@ -212,20 +233,38 @@ class Testbed:
             ]
         run_tool("ip", "-batch", "-", input_text="\n".join(commands) + "\n")
         for host in self.hosts.values():
-            in_network_namespace(host.namespace, _set_up_host_kernel)
+            in_network_namespace(host.namespace, partial(_set_up_host_kernel, host))
             _turn_offloads_off([], host.switch_interface)
             _turn_offloads_off(self.command(host.name, []), host.interface)
             batch = (
                 f"link set lo up\naddr add {host.address}/{SUBNET.prefixlen} dev {host.interface}\n"
                 f"link set {host.interface} up\n"
             )
-            run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch)
+            run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch + self._ipv6_commands(host))
         ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
         run_tool("ip", "-batch", "-", input_text="".join(ups))
         # The kernel notices a carrier asynchronously; what is sent before goes to a qdisc that drops it.
         for host in self.hosts.values():
             _wait_link_active(["-n", host.namespace], host.interface)
             _wait_link_active([], host.switch_interface)
+
+    def _ipv6_commands(self, host: HostPort) -> str:
+        """What gives a host its IPv6 address, without a frame that no flow sends.
+
+        The address is the loopback's, so that no link is told of its multicast group (RFC 3810); everybody is
+        on the link and known from the start, so that nobody is solicited (RFC 4861).
+        """
+        if host.address6 is None:
+            return ""
+        others = (other for other in self.hosts.values() if other.address6 is not None and other != host)
+        neighbours = "".join(
+            f"neigh add {other.address6} lladdr {other.mac} dev {host.interface} nud permanent\n"
+            for other in others
+        )
+        return (
+            f"addr add {host.address6}/128 dev lo nodad\n"
+            f"route add ::/0 dev {host.interface} src {host.address6}\n{neighbours}"
+        )
 
     def _destroy(self) -> None:
         made = [host for host in self.hosts.values() if (NETNS_FOLDER / host.namespace).exists()]
@@ -256,6 +295,7 @@ def lay_out(hosts: Sequence[HostSpec]) -> list[HostPort]:
         if wanted in taken:
             raise TestbedError(f"host {host.name!r}: address {wanted} is taken by host {taken[wanted]!r}")
         taken[wanted] = host.name
+    _check_ipv6(hosts)
     free = (address for address in usable if address not in taken)
     ports: list[HostPort] = []
     for number, host in enumerate(hosts, start=1):
@@ -278,9 +318,25 @@ def lay_out(hosts: Sequence[HostSpec]) -> list[HostPort]:
                 mac=_host_mac(IPv4Address(address)),
                 switch_interface=f"weir{number}",
                 switch_port=number,
+                address6=host.address6,
             )
         )
     return ports
+
+
+def _check_ipv6(hosts: Sequence[HostSpec]) -> None:
+    """Raise TestbedError for two hosts of one IPv6 address, and for any on a kernel without IPv6."""
+    taken: dict[str, str] = {}
+    for host in hosts:
+        if host.address6 is None:
+            continue
+        if host.address6 in taken:
+            raise TestbedError(
+                f"host {host.name!r}: address {host.address6} is taken by host {taken[host.address6]!r}"
+            )
+        taken[host.address6] = host.name
+        if not Path("/proc/sys/net/ipv6").exists():
+            raise TestbedError(f"host {host.name!r}: this kernel has no IPv6; valid: no IPv6 address")
 
 
 def _is_name(name: str) -> bool:
@@ -316,8 +372,10 @@ def _write_sysctls(values: dict[str, str]) -> None:
         path.write_text(value)
 
 
-def _set_up_host_kernel() -> None:
+def _set_up_host_kernel(host: HostPort) -> None:
     _write_sysctls({f"net/ipv6/conf/{scope}/disable_ipv6": "1" for scope in ("all", "default")})
+    if host.address6 is not None:
+        _write_sysctls(_IPV6_SYSCTLS)
     _write_sysctls(_HOST_SYSCTLS)
 
 

@@ -30,6 +30,7 @@ def test_hosts_get_addresses_macs_and_ports_in_order() -> None:
         ([HostSpec("a", "10.0.0.255")], "use one of 10.0.0.1 to 10.0.0.254"),
         ([HostSpec("a", "fe80::1")], "'fe80::1' is not an IPv4 address"),
         ([HostSpec("a", "10.0.0.4"), HostSpec("b", "10.0.0.4")], "10.0.0.4 is taken by host 'a'"),
+        ([HostSpec("a", None, "fd00::1"), HostSpec("b", None, "fd00::1")], "fd00::1 is taken by host 'a'"),
         ([HostSpec(f"h{number}") for number in range(255)], "'h254': no address of 10.0.0.0/24 is left"),
     ],
 )

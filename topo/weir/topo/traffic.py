@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,6 +79,7 @@ class FlowSpec:
     block_bytes: int | None = None
     pacing_bps: int | None = None
     script: Script | None = None
+    ip_version: int = 4
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _receivers(
 ) -> list[tuple[str, int, tuple[str, int]]]:
     """The TCP flows' servers and the senders that connect to them."""
     return [
-        (flow.id, server.pid, (testbed.host(flow.source).address, flow.source_port))
+        (flow.id, server.pid, (testbed.host(flow.source).ip(flow.ip_version), flow.source_port))
         for flow, server in zip(flows, servers, strict=True)
         if flow.congestion_control is not None
     ]
@@ -200,8 +201,9 @@ def _receivers(
 
 def data_connection(testbed: Testbed, flow: FlowSpec) -> Connection:
     """The data connection of a flow as its sender's kernel has it."""
-    source = IPv4Address(testbed.host(flow.source).address).packed
-    destination = IPv4Address(testbed.host(flow.destination).address).packed
+    source, destination = (
+        ip_address(testbed.host(name).ip(flow.ip_version)).packed for name in (flow.source, flow.destination)
+    )
     return source, flow.source_port, destination, flow.destination_port
 
 
@@ -230,7 +232,7 @@ def check_flows(flows: Sequence[FlowSpec]) -> None:
 
 
 def _start_server(testbed: Testbed, flow: FlowSpec, log_folder: Path) -> LoggedProcess:
-    address = testbed.host(flow.destination).address
+    address = testbed.host(flow.destination).ip(flow.ip_version)
     argv = [find_tool("iperf3"), "-s", "-1", "--forceflush"]
     argv += ["-B", address, "-p", str(flow.destination_port)]
     return LoggedProcess(
@@ -264,7 +266,7 @@ class _Client:
         self.output = log_folder / f"{file_name(flow)}.json"
         self._killed = False
         self._ended_ns = 0
-        address = testbed.host(flow.destination).address
+        address = testbed.host(flow.destination).ip(flow.ip_version)
         argv = [find_tool("iperf3"), *client_arguments(flow, address)]
         self._launched_ns = time.time_ns()
         self._late_s = time.monotonic() - due

@@ -11,11 +11,11 @@ use crate::segment::Segment;
 
 /// What two captures of the same packet have in common and two packets hardly ever.
 ///
-/// The IP id tells retransmissions apart, but wraps; the TCP fields tell apart what shares an IP id.
+/// The id tells retransmissions apart, but wraps; the TCP fields tell apart what shares an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct MatchKey {
     pub(super) flow: u32,
-    ip_id: u32,
+    id: u32,
     seq: u32,
     ack: u32,
     length: u32,
@@ -25,11 +25,11 @@ pub(super) struct MatchKey {
 
 impl MatchKey {
     pub(super) fn new(flow: u32, segment: &Segment) -> Self {
-        let ip_id = segment.ip_id;
+        let id = segment.id;
         let Some(tcp) = &segment.tcp else {
             return Self {
                 flow,
-                ip_id,
+                id,
                 seq: 0,
                 ack: 0,
                 length: segment.ip_length,
@@ -39,7 +39,7 @@ impl MatchKey {
         };
         Self {
             flow,
-            ip_id,
+            id,
             seq: tcp.seq,
             ack: tcp.ack,
             length: segment.payload_length,

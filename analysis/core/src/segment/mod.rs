@@ -22,8 +22,9 @@ pub struct Segment {
     pub ip_length: u32,
     /// Bytes behind the transport header (behind the IP header where there is none).
     pub payload_length: u32,
-    /// IP identification (0 in IPv6 without fragments).
-    pub ip_id: u32,
+    /// What tells packets of one flow apart: the IP identification; of IPv6 that is no fragment and so has none, the
+    /// checksum of TCP or UDP, which covers the payload that a capture cuts off.
+    pub id: u32,
     /// The TCP header, in packets that are not fragments.
     pub tcp: Option<TcpSegment>,
 }
@@ -112,7 +113,14 @@ impl Segment {
             wire_length,
             ip_length: u32::try_from(ip.total_length()).unwrap_or(u32::MAX),
             payload_length: u32::try_from(payload).unwrap_or(u32::MAX),
-            ip_id: ip.identification().unwrap_or(0),
+            id: ip.identification().unwrap_or_else(|| {
+                let udp = || packet.udp().map(weir_packet::Udp::checksum);
+                u32::from(
+                    tcp.map(weir_packet::Tcp::checksum)
+                        .or_else(udp)
+                        .unwrap_or(0),
+                )
+            }),
             tcp: tcp.map(|tcp| {
                 let options = tcp.options();
                 TcpSegment {

@@ -9,7 +9,7 @@ from weir.controlplane.config.checks_policer import check_changes, check_policer
 from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig
 from weir.controlplane.config.problems import Location, Problem, known, one_of, unique
 from weir.controlplane.config.queues import check_queue
-from weir.controlplane.config.values import POLICER_CELLS
+from weir.controlplane.config.values import MAX_DATAGRAM6_BYTES, POLICER_CELLS
 from weir.controlplane.units import format_time
 
 RESERVED_HOSTS = ("switch", "collector")
@@ -20,6 +20,12 @@ MAX_WRITES = 1_000_000
 
 _SMALLEST_INNER = 64
 """Ethernet, IPv4 and TCP headers with the options that matter."""
+
+_IPV6_MORE = 20
+"""Bytes that an IPv6 header has more than one of IPv4."""
+
+_SMALLEST_CAPTURE6 = 114
+"""Ethernet, IPv6 and TCP headers with all options."""
 
 _LARGEST_INNER = 972
 """What the report's 8-bit length, in words, can say beside 44 bytes of metadata (255 has another meaning)."""
@@ -72,6 +78,7 @@ def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
     for location, flow in ends:
         for key, name in (("from", flow.source), ("to", flow.destination)):
             yield from known(name, list(experiment.hosts), "host", (*location, key), ("hosts",))
+        yield from _ip_version(experiment, flow, location)
         if isinstance(flow, FlowConfig):
             yield from _udp(flow, location)
             yield from _application(flow, location)
@@ -84,6 +91,17 @@ def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
             )
 
 
+def _ip_version(
+    experiment: ExperimentConfig, flow: FlowConfig | BackgroundConfig, location: Location
+) -> Iterator[Problem]:
+    ends = {name: experiment.hosts.get(name) for name in (flow.source, flow.destination)}
+    without = [name for name, host in ends.items() if host is not None and host.address6 is None]
+    if flow.ip_version == 6 and without:
+        has = "has" if len(without) == 1 else "have"
+        message = f"{' and '.join(without)} {has} no IPv6 address; valid: 4, or hosts with an address6"
+        yield Problem((*location, "ip_version"), message, depends_on=(("hosts",),))
+
+
 def _udp(flow: FlowConfig, location: Location) -> Iterator[Problem]:
     protocol: Location = (*location, "protocol")
     if flow.protocol == "tcp":
@@ -91,6 +109,11 @@ def _udp(flow: FlowConfig, location: Location) -> Iterator[Problem]:
             message = "has no effect on TCP; valid: leave it out, or protocol: udp"
             yield Problem((*location, "datagram"), message, depends_on=(protocol,))
         return
+    if flow.ip_version == 6 and "datagram" in flow.model_fields_set and flow.datagram > MAX_DATAGRAM6_BYTES:
+        message = (
+            f"{flow.datagram} B do not fit an IPv6 packet of 1500 B; valid: at most {MAX_DATAGRAM6_BYTES} B"
+        )
+        yield Problem((*location, "datagram"), message, depends_on=((*location, "ip_version"),))
     if flow.rate is None:
         yield Problem((*location, "rate"), "missing for protocol udp; valid: such as '10 Mbit/s'")
     if "congestion_control" in flow.model_fields_set:
@@ -171,9 +194,17 @@ def _one_meter(experiment: ExperimentConfig) -> Iterator[Problem]:
 
 
 def _telemetry(experiment: ExperimentConfig) -> Iterator[Problem]:
-    if not _SMALLEST_INNER <= experiment.telemetry.truncate <= _LARGEST_INNER:
+    versions = {flow.ip_version for flow in experiment.flows}
+    ipv6 = 6 in versions | {flow.ip_version for flow in experiment.background}
+    smallest = _SMALLEST_INNER + (_IPV6_MORE if ipv6 else 0)
+    if not smallest <= experiment.telemetry.truncate <= _LARGEST_INNER:
         yield Problem(
             ("telemetry", "truncate"),
-            f"{experiment.telemetry.truncate} B is out of range; "
-            f"valid: {_SMALLEST_INNER} to {_LARGEST_INNER} B",
+            f"{experiment.telemetry.truncate} B is out of range; valid: {smallest} to {_LARGEST_INNER} B",
+        )
+    if ipv6 and experiment.capture.truncate < _SMALLEST_CAPTURE6:
+        yield Problem(
+            ("capture", "truncate"),
+            f"{experiment.capture.truncate} B do not hold the headers of IPv6 and TCP with all options; "
+            f"valid: at least {_SMALLEST_CAPTURE6} B",
         )

@@ -48,8 +48,8 @@ CASES = {
     "unknown key": (
         ("duration: 4 s}", "duration: 4 s, congestion: bbr}"),
         "x.yaml:6: flows[0].congestion: unknown key (did you mean 'congestion_control'?); "
-        "valid: name, from, to, protocol, congestion_control, start, duration, measured, rate, pacing, "
-        "writes, replay, datagram",
+        "valid: name, from, to, protocol, ip_version, congestion_control, start, duration, measured, rate, "
+        "pacing, writes, replay, datagram",
     ),
     "UDP without a rate": (
         ("duration: 4 s}", "duration: 4 s, protocol: udp}"),
@@ -62,6 +62,14 @@ CASES = {
     "datagrams of TCP": (
         ("duration: 4 s}", "duration: 4 s, datagram: 100 B}"),
         "x.yaml:6: flows[0].datagram: has no effect on TCP; valid: leave it out, or protocol: udp",
+    ),
+    "a flow over IPv6 to a host that has none": (
+        ("duration: 4 s}", "duration: 4 s, ip_version: 6}"),
+        "x.yaml:6: flows[0].ip_version: a and b have no IPv6 address; valid: 4, or hosts with an address6",
+    ),
+    "a version of IP that is none": (
+        ("duration: 4 s}", "duration: 4 s, ip_version: 5}"),
+        "x.yaml:6: flows[0].ip_version: 5 is not known; valid: 4, 6",
     ),
     "an IPv4 address for IPv6": (
         ("{delay: 10 ms}\n  b", "{address6: 10.0.0.1}\n  b"),

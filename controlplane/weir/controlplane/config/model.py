@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from weir.controlplane.config.values import (
+    MAX_DATAGRAM6_BYTES,
     MAX_DATAGRAM_BYTES,
     MAX_HOSTS,
     Address,
@@ -32,6 +33,7 @@ from weir.controlplane.config.values import (
 )
 
 MeterType = Literal["sr2c", "sr3c", "tr3c"]
+IpVersion = Annotated[Literal[4, 6], Field(examples=[6])]
 
 
 DEFAULT_HASH_CELLS = 64
@@ -74,7 +76,8 @@ class HostConfig(_Model):
     address: Address | None = None
     """IPv4 address; in a run, of 10.0.0.0/24. Without it the next free one of 10.0.0.0/24."""
     address6: Address6 | None = None
-    """IPv6 address, which policers match as they match the IPv4 address. Without it the host has none."""
+    """IPv6 address, which policers match as they match the IPv4 address. Without it the host has none, and no
+    flow of `ip_version: 6`."""
     mac: Mac | None = None
     """MAC address, of a host that is not `weir run`'s. Without it the one that `weir run` would give."""
     port: SwitchPortNumber | None = None
@@ -105,6 +108,8 @@ class FlowConfig(_Model):
     """Host that receives the data."""
     protocol: Annotated[Literal["tcp", "udp"], Field(examples=["tcp"])] = "tcp"
     """udp needs a rate, and sends on whatever is lost."""
+    ip_version: IpVersion = 4
+    """Version of IP that carries it; 6 needs an `address6` of both hosts."""
     congestion_control: CongestionControl = "cubic"
     """Congestion control of a TCP sender, by the kernel's name."""
     start: TimeNs = 0
@@ -125,6 +130,11 @@ class FlowConfig(_Model):
     datagram: Annotated[SizeBytes, Field(ge=16, le=MAX_DATAGRAM_BYTES)] = MAX_DATAGRAM_BYTES
     """Payload of each UDP datagram; the default fills a frame."""
 
+    @property
+    def datagram_bytes(self) -> int:
+        """Payload of each UDP datagram, no more than fits one packet."""
+        return min(self.datagram, MAX_DATAGRAM_BYTES if self.ip_version == 4 else MAX_DATAGRAM6_BYTES)
+
 
 class BackgroundConfig(_Model):
     """Many TCP connections from one host to another, drawn from the seed: Poisson arrivals, sizes of a
@@ -137,6 +147,8 @@ class BackgroundConfig(_Model):
     """Host that sends the data."""
     destination: Annotated[StrictStr, Field(alias="to", examples=["client"])]
     """Host that receives the data."""
+    ip_version: IpVersion = 4
+    """Version of IP that carries it; 6 needs an `address6` of both hosts."""
     congestion_control: CongestionControl = "cubic"
     """Congestion control of the sender, by the kernel's name."""
     start: TimeNs = 0
@@ -340,7 +352,8 @@ class CaptureConfig(_Model):
     """How the hosts' traffic is captured."""
 
     truncate: Annotated[SizeBytes, Field(ge=94, le=65_535)] = 128
-    """Bytes of each packet in the captures; 94 hold Ethernet, IPv4 and TCP headers with all options."""
+    """Bytes of each packet in the captures; 94 hold Ethernet, IPv4 and TCP headers with all options; with
+    IPv6 114 do."""
     buffer: Annotated[SizeBytes, Field(ge=2**20, le=2**30)] = 32 * 2**20
     """The kernel's buffer for each capture."""
 

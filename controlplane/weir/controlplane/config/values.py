@@ -46,6 +46,9 @@ FRAME_BYTES = 1514
 MAX_DATAGRAM_BYTES = 1472
 """UDP payload of an IPv4 packet of 1500 bytes."""
 
+MAX_DATAGRAM6_BYTES = 1452
+"""The same of an IPv6 packet without extension headers."""
+
 POLICER_CELLS = 65_536
 """Cells of the pipeline's policer meter."""
 
