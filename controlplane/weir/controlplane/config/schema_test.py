@@ -15,7 +15,8 @@ def test_the_committed_schema_is_the_one_that_the_models_make() -> None:
 def test_every_shipped_experiment_names_the_schema_on_its_first_line() -> None:
     for path in EXPERIMENTS.glob("*.yaml"):
         text = path.read_text()
-        name = "campaign.schema.json" if "\nmatrix:" in text else "experiment.schema.json"
+        is_campaign = any(f"\n{key}:" in text for key in ("matrix", "parts"))
+        name = "campaign.schema.json" if is_campaign else "experiment.schema.json"
         assert text.splitlines()[0] == f"# yaml-language-server: $schema={name}", path
 
 
