@@ -13,7 +13,7 @@ from weir.analysis.figures.figure import Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import Duel, duel_tree, duels, rounded, valid_of
 from weir.campaign.studies.statements import Held, beside_section, hold, published
-from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
+from weir.controlplane.units import parse_share, parse_size, parse_time
 
 PUBLISHED = published("bbr_or_cubic_table")
 CCS = ("bbr", "cubic")
@@ -35,7 +35,7 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
         "Grown from who won here; the document's tree is a picture without text, and its eight rows alone, "
         "all won by BBR, would make a tree of one leaf.",
         duel_tree(
-            [conditions(row) for row in found],
+            [conditions(duel) for duel in found.values()],
             [duel.winner for duel in found.values()],
             "table-tree",
             "Who wins",
@@ -45,14 +45,14 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
     return beside, drawn, tree
 
 
-def conditions(row: str) -> Mapping[str, float]:
-    """The four conditions that the label of a row says, as numbers."""
-    delay, buffer, loss, bandwidth = row.split(", ")
+def conditions(duel: Duel) -> Mapping[str, float]:
+    """The conditions that a row's label says, as numbers, but for the bandwidth: that is the runs' own."""
+    delay, buffer, loss, _ = duel.cell["row"].split(", ")
     return {
         "delay, ms": parse_time(delay) / 1e6,
         "buffer, kB": parse_size(buffer) / 1e3,
         "loss, %": parse_share(loss) / 1e7,
-        "bandwidth, Mbit/s": parse_rate(bandwidth) / 1e6,
+        "bandwidth, Mbit/s": duel.rate_mbps,
     }
 
 
@@ -91,7 +91,7 @@ def _table(found: Mapping[str, Duel]) -> Table:
     named = {one["row"]: one for one in PUBLISHED["rows"]}
     for row in [*named, *(row for row in found if row not in named)]:
         said, duel = named.get(row), found.get(row)
-        cells: list[Cell] = [row]
+        cells: list[Cell] = [row, duel.rate_mbps if duel else None]
         for cc in CCS:
             theirs: float | None = said[f"{cc}_mbps"] if said else None
             ours: float | None = getattr(duel, f"{cc}_mbps") if duel else None
@@ -103,7 +103,7 @@ def _table(found: Mapping[str, Duel]) -> Table:
         winner = None if said is None else "BBR" if said["bbr_mbps"] > said["cubic_mbps"] else "CUBIC"
         rows.append((*cells, winner, duel.winner if duel else None))
     columns = (
-        "delay, buffer, loss, bandwidth",
+        *("delay, buffer, loss, bandwidth", "our Mbit/s"),
         *(
             f"{cc.upper()} {what}"
             for cc in CCS

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,12 @@ def queueing_delay_ms(outcome: Outcome) -> float | None:
     )
 
 
+def bottleneck_mbps(outcome: Outcome) -> float:
+    """The lowest rate of its hosts' links; infinite where none has one."""
+    rates = [host["rate_bps"] for host in outcome.manifest["hosts"] if host["rate_bps"]]
+    return min(rates, default=math.inf) / 1e6
+
+
 @dataclass(frozen=True)
 class Duel:
     """BBR alone and CUBIC alone under one condition; medians over the runs."""
@@ -76,6 +83,8 @@ class Duel:
     cubic_mbps: float
     bbr_retransmissions: float
     cubic_retransmissions: float
+    rate_mbps: float
+    """Of the bottleneck, as it was configured."""
 
     @property
     def winner(self) -> str:
@@ -96,8 +105,10 @@ class Duel:
 def duels(outcomes: Iterable[Outcome], axis: str = "cc") -> list[Duel]:
     """The conditions under which both were run, in order; the label of `axis` says which it was."""
     by_condition: dict[tuple[tuple[str, str], ...], dict[str, list[Mapping[str, Any]]]] = {}
+    rates: dict[tuple[tuple[str, str], ...], float] = {}
     for outcome in outcomes:
         condition = tuple((name, value) for name, value in outcome.cell.items() if name != axis)
+        rates[condition] = bottleneck_mbps(outcome)
         its = by_condition.setdefault(condition, {}).setdefault(label(outcome, axis), [])
         its += [flow for flow in outcome.measured if flow["goodput_bps"] is not None]
     return [
@@ -105,6 +116,7 @@ def duels(outcomes: Iterable[Outcome], axis: str = "cc") -> list[Duel]:
             dict(condition),
             *(_median(flows[cc], "goodput_bps") / 1e6 for cc in ("bbr", "cubic")),
             *(_median(flows[cc], "retransmissions") for cc in ("bbr", "cubic")),
+            rates[condition],
         )
         for condition, flows in by_condition.items()
         if flows.get("bbr") and flows.get("cubic")

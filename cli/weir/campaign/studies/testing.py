@@ -63,7 +63,10 @@ def _write(
     manifest = {
         "campaign": {"run": run.key, "cell": dict(run.cell), "repeat": run.repeat},
         "scheduling": {"p99_s": 1e-4},
-        "hosts": [{"name": name, "delay_s": host.delay / 1e9} for name, host in run.experiment.hosts.items()],
+        "hosts": [
+            {"name": name, "delay_s": host.delay / 1e9, "rate_bps": host.rate}
+            for name, host in run.experiment.hosts.items()
+        ],
     }
     (path / "manifest.json").write_text(json.dumps(manifest))
     samples = [{"flow": "main/bbr", "time_ns": at} | dict.fromkeys(NAMES, 10 + at) for at in range(3)]
