@@ -21,6 +21,14 @@ from weir.campaign.studies.runs import goodputs_mbps, label, mean_or_none, round
 from weir.campaign.studies.statements import Held, beside_section, hold, published
 
 PUBLISHED = published("buffer_class")
+SHOWN: Mapping[str, tuple[str, float]] = {
+    "ack_interval_us": ("between ACKs, µs", 1),
+    "bbr_min_rtt_us": ("BBR's RTT, ms", 1e3),
+    "packets_in_flight": ("packets in flight", 1),
+    "bbr_bandwidth_bps": ("BBR's bandwidth, Mbit/s", 1e6),
+    "tcp_rtt_us": ("TCP's RTT, ms", 1e3),
+}
+"""How the page shows a feature, and what it divides by for that."""
 
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
@@ -148,7 +156,9 @@ def _features(valid: Sequence[Outcome]) -> Table:
         if not path.is_file():
             continue
         table = pq.read_table(path)
-        medians = [rounded(pc.quantile(table[name])[0].as_py(), 1) for name in NAMES] if len(table) else []
-        rows.append((_buffer_bdp(outcome), outcome.key, len(table), *(medians or [None] * len(NAMES))))
-    columns = ("buffer, BDP", "run", "samples", *NAMES)
+        medians = [
+            pc.quantile(table[name])[0].as_py() / SHOWN[name][1] if len(table) else None for name in NAMES
+        ]
+        rows.append((_buffer_bdp(outcome), outcome.key, len(table), *(rounded(each, 2) for each in medians)))
+    columns = ("buffer, BDP", "run", "samples", *(SHOWN[name][0] for name in NAMES))
     return Table("features", "Medians of the features", "", columns, tuple(rows))

@@ -210,5 +210,5 @@ def test_shares_and_jains_index_are_those_of_the_two_flows(tmp_path: Path, shape
     jains = [row[2] for row in item(found, "figure-3b").rows if row[0] == "Jain's index"]
     assert jains == [pytest.approx(0.9)] * 10
     features = item(found, "features")
-    assert features.rows[0][2:] == (3, 11.0, 11.0, 11.0, 11.0, 11.0)
+    assert features.rows[0][2:] == (3, 9_000, 9.0, 9_000, 0.01, 9.0)
     assert column(features, "buffer, BDP") == [0.01 * 2**n for n in range(10)]

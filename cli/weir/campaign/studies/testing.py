@@ -69,7 +69,9 @@ def _write(
         ],
     }
     (path / "manifest.json").write_text(json.dumps(manifest))
-    samples = [{"flow": "main/bbr", "time_ns": at} | dict.fromkeys(NAMES, 10 + at) for at in range(3)]
+    samples = [
+        {"flow": "main/bbr", "time_ns": at} | dict.fromkeys(NAMES, 8000 + 1000 * at) for at in range(3)
+    ]
     pq.write_table(pa.Table.from_pylist(samples, schema=SCHEMA), path / FEATURES)
     return read_outcome(path, campaign.limits)
 

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of docs/tutorial.md are ones that weir takes, and its mistake is refused in the words shown there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from weir.campaign.load import parse_campaign
+from weir.cli.runnable import check_runnable
+from weir.controlplane.config import ConfigError, parse_experiment
+
+TUTORIAL = (Path(__file__).parents[3] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+FIRST, BUFFERS = re.findall(r"```yaml\n(.*?)```", TUTORIAL, re.DOTALL)
+
+
+def test_the_first_experiment_can_be_run() -> None:
+    check_runnable(parse_experiment(FIRST), Path("first.yaml"))
+    with pytest.raises(ConfigError) as error:
+        parse_experiment(FIRST.replace("1 BDP", "1 BPD"), "first.yaml")
+    assert f"weir: {error.value.lines[0]}\n" in TUTORIAL
+
+
+def test_the_first_campaign_can_be_run_in_the_time_that_it_is_said_to_take() -> None:
+    campaign = parse_campaign(BUFFERS)
+    for run in campaign.runs:
+        check_runnable(run.experiment, Path("buffers.yaml"))
+    assert (len(campaign.runs), sum(run.traffic_s for run in campaign.runs)) == (6, 60)
