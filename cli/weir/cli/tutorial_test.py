@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of docs/tutorial.md are ones that weir takes, and its mistake is refused in the words shown there."""
+"""The files of docs/tutorial.md are ones that weir takes; its mistake is refused in the words it shows."""
 
 from __future__ import annotations
 

@@ -113,10 +113,12 @@ def duels(outcomes: Iterable[Outcome], axis: str = "cc") -> list[Duel]:
         its += [flow for flow in outcome.measured if flow["goodput_bps"] is not None]
     return [
         Duel(
-            dict(condition),
-            *(_median(flows[cc], "goodput_bps") / 1e6 for cc in ("bbr", "cubic")),
-            *(_median(flows[cc], "retransmissions") for cc in ("bbr", "cubic")),
-            rates[condition],
+            cell=dict(condition),
+            bbr_mbps=_median(flows["bbr"], "goodput_bps") / 1e6,
+            cubic_mbps=_median(flows["cubic"], "goodput_bps") / 1e6,
+            bbr_retransmissions=_median(flows["bbr"], "retransmissions"),
+            cubic_retransmissions=_median(flows["cubic"], "retransmissions"),
+            rate_mbps=rates[condition],
         )
         for condition, flows in by_condition.items()
         if flows.get("bbr") and flows.get("cubic")
