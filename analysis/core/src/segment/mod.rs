@@ -65,7 +65,7 @@ impl Segment {
         wire_length: 0,
         ip_length: 0,
         payload_length: 0,
-        ip_id: 0,
+        id: 0,
         tcp: None,
     };
 

@@ -44,7 +44,7 @@ fn ipv4(packet: &[u8], to: &mut Segment) -> Option<()> {
         return None;
     }
     to.ip_length = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-    to.ip_id = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
+    to.id = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
     to.key.src = IpAddr::V4(Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]));
     to.key.dst = IpAddr::V4(Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]));
     tcp(behind, to.ip_length.checked_sub(IPV4_BYTES)?, to)
@@ -59,7 +59,8 @@ fn ipv6(packet: &[u8], to: &mut Segment) -> Option<()> {
     }
     let address = |at: usize| ip.get(at..)?.first_chunk::<16>().copied();
     to.ip_length = IPV6_BYTES + length;
-    to.ip_id = 0;
+    let checksum = behind.get(16..)?.first_chunk::<2>()?;
+    to.id = u32::from(u16::from_be_bytes(*checksum));
     to.key.src = IpAddr::V6(Ipv6Addr::from(address(8)?));
     to.key.dst = IpAddr::V6(Ipv6Addr::from(address(24)?));
     tcp(behind, length, to)
