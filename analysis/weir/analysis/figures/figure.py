@@ -16,6 +16,7 @@ from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, dec
 
 COLOURS = 8
 LONGEST_NAME = 24
+LEGEND_PX = 14
 DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
@@ -136,7 +137,9 @@ def ecdf_figure(
         at, part = ecdf(_known(measured))
         rows += [(series, *point) for point in zip(at.tolist(), part.tolist(), strict=True)]
         if len(at):
-            traces.append(_line(series, at.tolist(), part.tolist(), colour(number), shape="hv"))
+            # Beyond the palette, other strokes in the same colours.
+            ink, dash = colour(number % COLOURS), ("solid", *DASHES)[number // COLOURS % (1 + len(DASHES))]
+            traces.append(_line(series, at.tolist(), part.tolist(), ink, shape="hv", dash=dash))
     return Figure(
         name,
         title,
@@ -145,6 +148,8 @@ def ecdf_figure(
         tuple(rows),
         tuple(traces),
         {"xaxis": {"title": unit}, "yaxis": {"title": "part of samples", "range": [0, 1.02]}},
+        # The legend is above the lines, which shall not pay for it.
+        height=max(320, 260 + LEGEND_PX * len(traces)),
     )
 
 

@@ -32,6 +32,7 @@ from weir.analysis.statistics import (
 MIN_TREE_SAMPLES = 8
 Condition = tuple[float, float, float, float]
 FACTORS = ("bottleneck, Mbit/s", "RTT, ms", "burst or queue, kB", "random loss, %")
+WORDS = ("rate", "RTT", "burst or queue", "random loss")
 SHORT = ("rate", "rtt", "buffer", "random-loss")
 RATE, RTT, BUFFER, RANDOM_LOSS = range(4)
 RTT_STEP_MS = 5
@@ -264,7 +265,7 @@ def _gains(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
     return tuple(
         heat_figure(
             "gp-gain" if (x, y) == (RATE, RTT) else f"gp-gain-{SHORT[x]}-{SHORT[y]}",
-            "GpGain of BBR over CUBIC",
+            f"GpGain of BBR over CUBIC by {WORDS[x]} and {WORDS[y]}",
             f"{caption}; of several conditions in one cell their median.",
             heat_map([(at[x], at[y], gain) for at, gain in gains.items()]),
             x=FACTORS[x],
