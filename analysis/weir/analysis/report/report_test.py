@@ -76,6 +76,17 @@ def test_page_is_self_contained_and_its_contents_lead_somewhere(run: tuple[Path,
     assert "Plotly" in page.scripts[1]
 
 
+def test_the_page_shows_the_inference_of_each_flow_by_cause(run: tuple[Path, Result]) -> None:
+    said = " ".join(" ".join(Page(write_report(run[0]).read_text(encoding="utf-8")).text).split())
+    rows = [(flow, cause) for flow in run[1].flows for cause in flow.causes]
+    assert rows
+    for flow, cause in rows:
+        counts = " ".join(
+            text.count(n) for n in (cause.true_positive, cause.false_positive, cause.false_negative)
+        )
+        assert f"{flow.phase} / {flow.name} {(cause.cause or 'not known').replace('_', ' ')} {counts}" in said
+
+
 def test_every_chart_has_its_place_and_its_data(run: tuple[Path, Result]) -> None:
     page = Page(write_report(run[0]).read_text(encoding="utf-8"))
     data = json.loads(page.scripts[0])
