@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import os
 import subprocess
 import time
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ from weir.controlplane.config import ExperimentConfig
 State = Literal["running", "complete", "interrupted", "failed"]
 
 FILE_NAME = "manifest.json"
+SPARE_NAME = "manifest.json.spare"
+"""Room on the disk for the last words of a run that fills it."""
+_LAST_WORDS_BYTES = 16_384
 SCHEMA_VERSION = 1
 
 
@@ -87,15 +91,21 @@ class ManifestFile:
         self.data["complete"] = state == "complete"
         self.data["error"] = error
         self.data["finished_ns"] = time.time_ns()
-        self.write()
+        self.path.with_name(SPARE_NAME).unlink(missing_ok=True)
+        self._write()
 
     def end_if_possible(self, state: State, error: str) -> None:
         """Record how the run ended where that is no reason to fail: the disk may be what made it end.
 
-        A manifest that cannot be written still says that the run is not complete.
+        Room for this has been kept since the last `write`; what came after it is left out where that is too
+        little. A manifest that cannot be written even so still says that the run is not complete.
         """
         with contextlib.suppress(OSError):
-            self.end(state, error)
+            try:
+                self.end(state, error)
+            except OSError:
+                self.data = ManifestFile.load(self.path.parent).data
+                self.end(state, error)
 
     def invalidate(self, reasons: list[str]) -> None:
         """Add reasons why the run's numbers must not be used."""
@@ -103,8 +113,19 @@ class ManifestFile:
         self.data["valid"] = not self.data["invalid_reasons"]
 
     def write(self) -> None:
-        """Replace the file as a whole. Raises OSError, which names it."""
-        write_whole(self.path, (json.dumps(self.data, indent=2) + "\n").encode())
+        """Replace the file as a whole, and keep room for its end. Raises OSError, which names the file."""
+        size = self._write()
+        spare = self.path.with_name(SPARE_NAME)
+        with spare.open("ab") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, size + _LAST_WORDS_BYTES)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(spare)) from error
+
+    def _write(self) -> int:
+        text = (json.dumps(self.data, indent=2) + "\n").encode()
+        write_whole(self.path, text)
+        return len(text)
 
 
 def project_commit() -> str | None:

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -301,8 +302,51 @@ def test_a_disk_that_fills_while_a_run_writes_to_it_is_one_line(tmp_path: Path) 
     assert [line.endswith(": No space left on device") for line in said] == [True, False], done.stderr
     assert said[1].startswith("weir: the run failed; what it wrote is in ")
     assert "Traceback" not in done.stderr
-    assert json.loads(done.stdout)["complete"] is False
+    manifest = json.loads(done.stdout)
+    assert (manifest["complete"], manifest["state"]) == (False, "failed")
+    assert "No space left on device" in manifest["error"]
     assert_nothing_is_left(marker)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "{folder}/full.yaml", "--runs", "{folder}/closed"],
+        ["report", "{folder}/closed/run"],
+        ["watch", "{folder}/full.yaml", "--log", "{folder}/closed/events.jsonl"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_directory_that_cannot_be_written_is_one_line(
+    short_run: Run, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "full.yaml").write_text(FULL)
+    (tmp_path / "closed").mkdir()
+    shutil.copytree(short_run.run_dir, tmp_path / "closed" / "run")
+    as_root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    closed = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+    weir = [str(Path(sys.executable).with_name("weir")), *(word.format(folder=tmp_path) for word in words)]
+    done = subprocess.run(
+        [
+            find_tool("unshare"),
+            *as_root,
+            "--mount",
+            "--",
+            "sh",
+            "-c",
+            closed,
+            str(tmp_path / "closed"),
+            *weir,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == EXIT_DISK, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"weir: {tmp_path}/closed/")
+    assert line.endswith(": Read-only file system")
 
 
 def wait_for_traffic(folder: Path) -> Path:

@@ -188,6 +188,14 @@ def test_a_backup_takes_over_without_touching_the_tables(seen: Seen, target: str
 
 
 @on_both
+def test_who_is_superseded_says_so_and_waits_until_the_other_has_gone(seen: Seen, target: str) -> None:
+    kept = keeping(seen, target)
+    assert kept["usurped"]["said"]["changes"] == 0
+    assert "another controller is primary of device 1 " in kept["superseded"]["reason"]
+    assert (kept["returned"]["updates"], kept["returned"]["pipeline_loaded"]) == (0, False)
+
+
+@on_both
 def test_a_switch_that_restarts_is_configured_again_and_the_break_in_its_counters_recorded(
     seen: Seen, target: str
 ) -> None:
@@ -210,9 +218,11 @@ def test_status_tells_what_was_dropped_and_why(seen: Seen, target: str) -> None:
 @on_both
 def test_every_event_is_in_the_log(seen: Seen, target: str) -> None:
     kept = keeping(seen, target)
-    first, *rest = kept["logged"]
-    assert first == "waiting"
-    assert rest == ["primary", "configured", "lost", "primary", "discontinuity", "configured"]
+    assert kept["logged"] == [
+        *("waiting", "primary", "configured"),
+        *("superseded", "waiting", "primary", "configured"),
+        *("lost", "primary", "discontinuity", "configured"),
+    ]
     assert kept["interrupted"] == 130
 
 

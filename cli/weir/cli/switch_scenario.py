@@ -262,6 +262,9 @@ def kept(scene: Scenario, target: str, start: Callable[[], SwitchProcess | Bmv2P
     result["kept_counting"] = status["policers"][0]["packets_met"]
     result["red"] = status["policers"][0]["counters"]["red"]["packets"]
     result["drops"] = status["drops"]
+    result["usurped"] = scene.weir("apply", two, *words, "--election-id", "9")
+    result["superseded"] = backup.next("superseded")
+    result["returned"] = backup.next("configured")
     switch.kill()
     result["lost"] = backup.next("lost")
     with start():

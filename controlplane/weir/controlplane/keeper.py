@@ -83,17 +83,17 @@ class Keeper:
         """
         reached = True
         while True:
-            wait_s = RETRY_S
+            wait_s, was_primary = RETRY_S, self._part == "primary"
             try:
                 if self._part == "backup" and reached:
                     self._say("waiting")
                 async with self._connect(self._part) as control:
-                    reached = True
+                    reached = was_primary = True
                     await self._keep(control)
             except ControlPlaneError as error:
                 cause = error.cause if isinstance(error, HalfwayError) else error
                 if isinstance(cause, NotPrimaryError) and self._last_ns:
-                    if self._part == "primary":
+                    if was_primary:
                         self._say("superseded", reason=str(cause))
                     self._part, wait_s = "backup", _SUPERSEDED_S
                 elif type(cause) is not SwitchUnreachableError:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from weir.topo.capture import CaptureResult, parse_counters
+from weir.topo.conftest import Runner
 from weir.topo.process import ProcessError
 
 
@@ -33,3 +35,9 @@ def test_foreign_counters_are_refused() -> None:
 )
 def test_lost_counts_dropped_and_unread_packets(captured: int, seen: int, dropped: int, lost: int) -> None:
     assert CaptureResult("a", Path("a.pcap"), captured, seen, dropped).lost == lost
+
+
+def test_root_of_a_user_namespace_that_may_not_set_groups_captures(runner: Runner) -> None:
+    # Such as a rootless container's: tcpdump would give up root for its own user, and fail.
+    root = replace(runner, prefix=("unshare", "--user", "--map-root-user", "--"))
+    assert root.result("captured")["uid"] != 0

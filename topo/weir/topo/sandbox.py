@@ -10,7 +10,8 @@
 The outer process asks for a stop with a byte on the pipe. When it dies, by whatever means, the pipe closes,
 which says the same. Everything in the sandbox dies with process 1; network namespaces, interfaces and
 mounts vanish when nobody uses them any more. An ordinary user keeps their own uid in the sandbox (with
-capabilities that count only in there): tcpdump gives up root when it has it, and cannot with one mapped uid.
+capabilities that count only in there), and root of a user namespace gets another one: tcpdump gives up root
+when it has it, and cannot with one mapped uid.
 """
 
 import contextlib
@@ -37,6 +38,7 @@ _KILL_PATIENCE_S = 2.0
 
 _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _AS_USER = ("--user", "--map-current-user", "--keep-caps")
+_AS_NOBODY = ("--user", "--map-user=65534", "--map-group=65534", "--keep-caps")
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from weir.topo.sandbox_init import main; main()"
@@ -212,7 +214,9 @@ def _unshare_flags() -> tuple[str, ...]:
     choices: list[tuple[str, ...]] = [(*_AS_USER, *_NAMESPACES)]
     if os.geteuid() == 0:
         # Root in a container may lack CAP_SYS_ADMIN and still be allowed a user namespace.
-        choices.insert(0, _NAMESPACES)
+        choices = [(*_AS_NOBODY, *_NAMESPACES)]
+        if _may_set_groups():
+            choices.insert(0, _NAMESPACES)
     complaint = ""
     for flags in choices:
         probe = subprocess.run(
@@ -226,6 +230,14 @@ def _unshare_flags() -> tuple[str, ...]:
             return flags
         complaint = probe.stderr.strip()
     raise SandboxError(explain_refusal(complaint, Path("/proc/sys")))
+
+
+def _may_set_groups() -> bool:
+    """False in the user namespaces of one mapped uid that ordinary users can make (user_namespaces(7))."""
+    try:
+        return Path("/proc/self/setgroups").read_text().strip() != "deny"
+    except FileNotFoundError:
+        return True  # a kernel without user namespaces
 
 
 def explain_refusal(complaint: str, sysctls: Path) -> str:

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from weir.topo.capture import Capture
 from weir.topo.collectorproc import REPORT_PORT, CollectorProcess
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
 from weir.topo.process import ProcessError, run_tool
@@ -242,6 +243,16 @@ def collector_life(stop: StopToken, folder: Path) -> dict[str, Any]:
             return {"accounting": collector.stop(), "telemetry_exists": output.exists()}
 
 
+def captured(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Capture nothing, as whom the sandbox has us."""
+    with (
+        Testbed([HostSpec("client")]) as testbed,
+        Capture(testbed, "client", folder / "client.pcap", folder) as capture,
+    ):
+        capture.wait_ready(stop)
+        return {"uid": os.getuid(), "captured": capture.stop().captured}
+
+
 def _names_in(folder: str) -> list[str]:
     return sorted(path.name for path in Path(folder).iterdir())
 
@@ -255,7 +266,7 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         describe, crash, die, orphans, linger, stop_itself, let_through, hang,
         connect, first_frames, half_built, congestion_controls,
-        switch_life, switch_without_interface, collector_life,
+        switch_life, switch_without_interface, collector_life, captured,
     )
 }  # fmt: skip
 
