@@ -450,6 +450,25 @@ def evaluate(
 
 
 @app.command()
+def topology(
+    config: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Experiment or campaign file (YAML).", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The picture to write (SVG).")],
+    cell: Annotated[
+        list[str] | None,
+        typer.Option("--cell", metavar="AXIS=LABEL", help="Of a campaign, a run with this; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Draw an experiment: hosts, delays, queues, policers, and who sends what through them."""
+    from weir.topology.command import topology_command
+
+    return topology_command(config, out, cell=cell or [], as_json=as_json, console=Console())
+
+
+@app.command()
 def schema(
     campaigns: Annotated[bool, typer.Option("--campaign", help="Of campaign files instead.")] = False,
     as_json: AsJson = False,
