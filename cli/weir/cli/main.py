@@ -55,9 +55,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs in
 LoadPipeline = Annotated[
     bool, typer.Option("--load-pipeline", help="Replace another pipeline; empties tables and counters.")
 ]
+OutFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="What to write.")]
 Captures = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE…", help="Captures (pcap) taken at the senders.", show_default=False),
+    typer.Argument(metavar="FILE…", help="Captures (pcap), compressed or not.", show_default=False),
 ]
 
 
@@ -124,10 +125,7 @@ def campaign(
         int | None, typer.Option("--jobs", min=1, help="Runs at a time; by default what the cores carry.")
     ] = None,
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler", metavar="ADDRESS", help="Have workers of this dask scheduler make the runs."
-        ),
+        str | None, typer.Option(metavar="ADDRESS", help="Of dask; its workers run.")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try runs again that failed for good.")] = False,
     as_json: AsJson = False,
@@ -350,11 +348,8 @@ def losses(captures: Captures, as_json: AsJson = False) -> int:
 
 @app.command()
 def trace(
-    captures: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Captures (pcap, compressed or not).", show_default=False),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The replay file to write.")],
+    captures: Captures,
+    out: OutFile,
     flow: Annotated[
         str | None,
         typer.Option("--flow", metavar="SRC:PORT-DST:PORT", help="A connection; by default the largest."),
@@ -451,15 +446,9 @@ def evaluate(
 
 @app.command()
 def topology(
-    config: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="Experiment or campaign file (YAML).", show_default=False),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The picture to write (SVG).")],
-    cell: Annotated[
-        list[str] | None,
-        typer.Option("--cell", metavar="AXIS=LABEL", help="Of a campaign, a run with this; may be repeated."),
-    ] = None,
+    config: options.Experiment,
+    out: OutFile,
+    cell: Annotated[list[str] | None, typer.Option(metavar="AXIS=LABEL", help="Of a campaign.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Draw an experiment: hosts, delays, queues, policers, and who sends what through them."""

@@ -80,7 +80,14 @@ def _picture(experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocato
         # As a run hands them out: a policer may match ports.
         source_port, destination_port = ports.next()
         protocol = PROTOCOLS[flow.protocol] if isinstance(flow, FlowConfig) else PROTOCOLS["tcp"]
-        key = FlowKey(flow.source, flow.destination, protocol, source_port, destination_port)
+        key = FlowKey(
+            flow.source,
+            flow.destination,
+            protocol,
+            source_port,
+            destination_port,
+            ip_version=flow.ip_version,
+        )
         policer = phase.policer_of(key)
         way = (flow.source, flow.destination, policer.name if policer else None)
         ways[way] = ways.get(way, True) and isinstance(flow, BackgroundConfig)
