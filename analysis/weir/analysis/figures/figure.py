@@ -17,6 +17,7 @@ from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, dec
 COLOURS = 8
 LONGEST_NAME = 24
 LEGEND_PX = 14
+SYMBOLS = ("circle", "diamond-open", "square-open")
 DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
@@ -214,7 +215,7 @@ def _line(
     }
 
 
-def bar_figure(
+def dot_figure(
     name: str,
     title: str,
     caption: str,
@@ -223,16 +224,19 @@ def bar_figure(
     unit: str,
     log: bool = False,
 ) -> Figure:
-    """Bars beside each other, a colour per series: series → category → value. All names are shown whole."""
+    """A dot per value on the line of its category, a colour per series: series → category → value.
+
+    Dots and not bars, whose length would say nothing on a logarithmic axis.
+    """
     order = list(dict.fromkeys(category for its in values.values() for category in its))
     traces = [
         {
-            "type": "bar",
-            "orientation": "h",
+            "type": "scatter",
+            "mode": "markers",
             "name": series,
             "x": list(its.values()),
             "y": list(its),
-            "marker": {"color": colour(number)},
+            "marker": {"color": colour(number), "size": 9, "symbol": SYMBOLS[number % len(SYMBOLS)]},
         }
         for number, (series, its) in enumerate(values.items())
         if its
@@ -245,11 +249,10 @@ def bar_figure(
         tuple((series, category, value) for series, its in values.items() for category, value in its.items()),
         tuple(traces),
         {
-            "barmode": "group",
             "xaxis": {"title": unit, "type": "log" if log else "linear"},
             "yaxis": {"type": "category", "categoryarray": order[::-1], "categoryorder": "array"},
         },
-        height=110 + 16 * len(order) * max(len(traces), 1),
+        height=110 + 26 * len(order),
     )
 
 

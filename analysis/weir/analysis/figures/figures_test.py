@@ -23,9 +23,9 @@ from weir.analysis.figures import (
     Study,
     as_csv,
     as_svg,
-    bar_figure,
     box_figure,
     browser,
+    dot_figure,
     evaluation,
     heat_figure,
     line_figure,
@@ -186,8 +186,8 @@ def test_lines_start_at_zero_and_published_numbers_are_dotted_and_in_the_table()
     assert found.layout["yaxis"]["rangemode"] == "tozero"
 
 
-def test_bars_keep_the_order_of_their_categories_from_the_top() -> None:
-    found = bar_figure("x", "X", "", {"a": {"one": 1.0, "two": 2.0}, "b": {"two": 3.0}}, unit="ms", log=True)
+def test_dots_keep_the_order_of_their_categories_from_the_top() -> None:
+    found = dot_figure("x", "X", "", {"a": {"one": 1.0, "two": 2.0}, "b": {"two": 3.0}}, unit="ms", log=True)
     assert found.layout["yaxis"]["categoryarray"] == ["two", "one"]
     assert found.rows == (("a", "one", 1.0), ("a", "two", 2.0), ("b", "two", 3.0))
     assert [trace["x"] for trace in found.traces] == [[1.0, 2.0], [3.0]]

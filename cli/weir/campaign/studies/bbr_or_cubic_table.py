@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weir.analysis.figures import Figure, Section, Table, bar_figure
+from weir.analysis.figures import Figure, Section, Table, dot_figure
 from weir.analysis.figures.figure import Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import Duel, duel_tree, duels, rounded, valid_of
@@ -120,7 +120,7 @@ def _table(found: Mapping[str, Duel]) -> Table:
 def _figure(cc: str, found: Mapping[str, Duel]) -> Figure:
     ours = {row: getattr(duel, f"{cc}_mbps") for row, duel in found.items()}
     theirs = {one["row"]: one[f"{cc}_mbps"] for one in PUBLISHED["rows"]}
-    return bar_figure(
+    return dot_figure(
         f"table-{cc}",
         f"{cc.upper()}: published and ours",
         "Mbit/s, on a logarithmic axis.",
