@@ -20,9 +20,9 @@ from weir.campaign.studies.runs import (
     queueing_delay_ms,
     valid_of,
 )
-from weir.campaign.studies.statements import Held, beside_section, hold, published
+from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
 
-PUBLISHED = published("bbr_dominant")
+PUBLISHED = numbers_of("bbr_dominant")
 FLOWS: int = PUBLISHED["flows"]
 Curve = Mapping[int, float]
 """A value by the number of low-latency flows."""

@@ -12,10 +12,10 @@ from weir.analysis.figures import Figure, Section, Table, dot_figure
 from weir.analysis.figures.figure import Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import Duel, duel_tree, duels, rounded, valid_of
-from weir.campaign.studies.statements import Held, beside_section, hold, published
+from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
 from weir.controlplane.units import parse_share, parse_size, parse_time
 
-PUBLISHED = published("bbr_or_cubic_table")
+PUBLISHED = numbers_of("bbr_or_cubic_table")
 CCS = ("bbr", "cubic")
 
 

@@ -18,9 +18,9 @@ from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import jain_index
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import goodputs_mbps, label, mean_or_none, rounded, share_percent, valid_of
-from weir.campaign.studies.statements import Held, beside_section, hold, published
+from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
 
-PUBLISHED = published("buffer_class")
+PUBLISHED = numbers_of("buffer_class")
 SHOWN: Mapping[str, tuple[str, float]] = {
     "ack_interval_us": ("between ACKs, µs", 1),
     "bbr_min_rtt_us": ("BBR's RTT, ms", 1e3),

@@ -43,7 +43,7 @@ class Held:
         return {True: "agrees", False: "does not agree", None: "not run"}[self.agrees]
 
 
-def published(study: str) -> Mapping[str, Any]:
+def numbers_of(study: str) -> Mapping[str, Any]:
     """The numbers of a study: `<study>.json` beside this file."""
     text = (importlib.resources.files("weir.campaign.studies") / f"{study}.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = json.loads(text)

@@ -7,8 +7,6 @@ two that it calls shared; pairs with too little loss to judge are left out, as i
 
 from __future__ import annotations
 
-import importlib.resources
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,10 +15,10 @@ from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import best_correlation, kolmogorov_smirnov, share
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.beside import beside, shown
+from weir.campaign.studies.runs import label, rounded, valid_of
+from weir.campaign.studies.statements import numbers_of
 
-PUBLISHED: Mapping[str, Any] = json.loads(
-    (importlib.resources.files("weir.campaign.studies") / "wehey_bbr.json").read_text(encoding="utf-8")
-)
+PUBLISHED = numbers_of("wehey_bbr")
 SCENARIOS = ("BBR with BBR", "BBR with CUBIC", "CUBIC with BBR", "CUBIC with CUBIC")
 TRUTH = {"common": "shared", "non-common": "separate"}
 RULE, THROUGHPUT = "wehey_loss_trend", "throughput-spearman"
@@ -29,7 +27,7 @@ STRICT = 0.95
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
     """The study's part of the page, from valid runs alone."""
-    outcomes = [outcome for outcome in outcomes if outcome.valid]
+    outcomes = valid_of(outcomes)
     return (
         Section("published", "Beside the published tables", _in_words(outcomes), _tables(outcomes)),
         Section(
@@ -47,10 +45,6 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
             _correlations(outcomes),
         ),
     )
-
-
-def _of(outcome: Outcome, axis: str) -> str:
-    return str(outcome.cell.get(axis, ""))
 
 
 def _pairs(outcomes: Iterable[Outcome], detector: str) -> list[tuple[Outcome, Mapping[str, Any]]]:
@@ -74,7 +68,7 @@ def _errors(outcomes: Iterable[Outcome], detector: str, truth: str, strict: bool
 
 def _selected(outcomes: Iterable[Outcome], scenario: str, extra: bool) -> list[Outcome]:
     rates = [PUBLISHED["extra_rate"]] if extra else PUBLISHED["rates"]
-    return [o for o in outcomes if _of(o, "scenario") == scenario and _of(o, "rate") in rates]
+    return [o for o in outcomes if label(o, "scenario") == scenario and label(o, "rate") in rates]
 
 
 def _published(numbers: Mapping[str, Any], name: str, scenario: str, extra: bool) -> tuple[int, int] | None:
@@ -119,8 +113,8 @@ def _table(
                 rows.append(
                     (
                         *(scenario, rates, rule, shown(found.published), shown(found.ours)),
-                        *(_rounded(found.difference), _rounded(found.p, 3), found.words),
-                        *(shown(best), _rounded(gain)),
+                        *(rounded(found.difference), rounded(found.p, 3), found.words),
+                        *(shown(best), rounded(gain)),
                     )
                 )
     caption = (
@@ -143,7 +137,7 @@ def _throughput_table(outcomes: Sequence[Outcome]) -> Table:
                 rows.append(
                     (
                         *(scenario, rates, kind.replace("_", " "), shown(found.published), shown(found.ours)),
-                        *(_rounded(found.difference), _rounded(found.p, 3), found.words),
+                        *(rounded(found.difference), rounded(found.p, 3), found.words),
                     )
                 )
     columns = (*COLUMNS[:2], "errors", *COLUMNS[3:8])
@@ -169,7 +163,9 @@ def _in_words(outcomes: Sequence[Outcome]) -> str:
     if not outcomes:
         return "No valid run yet, so there is nothing to compare."
     judged = [pair for o in outcomes for pair in o.result["pairs"] if pair["detector"] == RULE]
-    right = sum(pair["truth"] == TRUTH.get(_of(o, "policer")) for o in outcomes for pair in o.result["pairs"])
+    right = sum(
+        pair["truth"] == TRUTH.get(label(o, "policer")) for o in outcomes for pair in o.result["pairs"]
+    )
     pairs = sum(len(o.result["pairs"]) for o in outcomes)
     rows = [
         (
@@ -224,9 +220,9 @@ def _loss_and_delay(outcomes: Sequence[Outcome]) -> tuple[Figure, ...]:
         for o in _common(outcomes):
             known = sorted(flow[key] * factor for flow in o.measured if flow[key] is not None)
             if known:
-                label = f"{_of(o, 'rate').removesuffix(' Mbit/s')}, {_of(o, 'scenario')}"
-                values["lower of the two"].setdefault(label, []).append(known[0])
-                values["higher of the two"].setdefault(label, []).append(known[-1])
+                shown_at = f"{label(o, 'rate').removesuffix(' Mbit/s')}, {label(o, 'scenario')}"
+                values["lower of the two"].setdefault(shown_at, []).append(known[0])
+                values["higher of the two"].setdefault(shown_at, []).append(known[-1])
         if values["lower of the two"]:
             drawn.append(
                 box_figure(name, title, "Rate in Mbit/s, measured with background.", values, unit=unit)
@@ -235,7 +231,7 @@ def _loss_and_delay(outcomes: Sequence[Outcome]) -> tuple[Figure, ...]:
 
 
 def _common(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    return [o for o in outcomes if _of(o, "policer") == "common"]
+    return [o for o in outcomes if label(o, "policer") == "common"]
 
 
 def _tests(outcomes: Sequence[Outcome]) -> tuple[Table, ...]:
@@ -246,7 +242,7 @@ def _tests(outcomes: Sequence[Outcome]) -> tuple[Table, ...]:
         ("mean_delay_s", "BBR waits less", lambda bbr, cubic: bbr < cubic),
     )
     for key, claim, holds in measures:
-        for rate in dict.fromkeys(_of(o, "rate") for o in outcomes):
+        for rate in dict.fromkeys(label(o, "rate") for o in outcomes):
             for other in ("BBR", "CUBIC"):
                 samples = [_values(outcomes, rate, f"{cc} with {other}", key) for cc in ("BBR", "CUBIC")]
                 found = kolmogorov_smirnov(samples[0], samples[1])
@@ -263,7 +259,7 @@ def _tests(outcomes: Sequence[Outcome]) -> tuple[Table, ...]:
 
 
 def _values(outcomes: Sequence[Outcome], rate: str, scenario: str, key: str) -> list[float]:
-    chosen = [o for o in _common(outcomes) if (_of(o, "rate"), _of(o, "scenario")) == (rate, scenario)]
+    chosen = [o for o in _common(outcomes) if (label(o, "rate"), label(o, "scenario")) == (rate, scenario)]
     return [flow[key] for o in chosen for flow in o.measured if flow[key] is not None]
 
 
@@ -278,8 +274,8 @@ def _medians(outcomes: Sequence[Outcome]) -> Table:
                 said["scenario"],
                 said["rate"],
                 said["percent"],
-                _rounded(ours),
-                _rounded(difference),
+                rounded(ours),
+                rounded(difference),
                 said["where"],
             )
         )
@@ -299,7 +295,7 @@ def _correlations(outcomes: Sequence[Outcome]) -> tuple[Figure, ...]:
         for o, pair in _pairs(outcomes, detector):
             best = best_of(pair)
             if pair["truth"] == truth and best is not None:
-                values.setdefault(_of(o, "scenario"), {}).setdefault(_of(o, "rate"), []).append(best)
+                values.setdefault(label(o, "scenario"), {}).setdefault(label(o, "rate"), []).append(best)
         if values:
             drawn.append(box_figure(name, title, "", values, unit="best rank correlation"))
     return tuple(drawn)
@@ -311,7 +307,3 @@ def best_of(pair: Mapping[str, Any]) -> float | None:
     if pair["detector"] == THROUGHPUT:
         return best_correlation([size["coefficient"] for size in sizes])
     return best_correlation([size["rho"] for size in sizes], [size["p"] for size in sizes])
-
-
-def _rounded(value: float | None, digits: int = 1) -> float | None:
-    return None if value is None else round(value, digits)

@@ -22,10 +22,10 @@ from weir.campaign.studies.runs import (
     share_percent,
     valid_of,
 )
-from weir.campaign.studies.statements import Held, beside_section, hold, published
+from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
 from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
 
-PUBLISHED = published("when_to_use_bbr")
+PUBLISHED = numbers_of("when_to_use_bbr")
 SHALLOW, DEEP = PUBLISHED["shallow"], PUBLISHED["deep"]
 Points = list[tuple[float, float]]
 
