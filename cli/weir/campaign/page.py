@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from weir.analysis.figures import Records, Section, Study, Table, of_run, study, write_study
+from weir.analysis.figures import Link, Records, Section, Study, Table, of_run, study, write_study
 from weir.analysis.policers import AGREEMENT_PERCENT
 from weir.campaign.load import Campaign, Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies import STUDIES
 
 PAGE = "index.html"
+REPORT = "report.html"
+"""Of each run."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
         Section(
             "runs",
             "Runs",
-            "Each has a directory of its name here, with its report.html. What does not count is not drawn.",
+            "Each leads to its report, in a directory of its name. What does not count is not drawn.",
             (_runs(campaign, found),),
         ),
     )
@@ -151,7 +153,7 @@ def _runs(campaign: Campaign, found: Sequence[Outcome]) -> Table:
     rows = tuple(
         (
             *campaign.labels(outcome.cell),
-            *(outcome.repeat + 1, outcome.key),
+            *(outcome.repeat + 1, Link(outcome.key, f"{outcome.key}/{REPORT}")),
             "yes" if outcome.valid else "no: " + "; ".join(outcome.invalid_reasons),
             *(outcome.unexplained, agreement(outcome)),
             *(_p99_ms(outcome.manifest.get("scheduling")), _p99_ms(outcome.result.get("switch_lateness"))),

@@ -3,6 +3,7 @@
 
 from weir.analysis.figures.figure import (
     Figure,
+    Link,
     Table,
     box_figure,
     dot_figure,
@@ -22,6 +23,7 @@ __all__ = [
     "DrawingError",
     "Figure",
     "FlowRecord",
+    "Link",
     "PairRecord",
     "Records",
     "Section",

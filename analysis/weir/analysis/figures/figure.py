@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, decision_tree, ecdf
 
@@ -22,6 +22,18 @@ DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 """series → scenario → values."""
+
+
+class Link(str):
+    """A cell that leads to a file beside the page: the text, and `href`."""
+
+    href: str
+
+    def __new__(cls, text: str, href: str) -> Self:
+        """A text that is also a link."""
+        made = super().__new__(cls, text)
+        made.href = href
+        return made
 
 
 @dataclass(frozen=True)

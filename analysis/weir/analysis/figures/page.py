@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from weir.analysis.figures.browser import BrowserError, opened
-from weir.analysis.figures.figure import Figure, Table
+from weir.analysis.figures.figure import Figure, Link, Table
 from weir.analysis.figures.study import Study
 from weir.analysis.report import text
 from weir.analysis.report.render import data_script, plotly_script, style
@@ -41,6 +41,7 @@ def render_study(study: Study, *, files: bool = True, drawn: bool = True) -> str
     return environment.get_template("study.html.j2").render(
         study=study,
         is_figure=lambda item: isinstance(item, Figure),
+        is_link=lambda cell: isinstance(cell, Link),
         files=files,
         drawn=drawn,
         css=style(),

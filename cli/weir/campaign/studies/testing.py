@@ -19,6 +19,7 @@ from weir.analysis.result import analyse
 from weir.analysis.testing.synthetic_run import write_run
 from weir.campaign.load import Campaign, PlannedRun
 from weir.campaign.outcome import Outcome, read_outcome
+from weir.campaign.page import REPORT
 from weir.controlplane.config import FlowConfig
 
 Goodput = Callable[[PlannedRun, FlowConfig], float]
@@ -52,6 +53,7 @@ def _write(
     run: PlannedRun, path: Path, shape: dict[str, Any], campaign: Campaign, goodput_mbps: Goodput
 ) -> Outcome:
     path.mkdir()
+    (path / REPORT).touch()
     truth = {"common": "shared", "non-common": "separate"}.get(run.cell.get("policer", ""))
     flows = [_flow(shape["flows"][0], run, flow, goodput_mbps(run, flow)) for flow in run.experiment.flows]
     pairs = [pair for pair in shape["pairs"] if pair["truth"] == truth]
