@@ -124,6 +124,23 @@ def test_what_a_file_leaves_open_of_a_link_is_what_the_switch_makes_of_it(seen: 
     assert seen["links"]["same"]["said"]["modify"] == []
 
 
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("│").split("│")]
+
+
+def test_the_live_view_shows_rate_colours_drops_and_queue_of_a_policer(seen: Seen) -> None:
+    _, rate, burst, effective, green, yellow, red, passed, dropped, queue = cells(seen["live"]["row"])
+    assert (rate, burst, effective, yellow) == ("8 kbit/s", "20 kB", "8 kbit/s", "0")
+    # The bucket holds 20 frames of 1000 B.
+    assert int(green) >= 20
+    assert int(green) + int(red) <= FRAMES
+    assert passed.endswith("bit/s")
+    assert dropped.replace(",", "").isdigit()
+    # The link sends one each 0.4 s.
+    assert queue.endswith("B")
+    assert seen["live"]["interrupted"] == 130
+
+
 def test_a_policer_polices_ipv6_where_its_hosts_have_addresses(seen: Seen) -> None:
     (policer,) = seen["ipv6"]["status"]["policers"]
     # A bucket of 20,000 B that gains 1 B/ms holds 20 frames of 1000 B, and one more each second.

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import select
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -209,6 +211,49 @@ def links(scene: Scenario) -> dict[str, Any]:
     with scene.switch(second=given):
         seen["same"] = scene.weir("plan", scene.experiment("same", TWO, b="delay: 5 ms, rate: 50 Mbit/s"))
     return seen
+
+
+class Terminal:
+    """A program on a terminal of its own, wide enough for every table."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """Start it."""
+        self._ours, theirs = os.openpty()
+        wide = {**os.environ, "TERM": "xterm", "COLUMNS": "200", "LINES": "60"}
+        self._process = subprocess.Popen(
+            argv, env=wide, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+
+    def until(self, pattern: str) -> str:
+        """What matches on the screen, as soon as something does. Raises TimeoutError."""
+        shown, give_up = "", time.monotonic() + _PATIENCE_S
+        while (left := give_up - time.monotonic()) > 0:
+            if select.select([self._ours], [], [], left)[0]:
+                shown += os.read(self._ours, 65_536).decode(errors="replace")
+            if (match := re.search(pattern, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown))) is not None:
+                return match[0]
+        raise TimeoutError(f"{pattern} was not shown: {shown}")
+
+    def interrupt(self) -> int:
+        """End it as Ctrl-C does; its exit code."""
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(_PATIENCE_S)
+
+
+def live(scene: Scenario) -> dict[str, Any]:
+    """The live view while frames are policed and the rest waits for a slow link."""
+    slow = scene.experiment("slow", TWO, b="rate: 20 kbit/s, queue: 256 kB")
+    with scene.switch():
+        scene.weir("apply", slow)
+        terminal = Terminal([_weir(), "status", str(slow), "--watch", "--interval", "0.1"])
+        terminal.until("the switch is as planned")
+        scene.send(4000, FRAMES)
+        # policer, rate, burst, effective; green, yellow, red; passed/s and red/s; queue
+        row = terminal.until(
+            r"│ one +│(?:[^│\n]*│){3} *[1-9]\d* │ *0 │ *[1-9]\d* │[^│\n]*│[^│\n]*│ *[1-9][^│\n]*│"
+        )
+        return {"row": row, "interrupted": terminal.interrupt()}
 
 
 def ipv6(scene: Scenario) -> dict[str, Any]:
@@ -414,6 +459,7 @@ def main(_stop: StopToken) -> int:
     scene = Scenario(folder)
     applied(scene)
     scene.result["links"] = links(scene)
+    scene.result["live"] = live(scene)
     scene.result["ipv6"] = ipv6(scene)
     scene.result["kept"] = {"softswitch": kept(scene, "softswitch", scene.switch)}
     learned(scene)
