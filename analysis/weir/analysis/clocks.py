@@ -11,6 +11,7 @@ one-way delay between the two stamps; no two one-way stamps can tell these apart
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,6 +157,21 @@ class Pinned:
     """When the stamped packets were sent, ascending; may be empty."""
     delay_ns: Floats
     """How much later than the fit says the switch stamped them."""
+
+    @property
+    def jitter_ns(self) -> int:
+        """About how wrong one moved time is (one σ): each anchor against the line between its two neighbours.
+
+        Independent errors make that difference √1.5 times as wide as one of them; 1.4826 × the median of its
+        size estimates its σ, whatever a few stalls do. 0 with fewer than three anchors: nothing is known.
+        """
+        if len(self.anchor_ns) < 3:
+            return 0
+        at = (self.anchor_ns - self.fit.origin_ns).astype(np.float64)
+        before, here, behind = at[:-2], at[1:-1], at[2:]
+        share = (here - before) / np.maximum(behind - before, 1.0)
+        line = self.delay_ns[:-2] * (1 - share) + self.delay_ns[2:] * share
+        return round(1.4826 * float(np.median(np.abs(self.delay_ns[1:-1] - line))) / math.sqrt(1.5))
 
     def to_target(self, source_ns: Ints) -> Ints:
         """Times of the sender's clock, moved to the switch's (int64 ns)."""

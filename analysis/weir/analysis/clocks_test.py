@@ -92,3 +92,17 @@ def test_a_stall_of_the_switch_is_followed_between_stamped_packets() -> None:
     assert int((error > 1_000).sum()) <= 16
     assert int(np.abs(pinned.fit.to_target(sent) - ingress).max()) > 29_000_000
     assert np.all(np.diff(pinned.to_target(sent)) >= 0)
+
+
+def test_the_error_of_moved_times_is_estimated_from_the_anchors_themselves() -> None:
+    rng = np.random.default_rng(12)
+    sent = np.sort(rng.integers(0, 20 * 10**9, 4_000))
+    # A slow queue of up to 3 ms, independent errors of 40 µs, and a stall of 80 ms.
+    noise = rng.normal(0, 40_000, 4_000)
+    delay = 10**6 + 3e6 * np.sin(np.arange(4_000) / 300) ** 2 + noise
+    delay[2_000:2_040] += 80_000_000
+    pinned = pin(sent, sent + delay.astype(np.int64))
+    print(f"estimated {pinned.jitter_ns / 1e3:.1f} µs of {noise.std() / 1e3:.1f} µs")
+    assert pinned.jitter_ns == pytest.approx(noise.std(), rel=0.15)
+    assert pin(sent, sent + 10**9).jitter_ns == 0
+    assert pin(sent[:2], sent[:2] + 5).jitter_ns == 0

@@ -19,7 +19,13 @@ def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents |
         return None
     data = flow.packets.payload_length > 0
     sent = flow.packets.sent_ns if fit is None else fit.to_target(flow.packets.sent_ns)
-    return FlowEvents(sent[data], flow.packets.payload_length[data], lost[data], flow.row.min_rtt_ns)
+    return FlowEvents(
+        sent[data],
+        flow.packets.payload_length[data],
+        lost[data],
+        flow.row.min_rtt_ns,
+        jitter_ns=0 if fit is None else fit.jitter_ns,
+    )
 
 
 def pair_results(

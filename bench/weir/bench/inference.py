@@ -132,7 +132,14 @@ def published(flow: Directed, again: set[int]) -> Bools:
     return lost
 
 
-def judge(run: Path, label: str) -> Iterator[Judged]:
+def label_of(run: Path) -> str:
+    """The run's name; in a campaign, with the values of its cell."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    cell = (manifest.get("campaign") or {}).get("cell") or {}
+    return " ".join([manifest["name"], *(str(value) for value in cell.values())])
+
+
+def judge(run: Path) -> Iterator[Judged]:
     """The TCP flows of a run, by phase and congestion control."""
     import weir_core
 
@@ -150,7 +157,7 @@ def judge(run: Path, label: str) -> Iterator[Judged]:
     for flow in flows:
         if flow.configured is None or flow.phase is None:
             continue
-        name = f"{label} {flow.phase.name}, {flow.configured.cc}".replace(" main,", ",")
+        name = f"{label_of(run)}, {flow.phase.name}, {flow.configured.cc}"
         judged = groups.setdefault(name, Judged(name))
         packets, row = flow.packets, flow.row
         path_ns = path_time_ns(packets, row.min_rtt_ns or 0)
@@ -177,7 +184,9 @@ def make(folder: Path, quick: bool) -> list[Path]:
     command = [sys.executable, "-c", "from weir.cli.main import main; main()", "campaign", str(EXPERIMENT)]
     command += ["--runs", str(folder), "--json", *(["--quick"] if quick else [])]
     subprocess.run(command, check=True, stdout=sys.stderr)
-    return sorted(path.parent for path in (folder / "inference").glob("*/manifest.json"))
+    # A run is named after its cell, the percentage first.
+    runs = [path.parent for path in (folder / EXPERIMENT.stem).glob("*/manifest.json")]
+    return sorted(runs, key=lambda run: (int(run.name.partition("_")[0]), run.name))
 
 
 def summary(rows: list[Judged], invalid: int) -> dict[str, object]:
@@ -217,9 +226,7 @@ def main(chosen: argparse.Namespace) -> int:
         for run in runs:
             result = json.loads((run / "result.json").read_text())
             invalid += not result["valid"]
-            # A campaign's runs are named after their cells.
-            label = run.name if run.parent.name == "inference" else result["name"]
-            for judged in judge(run, label):
+            for judged in judge(run):
                 rows.append(judged)
                 print(judged.line(), flush=True)
     print()
