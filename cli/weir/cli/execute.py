@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import ExperimentConfig, FlowConfig, load_experiment, queue_bytes
 from weir.controlplane.config.values import PROTOCOLS
+from weir.controlplane.entities import MeterCell
 from weir.controlplane.phase_plan import FlowKey, PhasePlan
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan, measured_pairs
@@ -182,6 +184,19 @@ async def settle(switch: SwitchProcess, stop: StopToken) -> None:
         await asyncio.sleep(0.1)
 
 
+def read_back(cell: MeterCell, policer: Mapping[str, Any]) -> dict[str, int]:
+    """What the switch answered for the buckets that a policer's record has."""
+    peak_rate, peak_burst = cell.peak
+    answers = {
+        "rate_bps": cell.rate_bytes_per_s * 8,
+        "burst_bytes": cell.burst_bytes,
+        "peak_rate_bps": peak_rate * 8,
+        "peak_burst_bytes": peak_burst,
+        "excess_burst_bytes": cell.excess_burst_bytes,
+    }
+    return {f"read_back_{name}": value for name, value in answers.items() if name in policer}
+
+
 async def record_counters(control: SwitchControl, phase: PhasePlan, record: dict[str, Any]) -> None:
     """Put what the switch counted for each policer into the phase's record."""
     counters = await control.read_counters(phase)
@@ -274,8 +289,7 @@ async def execute(
                 manifest.data["phases"].append(record)
                 for policer in record["policers"]:
                     cell = meters[policer["index"]]
-                    policer["read_back_rate_bps"] = cell.rate_bytes_per_s * 8
-                    policer["read_back_burst_bytes"] = cell.burst_bytes
+                    policer.update(read_back(cell, policer))
                 await record_counters(control, phase, record)
                 manifest.data["notes"] += [f"{phase.name}: {note}" for note in traffic.notes]
                 problems = [*traffic.problems, *offered.problems, *unlearned(happened["learned"])]

@@ -5,6 +5,7 @@ Usage in the sandbox: `python -m weir.topo.scenarios NAME FOLDER`. Those that an
 system's Python use nothing beyond the standard library.
 """
 
+import errno
 import json
 import os
 import signal
@@ -160,6 +161,37 @@ def connect(stop: StopToken, folder: Path) -> dict[str, Any]:
     }
 
 
+def over_ipv6(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Send a line over IPv6, silence the hosts, and look at every frame that there was."""
+    hosts = [HostSpec("client", None, "2001:db8::1"), HostSpec("server1", None, "2001:db8::2")]
+    pcap = folder / "client.pcap"
+    with Testbed(hosts) as testbed, Capture(testbed, "client", pcap, folder) as capture:
+        bridge(testbed)
+        capture.wait_ready(stop)
+        at = (testbed.host("client").ip(6), 7000)
+        server = in_network_namespace("client", lambda: socket.create_server(at, family=socket.AF_INET6))
+        server.settimeout(20)
+        sender = in_network_namespace("server1", lambda: socket.create_connection(at, timeout=20))
+        with sender:
+            sender.sendall(b"over IPv6")
+        accepted, peer = server.accept()
+        with server, accepted, accepted.makefile("rb") as stream:
+            heard = [stream.read().decode(), peer[0]]
+        testbed.silence()
+        stray = in_network_namespace("server1", lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+        with stray:
+            try:
+                stray.sendto(b"stray", at)
+                refused = ""
+            except OSError as error:
+                refused = errno.errorcode[error.errno or 0]
+        capture.stop()
+    # The bridge speaks IGMP for itself.
+    frames = run_tool("tcpdump", "-n", "-r", str(pcap), "ip6").splitlines()
+    others = [line for line in frames if "2001:db8::1.7000" not in line]
+    return {"heard": heard, "refused": refused, "frames": len(frames), "others": others}
+
+
 def first_frames(stop: StopToken, folder: Path) -> dict[str, Any]:
     """Send a frame as soon as the testbed is built, ten times over."""
 
@@ -267,6 +299,7 @@ SCENARIOS: dict[str, Scenario] = {
         describe, crash, die, orphans, linger, stop_itself, let_through, hang,
         connect, first_frames, half_built, congestion_controls,
         switch_life, switch_without_interface, collector_life, captured,
+        over_ipv6,
     )
 }  # fmt: skip
 

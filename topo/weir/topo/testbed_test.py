@@ -85,6 +85,15 @@ def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
     assert report["namespaces"] == []
 
 
+def test_hosts_with_ipv6_send_what_they_are_asked_to_and_no_more(any_runner: Runner) -> None:
+    report = any_runner.result("over_ipv6")
+    assert report["heard"] == ["over IPv6", "2001:db8::2"]
+    assert report["refused"] == "ENETUNREACH", "a silenced host could send"
+    # No neighbour is solicited, no group joined, nobody asked for a router.
+    assert report["frames"] > 5
+    assert report["others"] == []
+
+
 def test_first_frame_after_building_is_not_dropped(runner: Runner) -> None:
     assert runner.result("first_frames") == {"dropped": 0}
 
