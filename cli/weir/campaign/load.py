@@ -22,8 +22,10 @@ from weir.campaign.studies import STUDIES
 from weir.campaign.variables import Variables
 from weir.cli.replays import Replays, read_replays
 from weir.controlplane.config import (
+    BackgroundConfig,
     ConfigError,
     ExperimentConfig,
+    FlowConfig,
     Problem,
     Source,
     experiment_of,
@@ -76,8 +78,11 @@ class PlannedRun:
     @property
     def congestion_controls(self) -> set[str]:
         """Those of its TCP senders."""
-        of_flows = {flow.congestion_control for flow in self.experiment.flows if flow.protocol == "tcp"}
-        return of_flows | {background.congestion_control for background in self.experiment.background}
+        sending: tuple[FlowConfig | BackgroundConfig, ...] = (
+            *self.experiment.flows,
+            *self.experiment.background,
+        )
+        return {flow.congestion_control for flow in sending if flow.protocol == "tcp"}
 
     @property
     def traffic_s(self) -> float:

@@ -11,7 +11,10 @@ from weir.campaign.config import campaign_schema_text
 from weir.campaign.estimate import Estimate
 from weir.campaign.load import load_campaign
 from weir.cli.runnable import check_runnable
+from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import base_round_trips, queue_bytes
+from weir.controlplane.phase_plan import FlowKey
+from weir.controlplane.plan import make_plan
 from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
@@ -99,3 +102,18 @@ def test_bandwidth_rtt_and_buffer_are_those_of_each_part() -> None:
         assert queue_bytes(run.experiment, "client") == parse_size(buffer)
         assert len(run.experiment.flows) == (2 if part == "share" else 1)
     assert cells == {"alone": 2 * 8 * 8 * 2, "share": 9, "cliff": 2 * 11}
+
+
+def test_policers_with_a_queue_of_one_burst_are_the_same_grid_with_hosts_behind_buckets() -> None:
+    campaign = load_campaign(EXPERIMENTS / "wehey-bbr-queue.yaml")
+    plain = load_campaign(EXPERIMENTS / "wehey-bbr.yaml")
+    assert [run.key for run in campaign.runs] == [run.key for run in plain.runs]
+    for run in campaign.runs:
+        experiment = run.experiment
+        policed = {name: host for name, host in experiment.hosts.items() if host.rate is not None}
+        assert f"{sum(host.rate or 0 for host in policed.values()) // 10**6} Mbit/s" == run.cell["rate"]
+        for name, host in policed.items():
+            assert queue_bytes(experiment, name) == (host.rate or 0) * 20 // 8000
+        phase = make_plan(experiment, attachment_of(experiment)).phase("main")
+        one, other = (FlowKey(flow.source, flow.destination) for flow in experiment.flows)
+        assert phase.truth(one, other) == {"common": "shared", "non-common": "separate"}[run.cell["policer"]]

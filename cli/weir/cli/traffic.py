@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.controlplane.config import ExperimentConfig
+from weir.controlplane.config.values import MAX_DATAGRAM6_BYTES, MAX_DATAGRAM_BYTES
 from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
 from weir.topo.played import PlayedTraffic
 from weir.topo.stop import StopToken
@@ -28,7 +29,8 @@ def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAlloca
             destination=background.destination,
             ip_version=background.ip_version,
             port=ports.next()[1],
-            congestion_control=background.congestion_control,
+            congestion_control=background.congestion_control if background.protocol == "tcp" else None,
+            datagram_bytes=MAX_DATAGRAM_BYTES if background.ip_version == 4 else MAX_DATAGRAM6_BYTES,
             start_s=background.start / _NS,
             duration_s=background.duration / _NS,
             rate_bps=background.rate,

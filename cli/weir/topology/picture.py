@@ -79,11 +79,10 @@ def _picture(experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocato
     for flow in sending:
         # As a run hands them out: a policer may match ports.
         source_port, destination_port = ports.next()
-        protocol = PROTOCOLS[flow.protocol] if isinstance(flow, FlowConfig) else PROTOCOLS["tcp"]
         key = FlowKey(
             flow.source,
             flow.destination,
-            protocol,
+            PROTOCOLS[flow.protocol],
             source_port,
             destination_port,
             ip_version=flow.ip_version,
@@ -133,7 +132,8 @@ def words_of(flow: Sending) -> str:
     """What a flow is, in a few words; two flows with the same words are shown as one."""
     if isinstance(flow, BackgroundConfig):
         pacing = "" if flow.pacing is None else f", each {format_rate(flow.pacing)}"
-        return f"background, {flow.congestion_control}, {format_rate(flow.rate)}{pacing}"
+        kind = flow.congestion_control if flow.protocol == "tcp" else "udp"
+        return f"background, {kind}, {format_rate(flow.rate)}{pacing}"
     parts = [flow.congestion_control if flow.protocol == "tcp" else "udp"]
     if flow.rate is not None:
         parts.append(format_rate(flow.rate))

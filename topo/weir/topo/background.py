@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background traffic: many TCP flows from one host to another, drawn from a seed, of a given mean rate.
+"""Background traffic: many flows from one host to another, drawn from a seed, of a given mean rate.
 
 Flows arrive as a Poisson process and have heavy-tailed sizes (bounded Pareto), as flows of the Internet are
 found to (V. Paxson, S. Floyd, "Wide-Area Traffic: The Failure of Poisson Modeling", 1995; M. Crovella,
 A. Bestavros, "Self-Similarity in World Wide Web Traffic", 1996). Each is a TCP connection of its own, with
-its slow start and its losses; what a flow has not sent when its time is over is cut off.
+its slow start and its losses, or a stream of UDP datagrams; what it has not sent when its time is over is cut
+off.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ class BackgroundSpec:
     """Flows from `source` to `destination`, which listens on `port`, for `duration_s` from `start_s` on.
 
     `rate_bps` is what all flows together offer on average, in payload. `shape` is the exponent of the sizes'
-    Pareto distribution, more than 1; `pacing_bps` limits each flow.
+    Pareto distribution, more than 1; `pacing_bps` limits each flow. `congestion_control` None is UDP: each
+    flow sends datagrams of `datagram_bytes` at `pacing_bps`, which it needs.
     """
 
     id: str
     source: str
     destination: str
     port: int
-    congestion_control: str
+    congestion_control: str | None
     start_s: float
     duration_s: float
     rate_bps: int
@@ -53,6 +55,7 @@ class BackgroundSpec:
     shape: float
     seed: int
     pacing_bps: int | None = None
+    datagram_bytes: int = 1452
     ip_version: int = 4
 
 
@@ -129,7 +132,8 @@ class BackgroundTraffic:
         self._schedules = {spec.id: arrivals(spec) for spec in specs}
         wanted: dict[str, set[str]] = {}
         for spec in specs:
-            wanted.setdefault(spec.source, set()).add(spec.congestion_control)
+            if spec.congestion_control is not None:
+                wanted.setdefault(spec.source, set()).add(spec.congestion_control)
         testbed.check_congestion_controls(wanted)
         self._sinks: list[LoggedProcess] = []
         self._sources: list[LoggedProcess] = []
@@ -156,6 +160,7 @@ class BackgroundTraffic:
                     "address": testbed.host(spec.destination).ip(spec.ip_version),
                     "port": spec.port,
                     "congestion_control": spec.congestion_control,
+                    "datagram_bytes": spec.datagram_bytes,
                     "pacing_bytes_per_s": None if spec.pacing_bps is None else spec.pacing_bps // 8,
                     "start_s": spec.start_s,
                     "duration_s": spec.duration_s,

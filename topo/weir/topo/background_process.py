@@ -31,11 +31,23 @@ class _Forget(asyncio.BufferedProtocol):
         return self._buffer
 
 
+def family(config: dict[str, Any]) -> socket.AddressFamily:
+    """IPv4 or IPv6, as the sink's address is."""
+    return socket.AF_INET6 if ":" in config["address"] else socket.AF_INET
+
+
 async def sink(config: dict[str, Any]) -> None:
     """Listen until SIGTERM."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
+    if config["congestion_control"] is None:
+        # Nobody reads what comes: the kernel drops it behind the capture, and sends no ICMP.
+        with socket.socket(family(config), socket.SOCK_DGRAM) as datagrams:
+            datagrams.bind((config["address"], config["port"]))
+            print("ready", flush=True)
+            await ended.wait()
+        return
     server = await loop.create_server(_Forget, config["address"], config["port"], backlog=_BACKLOG)
     print("ready", flush=True)
     await ended.wait()
@@ -50,12 +62,33 @@ class _Source:
         self.late_max_s = 0.0
 
     async def flow(self, due: float, size: int) -> None:
-        """One connection: wait, connect, send, and wait until the other side has read all of it."""
+        """One flow, from its moment on; TCP, or UDP where there is no congestion control."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(due - loop.time())
         self.late_max_s = max(self.late_max_s, loop.time() - due)
-        family = socket.AF_INET6 if ":" in self.config["address"] else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as connection:
+        send = self._datagrams if self.config["congestion_control"] is None else self._connection
+        try:
+            await send(loop, due, size)
+        except OSError as error:
+            self.errors.append(f"flow of {size} bytes: {error.strerror or error}")
+            return
+        self.complete += 1
+
+    async def _datagrams(self, loop: asyncio.AbstractEventLoop, due: float, size: int) -> None:
+        """Datagrams at the flow's pace, each at its moment: one that was late delays no other."""
+        largest, per_second = self.config["datagram_bytes"], self.config["pacing_bytes_per_s"]
+        with socket.socket(family(self.config), socket.SOCK_DGRAM) as datagrams:
+            datagrams.setblocking(False)
+            datagrams.connect((self.config["address"], self.config["port"]))
+            for start in range(0, size, largest):
+                wait_s = due + start / per_second - loop.time()
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+                await loop.sock_sendall(datagrams, _BLOCK[: min(largest, size - start)])
+
+    async def _connection(self, loop: asyncio.AbstractEventLoop, _due: float, size: int) -> None:
+        """Connect, send, and wait until the other side has read all of it."""
+        with socket.socket(family(self.config), socket.SOCK_STREAM) as connection:
             connection.setblocking(False)
             congestion = self.config["congestion_control"].encode()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion)
@@ -64,19 +97,14 @@ class _Source:
                 connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
             # A flow that is cut off ends at once, with what it had not sent.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            try:
-                await loop.sock_connect(connection, (self.config["address"], self.config["port"]))
-                left = size
-                while left:
-                    block = _BLOCK[:left] if left < len(_BLOCK) else _BLOCK
-                    await loop.sock_sendall(connection, block)
-                    left -= len(block)
-                connection.shutdown(socket.SHUT_WR)
-                await loop.sock_recv(connection, 1)
-            except OSError as error:
-                self.errors.append(f"flow of {size} bytes: {error.strerror or error}")
-                return
-        self.complete += 1
+            await loop.sock_connect(connection, (self.config["address"], self.config["port"]))
+            left = size
+            while left:
+                block = _BLOCK[:left] if left < len(_BLOCK) else _BLOCK
+                await loop.sock_sendall(connection, block)
+                left -= len(block)
+            connection.shutdown(socket.SHUT_WR)
+            await loop.sock_recv(connection, 1)
 
 
 async def source(config: dict[str, Any]) -> None:

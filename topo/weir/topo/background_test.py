@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import dpkt
 import pytest
 from scipy import stats
 
@@ -15,6 +16,7 @@ from weir.topo.background import (
     pareto_mean,
     pareto_minimum,
 )
+from weir.topo.conftest import Runner
 
 SPEC = BackgroundSpec(
     id="main/back",
@@ -88,3 +90,22 @@ def test_most_bytes_are_in_few_flows() -> None:
 def test_each_background_of_each_phase_has_a_seed_of_its_own() -> None:
     seeds = {flow_seed(seed, phase, name) for seed in (1, 2) for phase in "ab" for name in "xy"}
     assert len(seeds) == 8
+
+
+def test_a_background_of_udp_sends_each_drawn_byte_once(runner: Runner) -> None:
+    report = runner.result("drawn_datagrams")
+    (record,) = report["records"]
+    assert report["problems"] == []
+    assert record["complete"] + record["cut"] == record["flows"]
+    assert record["offered_bytes"] == pytest.approx(500_000, rel=1e-4)  # 4 Mbit/s for a second
+    ports: set[int] = set()
+    total = 0
+    with (runner.folder / "client.pcap").open("rb") as file:
+        for _, frame in dpkt.pcap.Reader(file):
+            packet = dpkt.ethernet.Ethernet(frame).data
+            if isinstance(packet, dpkt.ip.IP) and isinstance(packet.data, dpkt.udp.UDP):
+                ports.add(packet.data.sport)
+                total += packet.data.ulen - 8
+    # Sources may have one port one after the other. What was cut off had not been sent.
+    assert 0 < len(ports) <= record["flows"]
+    assert total == record["offered_bytes"] or (record["cut"] and total < record["offered_bytes"])

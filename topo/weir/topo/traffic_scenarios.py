@@ -95,6 +95,22 @@ def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
     }
 
 
+def drawn_datagrams(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """A background of UDP for a second, captured where it arrives."""
+    spec = BackgroundSpec(
+        "main/b", "server1", "client", 5202, None, 0.0, 1.0, 4 * 10**6, 20_000, 100_000, 1.2, 1, 10**7
+    )
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        capture = Capture(testbed, "client", folder / "client.pcap", folder / "log")
+        capture.wait_ready(stop)
+        with BackgroundTraffic(testbed, [spec], folder / "log", stop) as background:
+            background.go()
+            records, problems = background.finish()
+        capture.stop()
+    return {"records": records, "problems": problems}
+
+
 def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
     """Ask each kind of traffic for a congestion control that no kernel has."""
     lost = "nosuch"
@@ -351,6 +367,7 @@ SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
     for scenario in (
         measured_flows,
         played_flows,
+        drawn_datagrams,
         lacking_congestion_control,
         paced_flow,
         sampled_flows,

@@ -82,6 +82,8 @@ def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
         if isinstance(flow, FlowConfig):
             yield from _udp(flow, location)
             yield from _application(flow, location)
+        elif flow.protocol == "udp":
+            yield from _udp_background(flow, location)
         if flow.source == flow.destination:
             others = [name for name in experiment.hosts if name != flow.source]
             yield Problem(
@@ -122,6 +124,15 @@ def _udp(flow: FlowConfig, location: Location) -> Iterator[Problem]:
     if flow.measured:
         message = "detectors compare flows whose losses TCP tells of; valid: false, or protocol: tcp"
         yield Problem((*location, "measured"), message, depends_on=(protocol,))
+
+
+def _udp_background(background: BackgroundConfig, location: Location) -> Iterator[Problem]:
+    if background.pacing is None:
+        yield Problem((*location, "pacing"), "missing for protocol udp; valid: such as '2 Mbit/s'")
+    if "congestion_control" in background.model_fields_set:
+        message = "has no effect on UDP; valid: leave it out, or protocol: tcp"
+        protocol: Location = (*location, "protocol")
+        yield Problem((*location, "congestion_control"), message, depends_on=(protocol,))
 
 
 def _application(flow: FlowConfig, location: Location) -> Iterator[Problem]:

@@ -332,6 +332,23 @@ CASES = {
         ("queue: 64 kB", "queue: 0.001 BDP"),
         "x.yaml:4: hosts.b.queue: 250 B hold not one frame; valid: at least 1514 B (one frame)",
     ),
+    "a background of UDP without a pace": (
+        (
+            "policers:",
+            "background: [{name: n, from: a, to: b, protocol: udp, rate: 1 Mbit/s, duration: 4 s}]\n"
+            "policers:",
+        ),
+        "x.yaml:7: background[0].pacing: missing for protocol udp; valid: such as '2 Mbit/s'",
+    ),
+    "a background of UDP with a congestion control": (
+        (
+            "policers:",
+            "background:\n  - {name: n, from: a, to: b, protocol: udp, rate: 1 Mbit/s, pacing: 1 Mbit/s,\n"
+            "     congestion_control: bbr, duration: 4 s}\npolicers:",
+        ),
+        "x.yaml:9: background[0].congestion_control: has no effect on UDP; "
+        "valid: leave it out, or protocol: tcp",
+    ),
     "writes beside a rate": (
         ("duration: 4 s", "duration: 4 s, rate: 1 Mbit/s, writes: {size: 1 kB, every: 1 ms}"),
         "x.yaml:6: flows[0].writes: given beside rate; valid: one of rate, writes, replay",

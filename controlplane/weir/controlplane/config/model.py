@@ -137,7 +137,7 @@ class FlowConfig(_Model):
 
 
 class BackgroundConfig(_Model):
-    """Many TCP connections from one host to another, drawn from the seed: Poisson arrivals, sizes of a
+    """Many flows of TCP or UDP from one host to another, drawn from the seed: Poisson arrivals, sizes of a
     bounded Pareto distribution. They are in captures and in the law of conservation, but no flows of their
     own in the result."""
 
@@ -149,8 +149,10 @@ class BackgroundConfig(_Model):
     """Host that receives the data."""
     ip_version: IpVersion = 4
     """Version of IP that carries it; 6 needs an `address6` of both hosts."""
+    protocol: Annotated[Literal["tcp", "udp"], Field(examples=["tcp"])] = "tcp"
+    """udp needs a pacing, at which each flow sends its datagrams whatever is lost."""
     congestion_control: CongestionControl = "cubic"
-    """Congestion control of the sender, by the kernel's name."""
+    """Congestion control of a TCP sender, by the kernel's name."""
     start: TimeNs = 0
     """When the first flows may start, from the start of the phase."""
     duration: DurationNs
@@ -164,7 +166,7 @@ class BackgroundConfig(_Model):
     shape: Annotated[float, Field(gt=1, le=10, examples=[1.2])] = 1.2
     """Exponent of the distribution; the nearer to 1, the heavier its tail."""
     pacing: RateBps | None = None
-    """No flow sends faster than this: the kernel paces its packets."""
+    """No flow sends faster than this: the kernel paces its packets, or of UDP the sender its datagrams."""
 
 
 class MatchConfig(_Model):
