@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from weir.analysis.detectors import UnknownDetectorError
 from weir.analysis.evaluate import (
     Trial,
     UnknownScenarioError,
@@ -16,9 +17,12 @@ from weir.analysis.evaluate import (
     score_of,
     synthetic_trials,
 )
+from weir.analysis.evaluate_runs import judged_trials
 from weir.analysis.manifest import RunFileError
+from weir.analysis.result import analyse
 from weir.analysis.statistics import share
 from weir.analysis.synthetic import SCENARIOS, generate
+from weir.analysis.testing.synthetic_run import write_run
 
 
 def trial(truth: str, verdict: str, score: float, p: float | None = None) -> Trial:
@@ -94,3 +98,19 @@ def test_results_of_runs_are_trials_too(tmp_path: Path) -> None:
     assert (found.truth, found.verdict, found.score) == ("shared", "separate", 0.25)
     with pytest.raises(RunFileError, match="valid: the result of a finished run"):
         list(run_trials([tmp_path / "none"]))
+
+
+def test_any_detector_judges_the_captures_of_runs_as_their_analysis_would(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=8)
+    result = analyse(tmp_path, joined)
+    again = list(judged_trials([tmp_path], ["wehey_loss_trend", "loss-blocks"], joined))
+    of_rule = [trial for trial in again if trial.detector == "wehey_loss_trend"]
+    told = [pair for pair in result.pairs if pair.detector == "wehey_loss_trend"]
+    assert [(t.truth, t.verdict, t.score) for t in of_rule] == [
+        (pair.truth, pair.verdict, score_of(pair.detail)[0]) for pair in told
+    ]
+    assert len(again) == 2 * len(told) > 0
+    with pytest.raises(UnknownDetectorError, match="no detector 'x'"):
+        list(judged_trials([tmp_path / "none"], ["x"], joined))
+    with pytest.raises(RunFileError, match=r"manifest\.json"):
+        list(judged_trials([tmp_path / "none"], ["shared"], joined))

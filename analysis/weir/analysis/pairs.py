@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from weir.analysis.clocks import Pinned
 from weir.analysis.detectors import FlowEvents, pair_detector
@@ -26,6 +27,34 @@ def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents |
         flow.row.min_rtt_ns,
         jitter_ns=0 if fit is None else fit.jitter_ns,
     )
+
+
+@dataclass(frozen=True)
+class PairEvents:
+    """Two flows as detectors take them: with the losses inferred, and with those that the switch reported."""
+
+    inferred: tuple[FlowEvents, FlowEvents]
+    true: tuple[FlowEvents, FlowEvents]
+    pinned: bool
+    """Both are on the switch's clock."""
+
+
+def events_of_pair(pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, Pinned]) -> PairEvents | str:
+    """The two flows of a pair, or why there is nothing to judge."""
+    unseen = [flow for flow in pair.flows if flow not in flows]
+    if unseen:
+        return f"no packet of {' and '.join(unseen)} in the captures"
+    one, other = flows[pair.flows[0]], flows[pair.flows[1]]
+    # Both on the switch's clock or both on their own: never one of each.
+    common = [fits.get(flow.src_host or "") for flow in (one, other)]
+    if None in common:
+        common = [None, None]
+    inferred = [flow_events(f, f.packets.inferred_lost, c) for f, c in zip((one, other), common, strict=True)]
+    true = [flow_events(f, f.packets.dropped, c) for f, c in zip((one, other), common, strict=True)]
+    a, b, true_a, true_b = *inferred, *true
+    if a is None or b is None or true_a is None or true_b is None:
+        return "no RTT sample of one of the flows, so there is no interval size"
+    return PairEvents((a, b), (true_a, true_b), common[0] is not None)
 
 
 def pair_results(
@@ -53,20 +82,10 @@ def _judge(
             detail={},
         )
 
-    unseen = [flow for flow in pair.flows if flow not in flows]
-    if unseen:
-        return without(f"no packet of {' and '.join(unseen)} in the captures")
-    one, other = flows[pair.flows[0]], flows[pair.flows[1]]
-    # Both on the switch's clock or both on their own: never one of each.
-    common = [fits.get(flow.src_host or "") for flow in (one, other)]
-    if None in common:
-        common = [None, None]
-    inferred = [flow_events(f, f.packets.inferred_lost, c) for f, c in zip((one, other), common, strict=True)]
-    true = [flow_events(f, f.packets.dropped, c) for f, c in zip((one, other), common, strict=True)]
-    a, b, true_a, true_b = *inferred, *true
-    if a is None or b is None or true_a is None or true_b is None:
-        return without("no RTT sample of one of the flows, so there is no interval size")
-    found, given_truth = pair_detector(name)(a, b), pair_detector(name)(true_a, true_b)
+    events = events_of_pair(pair, flows, fits)
+    if isinstance(events, str):
+        return without(events)
+    found, given_truth = pair_detector(name)(*events.inferred), pair_detector(name)(*events.true)
     return PairResult(
         phase=phase.name,
         flows=pair.flows,
@@ -76,7 +95,7 @@ def _judge(
         reason=found.reason,
         detail={
             **found.detail(),
-            "clock": "switch" if common[0] is not None else "each sender's own",
+            "clock": "switch" if events.pinned else "each sender's own",
             "switch_view": {"verdict": given_truth.verdict, "reason": given_truth.reason},
         },
     )

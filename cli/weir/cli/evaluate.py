@@ -21,6 +21,7 @@ from weir.analysis.evaluate import (
     synthetic_trials,
 )
 from weir.analysis.evaluate_policing import evaluate_policing, policing_trials
+from weir.analysis.evaluate_runs import judged_trials
 from weir.analysis.figures import evaluation, write_study
 from weir.analysis.statistics import Share
 from weir.analysis.synthetic import SCENARIOS
@@ -42,10 +43,12 @@ def evaluate_command(
 
     Raises:
         UnknownDetectorError, UnknownScenarioError: a name that is not there; the message lists them.
-        RunFileError: a directory without the result of a run.
+        RunFileError: a directory without the result of a run; with `detectors`, without its captures.
         OSError: the page cannot be written to `out`.
     """
-    if directories:
+    if directories and detectors:
+        trials = list(judged_trials(directories, detectors))
+    elif directories:
         trials = list(run_trials(directories))
     else:
         names = detectors or DEFAULT_DETECTORS
@@ -114,7 +117,7 @@ def evaluate_policing_command(
         "cpu s",
     )
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")  # no part of a figure may be cut off
     for one in found:
         counts = (str(one.trials), str(one.undecided))
         shares = (_share(s) for s in (one.wrong, one.rate_near, one.burst_near, one.rate_held))
@@ -129,7 +132,7 @@ def evaluation_table(found: Sequence[Evaluation]) -> Table:
     table.add_column("detector", no_wrap=True)
     table.add_column("scenario", no_wrap=True)
     for heading in ("trials", "cannot tell", "false neg. %", "false pos. %", "AUC", "p < 0.05 %", "cpu s"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")  # no part of a figure may be cut off
     for one in found:
         table.add_row(
             one.detector if one.scenario == "all" else "",

@@ -419,8 +419,9 @@ def evaluate(
 ) -> int:
     """Count how often detectors are right where the truth is known.
 
-    Over the results of runs, or over simulated flows that share a policer, a queue or nothing: false
-    negatives and positives with exact intervals, area under the ROC curve, p-values where nothing is shared.
+    Over the results of runs (with --detector, over their captures), or over simulated flows that share a
+    policer, a queue or nothing: false negatives and positives with exact intervals, area under the ROC curve,
+    p-values where nothing is shared.
     """
     from weir.cli.errors import InputError
     from weir.cli.evaluate import evaluate_command, evaluate_policing_command

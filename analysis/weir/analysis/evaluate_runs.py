@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any detector of pairs over the captures of finished runs, where the switch's configuration is the truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from weir.analysis.detectors import pair_detector
+from weir.analysis.evaluate import Trial, score_of
+from weir.analysis.manifest import read_collector, read_manifest
+from weir.analysis.pairs import events_of_pair
+from weir.analysis.result import pinned_clocks
+from weir.analysis.run_data import Join, join
+from weir.analysis.validity import same_clock
+
+
+def judged_trials(
+    directories: Iterable[Path], detectors: Sequence[str], joiner: Join | None = None
+) -> Iterator[Trial]:
+    """Judge each pair of each run anew, from what the senders' captures show.
+
+    `joiner` replaces `weir_core.join_run`. Raises UnknownDetectorError before anything is read, RunFileError
+    for a run without its captures and reports, and `weir_core.CaptureError`.
+    """
+    judges = {name: pair_detector(name) for name in detectors}
+    if joiner is None:
+        # Imported here: the pure half and its tests need no compiled extension.
+        import weir_core
+
+        joiner = weir_core.join_run
+    for directory in directories:
+        manifest = read_manifest(directory)
+        data = join(directory, manifest, read_collector(directory), joiner)
+        inside = [flow for flow in data.flows if flow.kind != "outside"]
+        clocks = same_clock(pinned_clocks(inside), {flow.src_host for flow in inside if flow.src_host})
+        flows = {flow.label: flow for flow in inside if flow.kind == "data"}
+        for phase in manifest.phases:
+            for pair in phase.pairs:
+                events = events_of_pair(pair, flows, clocks)
+                for name, judge in judges.items():
+                    if isinstance(events, str):
+                        yield Trial(name, manifest.name, pair.truth, "insufficient_loss", None, None, 0.0)
+                        continue
+                    begun = time.process_time()
+                    found = judge(*events.inferred)
+                    cost = time.process_time() - begun
+                    score, p = score_of(found.detail())
+                    yield Trial(name, manifest.name, pair.truth, found.verdict, score, p, cost)
