@@ -25,12 +25,15 @@ class Losses:
         """One row per directed flow: flow u32, src, dst utf8, src_port, dst_port u16, protocol u8,
         packets, bytes, payload_bytes u64, first_ns, last_ns i64, min_rtt_ns i64?, retransmissions,
         spurious, losses u64, the losses by cause (fast_retransmit, rto, lost_retransmission, tail u64),
-        cut_acknowledgments u64: ACKs whose options the snap length has cut.
+        losses_before u64: lost before they came to the capture, not among losses; overtaken u64: came late
+        to the capture; copies u64: data packets that are in it twice; missed_bytes u64: acknowledged and
+        not in it; cut_acknowledgments u64: ACKs whose options the snap length has cut.
         """
     @property
     def losses(self) -> pa.Table:
         """One row per lost transmission, by time sent: flow u32, sent_ns, detected_ns i64, seq, length
-        u32, cause utf8 (fast_retransmit, rto, lost_retransmission, tail).
+        u32, cause utf8 (fast_retransmit, rto, lost_retransmission, tail), place utf8 (behind the capture,
+        or before), confidence utf8 (low, medium, high; docs/losses.md).
         """
     @property
     def rtts(self) -> pa.Table:
@@ -89,8 +92,8 @@ class Joined:
     @property
     def packets(self) -> pa.Table:
         """One row per IP packet sent: flow u32, sent_ns i64, wire_length u32, seq u32?, payload_length
-        u32, retransmission, judged, inferred_lost bool, cause utf8?, inferred_at_ns, received_ns i64?,
-        dropped bool, policer u16?, colour u8?, packet_number u32?, ingress_ns u64?.
+        u32, retransmission, judged, inferred_lost bool, cause, confidence utf8?, inferred_at_ns,
+        received_ns i64?, dropped bool, policer u16?, colour u8?, packet_number u32?, ingress_ns u64?.
 
         ``judged`` is false where the sender's capture cannot tell: pure ACKs, other protocols, data still
         in flight at the end.

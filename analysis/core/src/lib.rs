@@ -7,6 +7,7 @@
 //! - `tracker`: flows, their counters, and the inference of each
 //! - `infer`: which transmissions arrived and which were lost, from the sender's view alone
 //! - `losses`: one capture in, loss events out
+//! - `notes`: what the reader should know about a capture
 //! - `join`: captures and drop reports in, one row per packet out
 //! - `tables`: results as Arrow record batches
 //! - `python`: the extension module `weir_core` (feature `python`)
@@ -14,6 +15,7 @@
 pub mod infer;
 pub mod join;
 pub mod losses;
+pub mod notes;
 pub mod segment;
 pub mod tables;
 pub mod tracker;

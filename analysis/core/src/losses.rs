@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::infer::{Loss, RttSample, Verdict};
+use crate::notes::Notes;
 use crate::segment::Segment;
 use crate::tracker::{Flow, FlowSink, Tracker};
 use weir_capture::{CaptureError, CaptureReader, Source};
@@ -23,6 +24,8 @@ pub struct Losses {
     pub not_ip: u64,
     /// The file ends inside a record.
     pub truncated: bool,
+    /// That, and what else the reader should know.
+    pub notes: Notes,
 }
 
 /// Reads a capture that was taken at the sender (or between it and the bottleneck).
@@ -36,7 +39,7 @@ pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
         tracker,
         records,
         not_ip,
-        truncated,
+        notes,
     } = scan(path, &mut collected)?;
     let Collected { mut losses, rtts } = collected;
     losses.sort_by_key(|(flow, loss)| (loss.sent_ns, *flow));
@@ -46,7 +49,8 @@ pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
         rtts,
         records,
         not_ip,
-        truncated,
+        truncated: notes.truncated,
+        notes,
     })
 }
 
@@ -59,8 +63,8 @@ pub struct Summary {
     pub records: u64,
     /// Records that are no IP packets.
     pub not_ip: u64,
-    /// The file ends inside a record.
-    pub truncated: bool,
+    /// What the reader should know about the capture, when all of it is read.
+    pub notes: Notes,
 }
 
 /// Streams a capture's verdicts and round-trip times into `sink`; memory follows the data in flight.
@@ -107,13 +111,13 @@ impl Scan {
             tracker,
             records,
             not_ip,
-            truncated,
+            notes,
         } = &mut self.summary;
         let segment = &mut self.segment;
         for _ in 0..STEP_RECORDS {
             let Some(record) = self.reader.next_record()? else {
                 tracker.finish(sink);
-                *truncated = self.reader.truncated();
+                *notes = Notes::new(&self.reader, tracker.flows());
                 return Ok(false);
             };
             if segment.read(record.link_type, record.bytes, record.wire_length) {
@@ -148,6 +152,10 @@ impl FlowSink for Collected {
         if let Verdict::Lost { loss, .. } = verdict {
             self.losses.push((flow, loss));
         }
+    }
+
+    fn before(&mut self, flow: u32, loss: Loss) {
+        self.losses.push((flow, loss));
     }
 
     fn rtt(&mut self, flow: u32, sample: RttSample) {

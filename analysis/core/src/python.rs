@@ -98,6 +98,10 @@ struct LossStream {
 struct Found(Vec<(u32, Loss)>);
 
 impl FlowSink for Found {
+    fn before(&mut self, flow: u32, loss: Loss) {
+        self.0.push((flow, loss));
+    }
+
     fn verdict(&mut self, flow: u32, _tag: u64, verdict: Verdict) {
         if let Verdict::Lost { loss, .. } = verdict {
             self.0.push((flow, loss));
@@ -137,6 +141,10 @@ fn flow_row<'py>(py: Python<'py>, number: usize, flow: &Flow) -> PyResult<Bound<
     for cause in Cause::ALL {
         row.set_item(cause.name(), stats.losses_by_cause[cause as usize])?;
     }
+    row.set_item("losses_before", stats.losses_before)?;
+    row.set_item("overtaken", stats.overtaken)?;
+    row.set_item("copies", stats.copies)?;
+    row.set_item("missed_bytes", stats.missed_bytes)?;
     row.set_item("cut_acknowledgments", stats.cut_acknowledgments)?;
     Ok(row)
 }
@@ -223,6 +231,8 @@ impl LossStream {
                 .map(|flow| flow.stats.losses_by_cause[cause as usize]);
             totals.set_item(cause.name(), of_cause.sum::<u64>())?;
         }
+        totals.set_item("losses_before", sum(|stats| stats.losses_before))?;
+        totals.set_item("missed_bytes", sum(|stats| stats.missed_bytes))?;
         totals.set_item(
             "cut_acknowledgments",
             sum(|stats| stats.cut_acknowledgments),
@@ -242,11 +252,7 @@ impl LossStream {
 
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        let truncated = self.summary().truncated;
-        truncated
-            .then(|| truncation_warning(&self.path))
-            .into_iter()
-            .collect()
+        self.summary().notes.lines(&self.path)
     }
 }
 
@@ -294,13 +300,6 @@ impl Joined {
 /// Losses of one table of a [`LossStream`], or a few more.
 const STREAMED_LOSSES: usize = 1 << 16;
 
-fn truncation_warning(path: &std::path::Path) -> String {
-    format!(
-        "{}: the file ends inside a record; what came before is used",
-        path.display()
-    )
-}
-
 /// Reads one capture taken at the sender and infers which transmissions were lost.
 ///
 /// Raises `CaptureError` when the file is not a capture or is damaged.
@@ -316,11 +315,7 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
         records: read.records,
         not_ip: read.not_ip,
         truncated: read.truncated,
-        warnings: read
-            .truncated
-            .then(|| truncation_warning(&path))
-            .into_iter()
-            .collect(),
+        warnings: read.notes.lines(&path),
     })
 }
 
@@ -368,9 +363,9 @@ fn join_run(
         rtts: tables::rtts(&joined.rtts).map_err(bug)?,
         unmatched: joined.unmatched,
         warnings: joined
-            .truncated
+            .notes
             .iter()
-            .map(|path| truncation_warning(path))
+            .flat_map(|(path, notes)| notes.lines(path))
             .collect(),
     })
 }

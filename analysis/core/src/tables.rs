@@ -11,7 +11,7 @@ use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use weir_packet::FlowKey;
 
-use crate::infer::{Cause, Loss, RttSample};
+use crate::infer::{Cause, Confidence, Loss, RttSample};
 use crate::join::Joined;
 use crate::tracker::{Flow, FlowStats};
 
@@ -90,7 +90,7 @@ fn keys<'a>(keys: impl ExactSizeIterator<Item = &'a FlowKey> + Clone) -> Columns
 
 /// Flows of one capture: `packets, bytes, payload_bytes, first_ns, last_ns, min_rtt_ns?, retransmissions, spurious,
 /// losses`, the losses by cause `fast_retransmit, rto, lost_retransmission, tail`, and
-/// `cut_acknowledgments` behind the 5-tuple.
+/// `losses_before, overtaken, copies, missed_bytes, cut_acknowledgments` behind the 5-tuple.
 ///
 /// # Errors
 /// [`ArrowError`] when the columns do not fit together, which would be a bug here.
@@ -128,15 +128,33 @@ pub fn flows(flows: &[Flow]) -> Result<RecordBatch, ArrowError> {
             Arc::new(UInt64Array::from_iter_values(counts)),
         ));
     }
-    columns.push(column!(
-        "cut_acknowledgments",
-        UInt64Array,
-        stats().map(|stats| stats.cut_acknowledgments)
-    ));
+    columns.extend([
+        column!(
+            "losses_before",
+            UInt64Array,
+            stats().map(|stats| stats.losses_before)
+        ),
+        column!(
+            "overtaken",
+            UInt64Array,
+            stats().map(|stats| stats.overtaken)
+        ),
+        column!("copies", UInt64Array, stats().map(|stats| stats.copies)),
+        column!(
+            "missed_bytes",
+            UInt64Array,
+            stats().map(|stats| stats.missed_bytes)
+        ),
+        column!(
+            "cut_acknowledgments",
+            UInt64Array,
+            stats().map(|stats| stats.cut_acknowledgments)
+        ),
+    ]);
     batch(columns)
 }
 
-/// Loss events: `flow, sent_ns, detected_ns, seq, length, cause`.
+/// Loss events: `flow, sent_ns, detected_ns, seq, length, cause, place, confidence`.
 ///
 /// # Errors
 /// As [`flows`].
@@ -155,7 +173,17 @@ pub fn losses(losses: &[(u32, Loss)]) -> Result<RecordBatch, ArrowError> {
         (
             "cause",
             false,
-            causes(events().map(|loss| Some(loss.cause))),
+            names(events().map(|loss| Some(loss.cause.name()))),
+        ),
+        (
+            "place",
+            false,
+            names(events().map(|loss| Some(loss.place.name()))),
+        ),
+        (
+            "confidence",
+            false,
+            names(events().map(|loss| Some(loss.confidence.name()))),
         ),
     ])
 }
@@ -269,7 +297,12 @@ pub fn joined_packets(joined: &Joined) -> Result<RecordBatch, ArrowError> {
         (
             "cause",
             true,
-            causes(inferred().map(|inferred| inferred.map(|(_, cause)| cause))),
+            names(inferred().map(|inferred| inferred.map(|(_, cause)| cause.name()))),
+        ),
+        (
+            "confidence",
+            true,
+            names(rows().map(|row| row.confidence.map(Confidence::name))),
         ),
         nullable!(
             "inferred_at_ns",
@@ -293,10 +326,10 @@ pub fn joined_packets(joined: &Joined) -> Result<RecordBatch, ArrowError> {
     ])
 }
 
-fn causes(causes: impl Iterator<Item = Option<Cause>>) -> ArrayRef {
+fn names(values: impl Iterator<Item = Option<&'static str>>) -> ArrayRef {
     let mut names = StringBuilder::new();
-    for cause in causes {
-        names.append_option(cause.map(Cause::name));
+    for value in values {
+        names.append_option(value);
     }
     Arc::new(names.finish())
 }

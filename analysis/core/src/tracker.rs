@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use rustc_hash::FxHashMap;
 use weir_packet::FlowKey;
 
-use crate::infer::{Acknowledgment, Cause, RttSample, Sender, Sent, Sink, Verdict};
+use crate::infer::{Acknowledgment, Cause, Loss, RttSample, Sender, Sent, Sink, Verdict};
 use crate::segment::{Segment, TcpSegment};
 
 /// Often enough that the senders kept are few beside those at work.
@@ -80,6 +80,14 @@ pub struct FlowStats {
     pub losses: u64,
     /// Of those, by cause, in the order of [`Cause::ALL`].
     pub losses_by_cause: [u64; Cause::ALL.len()],
+    /// Transmissions that were lost before they came to the capture; not among `losses`.
+    pub losses_before: u64,
+    /// Packets that others had overtaken before they came to the capture.
+    pub overtaken: u64,
+    /// Data packets that are in the capture a second time; not judged.
+    pub copies: u64,
+    /// Bytes that were acknowledged and are not in the capture: it lost packets itself.
+    pub missed_bytes: u64,
     /// Acknowledgments of this flow's data whose options the capture has cut.
     pub cut_acknowledgments: u64,
 }
@@ -107,6 +115,8 @@ pub struct Flow {
 pub trait FlowSink {
     /// The verdict on the packet announced with `tag`; once for each packet that takes sequence space.
     fn verdict(&mut self, flow: u32, tag: u64, verdict: Verdict);
+    /// A loss before the capture.
+    fn before(&mut self, _flow: u32, _loss: Loss) {}
     /// A round-trip time of the flow whose data was acknowledged.
     fn rtt(&mut self, flow: u32, sample: RttSample);
 }
@@ -195,6 +205,12 @@ impl Tracker {
             syn: tcp.flags.syn(),
             fin: tcp.flags.fin(),
             tsval: tcp.timestamps.map(|timestamps| timestamps.value),
+            // Of IPv6 it is a checksum, which does not count up.
+            ip_id: if segment.key.src.is_ipv4() {
+                segment.id
+            } else {
+                0
+            },
         };
         let sender = sender.get_or_insert_with(|| {
             self.senders.push(flow);
@@ -332,6 +348,23 @@ impl<S: FlowSink> Sink for Counting<'_, S> {
             Verdict::Unknown => {}
         }
         self.sink.verdict(self.flow, tag, verdict);
+    }
+
+    fn before(&mut self, loss: Loss) {
+        self.stats.losses_before += 1;
+        self.sink.before(self.flow, loss);
+    }
+
+    fn overtaken(&mut self) {
+        self.stats.overtaken += 1;
+    }
+
+    fn copy(&mut self) {
+        self.stats.copies += 1;
+    }
+
+    fn missed(&mut self, bytes: u64) {
+        self.stats.missed_bytes = self.stats.missed_bytes.saturating_add(bytes);
     }
 
     fn rtt(&mut self, sample: RttSample) {

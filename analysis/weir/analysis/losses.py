@@ -11,9 +11,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FlowLosses:
-    """One directed flow of a capture taken at its sender, with its inferred losses.
+    """One directed flow of a capture, with its inferred losses.
 
-    `losses` has the columns sent_ns, detected_ns, seq, length, cause; sorted by the time of sending.
+    `losses` has the columns sent_ns, detected_ns, seq, length, cause, place, confidence; sorted by the time
+    of sending. `losses_before` of them have place `before`: they never passed the capture and are not among
+    `packets` (a capture at the receiver has only such). Confidence is high, medium or low: docs/losses.md.
     """
 
     flow: int
@@ -30,6 +32,7 @@ class FlowLosses:
     min_rtt_ns: int | None
     retransmissions: int
     spurious: int
+    losses_before: int
     losses: Any
 
     @property
@@ -39,15 +42,15 @@ class FlowLosses:
 
     @property
     def loss_ratio(self) -> float | None:
-        """Inferred losses ÷ packets sent."""
-        return self.losses.num_rows / self.packets if self.packets else None
+        """Inferred losses ÷ packets sent, those that never came to the capture included."""
+        return self.losses.num_rows / (self.packets + self.losses_before) if self.packets else None
 
     def summary(self) -> dict[str, Any]:
         """The flow without its single losses, ready for JSON."""
         causes = self.losses["cause"].value_counts().to_pylist()
         return {
             **{name: getattr(self, name) for name in _FLOW_COLUMNS if name != "flow"},
-            "losses": self.losses.num_rows,
+            "losses": self.losses.num_rows - self.losses_before,
             "loss_ratio": self.loss_ratio,
             "causes": {str(entry["values"]): int(entry["counts"]) for entry in causes},
         }
@@ -78,7 +81,8 @@ class CaptureCounts:
     number of flows, not the file.
 
     `largest` are the flows that carried most payload, the largest first, as rows of the flows table of
-    `weir_core`; `flows_with_data` counts those that carried any. `losses`, by cause too, is of all flows.
+    `weir_core`; `flows_with_data` counts those that carried any. `losses`, by cause too, is of all flows and
+    of transmissions that passed the capture; `losses_before` were lost before they came to it.
     """
 
     path: str
@@ -86,6 +90,7 @@ class CaptureCounts:
     not_ip: int
     flows_with_data: int
     losses: int
+    losses_before: int
     losses_by_cause: dict[str, int]
     largest: tuple[dict[str, Any], ...]
     warnings: tuple[str, ...]
@@ -93,10 +98,10 @@ class CaptureCounts:
 
 _FLOW_COLUMNS = (
     *("flow", "src", "dst", "src_port", "dst_port", "protocol", "packets", "bytes", "payload_bytes"),
-    *("first_ns", "last_ns", "min_rtt_ns", "retransmissions", "spurious"),
+    *("first_ns", "last_ns", "min_rtt_ns", "retransmissions", "spurious", "losses_before"),
 )
 CAUSES = ("fast_retransmit", "rto", "lost_retransmission", "tail")
-_LOSS_COLUMNS = ("sent_ns", "detected_ns", "seq", "length", "cause")
+_LOSS_COLUMNS = ("sent_ns", "detected_ns", "seq", "length", "cause", "place", "confidence")
 
 
 def losses_of(path: Path) -> CaptureLosses:
@@ -128,6 +133,7 @@ def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
         not_ip=stream.not_ip,
         flows_with_data=totals["flows_with_data"],
         losses=totals["losses"],
+        losses_before=totals["losses_before"],
         losses_by_cause={cause: totals[cause] for cause in CAUSES},
         largest=tuple(stream.largest(largest)),
         warnings=tuple(warnings),
@@ -138,7 +144,7 @@ def cut_warning(path: str, acknowledgments: int) -> str:
     """What it means that the snap length was too short."""
     return (
         f"{path}: the snap length cut the TCP options of {acknowledgments:,} ACKs; without timestamps and "
-        "SACK blocks, spurious retransmissions go unnoticed and losses are less certain (128 bytes hold all)"
+        "SACK blocks, spurious retransmissions go unnoticed and confidence is low (128 bytes hold all)"
     )
 
 

@@ -9,19 +9,24 @@ from weir.analysis.losses import CaptureLosses, capture_losses
 
 
 def capture() -> CaptureLosses:
-    def flow(number: int, port: int, payload: int, packets: int) -> dict[str, Any]:
+    def flow(number: int, port: int, payload: int, packets: int, before: int = 0) -> dict[str, Any]:
         return {
             **{"flow": number, "src": "10.0.0.2", "dst": "10.0.0.1", "src_port": port, "dst_port": 5201},
             **{"protocol": 6, "packets": packets, "bytes": payload, "payload_bytes": payload, "first_ns": 0},
             **{"last_ns": 9, "min_rtt_ns": 20, "retransmissions": 1, "spurious": 0, "losses": 1},
+            "losses_before": before,
         }
 
+    def loss(flow: int, sent_ns: int, cause: str, place: str = "behind") -> dict[str, Any]:
+        times = {"sent_ns": sent_ns, "detected_ns": sent_ns + 40, "seq": sent_ns, "length": 1448}
+        return {"flow": flow, **times, "cause": cause, "place": place, "confidence": "high"}
+
     losses = [
-        {"flow": 1, "sent_ns": 30, "detected_ns": 60, "seq": 2, "length": 1448, "cause": "rto"},
-        {"flow": 1, "sent_ns": 10, "detected_ns": 50, "seq": 1, "length": 1448, "cause": "fast_retransmit"},
-        {"flow": 0, "sent_ns": 20, "detected_ns": 70, "seq": 9, "length": 1448, "cause": "tail"},
+        loss(1, 30, "rto", "before"),
+        loss(1, 10, "fast_retransmit"),
+        loss(0, 20, "tail"),
     ]
-    flows = [flow(0, 40000, 10, 5), flow(1, 40001, 9_000, 8), flow(2, 40002, 0, 3)]
+    flows = [flow(0, 40000, 10, 5), flow(1, 40001, 9_000, 7, before=1), flow(2, 40002, 0, 3)]
     return capture_losses("a.pcap", pa.Table.from_pylist(flows), pa.Table.from_pylist(losses), ["cut short"])
 
 
@@ -31,6 +36,12 @@ def test_losses_are_split_by_flow_and_sorted_by_sending() -> None:
     assert found.flows[1].loss_ratio == 0.25
     assert found.flows[1].summary()["causes"] == {"fast_retransmit": 1, "rto": 1}
     assert found.flows[2].losses.num_rows == 0
+
+
+def test_losses_before_the_capture_are_counted_apart_and_belong_to_the_ratio() -> None:
+    summary = capture().flows[1].summary()
+    assert (summary["losses"], summary["losses_before"]) == (1, 1)
+    assert summary["loss_ratio"] == 2 / 8
 
 
 def test_json_keeps_every_loss_and_warning() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -38,10 +39,10 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
 
 
 def losses_table(counts: CaptureCounts) -> Table:
-    """One row per flow that carried data, the largest first."""
+    """One row per flow that carried data, the largest first; `lost before` never came to the capture."""
     table = Table(title=counts.path, title_justify="left", box=None, pad_edge=False)
     table.add_column("flow", overflow="fold")
-    for heading in ("packets", "lost", "loss %", "resent", "spurious", "RTT ms"):
+    for heading in ("packets", "lost", "lost before", "loss %", "resent", "spurious", "RTT ms"):
         table.add_column(heading, justify="right")
     for flow in counts.largest:
         rtt_ns = flow["min_rtt_ns"]
@@ -49,9 +50,16 @@ def losses_table(counts: CaptureCounts) -> Table:
             f"{flow['src']}:{flow['src_port']} → {flow['dst']}:{flow['dst_port']}",
             str(flow["packets"]),
             str(flow["losses"]),
-            f"{flow['losses'] / flow['packets'] * 100:.3f}",
+            str(flow["losses_before"]),
+            f"{loss_ratio(flow) * 100:.3f}",
             str(flow["retransmissions"]),
             str(flow["spurious"]),
             "" if rtt_ns is None else f"{rtt_ns / 1e6:.3f}",
         )
     return table
+
+
+def loss_ratio(flow: dict[str, Any]) -> float:
+    """Losses on both sides of the capture ÷ transmissions on both."""
+    before = int(flow["losses_before"])
+    return float((flow["losses"] + before) / (flow["packets"] + before))

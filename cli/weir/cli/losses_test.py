@@ -25,6 +25,7 @@ FLOW = {
     "min_rtt_ns": 20_147_000,
     "retransmissions": 3,
     "spurious": 1,
+    "losses_before": 0,
 }
 
 
@@ -50,13 +51,16 @@ def flows(*payloads: int) -> pa.Table:
 def counted(*payloads: int) -> CaptureCounts:
     """The flows of a capture that is cut off."""
     rows = sorted(flows(*payloads).to_pylist(), key=lambda row: -row["payload_bytes"])
-    return CaptureCounts("a.pcap", 1000, 0, len(rows), 2, {"rto": 2}, tuple(rows[:FLOWS_SHOWN]), WARNINGS)
+    return CaptureCounts("a.pcap", 1000, 0, len(rows), 2, 0, {"rto": 2}, tuple(rows[:FLOWS_SHOWN]), WARNINGS)
 
 
 def with_events(*payloads: int) -> CaptureLosses:
     """The same with every event."""
     events = [
-        {"flow": 0, "sent_ns": n, "detected_ns": n + 5, "seq": n, "length": 1448, "cause": "fast_retransmit"}
+        {
+            **{"flow": 0, "sent_ns": n, "detected_ns": n + 5, "seq": n, "length": 1448},
+            **{"cause": "fast_retransmit", "place": "behind", "confidence": "high"},
+        }
         for n in (10, 20)
     ]
     return capture_losses("a.pcap", flows(*payloads), pa.Table.from_pylist(events), ["a.pcap: cut off"])
@@ -72,7 +76,7 @@ def show(monkeypatch: pytest.MonkeyPatch, *payloads: int, as_json: bool = False)
 
 def test_a_flow_is_one_row_with_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     row = show(monkeypatch, 5000).splitlines()[2].split()
-    assert row == ["10.0.0.2:20000", "→", "10.0.0.1:5201", "100", "2", "2.000", "3", "1", "20.147"]
+    assert row == ["10.0.0.2:20000", "→", "10.0.0.1:5201", "100", "2", "0", "2.000", "3", "1", "20.147"]
 
 
 def test_what_the_reader_should_know_about_the_file_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

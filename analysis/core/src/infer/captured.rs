@@ -22,6 +22,8 @@ pub struct Sent {
     pub fin: bool,
     /// Its timestamp.
     pub tsval: Option<u32>,
+    /// IP identification; 0 where there is none.
+    pub ip_id: u32,
 }
 
 /// A segment of the other direction that acknowledges this one's data.

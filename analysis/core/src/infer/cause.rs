@@ -7,7 +7,7 @@ use super::outstanding::{Piece, Transmission};
 /// Linux' shortest retransmission timeout; a probe of the tail comes before it.
 const SHORTEST_RTO_NS: i64 = 200_000_000;
 /// RFC 5681 section 3.2.
-const DUPLICATE_ACK_THRESHOLD: u32 = 3;
+pub(super) const DUPLICATE_ACK_THRESHOLD: u32 = 3;
 
 /// The sender's state when it sends again.
 #[derive(Debug, Clone, Copy)]

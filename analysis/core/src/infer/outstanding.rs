@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::{Cause, Loss, Verdict};
+use super::{Cause, Confidence, Loss, Place, Verdict};
 
 /// One transmission, until its verdict.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,7 @@ pub(super) struct Transmission {
     pub(super) seq: u32,
     pub(super) length: u32,
     pub(super) tsval: Option<u32>,
+    pub(super) ip_id: u32,
     pub(super) retransmission: bool,
     pub(super) delivered: bool,
     /// It carried bytes of which no earlier transmission arrived; without any, it was spurious.
@@ -25,6 +26,8 @@ pub(super) struct Transmission {
     pub(super) undecided: bool,
     /// When the range was sent again, and why.
     pub(super) repaired: Option<(i64, Cause)>,
+    /// Data sent later had arrived when the range was sent again, or a timestamp singled out another transmission.
+    pub(super) evident: bool,
     /// Pieces that still refer to this transmission.
     pub(super) pieces: u32,
 }
@@ -71,7 +74,13 @@ impl Slots {
     /// One piece of the transmission is settled; the verdict when it was the last.
     ///
     /// A loss that was never repaired counts as detected when its acknowledgment was due, `rtt_ns` after it was sent.
-    pub(super) fn release(&mut self, slot: u32, rtt_ns: i64) -> Option<(u64, Verdict)> {
+    /// Without `reports`, of duplicates, nothing is certain.
+    pub(super) fn release(
+        &mut self,
+        slot: u32,
+        rtt_ns: i64,
+        reports: bool,
+    ) -> Option<(u64, Verdict)> {
         let transmission = &mut self.slots[slot as usize];
         transmission.pieces = transmission.pieces.saturating_sub(1);
         if transmission.pieces > 0 {
@@ -98,6 +107,12 @@ impl Slots {
                 seq: transmission.seq,
                 length: transmission.length,
                 cause,
+                place: Place::Behind,
+                confidence: match (reports, transmission.evident) {
+                    (false, _) => Confidence::Low,
+                    (true, false) => Confidence::Medium,
+                    (true, true) => Confidence::High,
+                },
             };
             Verdict::Lost { loss, spurious }
         };

@@ -3,6 +3,9 @@
 
 use std::collections::VecDeque;
 
+/// More than a receiver can have told; what is more is believed when it is acknowledged.
+const MOST_RANGES: usize = 1 << 14;
+
 /// Disjoint, sorted, not touching ranges.
 ///
 /// Each ACK repeats blocks of earlier ones. Knowing what they covered makes an ACK cost what it adds, not what it says.
@@ -14,7 +17,7 @@ pub(super) struct Ranges {
 impl Ranges {
     /// Adds `start..end` and appends the parts that are new to `fresh`, in order.
     pub(super) fn insert(&mut self, start: u64, end: u64, fresh: &mut Vec<(u64, u64)>) {
-        if start >= end {
+        if start >= end || self.ranges.len() >= MOST_RANGES {
             return;
         }
         let first = self.ranges.partition_point(|range| range.1 < start);

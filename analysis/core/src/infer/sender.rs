@@ -4,12 +4,13 @@
 use smallvec::SmallVec;
 
 use super::captured::{Acknowledgment, Sent};
-use super::cause::{Moment, Recovery};
+use super::cause::{DUPLICATE_ACK_THRESHOLD, Moment, Recovery};
 use super::choose::{Candidate, Evidence, choose};
+use super::holes::{Filling, Holes};
 use super::outstanding::{Piece, Pieces, Slots, Transmission};
 use super::ranges::Ranges;
 use super::sequence::{origin, unwrap};
-use super::{RttSample, Sink, Verdict};
+use super::{Cause, Loss, Place, RttSample, Sink, Verdict};
 
 /// How long a range that was sent more than once waits for a DSACK after its last transmission: a duplicate is
 /// acknowledged at once (RFC 2883), so a few round trips, and no less than any delayed acknowledgment.
@@ -17,6 +18,11 @@ const SHORTEST_LINGER_NS: i64 = 1_000_000_000;
 const LINGER_ROUND_TRIPS: i64 = 4;
 /// Half of the sequence space's half: what is farther off belongs to another connection.
 const FARTHEST: u64 = 1 << 30;
+/// Pieces kept of what is not acknowledged, or waits for DSACKs: more than any window holds. A capture without the other
+/// direction never sees an acknowledgment.
+const MOST_PIECES: usize = 1 << 17;
+/// Senders that set no identification of their own may use one again after this.
+const COPY_NS: i64 = 50_000_000;
 /// SACK blocks that fit beside timestamps: an ACK with fewer names everything the receiver holds.
 const MOST_BLOCKS: usize = 3;
 
@@ -38,6 +44,7 @@ pub struct Sender {
     /// Acknowledged, sent more than once, waiting for DSACKs.
     lingering: Pieces,
     slots: Slots,
+    holes: Holes,
     sacked: Ranges,
     /// Send order of the youngest transmission known to have arrived.
     frontier: Option<u64>,
@@ -94,6 +101,11 @@ impl Sender {
             // The capture began in mid-connection, with data out of order.
             self.una = start;
         }
+        if start < self.max && self.is_copy(sent, start) {
+            sink.copy();
+            sink.verdict(sent.tag, Verdict::Unknown);
+            return false;
+        }
         let order = self.next_order;
         self.next_order += 1;
         let slot = self.slots.add(Transmission {
@@ -103,18 +115,26 @@ impl Sender {
             seq: sent.seq,
             length: sent.payload_length,
             tsval: sent.tsval,
+            ip_id: sent.ip_id,
             retransmission: false,
             delivered: false,
             needed: false,
             undecided: false,
             repaired: None,
+            evident: false,
             pieces: 0,
         });
         let mut retransmission = false;
+        if !self.holes.is_empty() {
+            self.fill((start, end), sent, order, sink);
+        }
         if start < self.max {
             retransmission = self.send_again((start, end), slot, sent.time_ns, order);
             self.slots.get_mut(slot).retransmission = retransmission;
         } else {
+            if start > self.max {
+                self.holes.open((self.max, start), sent, order);
+            }
             self.slots.get_mut(slot).pieces = 1;
             let sent = SmallVec::from_slice(&[slot]);
             self.outstanding.pieces.push_back(Piece {
@@ -130,7 +150,71 @@ impl Sender {
         }
         self.max = self.max.max(end);
         self.active_ns = sent.time_ns;
+        if self.outstanding.pieces.len() > MOST_PIECES {
+            self.forget(sink);
+        }
         retransmission
+    }
+
+    /// Gives up the oldest piece: nobody knows what became of it.
+    fn forget(&mut self, sink: &mut impl Sink) {
+        if let Some(piece) = self.outstanding.pieces.pop_front() {
+            if !piece.covered
+                && let Some(&last) = piece.sent.last()
+            {
+                self.slots.get_mut(last).undecided = true;
+            }
+            self.settle(&piece, None, sink);
+        }
+    }
+
+    /// A packet that may fill holes.
+    fn fill(&mut self, range: (u64, u64), sent: &Sent, order: u64, sink: &mut impl Sink) {
+        match self.holes.fill(range, sent, order) {
+            None => {}
+            Some(Filling::Overtaken) => sink.overtaken(),
+            Some(Filling::Lost {
+                opened_ns,
+                packets,
+                confidence,
+            }) => {
+                let cause = if packets > DUPLICATE_ACK_THRESHOLD.into() {
+                    Cause::FastRetransmit
+                } else {
+                    Cause::Rto
+                };
+                sink.before(Loss {
+                    sent_ns: opened_ns,
+                    detected_ns: sent.time_ns,
+                    seq: sent.seq,
+                    length: sent.payload_length,
+                    cause,
+                    place: Place::Before,
+                    confidence,
+                });
+            }
+        }
+    }
+
+    /// The capture has one packet twice, as it does when it sees two interfaces: the same IP identification, which senders
+    /// count up, and the same timestamp. Where there is no identification, sooner than anything could be known of it.
+    fn is_copy(&self, sent: &Sent, start: u64) -> bool {
+        let pieces = if start < self.una {
+            &self.lingering
+        } else {
+            &self.outstanding
+        };
+        let piece = pieces.pieces.get(pieces.first_after(start));
+        let Some(&last) = piece.and_then(|piece| piece.sent.last()) else {
+            return false;
+        };
+        let last = self.slots.get(last);
+        let same = (last.seq, last.length, last.tsval, last.ip_id)
+            == (sent.seq, sent.payload_length, sent.tsval, sent.ip_id);
+        let age_ns = sent.time_ns - last.sent_ns;
+        // No SYN is sent again sooner (RFC 6298: a second).
+        let identified = (sent.ip_id != 0 || sent.syn) && age_ns < COPY_NS;
+        same && (identified || self.min_rtt_ns.is_some_and(|rtt| age_ns < rtt / 2))
     }
 
     /// Keepalives repeat the last acknowledged byte (RFC 9293 section 3.8.4), window probes send one byte that the
@@ -168,7 +252,10 @@ impl Sender {
             let lost = *slots.get(last);
             if lost.repaired.is_none() {
                 let cause = recovery.cause(&lost, piece, &now);
-                slots.get_mut(last).repaired = Some((time_ns, cause));
+                let overtaken = now.frontier.is_some_and(|frontier| frontier > lost.order);
+                let lost = slots.get_mut(last);
+                lost.repaired = Some((time_ns, cause));
+                lost.evident |= overtaken;
             }
         };
         let settled_to = end.min(self.una);
@@ -235,6 +322,15 @@ impl Sender {
             let start = unwrap(block.start, edge);
             let end = unwrap(block.end, edge);
             self.duplicate(start, end, ack.time_ns);
+        }
+        if edge > self.max {
+            sink.missed(edge - self.max);
+        }
+        if !self.holes.is_empty() && advances {
+            self.holes.acknowledged(edge);
+        }
+        if self.holes.missed_bytes > 0 {
+            sink.missed(std::mem::take(&mut self.holes.missed_bytes));
         }
         if let Some(newest) = self.newest {
             self.frontier = self.frontier.max(Some(newest.order));
@@ -325,6 +421,11 @@ impl Sender {
             else {
                 continue;
             };
+            if singled_out {
+                for &other in piece.sent.iter().filter(|&&other| other != slot) {
+                    self.slots.get_mut(other).evident = true;
+                }
+            }
             let first = self.newest.is_none();
             deliver(&mut self.slots, slot, &mut self.newest);
             if first && singled_out {
@@ -378,7 +479,8 @@ impl Sender {
         self.sacked.drop_below(self.una);
         let linger_ns = self.linger_ns();
         while let Some(front) = self.lingering.pieces.front()
-            && self.last_sent_ns(front) + linger_ns < now_ns
+            && (self.last_sent_ns(front) + linger_ns < now_ns
+                || self.lingering.pieces.len() > MOST_PIECES)
         {
             let Some(piece) = self.lingering.pieces.pop_front() else {
                 break;
@@ -426,7 +528,7 @@ impl Sender {
                 transmission.undecided |= too_late || !sees_blocks;
             }
             arrived |= transmission.delivered;
-            if let Some((tag, verdict)) = self.slots.release(slot, rtt_ns) {
+            if let Some((tag, verdict)) = self.slots.release(slot, rtt_ns, sees_blocks) {
                 sink.verdict(tag, verdict);
             }
         }

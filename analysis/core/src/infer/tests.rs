@@ -4,7 +4,9 @@
 
 use weir_packet::{LinkType, SackBlocks};
 
-use super::{Acknowledgment, Cause, Loss, RttSample, Sender, Sent, Sink, Verdict};
+use super::{
+    Acknowledgment, Cause, Confidence, Loss, Place, RttSample, Sender, Sent, Sink, Verdict,
+};
 use crate::segment::Segment;
 
 const MS: i64 = 1_000_000;
@@ -14,11 +16,31 @@ const SEGMENT: u32 = 1000;
 struct Found {
     verdicts: Vec<(u64, Verdict)>,
     rtts: Vec<RttSample>,
+    before: Vec<Loss>,
+    overtaken: u64,
+    missed: u64,
+    copies: u64,
 }
 
 impl Sink for Found {
     fn verdict(&mut self, tag: u64, verdict: Verdict) {
         self.verdicts.push((tag, verdict));
+    }
+
+    fn before(&mut self, loss: Loss) {
+        self.before.push(loss);
+    }
+
+    fn overtaken(&mut self) {
+        self.overtaken += 1;
+    }
+
+    fn copy(&mut self) {
+        self.copies += 1;
+    }
+
+    fn missed(&mut self, bytes: u64) {
+        self.missed += bytes;
     }
 
     fn rtt(&mut self, sample: RttSample) {
@@ -68,6 +90,7 @@ impl Timeline {
             syn: false,
             fin: false,
             tsval: self.timestamps.then_some(ms as u32),
+            ip_id: 0,
         };
         self.tag += 1;
         self.end_ms = self.end_ms.max(ms);
@@ -211,6 +234,8 @@ fn a_lost_original_is_attributed_to_its_own_send_time() {
         seq: 1000,
         length: 1000,
         cause: Cause::FastRetransmit,
+        place: Place::Behind,
+        confidence: Confidence::High,
     };
     assert_eq!(
         first,
@@ -464,6 +489,7 @@ fn a_new_connection_on_the_same_ports_starts_afresh() {
         syn: true,
         fin: false,
         tsval: Some(100),
+        ip_id: 0,
     };
     line.sender.on_send(&syn, &mut line.found);
     line.tag = 3;

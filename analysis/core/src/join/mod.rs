@@ -19,7 +19,8 @@ use rustc_hash::FxHashMap;
 use weir_packet::FlowKey;
 
 use crate::CaptureError;
-use crate::infer::{Cause, RttSample};
+use crate::infer::{Cause, Confidence, RttSample};
+use crate::notes::Notes;
 use crate::tracker::FlowStats;
 use matching::{MatchKey, Matcher};
 use packets::{Arrival, read_host};
@@ -54,6 +55,8 @@ pub struct PacketRow {
     pub judged: bool,
     /// When and why the sender's capture says that this transmission was lost.
     pub inferred: Option<(i64, Cause)>,
+    /// How well that is corroborated.
+    pub confidence: Option<Confidence>,
     /// Receiver's clock.
     pub received_ns: Option<i64>,
     /// The switch's report.
@@ -109,6 +112,8 @@ pub struct Joined {
     pub unmatched: Unmatched,
     /// Captures that end inside a record.
     pub truncated: Vec<PathBuf>,
+    /// That of each capture, and what else the reader should know.
+    pub notes: Vec<(PathBuf, Notes)>,
 }
 
 /// Joins `captures` with the drop reports of `reports` (a `telemetry.parquet`), if there are any.

@@ -9,6 +9,7 @@ use weir_capture::{CaptureError, CaptureReader};
 use super::matching::MatchKey;
 use super::{FlowIndex, HostCapture, Joined, PacketRow};
 use crate::infer::{RttSample, Verdict};
+use crate::notes::Notes;
 use crate::segment::Segment;
 use crate::tracker::{FlowSink, Tracker};
 
@@ -63,6 +64,7 @@ pub(super) fn read_host(
                 retransmission,
                 judged: false,
                 inferred: None,
+                confidence: None,
                 received_ns: None,
                 drop: None,
             });
@@ -79,6 +81,8 @@ pub(super) fn read_host(
     if reader.truncated() {
         joined.truncated.push(capture.path.clone());
     }
+    let notes = Notes::new(&reader, tracker.flows());
+    joined.notes.push((capture.path.clone(), notes));
     for (local, flow) in tracker.into_flows().iter().enumerate() {
         if own(&flow.key.src)
             && let Some(Some(global)) = global.get(local)
@@ -96,6 +100,7 @@ pub(super) fn read_host(
             Verdict::Lost { loss, .. } => {
                 row.judged = true;
                 row.inferred = Some((loss.detected_ns, loss.cause));
+                row.confidence = Some(loss.confidence);
             }
             Verdict::Unknown => {}
         }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the reader of a result should know about the capture that it comes from.
+
+use std::path::Path;
+
+use weir_capture::{CaptureReader, Source};
+
+use crate::tracker::Flow;
+
+/// What is wrong with a capture without making it useless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Notes {
+    /// The file ends inside a record.
+    pub truncated: bool,
+    /// Records that the file has no time for.
+    pub untimed: u64,
+    /// Packets that the capture lost by its own word.
+    pub dropped: u64,
+    /// Bytes that were acknowledged and are not in the capture.
+    pub missed_bytes: u64,
+    /// Data packets that are in the capture twice.
+    pub copies: u64,
+    /// Flows that such bytes belong to.
+    pub missed_flows: u64,
+}
+
+impl Notes {
+    /// Of a capture that is read, and its flows.
+    pub fn new<'a>(
+        reader: &CaptureReader<Source>,
+        flows: impl IntoIterator<Item = &'a Flow>,
+    ) -> Self {
+        let mut notes = Self {
+            truncated: reader.truncated(),
+            untimed: reader.untimed(),
+            dropped: reader.dropped(),
+            ..Self::default()
+        };
+        for flow in flows {
+            notes.missed_bytes = notes.missed_bytes.saturating_add(flow.stats.missed_bytes);
+            notes.copies += flow.stats.copies;
+            notes.missed_flows += u64::from(flow.stats.missed_bytes > 0);
+        }
+        notes
+    }
+
+    /// One sentence each.
+    pub fn lines(&self, path: &Path) -> Vec<String> {
+        let file = path.display();
+        let mut lines = Vec::new();
+        if self.truncated {
+            lines.push(format!(
+                "{file}: the file ends inside a record; what came before is used"
+            ));
+        }
+        if self.untimed > 0 {
+            lines.push(format!(
+                "{file}: {} packets have no time (Simple Packet Blocks) and are given that of the packet before: round-trip \
+                 times and causes there mean nothing",
+                self.untimed
+            ));
+        }
+        if self.dropped > 0 {
+            lines.push(format!(
+                "{file}: the capture lost {} packets, by its own statistics",
+                self.dropped
+            ));
+        }
+        if self.copies > 0 {
+            lines.push(format!(
+                "{file}: {} data packets are in the capture twice; the copies are not taken for retransmissions",
+                self.copies
+            ));
+        }
+        if self.missed_bytes > 0 {
+            lines.push(format!(
+                "{file}: {} bytes of {} flows were acknowledged and are not in the capture, which lost packets itself: \
+                 losses among them are not known",
+                self.missed_bytes, self.missed_flows
+            ));
+        }
+        lines
+    }
+}
