@@ -19,9 +19,12 @@ import pytest
 from weir.cli.errors import EXIT_DISK
 from weir.cli.testing import MARKER, marked_processes, wait_until
 from weir.topo.sandbox import sandbox_problem
+from weir.topo.script import Block, Script
 from weir.topo.tools import find_tool
 
 TCP, UDP = 6, 17
+FLOWS = ("one", "two", "three", "four", "five")
+REPLAY = Script((Block("client", 0, ((0.0, 200),)), Block("server", 200, ((0.0, 300_000), (1.0, 300_000)))))
 EXPERIMENT = """
 name: short
 hosts:
@@ -34,6 +37,7 @@ flows:
   - {{name: three, from: server2, to: client, protocol: udp, rate: 1 Mbit/s, duration: {duration}}}
   - {{name: four, from: server1, to: client, protocol: udp, ip_version: 6, rate: 1 Mbit/s,
       duration: {duration}}}
+  - {{name: five, from: server2, to: client, duration: {duration}, replay: talk.replay}}
 phases:
   - name: shared
     policers:
@@ -62,6 +66,7 @@ def start(
     folder: Path, marker: str, *, rate: str = "10 Mbit/s", duration: str = "6 s"
 ) -> "subprocess.Popen[str]":
     config = folder / "short.yaml"
+    (folder / "talk.replay").write_text(REPLAY.text)
     config.write_text(EXPERIMENT.format(rate=rate, duration=duration))
     command = [
         str(Path(sys.executable).with_name("weir")),
@@ -98,7 +103,7 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_every_packet_of_every_flow_is_explained(short_run: Run) -> None:
     flows = short_run.result["flows"]
-    names = {f"{phase}/{flow}" for phase in ("shared", "hashed") for flow in ("one", "two", "three", "four")}
+    names = {f"{phase}/{flow}" for phase in ("shared", "hashed") for flow in FLOWS}
     assert names == {flow["id"] for flow in flows}
     for flow in flows:
         assert flow["unexplained"] == 0, flow
@@ -136,7 +141,7 @@ def test_reports_equal_what_the_switch_counted_red(short_run: Run) -> None:
 
 def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
     # Flows end cleanly, so that the last losses are repaired, and seen, as the first ones are.
-    flows = [flow for flow in short_run.result["flows"] if flow["protocol"] == TCP]
+    flows = [flow for flow in short_run.result["flows"] if flow["measured"]]
     for flow in flows:
         print(
             flow["id"], {name: flow[name] for name in ("true_positive", "false_positive", "false_negative")}
@@ -164,8 +169,19 @@ def test_datagrams_are_sent_lost_and_received_as_iperf3_counts_them(short_run: R
     assert sum(flow["reported_drops"] for flow in flows) > 0
 
 
+def test_a_replay_is_a_flow_as_all_others_are(short_run: Run) -> None:
+    for phase in short_run.manifest["phases"]:
+        (played,) = (flow["script"] for flow in phase["flows"] if "script" in flow)
+        assert (played["sha256"], played["client_bytes_sent"]) == (REPLAY.sha256, 200)
+        found = next(flow for flow in short_run.result["flows"] if flow["id"] == f"{phase['name']}/five")
+        assert (found["protocol"], found["cc"]) == (TCP, "cubic")
+        assert found["received"] * 1448 > 100_000
+        # Its last data were acknowledged, so each loss was repaired and seen.
+        assert found["false_negative"] <= 1
+
+
 def test_both_versions_of_ip_are_sent_lost_and_sampled(short_run: Run) -> None:
-    versions = {"one": 4, "two": 6, "three": 4, "four": 6}
+    versions = dict(zip(FLOWS, (4, 6, 4, 6, 4), strict=True))
     for phase in short_run.manifest["phases"]:
         for flow in phase["flows"]:
             assert (

@@ -142,6 +142,16 @@ def test_headers_alone_tell_what_was_sent(tmp_path: Path, how: dict[str, bool]) 
     assert recording.payload == 4941
 
 
+def test_pcapng_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "talk.pcapng"
+    with path.open("wb") as file:
+        writer = dpkt.pcapng.Writer(file)
+        for segment in captured(at_server=True):
+            writer.writepkt(frame(segment), ts=segment.time_s)
+    (recording,) = recordings(segments(path))
+    assert recording.payload == 4941
+
+
 def test_two_captures_become_one_file_that_plays_them_in_turn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

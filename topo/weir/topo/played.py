@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from weir.topo import played_process
+from weir.topo.draining import DRAIN_LIMIT_S
 from weir.topo.process import LoggedProcess
 from weir.topo.script import Script, Side
 from weir.topo.stop import StopToken
@@ -32,7 +33,7 @@ from weir.topo.traffic import (
 
 _READY_S = 15.0
 _CONNECT_S = 5.0
-_END_GRACE_S = 10.0
+_END_GRACE_S = DRAIN_LIMIT_S + 10.0
 _CLIENT_GRACE_S = 1.0
 _POLL_S = 0.05
 
@@ -88,6 +89,8 @@ class PlayedTraffic:
                     "pacing_bytes_per_s": None if flow.pacing_bps is None else flow.pacing_bps // 8,
                     "start_s": flow.start_s,
                     "connect_s": _CONNECT_S,
+                    "drain_s": DRAIN_LIMIT_S,
+                    "peer_bytes": flow.script.bytes_of("client" if side == "server" else "server"),
                     # One end alone ends it, and the other is told: else it would depend on who is first.
                     "limit_s": flow.duration_s if side == "server" else None,
                     "blocks": blocks,
@@ -125,7 +128,7 @@ class PlayedTraffic:
         for flow, server, client, is_late in zip(
             self._flows, self._servers, self._clients, late, strict=True
         ):
-            # The server's reset may have met a policer.
+            # A reset of the server may have met a policer.
             self._wait(client, time.monotonic() + _CLIENT_GRACE_S)
             for process in (server, client):
                 process.stop()

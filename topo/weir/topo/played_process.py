@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two ends of a connection that plays a script: `python played_process.py ROLE CONFIG`.
 
-`server` listens, `client` connects at its moment, counted from SIGUSR1. Both say `ready`, write their blocks,
-and end when both have, when the server's time is over, or on SIGTERM. Only the standard library is imported,
-so that they start quickly.
+`server` listens, `client` connects at its moment, counted from SIGUSR1. Both say `ready` and write their
+blocks. The server closes its direction when it has written all of its own, or when its time is over; the
+client after it, having read all: so no data are left under way. SIGTERM ends them at once. Only the standard
+library is imported, so that they start quickly.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 SO_MAX_PACING_RATE = 47
+TCP_NOTSENT_LOWAT = 25
+_NOT_SENT_BYTES = 128 * 1024
+"""What an end may have written that TCP has not sent: little, so that little is left when time is over."""
 _BLOCK = bytes(256 * 1024)
 _READ_BYTES = 1 << 20
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing forgets what was not sent
@@ -26,12 +30,18 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing forgets what was not sent
 class End:
     """One end of the connection: what it has read, what it writes, and how late that was."""
 
-    def __init__(self, connection: socket.socket, blocks: list[dict[str, Any]]) -> None:
-        """Play `blocks`, of which each has `after` and `writes`."""
-        self.connection, self.blocks = connection, blocks
+    def __init__(self, connection: socket.socket, config: dict[str, Any]) -> None:
+        """Play the blocks of `config`, of which each has `after` and `writes`."""
+        self.connection, self.blocks = connection, config["blocks"]
+        self.was_cut = False
+        self._leads, self._expected = config["role"] == "server", config["peer_bytes"]
+        self._other_over = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
         self.received = self.sent = self.writes = 0
         self.late_max_s = 0.0
-        self._waiting = [(block["after"], asyncio.get_running_loop().create_future()) for block in blocks]
+        self._waiting = [
+            (block["after"], asyncio.get_running_loop().create_future()) for block in self.blocks
+        ]
         self._due = [moment for _, moment in self._waiting]
         self._arrived(asyncio.get_running_loop().time())
 
@@ -47,9 +57,27 @@ class End:
         while count := await loop.sock_recv_into(self.connection, buffer):
             self.received += count
             self._arrived(loop.time())
+        self._other_over.set()
+        if self.received < self._expected:
+            self.cut()
 
     async def write(self) -> None:
-        """Write the blocks, each when it may, then say that there is no more."""
+        """Write what there is time for, then close this direction: the server first, the client after it."""
+        self._writing = asyncio.create_task(self._write_blocks())
+        await asyncio.wait([self._writing])
+        if not self._writing.cancelled():
+            self._writing.result()
+        if not self._leads:
+            await self._other_over.wait()
+        self.connection.shutdown(socket.SHUT_WR)
+
+    def cut(self) -> None:
+        """Write no more."""
+        self.was_cut = True
+        if self._writing is not None:
+            self._writing.cancel()
+
+    async def _write_blocks(self) -> None:
         loop = asyncio.get_running_loop()
         for block, arrived in zip(self.blocks, self._due, strict=True):
             begin = await arrived
@@ -60,7 +88,6 @@ class End:
                 self.late_max_s = max(self.late_max_s, loop.time() - begin - at_s)
                 await self._send(loop, size)
                 self.writes += 1
-        self.connection.shutdown(socket.SHUT_WR)
 
     async def _send(self, loop: asyncio.AbstractEventLoop, size: int) -> None:
         while size:
@@ -94,6 +121,7 @@ def prepare(connection: socket.socket, config: dict[str, Any]) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Writes are what the application wrote, and go when they are written, not with the next ones.
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, _NOT_SENT_BYTES)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, config["congestion_control"].encode())
     if config["pacing_bytes_per_s"] is not None:
         rate = struct.pack("Q", config["pacing_bytes_per_s"])
@@ -103,7 +131,7 @@ def prepare(connection: socket.socket, config: dict[str, Any]) -> None:
 
 async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
     """Play one end on a connected socket; what became of it."""
-    end = End(connection, config["blocks"])
+    end = End(connection, config)
     error: str | None = None
 
     async def to_the_end() -> None:
@@ -114,21 +142,24 @@ async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio
     both, stopping = asyncio.create_task(to_the_end()), asyncio.create_task(ended.wait())
     tasks: set[asyncio.Task[Any]] = {both, stopping}
     await asyncio.wait(tasks, timeout=config["limit_s"], return_when=asyncio.FIRST_COMPLETED)
+    if not both.done() and not stopping.done():
+        end.cut()
+        await asyncio.wait(tasks, timeout=config["drain_s"], return_when=asyncio.FIRST_COMPLETED)
+        if not both.done():
+            error = "was cut off with data on their way"
     failure = both.exception() if both.done() else None
-    whole = both.done() and failure is None
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
-    # The server resets the connection when its time is over: to the client, that is its end.
-    over = config["role"] == "client" and isinstance(failure, ConnectionResetError | BrokenPipeError)
-    if failure is not None and not over:
+    if failure is not None:
         error = f"the connection ended: {getattr(failure, 'strerror', None) or failure}"
-    if not whole:
+    if not both.done() or failure is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        end.cut()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     return {
-        "whole": whole,
+        "whole": both.done() and error is None and not end.was_cut,
         "error": error,
         "sent_bytes": end.sent,
         "received_bytes": end.received,
