@@ -49,7 +49,7 @@ control MakeReport(inout headers_t hdr, inout report_metadata_t report, in bit<1
 
     table collector {
         key = { report.collector: exact @name("collector"); }
-        actions = { set_collector; no_collector; }
+        actions = { set_collector; @defaultonly no_collector; }
         const default_action = no_collector;
         size = COLLECTORS;
     }

@@ -67,16 +67,18 @@ control Queue(in headers_t hdr, inout egress_metadata_t meta, in egress_intrinsi
             meta.report.queue_id = (bit<8>)intrinsic.egress_qid;
             meta.report.egress_time = from_parser.global_tstamp;
             meta.queue_occupancy = widened.get({ 13w0, intrinsic.enq_qdepth });
-            if (report_enqueues.apply().hit) {
-                skipped = skipped - 1;
-                until = next_until_report.execute(hdr.bridge.flow_hash);
-                if (until == 0) {
-                    for_deparser.mirror_type = MIRROR_REPORT;
-                }
-                if (meta.congestion != 0) {
-                    take_room();
-                    if (meta.congestion == 0) {
-                        meta.why = WHY_CONGESTED;
+            switch (report_enqueues.apply().action_run) {
+                report_enqueued: {
+                    skipped = skipped - 1;
+                    until = next_until_report.execute(hdr.bridge.flow_hash);
+                    if (until == 0) {
+                        for_deparser.mirror_type = MIRROR_REPORT;
+                    }
+                    if (meta.congestion != 0) {
+                        take_room();
+                        if (meta.congestion == 0) {
+                            meta.why = WHY_CONGESTED;
+                        }
                     }
                 }
             }

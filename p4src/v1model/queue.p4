@@ -71,18 +71,22 @@ control Queue(inout metadata_t meta, in standard_metadata_t standard_metadata) {
             meta.report.queue_lost = 0;
         } else {
             meta.report.egress_time = standard_metadata.egress_global_timestamp;
-            if (meta.only_numbered == 0 && report_enqueues.apply().hit) {
-                @atomic {
-                    until_report.read(until, meta.flow_hash);
-                    if (until == 0) {
-                        until_report.write(meta.flow_hash, report_every - 1);
-                    } else {
-                        until_report.write(meta.flow_hash, until - 1);
-                        meta.report.collector = 0;
+            if (meta.only_numbered == 0) {
+                switch (report_enqueues.apply().action_run) {
+                    report_enqueued: {
+                        @atomic {
+                            until_report.read(until, meta.flow_hash);
+                            if (until == 0) {
+                                until_report.write(meta.flow_hash, report_every - 1);
+                            } else {
+                                until_report.write(meta.flow_hash, until - 1);
+                                meta.report.collector = 0;
+                            }
+                        }
+                        if (congestion != 0 && meta.report.queue_occupancy >= congestion) {
+                            meta.report.congested = 1;
+                        }
                     }
-                }
-                if (congestion != 0 && meta.report.queue_occupancy >= congestion) {
-                    meta.report.congested = 1;
                 }
             }
             if (meta.numbered == 1) {

@@ -75,6 +75,19 @@ def test_a_policer_that_is_not_watched_or_has_no_entry_reports_no_enqueue():
     assert other_cell.packets("report_counter", COLLECTOR) == 0
 
 
+def test_a_cell_that_is_excepted_from_enqueue_reports_spends_no_packet_of_its_flows():
+    excepted = entry("report_enqueues", "no_enqueue_report", {"cell": CELL}, 2)
+    switch = PipelineUnderTest(*WATCHED, enqueues(every=10), excepted)
+    assert reports(switch.send(FRAME)) == []
+    switch.delete(excepted)
+    assert len(reports(switch.send(FRAME))) == 1, "the first packet that counts"
+
+
+def test_a_collector_is_not_told_that_it_is_none():
+    with pytest.raises(Exception, match="no_collector"):
+        PipelineUnderTest().write(entry("collector", "no_collector", {"collector": SECOND_COLLECTOR}))
+
+
 @pytest.mark.parametrize("every", [1, 2, 7, 100])
 @pytest.mark.parametrize("packet", [f.ipv4, f.ipv6])
 def test_the_first_of_each_flow_and_then_each_nth_is_reported(every, packet):
