@@ -16,6 +16,7 @@ from weir.topo.background import (
     pareto_mean,
     pareto_minimum,
 )
+from weir.topo.background_process import datagram
 from weir.topo.conftest import Runner
 
 SPEC = BackgroundSpec(
@@ -90,6 +91,13 @@ def test_most_bytes_are_in_few_flows() -> None:
 def test_each_background_of_each_phase_has_a_seed_of_its_own() -> None:
     seeds = {flow_seed(seed, phase, name) for seed in (1, 2) for phase in "ab" for name in "xy"}
     assert len(seeds) == 8
+
+
+def test_no_two_datagrams_of_a_flow_are_alike() -> None:
+    flow = [datagram(start, min(1452, 10_000 - start)) for start in range(0, 10_000, 1452)]
+    assert len(set(flow)) == len(flow)
+    assert sum(map(len, flow)) == 10_000
+    assert len(datagram(1452, 3)) == 3
 
 
 def test_a_background_of_udp_sends_each_drawn_byte_once(runner: Runner) -> None:
