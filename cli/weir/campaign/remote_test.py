@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from weir.campaign.runner_test import TEXT, Events, marks, tree
 from weir.campaign.store import FAILED, PARTIAL, Store
 from weir.campaign.testing import SOFTWARE, stand_in
 from weir.cli.errors import InputError
+from weir.cli.testing import wait_until
+
+SPAWN = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture(scope="module", name="cluster")
@@ -89,6 +93,29 @@ def test_a_stopped_campaign_goes_on_with_the_same_call(tmp_path: Path, client: C
     assert work(tmp_path, client) == Ending()
     assert before.items() <= marks(tmp_path).items()
     assert len(tree(tmp_path)) == 12
+
+
+def test_a_campaign_that_is_killed_ends_as_an_undisturbed_one(
+    tmp_path: Path, cluster: LocalCluster, client: Client
+) -> None:
+    text = TEXT.replace("repeats: 4", "repeats: 8")
+    runs = tmp_path / "killed"
+    arguments = (cluster.scheduler_address, runs, text)
+    process = SPAWN.Process(target=testing.campaign_of_workers, args=arguments)
+    process.start()
+    wait_until(lambda: len(marks(runs)) >= 5 or not process.is_alive(), 60, lambda: str(marks(runs)))
+    assert process.is_alive(), "nothing was left to disturb"
+    process.kill()
+    process.join()
+    # What was whole once stays as it was: nothing is made twice.
+    whole = marks(runs)
+    assert work(runs, client, text) == Ending()
+    assert whole.items() <= marks(runs).items()
+    with Store(parse_campaign(text), tmp_path / "alone", lambda: SOFTWARE) as store:
+        Runner(store, LocalHands(2, stand_in), Events()).run()
+    assert tree(runs) == tree(tmp_path / "alone")
+    assert len(tree(runs)) == 24
+    assert not list((runs / "many" / PARTIAL).iterdir())
 
 
 def test_only_results_come_back_where_only_they_are_kept(tmp_path: Path, client: Client) -> None:

@@ -39,6 +39,7 @@ _one_at_a_time = threading.Lock()
 _heard_at = 0.0
 _folders: dict[str, Path] = {}
 _processes: dict[str, subprocess.Popen[bytes]] = {}
+_packed_at: dict[str, float] = {}
 _told: set[str] = set()
 
 
@@ -84,6 +85,10 @@ def make_run(order: Order) -> Made:
     with _one_at_a_time:
         if order.token in _told:
             raise RuntimeError("told to stop before it began")
+        # Of campaigns that were killed before they fetched them.
+        for token, packed_at in list(_packed_at.items()):
+            if time.monotonic() - packed_at > SILENCE_S:
+                forget(token)
         folder = Path(tempfile.mkdtemp(prefix="weir-run-"))
         _folders[order.token] = folder
         run_dir = folder / order.key
@@ -106,6 +111,7 @@ def make_run(order: Order) -> Made:
     packed = folder / "run.tar.gz"
     with tarfile.open(packed, "w:gz", compresslevel=1) as tar:
         tar.add(run_dir, arcname=".")
+    _packed_at[order.token] = time.monotonic()
     return Made(error, str(packed), packed.stat().st_size)
 
 
@@ -147,6 +153,7 @@ def read_part(path: str, offset: int, size: int) -> bytes:
 def forget(token: str) -> None:
     """Remove what a run has left here."""
     folder = _folders.pop(token, None)
+    _packed_at.pop(token, None)
     _told.discard(token)
     if folder is not None:
         with contextlib.suppress(FileNotFoundError):

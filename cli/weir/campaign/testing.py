@@ -16,7 +16,11 @@ from pathlib import Path
 if __name__ != "__main__":
     from weir.campaign import remote_worker
     from weir.campaign.identity import Software
+    from weir.campaign.load import PlannedRun, parse_campaign
+    from weir.campaign.remote import RemoteHands, connect
     from weir.campaign.remote_worker import Introduction
+    from weir.campaign.runner import Runner
+    from weir.campaign.store import Store
 
     SOFTWARE = Software("0", "commit", {"weir-switch": "digest"})
 
@@ -31,6 +35,37 @@ if __name__ != "__main__":
     def introduce_other(_busy_over_s: float) -> Introduction:
         """A worker of another version."""
         return Introduction("there", Software("0", "later", {}), 0.0)
+
+    class Unwatched:
+        """A watcher that nobody asks."""
+
+        def begun(self, run: PlannedRun) -> None:
+            """Say nothing."""
+
+        def whole(self, run: PlannedRun, path: Path, wall_s: float) -> None:
+            """Say nothing."""
+
+        def failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
+            """Say nothing."""
+
+        def stopping(self) -> None:
+            """Say nothing."""
+
+        def tick(self) -> None:
+            """Say nothing."""
+
+    def campaign_of_workers(address: str, runs: Path, text: str) -> None:
+        """A whole campaign by the workers of a scheduler, for a process of its own."""
+        with connect(address) as client, Store(parse_campaign(text), runs, lambda: SOFTWARE) as store:
+            hands = RemoteHands(
+                client,
+                SOFTWARE,
+                keep_raw=True,
+                note=lambda _text: None,
+                command=stand_in,
+                introduce=introduce_alike,
+            )
+            Runner(store, hands, Unwatched()).run()
 
     def folders_left() -> int:
         """Runs whose directories are still on a worker."""
