@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +86,7 @@ def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
     assert report["namespaces"] == []
 
 
+@pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="this kernel has no IPv6")
 def test_hosts_with_ipv6_send_what_they_are_asked_to_and_no_more(any_runner: Runner) -> None:
     report = any_runner.result("over_ipv6")
     assert report["heard"] == ["over IPv6", "2001:db8::2"]
