@@ -21,7 +21,7 @@ from weir.campaign.studies import STUDIES
 from weir.campaign.studies.bbr_dominant import first_ahead
 from weir.campaign.studies.statements import hold
 from weir.campaign.studies.testing import MEAN_DELAY_S, MIN_RTT_S, by_weight, made_up, simulated
-from weir.campaign.studies.when_to_use_bbr import steepest
+from weir.campaign.studies.when_to_use_bbr import kept_until
 from weir.controlplane.config import FlowConfig
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
@@ -136,9 +136,13 @@ def test_cubic_is_ahead_from_where_it_stays_ahead() -> None:
     assert first_ahead({1: 9}, {}) is None
 
 
-def test_the_cliff_is_where_most_is_lost_at_once() -> None:
-    assert steepest([(0, 95), (10, 85), (20, 70), (30, 5), (40, 1)]) == 25
-    assert steepest([(0, 95), (10, 5)]) is None
+def test_goodput_is_kept_until_the_last_loss_before_the_first_that_takes_a_quarter_of_the_rest() -> None:
+    # Of 95 Mbit/s 20 % of loss leave 76; three quarters of that are 57.
+    assert kept_until([(0, 95), (10, 85), (20, 57.1), (30, 5), (40, 60)]) == 20
+    assert kept_until([(0, 95), (10, 85), (20, 56.9), (30, 5)]) == 10
+    assert kept_until([(0, 95), (10, 5), (20, 4)]) == 0
+    assert kept_until([(0, 95), (10, 5)]) is None
+    assert kept_until([(5, 95), (10, 90), (20, 80)]) is None
 
 
 def test_statements_agree_by_their_own_rule() -> None:
@@ -193,7 +197,7 @@ def test_gain_share_and_goodput_are_those_of_their_part(tmp_path: Path, shape: d
 
     found = sections("when-to-use-bbr", made_up(campaign_of("when-to-use-bbr"), tmp_path, shape, goodput))
     gains = [row[2] for row in item(found, "gp-gain-100kb").rows]
-    assert gains == [pytest.approx(115)] * 3 * 3
+    assert gains == [pytest.approx(115)] * 2 * 3
     assert {row[2] for row in item(found, "cubic-again-10mb").rows} == {3}
     shares = item(found, "figure-4").rows
     assert {row[2] for row in shares if row[0] == "BBR"} == {75.0}

@@ -7,7 +7,7 @@ Y. Cao, A. Jain, K. Sharma, A. Balasubramanian, A. Gandhi, "When to use and when
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import takewhile
 
 from weir.analysis.figures import Figure, Section, heat_figure, line_figure
 from weir.analysis.statistics import heat_map
@@ -27,6 +27,7 @@ from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_t
 
 PUBLISHED = numbers_of("when_to_use_bbr")
 SHALLOW, DEEP = PUBLISHED["shallow"], PUBLISHED["deep"]
+KEPT = 0.75
 Points = list[tuple[float, float]]
 
 
@@ -119,7 +120,7 @@ def _held(alone: Sequence[Duel], shares: dict[str, Points], goodputs: dict[str, 
         "retransmissions": max((duel.retransmission_ratio for duel in shallow), default=None),
         "small_buffer": dict(shares.get("bbr", ())).get(small),
         "large_buffer": dict(shares.get("cubic", ())).get(large),
-        "cliff": steepest(goodputs.get("bbr", ())),
+        "cliff": kept_until(goodputs.get("bbr", ())),
     }
     return [hold(PUBLISHED, name, value) for name, value in values.items()]
 
@@ -128,12 +129,16 @@ def _won_percent(found: Sequence[Duel], who: str) -> float | None:
     return 100 * sum(duel.winner == who for duel in found) / len(found) if found else None
 
 
-def steepest(points: Sequence[tuple[float, float]]) -> float | None:
-    """Where the goodput falls most, the middle between two tested losses; None of less than three."""
-    if len(points) < 3:
+def kept_until(points: Sequence[tuple[float, float]]) -> float | None:
+    """The largest loss, in percent, up to which goodput is at least `KEPT` × (1 − loss) × that without loss.
+
+    None where nothing was run without loss or fewer than three losses were.
+    """
+    if len(points) < 3 or points[0][0] != 0:
         return None
-    (low, _), (high, _) = max(pairwise(points), key=lambda two: two[0][1] - two[1][1])
-    return (low + high) / 2
+    whole = points[0][1]
+    kept = takewhile(lambda point: point[1] >= KEPT * (1 - point[0] / 100) * whole, points)
+    return max(loss for loss, _ in kept)
 
 
 def _maps(alone: Sequence[Duel], buffer: str) -> tuple[Figure, ...]:
