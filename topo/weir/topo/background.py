@@ -19,11 +19,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from weir.topo import background_process
-from weir.topo.process import LoggedProcess
+from weir.topo.process import LoggedProcess, StartedTogether
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
 
@@ -118,7 +117,7 @@ def pareto_minimum(mean: float, largest: float, shape: float) -> float:
     return high
 
 
-class BackgroundTraffic:
+class BackgroundTraffic(StartedTogether):
     """The processes of some backgrounds; a context manager that ends them whatever happened.
 
     They listen when this is made and send from `go` on.
@@ -128,6 +127,7 @@ class BackgroundTraffic:
         self, testbed: Testbed, specs: Sequence[BackgroundSpec], folder: Path, stop: StopToken
     ) -> None:
         """Start them. Raises TestbedError for a congestion control that there is not, ProcessError."""
+        super().__init__()
         self._specs, self._folder, self._stop = specs, folder, stop
         self._schedules = {spec.id: arrivals(spec) for spec in specs}
         wanted: dict[str, set[str]] = {}
@@ -170,11 +170,10 @@ class BackgroundTraffic:
             )
         )
         program = [sys.executable, "-S", "-E", str(background_process.__file__), role, str(config)]
-        return LoggedProcess(
-            f"background {role} of {spec.id}",
-            testbed.command(host, program),
-            self._folder / f"{name}-{role}.log",
-        )
+        log = self._folder / f"{name}-{role}.log"
+        process = LoggedProcess(f"background {role} of {spec.id}", testbed.command(host, program), log)
+        self._started.append(process)
+        return process
 
     def _result(self, spec: BackgroundSpec) -> Path:
         return self._folder / f"{_file_name(spec)}-result.json"
@@ -215,25 +214,6 @@ class BackgroundTraffic:
             )
             problems += [f"background {spec.id}: {error}" for error in found["errors"][:3]]
         return records, problems
-
-    def _end(self) -> None:
-        for process in (*self._sources, *self._sinks):
-            process.send_signal(signal.SIGTERM)
-        for process in (*self._sources, *self._sinks):
-            process.stop()
-
-    def __enter__(self) -> Self:
-        """Nothing to do: the processes run since this was made."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End them."""
-        self._end()
 
 
 def _file_name(spec: BackgroundSpec) -> str:

@@ -13,12 +13,11 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from weir.topo import played_process
 from weir.topo.draining import DRAIN_LIMIT_S
-from weir.topo.process import LoggedProcess
+from weir.topo.process import LoggedProcess, StartedTogether
 from weir.topo.script import Script, Side
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
@@ -38,7 +37,7 @@ _CLIENT_GRACE_S = 1.0
 _POLL_S = 0.05
 
 
-class PlayedTraffic:
+class PlayedTraffic(StartedTogether):
     """The processes of such flows; a context manager that ends them whatever happened.
 
     They listen when this is made and connect from `go` on.
@@ -47,6 +46,7 @@ class PlayedTraffic:
     def __init__(self, testbed: Testbed, flows: Sequence[FlowSpec], folder: Path, stop: StopToken) -> None:
         """Start them. Raises TrafficError, TestbedError for a congestion control that there is not, or
         ProcessError."""
+        super().__init__()
         check_flows(flows)
         check_congestion_controls(testbed, flows)
         self._testbed, self._flows, self._folder, self._stop = testbed, flows, folder, stop
@@ -99,11 +99,10 @@ class PlayedTraffic:
             )
         )
         program = [sys.executable, "-S", "-E", str(played_process.__file__), side, str(config)]
-        return LoggedProcess(
-            f"{side} of {flow.id}",
-            self._testbed.command(host, program),
-            self._folder / f"{file_name(flow)}-{side}.log",
-        )
+        log = self._folder / f"{file_name(flow)}-{side}.log"
+        process = LoggedProcess(f"{side} of {flow.id}", self._testbed.command(host, program), log)
+        self._started.append(process)
+        return process
 
     def _file(self, flow: FlowSpec, side: Side, what: str) -> Path:
         return self._folder / f"{file_name(flow)}-{side}-{what}.json"
@@ -184,22 +183,3 @@ class PlayedTraffic:
         except FileNotFoundError:
             return {"error": f"the {side} said nothing; its log is beside its configuration"}
         return found
-
-    def _end(self) -> None:
-        for process in (*self._clients, *self._servers):
-            process.send_signal(signal.SIGTERM)
-        for process in (*self._clients, *self._servers):
-            process.stop()
-
-    def __enter__(self) -> Self:
-        """Nothing to do: the processes run since this was made."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End them."""
-        self._end()

@@ -212,3 +212,25 @@ class RunningProgram:
         if not isinstance(value, dict):
             raise self._process.error(f"wrote no JSON object to {path}")
         return value
+
+
+class StartedTogether:
+    """Helpers that are told to end together, the last first: a context manager that ends them in any case."""
+
+    def __init__(self) -> None:
+        """None is started yet."""
+        self._started: list[LoggedProcess] = []
+
+    def _end(self) -> None:
+        for process in reversed(self._started):
+            process.send_signal(signal.SIGTERM)
+        for process in reversed(self._started):
+            process.stop()
+
+    def __enter__(self) -> Self:
+        """Nothing to do: they run since this was made."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End them."""
+        self._end()
