@@ -120,6 +120,11 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
         return fine.result("shared")
     precise = jitter_ns / 1e9 <= tau[USUAL] / 2
     if fine.expected_z >= MIN_EXPECTED and precise:
+        if fine.kappa >= MIN_KAPPA:
+            # As large as one bucket's, and chance may have made it: that is evidence for neither.
+            return fine.result(
+                "insufficient_loss", "too much for two buckets, too little to exclude chance: "
+            )
         return fine.result("separate")
     coarse = _judge(own, moved, COARSE, tau, lags)
     if coarse.p < ALPHA and coarse.kappa >= MIN_KAPPA_COARSE:

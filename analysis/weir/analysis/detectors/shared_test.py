@@ -47,6 +47,16 @@ def test_one_bucket_remembers_the_other_flows_drops(behind_one: Pair, behind_two
     assert two.kappa == pytest.approx(0.0, abs=0.2)
 
 
+def test_an_effect_of_one_bucket_that_chance_may_have_made_is_evidence_for_neither(
+    behind_one: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Stricter than any rank among 99 moves can be, as if the ranks had been worse.
+    monkeypatch.setattr("weir.analysis.detectors.memory.ALPHA", 0.001)
+    found = frame_memory(*behind_one)
+    assert found.verdict == "insufficient_loss"
+    assert "too little to exclude chance" in found.reason
+
+
 def test_the_same_flows_in_either_order_give_the_same_verdict(behind_one: Pair) -> None:
     assert frame_memory(behind_one[1], behind_one[0]).kappa == pytest.approx(frame_memory(*behind_one).kappa)
 
