@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort, attachment_of
-from weir.controlplane.config import load_experiment, parse_experiment
+from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
 from weir.controlplane.entities import CloneSession, Match, MeterCell, MulticastGroup, TableEntry, changes
 from weir.controlplane.errors import PlanError
 from weir.controlplane.phase_plan import FlowKey, PhasePlan
+from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.plan import Plan, make_plan, measured_pairs
 
 DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
@@ -424,3 +425,17 @@ def test_a_match_holds_for_ipv6_too_where_its_hosts_have_addresses() -> None:
     ]
     both = [table(phase, name)[-1] for name in ("classify", "classify_ipv6")]
     assert (both[0].action, both[0].args) == (both[1].action, both[1].args)
+
+
+def test_a_switch_has_counters_and_sequences_for_as_many_collectors_as_an_experiment_may_have() -> None:
+    sequences = load_pipeline().schema.registers["sequence"].size
+    one = "{port: 9, mac: '02:00:00:00:00:09', address: 10.0.0.9}"
+
+    def with_collectors(count: int) -> str:
+        named = ", ".join(f"c{number}: {one}" for number in range(count))
+        return f"{HASHED}telemetry: {{collectors: {{{named}}}}}\n"
+
+    # Collector 0 is none.
+    assert len(parse_experiment(with_collectors(sequences - 1)).telemetry.collectors) == sequences - 1
+    with pytest.raises(ConfigError, match="collectors"):
+        parse_experiment(with_collectors(sequences))

@@ -345,7 +345,7 @@ class TelemetryConfig(_Model):
     """Bytes of each reported packet that its report carries, from its Ethernet header."""
     port: PortNumber = 32_766
     """UDP port that the run's collector listens on."""
-    collectors: Annotated[dict[Name, CollectorConfig], Field(max_length=255)] = {}
+    collectors: Annotated[dict[Name, CollectorConfig], Field(max_length=15)] = {}
     """Collectors by name, of a switch that `weir apply` configures. Without them there is one, behind the
     port after the hosts'."""
 
