@@ -103,8 +103,13 @@ def sha256(path: Path) -> str:
 
 def sources(program: Program) -> list[Path]:
     """The program's file and every project file that it includes, directly or not, in order of name."""
+    return sources_of(ROOT / program.source)
+
+
+def sources_of(source: Path) -> list[Path]:
+    """A file and every project file that it includes, directly or not, in order of name."""
     found: set[Path] = set()
-    todo = [ROOT / program.source]
+    todo = [source]
     while todo:
         path = todo.pop()
         if path in found:

@@ -2,22 +2,25 @@
 """Have p4testgen write packet tests for each of the pipeline's programs: `make testgen`.
 
 p4testgen executes a program symbolically and writes, for one path after another, entries, a packet and what
-must leave. What it wrote is committed in STF, one file for each program, so that nobody needs it to run them.
+must leave. What it wrote is committed in STF, one file for each program, so that nobody needs it to run them;
+`provenance.json` beside it holds its version and the SHA-256 of each source and output.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import build_p4
 from recorder import RecordingError, record
 from tofino import TOFINO1, TOFINO2, Chip
 
@@ -25,7 +28,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "p4src" / "generated"
 GENERATOR = "p4testgen"
 FIXED_ADDRESSES = ("setarch", "--addr-no-randomize")
-"""The order of p4testgen's paths depends on where its objects are, whatever the seed."""
+"""The order of p4testgen's paths depends on where its objects are, whatever the seed: so its environment and
+the names of its files are always the same too."""
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
+FOLDER = Path("target") / "testgen"
 SEED = "1"
 PORTS = "1:4"
 """Of the switches in the tests."""
@@ -35,6 +41,11 @@ MIRRORED = r"\]: tmp_\d+\.(why|tracked|colour) = (\d+);"
 """The copy's fields that a path fixes: of others the trace has values that the test's entries have not."""
 WHOLE_BITS = "1024:1024"
 """What the assumptions of p4src/generated/assumptions.p4 are made for."""
+REPORT_SESSION, REPORT_PORT = 7, 4
+"""Of the mirrored copies in p4src/generated/weir_reports.p4."""
+REPORT_NUMBERS = (slice(86, 92), slice(132, 164), slice(188, 196))
+"""Digits of a report that come of the switch's past and its clock: sequence, times, packet number."""
+REPORT_FLAGS, DROPPED = slice(106, 107), 8
 REPORTING = "WeirEgress.queue.report_enqueues,WeirEgress.queue.report_queue"
 """Tables that p4testgen leaves alone: it would meet `truncate` behind them, and end there."""
 SEPARATOR = "# test "
@@ -53,6 +64,8 @@ class Batch:
     """At most so many."""
     packet_bits: str = "0:1024"
     options: tuple[str, ...] = ()
+    reports: bool = False
+    """Whether what leaves is a report of the packet, on v1model."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +87,35 @@ class Program:
 def tofino(chip: Chip) -> Program:
     """A program of Tofino: any paths, packets with possible lengths, and frames that leave."""
     source = f"p4src/generated/tofino{chip.number}.p4"
-    options = ("--target", chip.target, "--arch", chip.arch, f"-D__TARGET_TOFINO__={chip.number}")
     batches = (
-        Batch(source, 60, options=("--disable-assumption-mode", "-DASSUMPTIONS=AssumeLengths")),
-        Batch(source, 100, WHOLE_BITS, ("-DASSUMPTIONS=AssumeLengths",)),
-        Batch(source, 50, WHOLE_BITS, ("-DASSUMPTIONS=AssumeForwarded",)),
+        Batch(source, 40, options=("--disable-assumption-mode", "-DASSUMPTIONS=AssumeLengths")),
+        Batch(source, 60, WHOLE_BITS, ("-DASSUMPTIONS=AssumeLengths",)),
+        Batch(source, 15, WHOLE_BITS, ("-DASSUMPTIONS=AssumeForwarded",)),
+        Batch(source, 10, WHOLE_BITS, ("-DASSUMPTIONS=AssumeRed",)),
     )
-    return Program(f"tofino{chip.number}", options, batches, traced=True)
+    return Program(f"tofino{chip.number}", options_of(chip), batches, traced=True)
 
 
+def tofino_reports(chip: Chip) -> Program:
+    """A program of Tofino from the packet to the report of it: packets that are dropped, and such as pass."""
+    source = f"p4src/generated/tofino{chip.number}_reports.p4"
+    batches = (
+        Batch(source, 50, WHOLE_BITS, ("-DASSUMPTIONS=AssumeLengths",)),
+        Batch(source, 10, WHOLE_BITS, ("-DASSUMPTIONS=AssumeRed",)),
+        Batch(source, 10, WHOLE_BITS, ("-DASSUMPTIONS=AssumeForwarded",)),
+    )
+    return Program(f"tofino{chip.number}_reports", options_of(chip), batches, traced=True)
+
+
+def options_of(chip: Chip) -> tuple[str, ...]:
+    """What p4testgen is told of a chip; its meters give back the colour that they took."""
+    return (
+        *("--target", chip.target, "--arch", chip.arch),
+        *(f"-D__TARGET_TOFINO__={chip.number}", "-DRED_BEFORE=2"),
+    )
+
+
+V1MODEL_REPORTS = "p4src/generated/weir_reports.p4"
 PROGRAMS: Mapping[str, Program] = MappingProxyType(
     {
         "v1model": Program(
@@ -90,36 +123,65 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             ("--target", "bmv2", "--arch", "v1model", "--skip-control-plane-entities", REPORTING),
             (
                 Batch("p4src/v1model/weir.p4", 150),
-                Batch("p4src/generated/weir.p4", 45, WHOLE_BITS, ("-DASSUMPTIONS=AssumeForwarded",)),
+                Batch("p4src/generated/weir.p4", 20, WHOLE_BITS, ("-DASSUMPTIONS=AssumeForwarded",)),
+                *(
+                    Batch(V1MODEL_REPORTS, tests, WHOLE_BITS, (f"-DASSUMPTIONS={name}",), reports=True)
+                    for name, tests in (("AssumeLengths", 24), ("AssumeRed", 6), ("AssumeForwarded", 6))
+                ),
             ),
         ),
         "tofino1": tofino(TOFINO1),
         "tofino2": tofino(TOFINO2),
+        "tofino1_reports": tofino_reports(TOFINO1),
+        "tofino2_reports": tofino_reports(TOFINO2),
     }
 )
 
 
 def generate(program: Program, batch: Batch, folder: Path, timeout_s: float) -> list[str]:
-    """The scripts that p4testgen writes in one run, in its order."""
-    command = [*FIXED_ADDRESSES, GENERATOR, *program.options, "--std", "p4-16"]
+    """The scripts that p4testgen writes in one run into a folder of the project, in its order."""
+    shutil.rmtree(ROOT / folder, ignore_errors=True)
+    (ROOT / folder).mkdir(parents=True)
+    command = [*FIXED_ADDRESSES, shutil.which(GENERATOR) or GENERATOR, *program.options, "--std", "p4-16"]
     command += ["--test-backend", "STF" if program.traced else "PTF"]
     command += ["--seed", SEED, "--max-tests", str(batch.tests), "--port-ranges", PORTS]
     command += ["--packet-size-range", batch.packet_bits, *batch.options, "--track-coverage", "STATEMENTS"]
     command += ["--path-selection", "GREEDY_STATEMENT_SEARCH", "--out-dir", str(folder), batch.source]
-    said = folder / "said"
+    said = ROOT / folder / "said"
     with said.open("w") as file:
         try:
-            code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=file, timeout=timeout_s).returncode
-        except subprocess.TimeoutExpired:
-            code = 0  # what was written by then is kept
+            code = subprocess.run(
+                command, cwd=ROOT, env=ENVIRONMENT, stdout=file, stderr=file, timeout=timeout_s
+            ).returncode
+        except subprocess.TimeoutExpired as error:
+            raise GenerateError(
+                f"{batch.source}: {GENERATOR} takes longer than {timeout_s:.0f} s; valid: a larger --seconds"
+            ) from error
     if code != 0:
         raise GenerateError(f"{batch.source}: {GENERATOR} ends with {code}\n{said.read_text()}")
     covered = re.findall(r"Nodes covered: [\d.]+ \((\d+/\d+)\)", said.read_text())
-    print(f"{batch.source}: {covered[-1] if covered else 'none'} statements covered")
+    print(f"{batch.source}: {covered[-1] if covered else 'none'} statements covered", flush=True)
     if program.traced:
-        written = sorted(folder.glob("*.stf"), key=lambda path: int(path.stem.rpartition("_")[2]))
+        written = sorted(said.parent.glob("*.stf"), key=lambda path: int(path.stem.rpartition("_")[2]))
         return [without_trace(path.read_text()) for path in written]
-    return [script for path in sorted(folder.glob("*.py")) for script in record(path.read_text())]
+    scripts = [script for path in sorted(said.parent.glob("*.py")) for script in record(path.read_text())]
+    return [of_a_report(script) for script in scripts] if batch.reports else scripts
+
+
+def of_a_report(script: str) -> str:
+    """A script of a v1model report for real switches: with session, the packet itself, no exact times."""
+    match = re.fullmatch(rf"(.*)expect {REPORT_PORT} (\S+)\$\n", script, re.DOTALL)
+    if match is None:
+        raise RecordingError(f"no report leaves through port {REPORT_PORT}:\n{script}")
+    # Every packet is reported, so that no flow of an earlier script has one to wait for.
+    before, report = re.sub(r"\bevery:\w+", "every:0x1", match.group(1)), list(match.group(2))
+    lines = [f"mirroring_add {REPORT_SESSION} {REPORT_PORT}\n{before}"]
+    if not int("".join(report[REPORT_FLAGS]), 16) & DROPPED:
+        (port,) = re.findall(r"\.set_(?:numbered_)?egress\(port:(\w+)\)", before)
+        lines.append(f"expect {int(port, 0)}\n")
+    for digits in REPORT_NUMBERS:
+        report[digits] = "*" * (digits.stop - digits.start)
+    return f"{''.join(lines)}expect {REPORT_PORT} {''.join(report)}$\n"
 
 
 def without_trace(script: str) -> str:
@@ -147,11 +209,32 @@ def _in_digits(match: re.Match[str]) -> str:
     return f"0x{match.group(1)}{shown}"
 
 
+def sources(program: Program) -> dict[str, str]:
+    """SHA-256 of each source of a program's tests, by its path relative to the project."""
+    files = {batch.source for batch in program.batches}
+    paths = {path for file in files for path in build_p4.sources_of(ROOT / file)}
+    return {str(path.relative_to(ROOT)): build_p4.sha256(path) for path in sorted(paths)}
+
+
+def version() -> str:
+    """What p4testgen says of its version; as that can be nothing, the version of the p4c beside it too."""
+    done = subprocess.run(
+        [GENERATOR, "--target", "bmv2", "--arch", "v1model", "--version"], capture_output=True, text=True
+    )
+    match = re.search(r"^Version (.*)", done.stdout + done.stderr, re.MULTILINE)
+    said = match.group(1).strip() if match else "<null>"
+    if shutil.which(build_p4.COMPILER) is None:
+        return f"{GENERATOR} {said}"
+    beside = subprocess.run([build_p4.COMPILER, "--version"], capture_output=True, text=True, check=True)
+    of_p4c = re.search(r"Version\s+(.*)", beside.stdout + beside.stderr)
+    return f"{GENERATOR} {said}, beside {build_p4.COMPILER} {of_p4c.group(1).strip() if of_p4c else '<null>'}"
+
+
 def main() -> int:
-    """Write the tests of the programs asked for."""
+    """Write the tests of the programs asked for, with their provenance."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=sorted(PROGRAMS), action="append", help="default: all")
-    parser.add_argument("--seconds", type=float, default=900, help="for each run (default 900)")
+    parser.add_argument("--seconds", type=float, default=1800, help="for each run (default 1800)")
     given = parser.parse_args()
     if shutil.which(GENERATOR) is None:
         print(
@@ -163,17 +246,24 @@ def main() -> int:
     for name in given.program or PROGRAMS:
         program = PROGRAMS[name]
         made = []
-        for batch in program.batches:
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    made += generate(program, batch, Path(folder), given.seconds)
-                except (GenerateError, RecordingError) as error:
-                    print(error, file=sys.stderr)
-                    return 1
+        for number, batch in enumerate(program.batches, 1):
+            try:
+                made += generate(program, batch, FOLDER / f"{name}-{number}", given.seconds)
+            except (GenerateError, RecordingError) as error:
+                print(error, file=sys.stderr)
+                return 1
         text = "".join(f"{SEPARATOR}{number}\n{shorten(script)}" for number, script in enumerate(made, 1))
         header = "# SPDX-License-Identifier: Apache-2.0\n# Written by p4testgen; see README.md.\n"
         program.scripts.write_text(header + text)
-        print(f"{name} -> {program.scripts.relative_to(ROOT)}: {len(made)} tests")
+        recorded = build_p4.provenance(SCRIPTS)
+        recorded[name] = {
+            "generator": version(),
+            "seed": SEED,
+            "sources": sources(program),
+            "outputs": {program.scripts.name: build_p4.sha256(program.scripts)},
+        }
+        (SCRIPTS / build_p4.PROVENANCE).write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
+        print(f"{name} -> {program.scripts.relative_to(ROOT)}: {len(made)} tests", flush=True)
     return 0
 
 

@@ -3,6 +3,7 @@
 
 import pytest
 
+import build_p4
 import recorder
 import testgen
 
@@ -78,3 +79,32 @@ packet 1 0A0B
     assert testgen.without_trace("# a comment\npacket 1 0A0B\nexpect 2 0A0B$\n\n") == (
         "packet 1 0A0B\nexpect 2 0A0B$\n"
     )
+
+
+ENTRIES = "add c.forward dst:0x1 c.set_egress(port:0x3)\nadd c.q 1 cell:0x1 c.report_enqueued(every:0x1)\n"
+REPORT = f"{'0' * 86}{'5' * 6}{'0' * 14}{{}}{'0' * 25}{'6' * 32}{'0' * 24}{'7' * 8}abcd"
+
+
+def test_a_report_loses_what_comes_of_the_switchs_past_and_clock_and_its_packet_leaves_too():
+    written = ENTRIES.replace("every:0x1", "every:0x0")
+    said = testgen.of_a_report(f"{written}packet 1 0A0B\nexpect 4 {REPORT.format(0)}$\n")
+    report = REPORT.format(0).translate(str.maketrans("567", "***"))
+    assert said == f"mirroring_add 7 4\n{ENTRIES}packet 1 0A0B\nexpect 3\nexpect 4 {report}$\n"
+
+
+def test_a_packet_that_is_reported_dropped_does_not_leave():
+    assert "expect 3" not in testgen.of_a_report(f"{ENTRIES}packet 1 0A\nexpect 4 {REPORT.format(8)}$\n")
+
+
+def test_a_script_without_a_report_is_refused():
+    with pytest.raises(recorder.RecordingError, match="no report"):
+        testgen.of_a_report(f"{ENTRIES}packet 1 0A\nexpect 3 0A$\n")
+
+
+@pytest.mark.parametrize("name", testgen.PROGRAMS)
+def test_the_committed_tests_are_those_that_p4testgen_wrote_from_these_sources(name):
+    program = testgen.PROGRAMS[name]
+    recorded = build_p4.provenance(testgen.SCRIPTS)[name]
+    assert recorded["outputs"] == {program.scripts.name: build_p4.sha256(program.scripts)}
+    assert recorded["sources"] == testgen.sources(program), "sources changed since: run `make testgen`"
+    assert recorded["generator"].startswith("p4testgen ")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tests of every target assume of their packet; `-DASSUMPTIONS=…` of p4testgen chooses one of these.
-extern void testgen_assume(in bool assumption);
+#include "assume.p4"
 
 const bit<16> MOST_LENGTH  = 110;  // a tagged frame of 128 bytes has room for it
 const bit<16> LEAST_LENGTH = 108;  // of IPv6 with extension headers of 48 bytes, and TCP
@@ -13,6 +13,16 @@ control AssumeLengths(in headers_t hdr, in metadata_t meta, in bit<9> egress_por
         } else if (hdr.ipv6.isValid()) {
             testgen_assume(hdr.ipv6.payload_length <= MOST_LENGTH - IPV6_BYTES);
         }
+    }
+}
+
+// And the packet has left its meter red.
+control AssumeRed(in headers_t hdr, in metadata_t meta, in bit<9> egress_port, in bit<16> flood_group) {
+    AssumeLengths() assume_lengths;
+
+    apply {
+        testgen_assume(meta.policed == 1 && meta.report.colour == 2);
+        assume_lengths.apply(hdr, meta, egress_port, flood_group);
     }
 }
 

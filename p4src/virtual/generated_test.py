@@ -3,95 +3,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from virtual.under_test import SESSION, PipelineUnderTest, Report, collector, frames
-from weir.controlplane.entities import CloneSession, Entity, TableEntry
-from weir.ptftests.scripts import FOLDER, Script, is_like, read
+from virtual.replay import BURSTS, DECLARED, DIFFERENCES, DROPPED, Outcome, Replays, scripts
+from virtual.under_test import GREEN, RED, YELLOW, Report
+from weir.controlplane.entities import TableEntry
+from weir.ptftests.scripts import Script, is_like
 
-REPORTS = 5
-"""The port of the collector; generated tests have ports 1 to 4."""
 BRIDGE_DIGITS = 2 * 26
 """Of `bridge_t` (p4src/tna/types.p4), which stands in front of every frame on its way to egress."""
 CELL = slice(16, 20)
-DROPPED, MALFORMED = (70, 72), range(101, 117)
-"""Reasons."""
-DECLARED = Path(__file__).resolve().parents[2] / "docs" / "tofino.md"
-
-DIFFERENCES: Mapping[str, Sequence[int]] = {
-    "lengths beyond the frame (reasons 112, 115)": (112, 115),
-    "lengths that end within the headers (113, 116)": (113, 116),
-}
-"""By the capability's name in docs/tofino.md: the reasons for which v1model drops a packet that shows it."""
+COLOURS = {"come_in_yellow": YELLOW, "come_in_red": RED}
 
 
-def scripts() -> Iterator[Script]:
-    """Of both chips."""
-    for name in ("tofino1", "tofino2"):
-        yield from read(FOLDER / f"{name}.stf")
+def in_front(script: Script) -> str:
+    """What stands in front of the frame that leaves; zeros if none does."""
+    (pattern,) = next(iter(script.expected.values()), ("0" * BRIDGE_DIGITS,))
+    assert pattern is not None
+    return pattern[:BRIDGE_DIGITS]
 
 
-def for_v1model(script: Script) -> Iterator[Entity]:
-    """The script's entries, with one session for whatever p4testgen chose, and a collector for each."""
-    yield CloneSession(SESSION, (REPORTS,))
-    for entity in script.written:
-        if isinstance(entity, TableEntry) and entity.table == "report":
-            args = dict(entity.args)
-            if "collector" in args:
-                yield collector(args["collector"], inner_bytes=len(script.frame))
-                entity = replace(entity, args=tuple(sorted((args | {"session": SESSION}).items())))
-        yield entity
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What v1model made of a packet."""
-
-    left: Mapping[int, str]
-    """By port."""
-    told: Sequence[Report]
-    dropped: Sequence[int]
-    """Reasons for which packets were counted."""
-    met: tuple[int, int, int]
-    """Packets by colour in the cell that Tofino names."""
-
-
-class Replay:
-    """One switch for all scripts, as loading the pipeline takes longer than they do."""
-
-    def __init__(self) -> None:
-        """Without any entry."""
-        self._switch = PipelineUnderTest(alone=True)
-
-    def run(self, script: Script) -> Outcome:
-        """Write a script's entries, send its packet, and take the entries back."""
-        entities = list(for_v1model(script))
-        self._switch.write(*entities)
-        cell = named_cell(script)
-        met, dropped = self._switch.colours(cell), self._dropped()
-        sent = frames(self._switch.send(script.frame, port=script.port))
-        for entity in reversed(entities):
-            self._switch.delete(entity)
-        return Outcome(
-            {event.port: event.frame.hex() for event in sent if event.port != REPORTS},
-            [Report.of(event) for event in sent if event.port == REPORTS],
-            [reason for reason, packets in self._dropped().items() if packets != dropped[reason]],
-            tuple(after - before for after, before in zip(self._switch.colours(cell), met, strict=True)),
-        )
-
-    def _dropped(self) -> dict[int, int]:
-        return {reason: self._switch.packets("drop_counter", reason) for reason in (*DROPPED, *MALFORMED)}
+def colour_of(script: Script) -> int:
+    """The colour that Tofino's packet comes in with, and that p4testgen's meter leaves it with."""
+    actions = {entity.action for entity in script.written if isinstance(entity, TableEntry)}
+    (colour,) = [colour for action, colour in COLOURS.items() if action in actions] or [GREEN]
+    return colour
 
 
 def named_cell(script: Script) -> int:
     """The cell that Tofino's packet met, as what stands in front of its frame says; 0 is none."""
-    (pattern,) = next(iter(script.expected.values()), ("0" * BRIDGE_DIGITS,))
-    assert pattern is not None
-    return int(pattern[CELL], 16)
+    return int(in_front(script)[CELL], 16)
+
+
+def run(replays: Replays, script: Script) -> Outcome:
+    """A script on the switch of its colour."""
+    return replays.run(script, colour_of(script), named_cell(script))
 
 
 def disagreement(script: Script, made: Outcome) -> str | None:
@@ -102,13 +50,13 @@ def disagreement(script: Script, made: Outcome) -> str | None:
         assert pattern is not None
         if not is_like(made.left[port], pattern[BRIDGE_DIGITS:]):
             return f"{made.left[port]} leaves, not {pattern[BRIDGE_DIGITS:]}"
-    if named_cell(script) and made.met != (1, 0, 0):
+    if named_cell(script) and made.met != tuple(int(colour == colour_of(script)) for colour in BURSTS):
         return f"{made.met} packets met cell {named_cell(script)}"
     if script.mirrored is None:
         return f"{made.told} is reported" if made.told else None
     if len(made.told) != 1:
         return f"{len(made.told)} reports"
-    (report,) = made.told
+    report = Report.of(made.told[0])
     if report.inner != script.frame:
         return f"{report.inner.hex()} is reported"
     said = {"why": report.drop_reason, "colour": report.colour, "tracked": report.tracked}
@@ -118,22 +66,30 @@ def disagreement(script: Script, made: Outcome) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def replay():
-    return Replay()
+def replays():
+    return Replays()
 
 
-@pytest.mark.parametrize("script", [*scripts()], ids=lambda script: script.name.replace(" ", "-"))
+@pytest.mark.parametrize("script", scripts(), ids=lambda script: script.name.replace(" ", "-"))
 def test_what_tofino_does_with_a_generated_packet_v1model_does_or_a_declared_capability_tells_them_apart(
-    replay, script
+    replays, script
 ):
-    made = replay.run(script)
+    made = run(replays, script)
     found = disagreement(script, made)
-    if found is not None:
-        assert any(set(reasons) & set(made.dropped) for reasons in DIFFERENCES.values()), found
+    assert found is None or made.shows_a_declared_difference(), found
 
 
-def test_a_script_that_says_otherwise_is_found(replay):
-    replayed = ((script, replay.run(script)) for script in scripts() if script.expected)
+def test_packets_of_every_colour_pass_their_policer_and_are_dropped():
+    seen = {(colour_of(script), named_cell(script) != 0) for script in scripts() if script.mirrored is None}
+    dropped = {
+        colour_of(script) for script in scripts() if script.mirrored and script.mirrored["why"] in DROPPED
+    }
+    assert {(colour, True) for colour in BURSTS} <= seen
+    assert dropped == set(BURSTS)
+
+
+def test_a_script_that_says_otherwise_is_found(replays):
+    replayed = ((script, run(replays, script)) for script in scripts() if script.expected)
     script, made = next(both for both in replayed if disagreement(*both) is None)
     (port, (pattern,)) = next(iter(script.expected.items()))
     other = pattern[:-1] + ("0" if pattern[-1] != "0" else "1")

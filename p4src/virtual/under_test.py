@@ -165,6 +165,12 @@ class PipelineUnderTest:
         )
         self.switch.modify(p4r.Entity(meter_entry=cell))
 
+    def meter_all(self, committed_burst_bytes: int, peak_burst_bytes: int) -> None:
+        """Configure every cell of a two-rate meter at the lowest rates: the bursts decide."""
+        config = p4r.MeterConfig(cir=1, cburst=committed_burst_bytes, pir=1, pburst=peak_burst_bytes)
+        meter = self.pipeline.schema.meters["policer"]
+        self.switch.modify(p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=meter.id, config=config)))
+
     def send(self, frame: bytes, time_ns: int | None = None, port: int = SENDING) -> list[Event]:
         """Let a frame arrive, now unless told otherwise."""
         return self.switch.process(port, frame, self.switch.now_ns if time_ns is None else time_ns)
