@@ -9,10 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weir.analysis.detect import FlowChoiceError
-    from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, UnknownDetectorError, pair_detector
+    from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, pair_detector
+    from weir.analysis.errors import FlowChoiceError, RunFileError, UnknownDetectorError
     from weir.analysis.losses import CaptureLosses, losses_of
-    from weir.analysis.manifest import RunFileError
     from weir.analysis.models import Result
     from weir.analysis.report import write_report
     from weir.analysis.result import analyse
@@ -34,10 +33,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "detect": ("FlowChoiceError",),
-    "detectors": ("PAIR_DETECTORS", "FlowEvents", "UnknownDetectorError", "pair_detector"),
+    "detectors": ("PAIR_DETECTORS", "FlowEvents", "pair_detector"),
+    "errors": ("FlowChoiceError", "RunFileError", "UnknownDetectorError"),
     "losses": ("CaptureLosses", "losses_of"),
-    "manifest": ("RunFileError",),
     "models": ("Result",),
     "report": ("write_report",),
     "result": ("analyse",),

@@ -13,9 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, cast
 
-
-class CompressionError(ValueError):
-    """A compressed file that cannot be decompressed; the text says where and why."""
+from weir.analysis.errors import CompressionError
 
 
 def _zstd(path: Path) -> IO[bytes]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weir.analysis.errors import ClockError
 from weir.analysis.tables import Bools, Floats, Ints
 
 MAX_DRIFT_PPM = 500.0
@@ -25,10 +26,6 @@ MIN_SPAN_NS = 1_000_000_000
 """Over less than a second the noise of the stamps outweighs any real drift; the offset alone is fitted."""
 
 _BINS = 64
-
-
-class ClockError(ValueError):
-    """Two clocks cannot be pinned to each other: no packet carries both stamps."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from weir.analysis.clocks import ClockError, fit_clock, lower_envelope_line, pin
+from weir.analysis.clocks import fit_clock, lower_envelope_line, pin
+from weir.analysis.errors import ClockError
 
 EPOCH_NS = 1_760_000_000_000_000_000
 

@@ -7,14 +7,11 @@ from pathlib import Path
 
 from weir.analysis.detectors import FlowEvents, PairResult, pair_detector
 from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
+from weir.analysis.errors import FlowChoiceError
 from weir.analysis.traces import CaptureTraces, FlowTrace, traces_of
 
 CLOCK_ERROR_NS = 2_000_000
 """Clocks of two captures are taken to agree within this: hosts that keep time, or one host."""
-
-
-class FlowChoiceError(ValueError):
-    """The flow to look at is not in the capture, or the capture does not decide which it is."""
 
 
 def policing(name: str, path: Path) -> tuple[CaptureTraces, list[FlowVerdict]]:

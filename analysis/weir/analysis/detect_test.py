@@ -4,7 +4,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weir.analysis.detect import FlowChoiceError, choose_flow, events_of
+from weir.analysis.detect import choose_flow, events_of
+from weir.analysis.errors import FlowChoiceError
 from weir.analysis.testing.traces import make_trace
 from weir.analysis.traces import CaptureTraces
 

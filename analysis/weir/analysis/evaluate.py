@@ -21,13 +21,9 @@ from scipy import stats
 from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
 from weir.analysis.detectors.buckets import BETTER
 from weir.analysis.detectors.memory import MIN_KAPPA
-from weir.analysis.manifest import RunFileError
+from weir.analysis.errors import RunFileError, UnknownScenarioError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
 from weir.analysis.synthetic import SCENARIOS, generate
-
-
-class UnknownScenarioError(ValueError):
-    """No scenario of that name."""
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weir.analysis.detectors import UnknownDetectorError
-from weir.analysis.evaluate import (
-    Trial,
-    UnknownScenarioError,
-    evaluate,
-    roc,
-    run_trials,
-    score_of,
-    synthetic_trials,
-)
+from weir.analysis.errors import RunFileError, UnknownDetectorError, UnknownScenarioError
+from weir.analysis.evaluate import Trial, evaluate, roc, run_trials, score_of, synthetic_trials
 from weir.analysis.evaluate_runs import judged_trials
-from weir.analysis.manifest import RunFileError
 from weir.analysis.result import analyse
 from weir.analysis.statistics import share
 from weir.analysis.synthetic import SCENARIOS, generate

@@ -10,10 +10,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from weir.analysis.detectors import RUN_DETECTORS
-
-
-class RunFileError(ValueError):
-    """A file of a run directory is missing or does not hold what it should; names file and place."""
+from weir.analysis.errors import RunFileError
 
 
 class _Read(BaseModel):

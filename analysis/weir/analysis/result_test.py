@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from weir.analysis.detectors import RUN_DETECTORS
-from weir.analysis.manifest import RunFileError, SwitchStats
+from weir.analysis.errors import RunFileError
+from weir.analysis.manifest import SwitchStats
 from weir.analysis.models import Result
 from weir.analysis.report import write_report
 from weir.analysis.result import analyse

@@ -10,7 +10,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from weir.analysis.manifest import Collector, Flow, Manifest, Match, Phase, Policer, RunFileError
+from weir.analysis.errors import RunFileError
+from weir.analysis.manifest import Collector, Flow, Manifest, Match, Phase, Policer
 from weir.analysis.tables import (
     FlowRow,
     Packets,

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.analysis.detect import detect, policing
-from weir.analysis.detectors import PAIR_DETECTORS, UnknownDetectorError
+from weir.analysis.detectors import PAIR_DETECTORS
 from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
+from weir.analysis.errors import UnknownDetectorError
 from weir.analysis.traces import CaptureTraces
 from weir.cli.errors import InputError
 

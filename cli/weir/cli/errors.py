@@ -9,12 +9,14 @@ import sys
 
 from typer import TyperException
 
-from weir.analysis.capture_files import CompressionError
-from weir.analysis.clocks import ClockError
-from weir.analysis.detect import FlowChoiceError
-from weir.analysis.detectors import UnknownDetectorError
-from weir.analysis.evaluate import UnknownScenarioError
-from weir.analysis.manifest import RunFileError
+from weir.analysis.errors import (
+    ClockError,
+    CompressionError,
+    FlowChoiceError,
+    RunFileError,
+    UnknownDetectorError,
+    UnknownScenarioError,
+)
 from weir.controlplane.config import ConfigError
 from weir.controlplane.errors import (
     CertificateError,

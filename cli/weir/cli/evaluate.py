@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from weir.analysis.detectors import UnknownDetectorError
 from weir.analysis.detectors.policing import POLICING_DETECTORS
+from weir.analysis.errors import UnknownDetectorError
 from weir.analysis.evaluate import (
     DEFAULT_DETECTORS,
     Evaluation,

@@ -13,6 +13,7 @@ from weir.analysis.detectors.memory import frame_memory
 from weir.analysis.detectors.rfc8382 import rfc8382
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.detectors.wehey import loss_trend_correlation
+from weir.analysis.errors import UnknownDetectorError
 
 Verdict = Literal["shared", "separate", "insufficient_loss"]
 
@@ -48,10 +49,6 @@ RUN_DETECTORS = ("wehey_loss_trend", "shared")
 """What every run is judged by: the published rule and our own."""
 
 
-class UnknownDetectorError(ValueError):
-    """No detector of that name."""
-
-
 def pair_detector(name: str) -> PairDetector:
     """The detector of that name; raises UnknownDetectorError, which names the valid ones."""
     try:
@@ -68,7 +65,6 @@ __all__ = [
     "FlowEvents",
     "PairDetector",
     "PairResult",
-    "UnknownDetectorError",
     "Verdict",
     "loss_trend_correlation",
     "pair_detector",

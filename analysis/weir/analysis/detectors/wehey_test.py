@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from weir.analysis.detectors import FlowEvents, UnknownDetectorError, pair_detector
+from weir.analysis.detectors import FlowEvents, pair_detector
 from weir.analysis.detectors.wehey import correlate, loss_series, loss_trend_correlation
+from weir.analysis.errors import UnknownDetectorError
 
 RTT_NS = 20_000_000
 

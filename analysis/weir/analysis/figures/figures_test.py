@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from weir.analysis.errors import RunFileError
 from weir.analysis.evaluate import Trial, evaluate
 from weir.analysis.figures import (
     DrawingError,
@@ -37,7 +38,6 @@ from weir.analysis.figures import (
     tree_figure,
     write_study,
 )
-from weir.analysis.manifest import RunFileError
 from weir.analysis.result import analyse
 from weir.analysis.statistics import box, decision_tree, heat_map, share
 from weir.analysis.testing.synthetic_run import write_run

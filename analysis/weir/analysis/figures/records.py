@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from weir.analysis.errors import RunFileError
 from weir.analysis.evaluate import score_of
-from weir.analysis.manifest import RunFileError
 from weir.analysis.models import FlowResult, LinkResult, PolicerResult, Result
 from weir.analysis.statistics import best_correlation, queueing_delay, retransmission_ratio
 from weir.analysis.tables import Floats

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 from pydantic import ValidationError
 
-from weir.analysis.manifest import RunFileError
+from weir.analysis.errors import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import text
 from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of

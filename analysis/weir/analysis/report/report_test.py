@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from weir.analysis.manifest import RunFileError
+from weir.analysis.errors import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import render_report, text, write_report
 from weir.analysis.report.charts import charts, series_of
