@@ -8,15 +8,17 @@
 //! - `infer`: which transmissions arrived and which were lost, from the sender's view alone
 //! - `losses`: one capture in, loss events out
 //! - `notes`: what the reader should know about a capture
-//! - `join`: captures and drop reports in, one row per packet out
-//! - `tables`: results as Arrow record batches
+//! - `join`: captures and drop reports in, one row per packet out (feature `tables`)
+//! - `tables`: results as Arrow record batches (feature `tables`)
 //! - `python`: the extension module `weir_core` (feature `python`)
 
 pub mod infer;
+#[cfg(feature = "tables")]
 pub mod join;
 pub mod losses;
 pub mod notes;
 pub mod segment;
+#[cfg(feature = "tables")]
 pub mod tables;
 pub mod tracker;
 

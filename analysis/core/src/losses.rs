@@ -95,11 +95,16 @@ impl Scan {
     /// # Errors
     /// As [`CaptureReader::open`].
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        Ok(Self {
-            reader: CaptureReader::open(path)?,
+        CaptureReader::open(path).map(Self::new)
+    }
+
+    /// Reads a capture that is open.
+    pub fn new(reader: CaptureReader<Source>) -> Self {
+        Self {
+            reader,
             segment: Segment::EMPTY,
             summary: Summary::default(),
-        })
+        }
     }
 
     /// Reads on; false when that was the end, and all is judged.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fuzzes the switch and the decoders of its reports; see `--help`.
+//! Fuzzes the switch, the decoders of its reports and the inference of losses; see `--help`.
 
 mod bytes;
+mod captures;
 mod corpus;
 mod guard;
 mod links;
@@ -29,8 +30,8 @@ use tally::{Ended, Tally, say};
 #[global_allocator]
 static ALLOCATOR: guard::Counting = guard::Counting;
 
-/// Throws mutated programs, packets, P4Runtime requests and reports at the switch and at their readers, and says what
-/// breaks them.
+/// Throws mutated programs, packets, P4Runtime requests, reports and captures at the switch and at their readers, and
+/// says what breaks them.
 #[derive(Debug, Parser)]
 #[command(name = "weir-fuzz", version)]
 struct Cli {
@@ -63,6 +64,8 @@ enum Target {
     Links,
     /// Telemetry reports and captures of them, through their decoders.
     Reports,
+    /// Captures of TCP, through the inference of losses.
+    Captures,
 }
 
 /// Inputs of one target in a row.
@@ -114,6 +117,7 @@ fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
         Target::Requests => requests::run(corpus, &mut random),
         Target::Links => links::run(corpus, &mut random),
         Target::Reports => reports::run(&mut random),
+        Target::Captures => captures::run(&mut random),
     }));
     let mut found = guard::end();
     let deep = match ran {

@@ -21,6 +21,8 @@ const BLOCK_END_BYTES: usize = 4;
 /// The option of an interface whose frames end with a frame check sequence, and its length.
 const IF_FCSLEN: OptionCode = OptionCode(13);
 const MAX_INTERFACES: usize = 4096;
+/// The year 2116. What is later (or before 1970) is a damaged time; sums and differences of times stay within 64 bits.
+const LATEST_NS: i64 = (1 << 62) - 1;
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// An interface of the section.
@@ -243,5 +245,6 @@ impl Interface {
         i64::try_from(since)
             .unwrap_or(i64::MAX)
             .saturating_add(self.offset_ns)
+            .clamp(0, LATEST_NS)
     }
 }

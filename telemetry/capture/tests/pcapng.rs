@@ -200,6 +200,20 @@ fn what_cannot_be_read_is_named_with_its_byte() {
 }
 
 #[test]
+fn times_that_no_clock_shows_are_within_what_can_be_reckoned_with() {
+    let mut file = File::new(false);
+    file.interface(1, &[]);
+    file.packet(0, u64::MAX, 60, b"late");
+    file.interface(1, &[(14, &(-1_i64 << 40).to_le_bytes())]);
+    file.packet(1, 5, 60, b"early");
+    let mut reader = CaptureReader::new(file.bytes.as_slice(), Path::new("a")).expect("a capture");
+    for expected in [(1 << 62) - 1, 0] {
+        let record = reader.next_record().expect("sound").expect("a record");
+        assert_eq!(record.time_ns, expected);
+    }
+}
+
+#[test]
 fn simple_packet_blocks_have_the_time_of_the_packet_before_and_are_counted() {
     for big_endian in [false, true] {
         let mut file = File::new(big_endian);

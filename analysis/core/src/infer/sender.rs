@@ -479,7 +479,7 @@ impl Sender {
         self.sacked.drop_below(self.una);
         let linger_ns = self.linger_ns();
         while let Some(front) = self.lingering.pieces.front()
-            && (self.last_sent_ns(front) + linger_ns < now_ns
+            && (self.last_sent_ns(front).saturating_add(linger_ns) < now_ns
                 || self.lingering.pieces.len() > MOST_PIECES)
         {
             let Some(piece) = self.lingering.pieces.pop_front() else {
@@ -496,7 +496,7 @@ impl Sender {
 
     fn linger_ns(&self) -> i64 {
         self.last_rtt_ns
-            .map_or(0, |rtt| rtt * LINGER_ROUND_TRIPS)
+            .map_or(0, |rtt| rtt.saturating_mul(LINGER_ROUND_TRIPS))
             .max(SHORTEST_LINGER_NS)
     }
 

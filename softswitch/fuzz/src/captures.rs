@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Captures of TCP, sound and not, through the parser and the inference of losses.
+//!
+//! What must hold of any file: every record is counted once, every transmission is judged at most once, and what is found
+//! is what is counted. Of a sound file, all of it is read.
+
+use std::collections::HashSet;
+use std::io::Cursor;
+use std::path::Path;
+
+use fastrand::Rng;
+use weir_capture::{CaptureReader, Source};
+use weir_core::infer::{Loss, RttSample, Verdict};
+use weir_core::losses::Scan;
+use weir_core::tracker::FlowSink;
+
+use crate::bytes;
+
+const FRAMES: usize = 200;
+/// Sequence numbers of a connection, so few that ranges meet.
+const SEQUENCE: u32 = 40;
+const SEGMENT: u32 = 100;
+const MAGICS: [&[u8]; 4] = [b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh9"];
+
+/// One capture. True: transmissions were judged in it.
+pub fn run(random: &mut Rng) -> Result<bool, String> {
+    let (mut file, frames) = capture(random);
+    let damaged = match random.u8(..16) {
+        0..8 => false,
+        8..15 => {
+            bytes::mutate(random, &mut file);
+            true
+        }
+        _ => {
+            let magic = random.choice(MAGICS).unwrap_or_default();
+            file = [magic, &bytes::random(random, 2000)].concat();
+            true
+        }
+    };
+    let found = read(file)?;
+    if !damaged && found.as_ref().is_none_or(|found| found.records != frames) {
+        let read = found.map_or(0, |found| found.records);
+        return Err(format!(
+            "{read} records of a sound capture of {frames} are read"
+        ));
+    }
+    Ok(found.is_some_and(|found| !found.judged.is_empty()))
+}
+
+#[derive(Default)]
+struct Found {
+    records: u64,
+    judged: HashSet<u64>,
+    again: u64,
+    lost: u64,
+    before: u64,
+    rtts: u64,
+    not_after: u64,
+}
+
+impl FlowSink for Found {
+    fn verdict(&mut self, _flow: u32, tag: u64, verdict: Verdict) {
+        self.again += u64::from(!self.judged.insert(tag));
+        self.lost += u64::from(matches!(verdict, Verdict::Lost { .. }));
+    }
+
+    fn before(&mut self, _flow: u32, _loss: Loss) {
+        self.before += 1;
+    }
+
+    fn rtt(&mut self, _flow: u32, sample: RttSample) {
+        self.rtts += 1;
+        self.not_after += u64::from(sample.rtt_ns <= 0);
+    }
+}
+
+/// What is found in a file; `None` where it is said to be no capture, or damaged.
+fn read(file: Vec<u8>) -> Result<Option<Found>, String> {
+    let opened = Source::new(Cursor::new(file)).map_err(|error| error.to_string())?;
+    let Ok(reader) = CaptureReader::new(opened, Path::new("fuzz")) else {
+        return Ok(None);
+    };
+    let mut found = Found::default();
+    let mut scan = Scan::new(reader);
+    loop {
+        match scan.step(&mut found) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(_) => return Ok(None),
+        }
+    }
+    let summary = scan.finish();
+    found.records = summary.records;
+    let stats = || summary.tracker.flows().iter().map(|flow| &flow.stats);
+    let packets: u64 = stats().map(|stats| stats.packets).sum();
+    let sums = [
+        (
+            "records and packets",
+            summary.records,
+            packets + summary.not_ip,
+        ),
+        ("transmissions judged again and none", found.again, 0),
+        (
+            "losses",
+            found.lost,
+            stats().map(|stats| stats.losses).sum(),
+        ),
+        (
+            "losses before",
+            found.before,
+            stats().map(|stats| stats.losses_before).sum(),
+        ),
+        (
+            "round-trip times",
+            found.rtts,
+            stats().map(|stats| stats.rtt_count).sum(),
+        ),
+        (
+            "round-trip times that are none and none",
+            found.not_after,
+            0,
+        ),
+    ];
+    match sums.iter().find(|(_, left, right)| left != right) {
+        Some((what, left, right)) => Err(format!("{what}: {left} and {right}")),
+        None => Ok(Some(found)),
+    }
+}
+
+/// A capture, and the number of its frames.
+fn capture(random: &mut Rng) -> (Vec<u8>, u64) {
+    let mut file = Vec::new();
+    let word = |file: &mut Vec<u8>, value: usize| file.extend((value as u32).to_le_bytes());
+    let pcapng = random.bool();
+    if pcapng {
+        for value in [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, usize::MAX, usize::MAX, 28] {
+            word(&mut file, value);
+        }
+        for value in [1, 20, 1, 0, 20] {
+            word(&mut file, value);
+        }
+    } else {
+        for value in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
+            word(&mut file, value);
+        }
+    }
+    let frames = random.usize(1..FRAMES);
+    let snap = random.choice([64, 70, 96, 128]).unwrap_or(128);
+    let mut now_us = random.usize(..1 << 20);
+    for _ in 0..frames {
+        // Now and then a long silence, or a step back.
+        now_us = match random.u8(..32) {
+            0 => now_us + 900_000,
+            1 => now_us.saturating_sub(5000),
+            _ => now_us + random.usize(..3000),
+        };
+        let (frame, wire) = frame(random, now_us as u32 / 1000);
+        let frame = &frame[..frame.len().min(snap)];
+        if !pcapng {
+            for value in [now_us / 1_000_000, now_us % 1_000_000, frame.len(), wire] {
+                word(&mut file, value);
+            }
+            file.extend(frame);
+            continue;
+        }
+        let padded = frame.len().next_multiple_of(4);
+        // A Simple Packet Block is as long as its packet, of which this capture has all.
+        let simple = frame.len() == wire && random.u8(..8) == 0;
+        let head: &[usize] = if simple {
+            &[3, 16 + padded, wire]
+        } else {
+            &[6, 32 + padded, 0, 0, now_us, frame.len(), wire]
+        };
+        for value in head {
+            word(&mut file, *value);
+        }
+        file.extend(frame);
+        file.resize(file.len() + padded - frame.len(), 0);
+        word(&mut file, head[1]);
+    }
+    (file, frames as u64)
+}
+
+/// A segment of one of two connections, in any state; and its length on the wire.
+fn frame(random: &mut Rng, now_ms: u32) -> (Vec<u8>, usize) {
+    let (connection, back, ipv6) = (random.u8(..2), random.bool(), random.u8(..8) == 0);
+    let mut options = Vec::new();
+    let range = |random: &mut Rng| {
+        // Connections begin before sequence numbers wrap.
+        let base = u32::MAX - SEQUENCE * SEGMENT / 2;
+        base.wrapping_add(random.u32(..SEQUENCE) * SEGMENT)
+    };
+    let flags = match random.u8(..32) {
+        0 => 0x02,
+        1 => 0x12,
+        2 => 0x11,
+        3 => 0x04,
+        _ => 0x10,
+    };
+    if flags & 2 != 0 {
+        options.extend([4, 2, 1, 1]);
+    }
+    if random.u8(..8) > 0 {
+        options.extend([1, 1, 8, 10]);
+        options.extend(now_ms.to_be_bytes());
+        options.extend(now_ms.saturating_sub(20).to_be_bytes());
+    }
+    let blocks = random.u8(..4);
+    if random.u8(..4) == 0 && blocks > 0 {
+        options.extend([1, 1, 5, 2 + 8 * blocks]);
+        for _ in 0..blocks {
+            let start = range(random);
+            options.extend(start.to_be_bytes());
+            options.extend(start.wrapping_add(random.u32(1..4) * SEGMENT).to_be_bytes());
+        }
+    }
+    let payload = if random.bool() {
+        random.u32(1..3) * SEGMENT
+    } else {
+        0
+    } as usize;
+    let tcp_bytes = 20 + options.len();
+    let mut frame = vec![2; 12];
+    if ipv6 {
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        frame.extend(((tcp_bytes + payload) as u16).to_be_bytes());
+        frame.extend([6, 64]);
+        for end in [back, !back] {
+            frame.extend([0x20; 15]);
+            frame.push(u8::from(end));
+        }
+    } else {
+        frame.extend([8, 0, 0x45, 0]);
+        frame.extend(((20 + tcp_bytes + payload) as u16).to_be_bytes());
+        frame.extend(random.u16(..64).to_be_bytes());
+        frame.extend([0x40, 0, 64, 6, 0, 0]);
+        for end in [back, !back] {
+            frame.extend([10, 0, 0, u8::from(end)]);
+        }
+    }
+    for end in [back, !back] {
+        frame.extend([u8::from(end), connection]);
+    }
+    frame.extend(range(random).to_be_bytes());
+    frame.extend(range(random).to_be_bytes());
+    frame.extend([(tcp_bytes as u8 / 4) << 4, flags]);
+    frame.extend(random.choice([0_u16, 500]).unwrap_or(0).to_be_bytes());
+    frame.extend([0; 4]);
+    frame.extend(options);
+    let wire = frame.len() + payload;
+    (frame, wire)
+}
