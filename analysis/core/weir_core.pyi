@@ -39,6 +39,12 @@ class Losses:
     def rtts(self) -> pa.Table:
         """One row per round-trip time: flow u32, time_ns, rtt_ns i64."""
     @property
+    def delivery_rates(self) -> pa.Table:
+        """One row per ACK that delivers data: flow u32, time_ns i64, delivered_bytes u64, interval_ns i64,
+        rate_bps f64 (payload), retransmission bool: the youngest segment acknowledged was sent again
+        (docs/losses.md).
+        """
+    @property
     def records(self) -> int:
         """Records in the file."""
     @property
@@ -101,6 +107,9 @@ class Joined:
     @property
     def rtts(self) -> pa.Table:
         """One row per round-trip time: flow u32, time_ns, rtt_ns i64."""
+    @property
+    def delivery_rates(self) -> pa.Table:
+        """As `Losses.delivery_rates`."""
     @property
     def unmatched(self) -> dict[str, int]:
         """Counts of what found no partner (reports, received), of contradictions (received_and_dropped)

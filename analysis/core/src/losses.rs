@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One capture in, loss events and round-trip times out.
+//! One capture in, loss events, round-trip times and delivery rates out.
 
 use std::path::Path;
 
-use crate::infer::{Loss, RttSample, Verdict};
+use crate::infer::{DeliveryRate, Loss, RttSample, Verdict};
 use crate::notes::Notes;
 use crate::segment::Segment;
 use crate::tracker::{Flow, FlowSink, Tracker};
@@ -18,6 +18,8 @@ pub struct Losses {
     pub losses: Vec<(u32, Loss)>,
     /// Round-trip times with the index of their flow, in order of time.
     pub rtts: Vec<(u32, RttSample)>,
+    /// Delivery rates with the index of their flow, in order of time.
+    pub delivery_rates: Vec<(u32, DeliveryRate)>,
     /// Records read.
     pub records: u64,
     /// Records that are no IP packets, or whose IP header cannot be read.
@@ -41,12 +43,17 @@ pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
         not_ip,
         notes,
     } = scan(path, &mut collected)?;
-    let Collected { mut losses, rtts } = collected;
+    let Collected {
+        mut losses,
+        rtts,
+        delivery_rates,
+    } = collected;
     losses.sort_by_key(|(flow, loss)| (loss.sent_ns, *flow));
     Ok(Losses {
         flows: tracker.into_flows(),
         losses,
         rtts,
+        delivery_rates,
         records,
         not_ip,
         truncated: notes.truncated,
@@ -150,9 +157,12 @@ impl Scan {
 struct Collected {
     losses: Vec<(u32, Loss)>,
     rtts: Vec<(u32, RttSample)>,
+    delivery_rates: Vec<(u32, DeliveryRate)>,
 }
 
 impl FlowSink for Collected {
+    const DELIVERY_RATES: bool = true;
+
     fn verdict(&mut self, flow: u32, _tag: u64, verdict: Verdict) {
         if let Verdict::Lost { loss, .. } = verdict {
             self.losses.push((flow, loss));
@@ -165,5 +175,9 @@ impl FlowSink for Collected {
 
     fn rtt(&mut self, flow: u32, sample: RttSample) {
         self.rtts.push((flow, sample));
+    }
+
+    fn delivery_rate(&mut self, flow: u32, sample: DeliveryRate) {
+        self.delivery_rates.push((flow, sample));
     }
 }

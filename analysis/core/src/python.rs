@@ -56,6 +56,7 @@ struct Losses {
     flows: RecordBatch,
     losses: RecordBatch,
     rtts: RecordBatch,
+    delivery_rates: RecordBatch,
     #[pyo3(get)]
     records: u64,
     #[pyo3(get)]
@@ -81,6 +82,11 @@ impl Losses {
     #[getter]
     fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         table(py, &self.rtts)
+    }
+
+    #[getter]
+    fn delivery_rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.delivery_rates)
     }
 }
 
@@ -262,6 +268,7 @@ struct Joined {
     flows: RecordBatch,
     packets: RecordBatch,
     rtts: RecordBatch,
+    delivery_rates: RecordBatch,
     unmatched: Unmatched,
     #[pyo3(get)]
     warnings: Vec<String>,
@@ -282,6 +289,11 @@ impl Joined {
     #[getter]
     fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         table(py, &self.rtts)
+    }
+
+    #[getter]
+    fn delivery_rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        table(py, &self.delivery_rates)
     }
 
     #[getter]
@@ -312,6 +324,7 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
         flows: tables::flows(&read.flows).map_err(bug)?,
         losses: tables::losses(&read.losses).map_err(bug)?,
         rtts: tables::rtts(&read.rtts).map_err(bug)?,
+        delivery_rates: tables::delivery_rates(&read.delivery_rates).map_err(bug)?,
         records: read.records,
         not_ip: read.not_ip,
         truncated: read.truncated,
@@ -361,6 +374,7 @@ fn join_run(
         flows: tables::joined_flows(&joined).map_err(bug)?,
         packets: tables::joined_packets(&joined).map_err(bug)?,
         rtts: tables::rtts(&joined.rtts).map_err(bug)?,
+        delivery_rates: tables::delivery_rates(&joined.delivery_rates).map_err(bug)?,
         unmatched: joined.unmatched,
         warnings: joined
             .notes

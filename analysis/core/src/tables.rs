@@ -11,7 +11,7 @@ use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use weir_packet::FlowKey;
 
-use crate::infer::{Cause, Confidence, Loss, RttSample};
+use crate::infer::{Cause, Confidence, DeliveryRate, Loss, RttSample};
 use crate::join::Joined;
 use crate::tracker::{Flow, FlowStats};
 
@@ -204,6 +204,41 @@ pub fn rtts(rtts: &[(u32, RttSample)]) -> Result<RecordBatch, ArrowError> {
             "rtt_ns",
             Int64Array,
             rtts.iter().map(|(_, sample)| sample.rtt_ns)
+        ),
+    ])
+}
+
+/// Delivery rates: `flow, time_ns, delivered_bytes, interval_ns, rate_bps, retransmission`.
+///
+/// # Errors
+/// As [`flows`].
+pub fn delivery_rates(rates: &[(u32, DeliveryRate)]) -> Result<RecordBatch, ArrowError> {
+    let samples = || rates.iter().map(|(_, sample)| sample);
+    batch(vec![
+        column!("flow", UInt32Array, rates.iter().map(|(flow, _)| *flow)),
+        column!(
+            "time_ns",
+            Int64Array,
+            samples().map(|sample| sample.time_ns)
+        ),
+        column!(
+            "delivered_bytes",
+            UInt64Array,
+            samples().map(|sample| sample.delivered_bytes)
+        ),
+        column!(
+            "interval_ns",
+            Int64Array,
+            samples().map(|sample| sample.interval_ns)
+        ),
+        column!(
+            "rate_bps",
+            Float64Array,
+            samples().map(DeliveryRate::bits_per_second)
+        ),
+        flag(
+            "retransmission",
+            samples().map(|sample| sample.retransmission),
         ),
     ])
 }

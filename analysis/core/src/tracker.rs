@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use rustc_hash::FxHashMap;
 use weir_packet::FlowKey;
 
-use crate::infer::{Acknowledgment, Cause, Loss, RttSample, Sender, Sent, Sink, Verdict};
+use crate::infer::{
+    Acknowledgment, Cause, DeliveryRate, Loss, RttSample, Sender, Sent, Sink, Verdict,
+};
 use crate::segment::{Segment, TcpSegment};
 
 /// Often enough that the senders kept are few beside those at work.
@@ -113,12 +115,16 @@ pub struct Flow {
 
 /// Takes what a [`Tracker`] finds, per flow.
 pub trait FlowSink {
+    /// Whether delivery rates are wanted; where not, nothing is done for them.
+    const DELIVERY_RATES: bool = false;
     /// The verdict on the packet announced with `tag`; once for each packet that takes sequence space.
     fn verdict(&mut self, flow: u32, tag: u64, verdict: Verdict);
     /// A loss before the capture.
     fn before(&mut self, _flow: u32, _loss: Loss) {}
     /// A round-trip time of the flow whose data was acknowledged.
     fn rtt(&mut self, flow: u32, sample: RttSample);
+    /// A delivery rate of the flow whose data was acknowledged.
+    fn delivery_rate(&mut self, _flow: u32, _sample: DeliveryRate) {}
 }
 
 /// The flows of one capture, numbered in order of their first packet.
@@ -337,6 +343,8 @@ struct Counting<'a, S> {
 }
 
 impl<S: FlowSink> Sink for Counting<'_, S> {
+    const DELIVERY_RATES: bool = S::DELIVERY_RATES;
+
     fn verdict(&mut self, tag: u64, verdict: Verdict) {
         match verdict {
             Verdict::Delivered { spurious } => self.stats.spurious += u64::from(spurious),
@@ -377,5 +385,9 @@ impl<S: FlowSink> Sink for Counting<'_, S> {
         stats.rtt_sum_ns += i128::from(sample.rtt_ns);
         stats.rtt_count += 1;
         self.sink.rtt(self.flow, sample);
+    }
+
+    fn delivery_rate(&mut self, sample: DeliveryRate) {
+        self.sink.delivery_rate(self.flow, sample);
     }
 }

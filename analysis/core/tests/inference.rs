@@ -6,6 +6,7 @@ mod support;
 use std::collections::HashSet;
 use std::io::Write;
 
+use support::cut;
 use support::simulator::{Config, Run, Simulator, dropped};
 use tempfile::NamedTempFile;
 use weir_core::losses::{Losses, read_losses};
@@ -224,22 +225,6 @@ fn everything_at_once_is_close() {
         ..Config::default()
     };
     close("everything", config);
-}
-
-/// The capture as it is with a shorter snap length.
-fn cut(pcap: &[u8], snap_bytes: usize) -> Vec<u8> {
-    let (header, mut rest) = pcap.split_at(24);
-    let mut cut = header.to_vec();
-    while let Some((record, after)) = rest.split_at_checked(16) {
-        let captured = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
-        let kept = captured.min(snap_bytes);
-        cut.extend(&record[..8]);
-        cut.extend((kept as u32).to_le_bytes());
-        cut.extend(&record[12..]);
-        cut.extend(&after[..kept]);
-        rest = &after[captured..];
-    }
-    cut
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 use weir_capture::{CaptureReader, Source};
-use weir_core::infer::{Loss, RttSample, Verdict};
+use weir_core::infer::{DeliveryRate, Loss, RttSample, Verdict};
 use weir_core::losses::Scan;
 use weir_core::tracker::FlowSink;
 
@@ -56,9 +56,12 @@ struct Found {
     before: u64,
     rtts: u64,
     not_after: u64,
+    no_rates: u64,
 }
 
 impl FlowSink for Found {
+    const DELIVERY_RATES: bool = true;
+
     fn verdict(&mut self, _flow: u32, tag: u64, verdict: Verdict) {
         self.again += u64::from(!self.judged.insert(tag));
         self.lost += u64::from(matches!(verdict, Verdict::Lost { .. }));
@@ -71,6 +74,10 @@ impl FlowSink for Found {
     fn rtt(&mut self, _flow: u32, sample: RttSample) {
         self.rtts += 1;
         self.not_after += u64::from(sample.rtt_ns <= 0);
+    }
+
+    fn delivery_rate(&mut self, _flow: u32, sample: DeliveryRate) {
+        self.no_rates += u64::from(sample.interval_ns <= 0 || sample.delivered_bytes == 0);
     }
 }
 
@@ -120,6 +127,7 @@ fn read(file: Vec<u8>) -> Result<Option<Found>, String> {
             found.not_after,
             0,
         ),
+        ("delivery rates that are none and none", found.no_rates, 0),
     ];
     match sums.iter().find(|(_, left, right)| left != right) {
         Some((what, left, right)) => Err(format!("{what}: {left} and {right}")),

@@ -18,12 +18,14 @@
 //! - `cause`: why a range was sent again
 //! - `holes`: data that never passed the capture, or passed it late
 //! - `choose`: which of several transmissions an acknowledgment is about
+//! - `delivery`: at which rate data arrived
 //! - `ranges`: what SACK blocks have covered already
 //! - `sequence`: 32-bit sequence numbers as 64-bit ones
 
 mod captured;
 mod cause;
 mod choose;
+mod delivery;
 mod holes;
 mod outstanding;
 mod ranges;
@@ -34,6 +36,7 @@ mod sequence;
 mod tests;
 
 pub use captured::{Acknowledgment, Sent};
+pub use delivery::DeliveryRate;
 pub use sender::Sender;
 
 /// How the sender came to repair a loss.
@@ -165,6 +168,8 @@ pub struct RttSample {
 
 /// Takes what the inference finds, as soon as it is certain.
 pub trait Sink {
+    /// Whether delivery rates are wanted; where not, nothing is done for them.
+    const DELIVERY_RATES: bool = false;
     /// The verdict on the transmission that was announced with this `tag`; once per transmission.
     fn verdict(&mut self, tag: u64, verdict: Verdict);
     /// A loss before the capture.
@@ -177,4 +182,6 @@ pub trait Sink {
     fn missed(&mut self, bytes: u64);
     /// A round-trip time, in order of time.
     fn rtt(&mut self, sample: RttSample);
+    /// A delivery rate, in order of time.
+    fn delivery_rate(&mut self, _sample: DeliveryRate) {}
 }

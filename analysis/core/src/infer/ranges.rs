@@ -47,6 +47,14 @@ impl Ranges {
         }
     }
 
+    /// How much of `start..end` is covered.
+    pub(super) fn covered_bytes(&self, start: u64, end: u64) -> u64 {
+        let below = self.ranges.iter().take_while(|range| range.0 < end);
+        below
+            .map(|range| range.1.min(end).saturating_sub(range.0.max(start)))
+            .sum()
+    }
+
     /// Forgets what lies below `edge`.
     pub(super) fn drop_below(&mut self, edge: u64) {
         while self.ranges.front().is_some_and(|range| range.1 <= edge) {

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::captured::{Acknowledgment, Sent};
 use super::cause::{DUPLICATE_ACK_THRESHOLD, Moment, Recovery};
 use super::choose::{Candidate, Evidence, choose};
+use super::delivery::Delivery;
 use super::holes::{Filling, Holes};
 use super::outstanding::{Piece, Pieces, Slots, Transmission};
 use super::ranges::Ranges;
@@ -62,11 +63,14 @@ pub struct Sender {
     fresh: Vec<(u64, u64)>,
     ambiguous: Vec<u64>,
     newest: Option<Newest>,
+    /// Where its rates are wanted.
+    delivery: Option<Box<Delivery>>,
 }
 
 /// The youngest transmission whose arrival one acknowledgment proves.
 #[derive(Debug, Clone, Copy)]
 struct Newest {
+    slot: u32,
     order: u64,
     sent_ns: i64,
 }
@@ -78,7 +82,7 @@ impl Sender {
     }
 
     /// Takes in one transmission. Returns whether it is a retransmission.
-    pub fn on_send(&mut self, sent: &Sent, sink: &mut impl Sink) -> bool {
+    pub fn on_send<S: Sink>(&mut self, sent: &Sent, sink: &mut S) -> bool {
         let mut start = unwrap(sent.seq, self.max);
         let other_connection = self.started
             && (start.abs_diff(self.max) > FARTHEST || (sent.syn && self.initial != Some(start)));
@@ -124,6 +128,11 @@ impl Sender {
             evident: false,
             pieces: 0,
         });
+        if S::DELIVERY_RATES {
+            let idle = self.una == self.max;
+            let delivery = self.delivery.get_or_insert_default();
+            delivery.on_send(slot, sent.time_ns, idle);
+        }
         let mut retransmission = false;
         if !self.holes.is_empty() {
             self.fill((start, end), sent, order, sink);
@@ -277,7 +286,7 @@ impl Sender {
     }
 
     /// Takes in one acknowledgment.
-    pub fn on_ack(&mut self, ack: &Acknowledgment<'_>, sink: &mut impl Sink) {
+    pub fn on_ack<S: Sink>(&mut self, ack: &Acknowledgment<'_>, sink: &mut S) {
         if !self.started {
             return;
         }
@@ -291,6 +300,7 @@ impl Sender {
         }
         self.zero_window = ack.window == 0;
         let advances = edge > self.una;
+        let duplicated = self.recovery.duplicate_acks > 0;
         if advances || ack.with_data {
             self.recovery.duplicate_acks = 0;
         } else if edge == self.una && self.una < self.max {
@@ -304,18 +314,27 @@ impl Sender {
             self.complete_ns = Some(ack.time_ns);
         }
         self.newest = None;
+        let mut delivered_bytes = 0;
         if !ack.sack.as_slice().is_empty() {
-            self.cover_blocks(ack, edge.max(self.una), usize::from(dsack.is_some()));
+            delivered_bytes =
+                self.cover_blocks::<S>(ack, edge.max(self.una), usize::from(dsack.is_some()));
         }
         if advances {
             self.cover(self.una, edge);
         }
+        // Without all blocks, data behind a hole are news when they are old.
+        let late = (duplicated || delivered_bytes > 0 || !self.ambiguous.is_empty())
+            && !self.sees_blocks();
         // Without blocks, what lies behind a hole is acknowledged when the hole is filled, long after it arrived.
         if self.ambiguous.is_empty() || self.sees_blocks() {
             self.sample(ack.time_ns, sink);
         }
         if !self.ambiguous.is_empty() {
             self.resolve(ack, trigger, sink);
+        }
+        if S::DELIVERY_RATES {
+            delivered_bytes += self.newly_acknowledged(edge);
+            self.rate(delivered_bytes, late, ack.time_ns, sink);
         }
         if let Some(block) = dsack {
             self.reports_duplicates = true;
@@ -341,7 +360,9 @@ impl Sender {
         self.retire(ack.time_ns, sink);
     }
 
-    fn cover_blocks(&mut self, ack: &Acknowledgment<'_>, edge: u64, skip: usize) {
+    /// Takes in the blocks behind the first `skip`; where rates are wanted, the payload that they newly cover, in bytes.
+    fn cover_blocks<S: Sink>(&mut self, ack: &Acknowledgment<'_>, edge: u64, skip: usize) -> u64 {
+        let mut bytes = 0;
         for block in ack.sack.as_slice().iter().skip(skip) {
             self.reports_duplicates = true;
             let start = unwrap(block.start, edge).max(edge);
@@ -350,8 +371,41 @@ impl Sender {
             self.sacked.insert(start, end, &mut fresh);
             for (start, end) in fresh.drain(..) {
                 self.cover(start, end);
+                if S::DELIVERY_RATES {
+                    bytes += self.payload_bytes(start, end);
+                }
             }
             self.fresh = fresh;
+        }
+        bytes
+    }
+
+    /// Payload below `edge`, in bytes, that neither an ACK nor a SACK block has covered before.
+    fn newly_acknowledged(&self, edge: u64) -> u64 {
+        if edge <= self.una {
+            return 0;
+        }
+        self.payload_bytes(self.una, edge)
+            .saturating_sub(self.sacked.covered_bytes(self.una, edge))
+    }
+
+    /// Bytes of `start..end` without SYN and FIN.
+    fn payload_bytes(&self, start: u64, end: u64) -> u64 {
+        let within = |at: u64| u64::from((start..end).contains(&at));
+        let syn = self.initial.map_or(0, within);
+        let fin = self.fin_end.map_or(0, |end| within(end - 1));
+        (end - start).saturating_sub(syn + fin)
+    }
+
+    /// The delivery rate, when an acknowledgment delivers `bytes`.
+    fn rate(&mut self, bytes: u64, late: bool, time_ns: i64, sink: &mut impl Sink) {
+        if bytes > 0
+            && let Some(delivery) = &mut self.delivery
+        {
+            let newest = (self.newest).map(|newest| (newest.slot, self.slots.get(newest.slot)));
+            if let Some(sample) = delivery.on_ack(time_ns, bytes, late, newest, self.min_rtt_ns) {
+                sink.delivery_rate(sample);
+            }
         }
     }
 
@@ -590,6 +644,7 @@ fn deliver(slots: &mut Slots, slot: u32, newest: &mut Option<Newest>) {
     transmission.delivered = true;
     if newest.is_none_or(|newest| newest.order < transmission.order) {
         *newest = Some(Newest {
+            slot,
             order: transmission.order,
             sent_ns: transmission.sent_ns,
         });

@@ -5,7 +5,8 @@
 use weir_packet::{LinkType, SackBlocks};
 
 use super::{
-    Acknowledgment, Cause, Confidence, Loss, Place, RttSample, Sender, Sent, Sink, Verdict,
+    Acknowledgment, Cause, Confidence, DeliveryRate, Loss, Place, RttSample, Sender, Sent, Sink,
+    Verdict,
 };
 use crate::segment::Segment;
 
@@ -20,9 +21,12 @@ struct Found {
     overtaken: u64,
     missed: u64,
     copies: u64,
+    rates: Vec<DeliveryRate>,
 }
 
 impl Sink for Found {
+    const DELIVERY_RATES: bool = true;
+
     fn verdict(&mut self, tag: u64, verdict: Verdict) {
         self.verdicts.push((tag, verdict));
     }
@@ -45,6 +49,10 @@ impl Sink for Found {
 
     fn rtt(&mut self, sample: RttSample) {
         self.rtts.push(sample);
+    }
+
+    fn delivery_rate(&mut self, sample: DeliveryRate) {
+        self.rates.push(sample);
     }
 }
 
@@ -147,6 +155,15 @@ impl Timeline {
             verdicts.iter().filter_map(lost).collect(),
             verdicts.iter().filter_map(unknown).collect(),
         )
+    }
+
+    /// Delivery rates: time in ms, bytes, interval in ms, whether of a retransmission.
+    fn rates(&self) -> Vec<(i64, u64, i64, bool)> {
+        let sample = |rate: &DeliveryRate| {
+            let (bytes, interval_ms) = (rate.delivered_bytes, rate.interval_ns / MS);
+            (rate.time_ns / MS, bytes, interval_ms, rate.retransmission)
+        };
+        self.found.rates.iter().map(sample).collect()
     }
 
     fn spurious(&self) -> Vec<u64> {
@@ -530,4 +547,111 @@ fn round_trip_times_of_repeated_data_are_not_taken() {
     line.send(0, 0..1).send(300, 0..1).ack(320, 1, 0, &[]);
     line.end();
     assert_eq!(line.found.rtts, [], "Karn's rule");
+}
+
+#[test]
+fn a_delivery_rate_spans_what_was_delivered_since_its_segment_was_sent() {
+    let mut line = Timeline::new();
+    line.send(0, 0..2).send(5, 2..4).ack(20, 2, 0, &[]);
+    line.send(20, 4..6).ack(25, 4, 5, &[]).ack(40, 6, 20, &[]);
+    // The last: segment 5 was sent at 20, when 2000 bytes had been delivered. 4000 more in 20 ms: 1.6 Mbit/s.
+    let expected = [
+        (20, 2000, 20, false),
+        (25, 4000, 25, false),
+        (40, 4000, 20, false),
+    ];
+    assert_eq!(line.rates(), expected);
+    let last = line.found.rates.last().map(DeliveryRate::bits_per_second);
+    assert_eq!(last, Some(1_600_000.0));
+}
+
+#[test]
+fn acknowledgments_that_come_together_do_not_pass_for_a_rate() {
+    let mut line = Timeline::new();
+    line.send(0, 0..1).ack(20, 1, 0, &[]);
+    line.send(20, 1..2).send(30, 2..3).send(40, 3..4);
+    line.send(50, 4..5);
+    line.ack(60, 2, 20, &[])
+        .ack(60, 3, 30, &[])
+        .ack(60, 4, 40, &[]);
+    line.send(75, 5..6).ack(85, 6, 75, &[]);
+    // The last: sent 35 ms behind segment 3, the youngest delivered by then, and acknowledged 25 ms behind it.
+    let expected = [
+        (20, 1000, 20, false),
+        (60, 1000, 40, false),
+        (60, 2000, 40, false),
+        (60, 3000, 40, false),
+        (85, 2000, 35, false),
+    ];
+    assert_eq!(line.rates(), expected);
+}
+
+#[test]
+fn selective_acknowledgments_deliver_once_and_duplicates_deliver_nothing() {
+    let mut line = Timeline::new();
+    // Segment 1 is lost, 2 and 3 are SACKed; sent again at 21. The DSACK at 45 delivers nothing.
+    line.send(0, 0..4)
+        .ack(20, 1, 0, &[])
+        .ack(21, 1, 0, &[(2, 4)]);
+    line.send(21, 1..2)
+        .ack(41, 4, 21, &[])
+        .ack(45, 4, 21, &[(1, 2)]);
+    let expected = [
+        (20, 1000, 20, false),
+        (21, 3000, 21, false),
+        (41, 1000, 21, true),
+    ];
+    assert_eq!(line.rates(), expected);
+}
+
+#[test]
+fn what_the_capture_missed_was_delivered_all_the_same() {
+    let mut line = Timeline::new();
+    line.send(0, 0..2).send(0, 3..4).ack(20, 4, 0, &[]);
+    assert_eq!(line.rates(), [(20, 4000, 20, false)]);
+}
+
+#[test]
+fn neither_syn_nor_fin_is_delivered_data() {
+    let mut line = Timeline::new();
+    let mut sent = Sent {
+        tag: 0,
+        time_ns: 0,
+        seq: 0,
+        sequence_length: 1,
+        payload_length: 0,
+        syn: true,
+        fin: false,
+        tsval: Some(0),
+        ip_id: 0,
+    };
+    line.sender.on_send(&sent, &mut line.found);
+    line.ack_bytes(20, 1, 0, &[]);
+    sent = Sent {
+        tag: 1,
+        time_ns: 20 * MS,
+        seq: 1,
+        sequence_length: SEGMENT + 1,
+        payload_length: SEGMENT,
+        syn: false,
+        fin: true,
+        ..sent
+    };
+    line.sender.on_send(&sent, &mut line.found);
+    line.ack_bytes(40, SEGMENT + 2, 20, &[]);
+    assert_eq!(line.rates(), [(40, 1000, 20, false)]);
+}
+
+#[test]
+fn without_selective_acknowledgments_no_rate_spans_the_filling_of_a_hole() {
+    let mut line = Timeline::new();
+    line.sender = Sender::default();
+    // Segment 1 is lost, 2 and 3 arrive at 10; nothing says so before 41, when they are old.
+    line.send(0, 0..4).ack(20, 1, 0, &[]).ack(21, 1, 0, &[]);
+    line.send(21, 1..2).send(30, 4..5);
+    line.ack(41, 4, 21, &[]).send(41, 5..6);
+    line.ack(50, 5, 30, &[]).ack(61, 6, 41, &[]);
+    // Segment 5 was sent when 4000 bytes had been delivered, until 41, of which segment 3 was the youngest sent: at 21.
+    let expected = [(20, 1000, 20, false), (61, 2000, 20, false)];
+    assert_eq!(line.rates(), expected);
 }

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use weir_packet::FlowKey;
 
 use crate::CaptureError;
-use crate::infer::{Cause, Confidence, RttSample};
+use crate::infer::{Cause, Confidence, DeliveryRate, RttSample};
 use crate::notes::Notes;
 use crate::tracker::FlowStats;
 use matching::{MatchKey, Matcher};
@@ -108,6 +108,8 @@ pub struct Joined {
     pub packets: Vec<PacketRow>,
     /// Round-trip times with the index of their flow.
     pub rtts: Vec<(u32, RttSample)>,
+    /// Delivery rates with the index of their flow.
+    pub delivery_rates: Vec<(u32, DeliveryRate)>,
     /// What found no partner.
     pub unmatched: Unmatched,
     /// Captures that end inside a record.

@@ -8,7 +8,7 @@ use weir_capture::{CaptureError, CaptureReader};
 
 use super::matching::MatchKey;
 use super::{FlowIndex, HostCapture, Joined, PacketRow};
-use crate::infer::{RttSample, Verdict};
+use crate::infer::{DeliveryRate, RttSample, Verdict};
 use crate::notes::Notes;
 use crate::segment::Segment;
 use crate::tracker::{FlowSink, Tracker};
@@ -105,11 +105,17 @@ pub(super) fn read_host(
             Verdict::Unknown => {}
         }
     }
-    let all = found.rtts.into_iter();
+    joined.rtts.extend(renumbered(found.rtts, &global));
     joined
-        .rtts
-        .extend(all.filter_map(|(local, sample)| Some(((*global.get(local as usize)?)?, sample))));
+        .delivery_rates
+        .extend(renumbered(found.delivery_rates, &global));
     Ok(last_ns)
+}
+
+/// Samples with the numbers that their flows have among those of all captures.
+fn renumbered<T>(samples: Vec<(u32, T)>, global: &[Option<u32>]) -> impl Iterator<Item = (u32, T)> {
+    let all = samples.into_iter();
+    all.filter_map(|(local, sample)| Some(((*global.get(local as usize)?)?, sample)))
 }
 
 fn global_flow(
@@ -130,14 +136,21 @@ fn global_flow(
 struct Found {
     verdicts: Vec<(u64, Verdict)>,
     rtts: Vec<(u32, RttSample)>,
+    delivery_rates: Vec<(u32, DeliveryRate)>,
 }
 
 impl FlowSink for Found {
+    const DELIVERY_RATES: bool = true;
+
     fn verdict(&mut self, _flow: u32, tag: u64, verdict: Verdict) {
         self.verdicts.push((tag, verdict));
     }
 
     fn rtt(&mut self, flow: u32, sample: RttSample) {
         self.rtts.push((flow, sample));
+    }
+
+    fn delivery_rate(&mut self, flow: u32, sample: DeliveryRate) {
+        self.delivery_rates.push((flow, sample));
     }
 }

@@ -30,3 +30,19 @@ impl Random {
         if bound == 0 { 0 } else { self.next() % bound }
     }
 }
+
+/// The capture as it is with a shorter snap length.
+pub fn cut(pcap: &[u8], snap_bytes: usize) -> Vec<u8> {
+    let (header, mut rest) = pcap.split_at(24);
+    let mut cut = header.to_vec();
+    while let Some((record, after)) = rest.split_at_checked(16) {
+        let captured = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
+        let kept = captured.min(snap_bytes);
+        cut.extend(&record[..8]);
+        cut.extend((kept as u32).to_le_bytes());
+        cut.extend(&record[12..]);
+        cut.extend(&after[..kept]);
+        rest = &after[captured..];
+    }
+    cut
+}

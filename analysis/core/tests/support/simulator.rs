@@ -26,6 +26,8 @@ pub struct Config {
     pub loss: f64,
     /// Bit/s and bytes of a token bucket that drops, instead of `loss`.
     pub policer: Option<(u64, u64)>,
+    /// Bit/s of a link behind that, with a queue for everything.
+    pub link: Option<u64>,
     pub ack_loss: f64,
     /// Share of segments that are held up, and for how long at most.
     pub reordering: (f64, i64),
@@ -49,6 +51,7 @@ impl Default for Config {
             delay_ns: 10 * MS,
             loss: 0.0,
             policer: None,
+            link: None,
             ack_loss: 0.0,
             reordering: (0.0, 0),
             queue_ns: 0,
@@ -305,7 +308,7 @@ impl Simulator {
                 .dropped
                 .push((self.now + self.config.delay_ns / 2, bytes, length));
         } else {
-            let arrival = self.arrival_time();
+            let arrival = self.arrival_time(length);
             self.at(
                 arrival,
                 Event::Data {
@@ -346,10 +349,15 @@ impl Simulator {
         !conforms
     }
 
-    fn arrival_time(&mut self) -> i64 {
+    fn arrival_time(&mut self, length: u32) -> i64 {
         let wave = ((self.now - START_NS) as f64 / 3e9).sin().abs();
         let queued = (wave * self.config.queue_ns as f64) as i64;
-        let in_order = (self.now + self.config.delay_ns + queued).max(self.last_arrival_ns + 1);
+        let on_link_ns = match self.config.link {
+            Some(rate) => (u64::from(length) * 8_000_000_000 / rate) as i64,
+            None => 1,
+        };
+        let in_order =
+            (self.now + self.config.delay_ns + queued).max(self.last_arrival_ns + on_link_ns);
         let (share, most) = self.config.reordering;
         if self.random.chance(share) {
             return in_order + self.random.below(most as u64) as i64;
