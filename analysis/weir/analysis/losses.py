@@ -16,6 +16,7 @@ class FlowLosses:
     `losses` has the columns sent_ns, detected_ns, seq, length, cause, place, confidence; sorted by the time
     of sending. `losses_before` of them have place `before`: they never passed the capture and are not among
     `packets` (a capture at the receiver has only such). Confidence is high, medium or low: docs/losses.md.
+    `delivery_rates_bps`: payload delivered per second, a sample per ACK.
     """
 
     flow: int
@@ -34,6 +35,7 @@ class FlowLosses:
     spurious: int
     losses_before: int
     losses: Any
+    delivery_rates_bps: Any
 
     @property
     def label(self) -> str:
@@ -53,7 +55,17 @@ class FlowLosses:
             "losses": self.losses.num_rows - self.losses_before,
             "loss_ratio": self.loss_ratio,
             "causes": {str(entry["values"]): int(entry["counts"]) for entry in causes},
+            "delivery_rate_bps": self._delivery_rate(),
         }
+
+    def _delivery_rate(self) -> dict[str, float] | None:
+        """Deciles and median; None without samples, and where the losses show a receiver's side."""
+        import numpy as np
+
+        if not len(self.delivery_rates_bps) or 2 * self.losses_before > self.losses.num_rows:
+            return None
+        values = np.quantile(self.delivery_rates_bps, (0.1, 0.5, 0.9)).tolist()
+        return dict(zip(("p10", "median", "p90"), values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,7 @@ def losses_of(path: Path) -> CaptureLosses:
     cut = sum(read.flows["cut_acknowledgments"].to_pylist())
     if cut:
         warnings.append(cut_warning(str(path), cut))
-    return capture_losses(str(path), read.flows, read.losses, warnings)
+    return capture_losses(str(path), read.flows, read.losses, read.delivery_rates, warnings)
 
 
 def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
@@ -148,16 +160,22 @@ def cut_warning(path: str, acknowledgments: int) -> str:
     )
 
 
-def capture_losses(path: str, flows: Any, losses: Any, warnings: Sequence[str]) -> CaptureLosses:
+def capture_losses(
+    path: str, flows: Any, losses: Any, delivery_rates: Any, warnings: Sequence[str]
+) -> CaptureLosses:
     """Split the tables of `weir_core.read_losses` by flow."""
     import numpy as np
     import pyarrow as pa
 
+    from weir.analysis.tables import delivery_rates_from_arrow
+
     events = pa.table(losses).sort_by([("flow", "ascending"), ("sent_ns", "ascending")])
     numbers = np.asarray(events["flow"].to_numpy())
+    rates_bps = delivery_rates_from_arrow(delivery_rates)
     result = []
     for row in pa.table(flows).select(list(_FLOW_COLUMNS)).to_pylist():
         low, high = np.searchsorted(numbers, [row["flow"], row["flow"] + 1])
         its = events.slice(int(low), int(high - low)).select(list(_LOSS_COLUMNS))
-        result.append(FlowLosses(**row, losses=its))
+        its_rates = rates_bps.get(row["flow"], np.empty(0))
+        result.append(FlowLosses(**row, losses=its, delivery_rates_bps=its_rates))
     return CaptureLosses(path, tuple(result), tuple(warnings))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from weir.analysis.losses import CaptureLosses, capture_losses
 
@@ -27,7 +29,9 @@ def capture() -> CaptureLosses:
         loss(0, 20, "tail"),
     ]
     flows = [flow(0, 40000, 10, 5), flow(1, 40001, 9_000, 7, before=1), flow(2, 40002, 0, 3)]
-    return capture_losses("a.pcap", pa.Table.from_pylist(flows), pa.Table.from_pylist(losses), ["cut short"])
+    rates = [{"flow": flow, "rate_bps": rate} for flow, rate in ((1, 3e6), (0, 5e6), (1, 1e6), (1, 2e6))]
+    tables = (pa.Table.from_pylist(rows) for rows in (flows, losses, rates))
+    return capture_losses("a.pcap", *tables, ["cut short"])
 
 
 def test_losses_are_split_by_flow_and_sorted_by_sending() -> None:
@@ -42,6 +46,20 @@ def test_losses_before_the_capture_are_counted_apart_and_belong_to_the_ratio() -
     summary = capture().flows[1].summary()
     assert (summary["losses"], summary["losses_before"]) == (1, 1)
     assert summary["loss_ratio"] == 2 / 8
+
+
+def test_delivery_rates_are_split_by_flow_and_summed_up() -> None:
+    found = capture()
+    assert found.flows[0].delivery_rates_bps.tolist() == [5e6]
+    assert found.flows[1].delivery_rates_bps.tolist() == [3e6, 1e6, 2e6]
+    summary = found.flows[1].summary()["delivery_rate_bps"]
+    assert summary == {"p10": pytest.approx(1.2e6), "median": 2e6, "p90": pytest.approx(2.8e6)}
+    assert found.flows[2].summary()["delivery_rate_bps"] is None
+
+
+def test_behind_the_losses_there_is_no_delivery_rate() -> None:
+    behind = replace(capture().flows[1], losses_before=2)
+    assert behind.summary()["delivery_rate_bps"] is None
 
 
 def test_json_keeps_every_loss_and_warning() -> None:

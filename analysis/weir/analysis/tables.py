@@ -153,3 +153,13 @@ def rtts_from_arrow(table: Any) -> RttSamples:
             for name in ("flow", "time_ns", "rtt_ns")
         }
     )
+
+
+def delivery_rates_from_arrow(table: Any) -> dict[int, Floats]:
+    """The `delivery_rates` table of weir_core in bit/s of payload, by flow number, each in order of time."""
+    arrow = pa.table(table)
+    flow, rate_bps = (np.asarray(arrow[name].to_numpy()) for name in ("flow", "rate_bps"))
+    order = np.argsort(flow, kind="stable")
+    numbers, first = np.unique(flow[order], return_index=True)
+    parts = np.split(rate_bps[order], first[1:])
+    return dict(zip(numbers.tolist(), parts, strict=True)) if len(numbers) else {}

@@ -8,7 +8,7 @@ the sequence numbers that is filled later. Which of the two a file is follows fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +16,11 @@ import numpy as np
 
 from weir.analysis.tables import (
     Bools,
+    Floats,
     FlowRow,
     Ints,
     Packets,
+    delivery_rates_from_arrow,
     flows_from_arrow,
     packets_from_arrow,
     rtts_from_arrow,
@@ -38,7 +40,7 @@ class FlowTrace:
     `received`: lost packets were not seen; they stand where the next packet showed the hole. `rtt_sent_ns`
     and `rtt_ns`: RTT samples by the time of sending. `request_ns`: when data flowed the other way.
     `from_start`: the capture holds the flow's SYN. `unfilled` holes never were: the capture itself missed
-    these packets, or ended.
+    these packets, or ended. `delivery_rates_bps`: payload, a sample per ACK; none behind the losses.
     """
 
     src: str
@@ -56,6 +58,7 @@ class FlowTrace:
     from_start: bool
     view: View = "sent"
     unfilled: int = 0
+    delivery_rates_bps: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def name(self) -> str:
@@ -83,7 +86,7 @@ def traces_of(path: Path) -> CaptureTraces:
 
     # Every address counts as the capture's own: each direction of each flow is judged by what follows it.
     joined = weir_core.join_run([(path, [])])
-    flows = _flows(flows_from_arrow(joined.flows), packets_from_arrow(joined.packets), joined.rtts)
+    flows = _flows(flows_from_arrow(joined.flows), packets_from_arrow(joined.packets), joined)
     warnings = list(joined.warnings)
     missed = sum(flow.unfilled for flow in flows)
     if missed:
@@ -94,8 +97,9 @@ def traces_of(path: Path) -> CaptureTraces:
     return CaptureTraces(str(path), tuple(flows), tuple(warnings))
 
 
-def _flows(rows: dict[int, FlowRow], packets: Packets, rtts: Any) -> list[FlowTrace]:
-    samples = rtts_from_arrow(rtts)
+def _flows(rows: dict[int, FlowRow], packets: Packets, joined: Any) -> list[FlowTrace]:
+    samples = rtts_from_arrow(joined.rtts)
+    rates_bps = delivery_rates_from_arrow(joined.delivery_rates)
     by_key = {row.key: number for number, row in rows.items() if row.protocol == TCP}
     of_flow = {number: its for number, its in packets.by_flow() if number in rows}
     data_ns = {number: its.sent_ns[its.payload_length > 0] for number, its in of_flow.items()}
@@ -123,6 +127,7 @@ def _flows(rows: dict[int, FlowRow], packets: Packets, rtts: Any) -> list[FlowTr
             rtt_ns=rtt,
             request_ns=data_ns.get(reverse, np.empty(0, dtype=np.int64)) if reverse is not None else _NONE,
             from_start=bool(its.payload_length[0] == 0 and seq[0] == seq[first_data] - 1),
+            delivery_rates_bps=rates_bps.get(number, np.empty(0)),
         )
         received = as_received(sent)
         found.append(received if received.losses > sent.losses else replace(sent, unfilled=received.unfilled))
@@ -174,4 +179,5 @@ def as_received(flow: FlowTrace) -> FlowTrace:
         lost=lost,
         view="received",
         unfilled=max(unfilled, 0),
+        delivery_rates_bps=np.empty(0),
     )

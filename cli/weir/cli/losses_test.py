@@ -63,7 +63,9 @@ def with_events(*payloads: int) -> CaptureLosses:
         }
         for n in (10, 20)
     ]
-    return capture_losses("a.pcap", flows(*payloads), pa.Table.from_pylist(events), ["a.pcap: cut off"])
+    rates = [{"flow": 0, "rate_bps": 1e6}]
+    tables = (pa.Table.from_pylist(rows) for rows in (events, rates))
+    return capture_losses("a.pcap", flows(*payloads), *tables, ["a.pcap: cut off"])
 
 
 def show(monkeypatch: pytest.MonkeyPatch, *payloads: int, as_json: bool = False) -> str:
@@ -87,6 +89,7 @@ def test_json_has_every_loss(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     show(monkeypatch, 5000, as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert [event["sent_ns"] for event in answer["flows"][0]["loss_events"]] == [10, 20]
+    assert answer["flows"][0]["delivery_rate_bps"] == {"p10": 1e6, "median": 1e6, "p90": 1e6}
 
 
 def test_of_very_many_flows_the_largest_are_shown_and_the_rest_is_counted(

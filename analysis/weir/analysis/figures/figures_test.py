@@ -305,6 +305,10 @@ def test_a_compressed_capture_gives_its_flows(tmp_path: Path) -> None:
     assert [flow.scenario for flow in found.flows] == ["some"] * len(found.flows)
     assert found.flows
     assert all(flow.loss_ratio is not None and 0 <= flow.loss_ratio < 1 for flow in found.flows)
+    rates = figure(study(found, "some"), "delivery-rate")
+    for flow in found.flows:
+        its = [value for series, value, _part in rates.rows if series == flow.scenario]
+        assert float(np.median(flow.delivery_rates_bps)) / 1e6 in [pytest.approx(value) for value in its]
 
 
 def test_an_evaluation_has_curves_calibration_and_cost() -> None:

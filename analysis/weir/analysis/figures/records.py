@@ -42,6 +42,8 @@ class FlowRecord:
     goodput_bps: float | None = None
     delays_s: Floats = field(default_factory=lambda: np.empty(0))
     """RTT above the smallest one: medians over intervals of a run, samples of a capture."""
+    delivery_rates_bps: Floats = field(default_factory=lambda: np.empty(0))
+    """Payload, samples of a capture at the sender."""
     factors: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -202,6 +204,7 @@ def _of_trace(scenario: str, flow: FlowTrace) -> FlowRecord:
         min_rtt_s=float(rtts.min()) if len(rtts) else None,
         goodput_bps=float(flow.payload_bytes[passed][new].sum()) * 8 / seconds if seconds else None,
         delays_s=rtts - rtts.min() if len(rtts) else np.empty(0),
+        delivery_rates_bps=flow.delivery_rates_bps,
         factors={"rtt_ms": float(round(rtts.min() * 1e3))} if len(rtts) else {},
     )
 

@@ -28,6 +28,7 @@ from weir.analysis.statistics import (
     jain_index,
     kolmogorov_smirnov,
 )
+from weir.analysis.tables import Floats
 
 MIN_TREE_SAMPLES = 8
 Condition = tuple[float, float, float, float]
@@ -107,6 +108,7 @@ def study(records: Records, title: str) -> Study:
                     lambda f: _times(f.throughput_bps, 1e-6),
                     "Mbit/s",
                 ),
+                *_delivery(flows),
                 *_fairness(flows),
                 *_gains(flows, notes),
             ),
@@ -186,17 +188,31 @@ def _boxed(name: str, title: str, values: Values, unit: str) -> tuple[Figure, ..
 
 
 def _queueing(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
+    samples = _percentiles(flows, lambda flow: flow.delays_s * 1e3)
+    caption = "Percentiles of each flow's RTT above its smallest one, all flows of a scenario together."
+    return (ecdf_figure("queueing-delay", "Queueing delay", caption, samples, unit="ms"),) if samples else ()
+
+
+def _delivery(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
+    samples = _percentiles(flows, lambda flow: flow.delivery_rates_bps / 1e6)
+    caption = (
+        "Percentiles of each flow's samples, one per ACK: payload delivered ÷ the longer of the times of "
+        "sending and of acknowledging. Where the application had nothing to send, its rate."
+    )
+    return (
+        (ecdf_figure("delivery-rate", "Delivery rate", caption, samples, unit="Mbit/s"),) if samples else ()
+    )
+
+
+def _percentiles(flows: Sequence[FlowRecord], of: Callable[[FlowRecord], Floats]) -> dict[str, list[float]]:
+    """By scenario and congestion control; of each flow as many, so that long ones do not count for more."""
     samples: dict[str, list[float]] = {}
     for flow in flows:
         key = flow.scenario if flow.cc == "unknown" else f"{flow.scenario}, {flow.cc}"
-        # The quantiles of a flow, so that long flows do not count for more and pages stay small.
-        if len(flow.delays_s):
-            quantiles = np.quantile(flow.delays_s, np.linspace(0, 1, 101))
-            samples.setdefault(key, []).extend((quantiles * 1e3).tolist())
-    if not samples:
-        return ()
-    caption = "Percentiles of each flow's RTT above its smallest one, all flows of a scenario together."
-    return (ecdf_figure("queueing-delay", "Queueing delay", caption, samples, unit="ms"),)
+        its = of(flow)
+        if len(its):
+            samples.setdefault(key, []).extend(np.quantile(its, np.linspace(0, 1, 101)).tolist())
+    return samples
 
 
 def _correlation(records: Records) -> tuple[Figure, ...]:
