@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -197,6 +198,28 @@ def test_both_versions_of_ip_are_sent_lost_and_sampled(short_run: Run) -> None:
     assert {versions[name.partition("/")[2]] for name in lost} == {4, 6}
     sampled = pq.read_table(short_run.run_dir / "sockets.parquet", columns=["src"])["src"].unique()
     assert {ip_address(src.as_py()).version for src in sampled} == {4, 6}
+
+
+def test_delivery_rates_of_captures_are_those_of_the_kernel(short_run: Run) -> None:
+    weir_core = pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    sockets = pq.read_table(short_run.run_dir / "sockets.parquet").to_pandas()
+    compared = 0
+    for host, its in sockets[sockets.delivery_rate_bps > 0].groupby("host"):
+        capture = weir_core.read_losses(short_run.run_dir / "pcap" / f"{host}.pcap")
+        ends = ["src", "dst", "src_port", "dst_port"]
+        flows = capture.flows.to_pandas().set_index(ends)["flow"]
+        rates = capture.delivery_rates.to_pandas().sort_values("time_ns")
+        for key, samples in its.groupby(ends):
+            mine = rates[rates.flow == flows[key]]
+            at = np.searchsorted(mine.time_ns, samples.time_ns, side="right") - 1
+            known = (at >= 0) & (samples.state == "ESTABLISHED").to_numpy()
+            if np.count_nonzero(known) < 50:
+                continue
+            ratio = mine.rate_bps.to_numpy()[at[known]] / samples.delivery_rate_bps.to_numpy()[known]
+            # Both read the same clock within 100 µs or so, at both ends of 10 ms or more.
+            assert float(np.median(ratio)) == pytest.approx(1, abs=0.02), key
+            compared += 1
+    assert compared >= 4
 
 
 @needs_ipv6
