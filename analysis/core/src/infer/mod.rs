@@ -12,7 +12,7 @@
 //! - *How many* arrived must wait for a DSACK to come back, so a range that was sent more than once is judged some
 //!   round trips after its last transmission.
 //!
-//! - `sender`: one direction of one connection; transmissions and acknowledgments in, verdicts out
+//! - `sender`: one direction of one connection; transmissions in, then `acknowledging`, then `settling`, verdicts out
 //! - `captured`: what `sender` takes in
 //! - `outstanding`: the ranges of the sequence space that are not settled, and who carried them
 //! - `cause`: why a range was sent again
