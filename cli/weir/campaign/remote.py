@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tarfile
 import time
 import uuid
+import zipfile
 from asyncio import CancelledError
 from collections.abc import Callable
 from pathlib import Path
@@ -207,8 +207,8 @@ class _RemoteWork:
             for path in self._partial.iterdir():
                 if path != packed:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-            with tarfile.open(packed) as tar:
-                tar.extractall(self._partial, filter="data")
+            with zipfile.ZipFile(packed) as archive:
+                archive.extractall(self._partial)
         except (Exception, CancelledError) as error:  # whatever a worker raises comes back as it is
             return f"worker {self._name}: {type(error).__name__}: {error}"
         finally:
