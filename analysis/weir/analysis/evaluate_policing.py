@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a detector of policing is right, and how near its rate and burst are, over simulated flows."""
+"""How often a detector of policing is right where the truth is known, and how near rate and burst are."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from weir.analysis.detectors.policing import POLICING_DETECTORS
+from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.analysis.statistics.proportions import Share, share
 from weir.analysis.synthetic.bottleneck import FRAME
-from weir.analysis.synthetic.single import SINGLE_KINDS, SingleKind, draw_single
+from weir.analysis.synthetic.single import SINGLE_KINDS, draw_single
 
 RATE_WITHIN, BURST_WITHIN = 0.05, 0.10
 
@@ -23,7 +23,9 @@ class PolicingTrial:
     """One verdict on one flow; errors are relative to the truth, None where one of both is no policer."""
 
     detector: str
-    kind: SingleKind
+    kind: str
+    """Of simulated flows, or the name of the run."""
+    flow: str
     policed: bool
     verdict: str
     rate_error: float | None
@@ -40,7 +42,7 @@ class PolicingEvaluation:
     """A detector over the trials of one kind. Shares are of the verdicts that decide."""
 
     detector: str
-    kind: SingleKind
+    kind: str
     trials: int
     undecided: int
     wrong: Share
@@ -65,18 +67,30 @@ def policing_trials(detector: str, runs: int, seconds: float, seed: int = 0) -> 
             begun = time.process_time()
             verdicts = judge(truth.flows)
             cost = (time.process_time() - begun) / len(verdicts)
+            bucket = None
+            if truth.rate_bps is not None and truth.burst_bytes is not None:
+                bucket = (truth.rate_bps, truth.burst_bytes)
             for found in verdicts:
-                rate = burst = near = held = None
-                if None not in (found.rate_bps, found.burst_bytes, truth.rate_bps, truth.burst_bytes):
-                    rate = abs(found.rate_bps / truth.rate_bps - 1)  # type: ignore[operator]
-                    off = abs(found.burst_bytes - truth.burst_bytes)  # type: ignore[operator]
-                    burst = off / truth.burst_bytes
-                    near = bool(burst <= BURST_WITHIN or off <= FRAME)
-                    ends = found.detail.get("rate_bps_95")
-                    if isinstance(ends, list):
-                        held = bool(ends[0] <= truth.rate_bps <= ends[1])
-                policed = truth.rate_bps is not None
-                yield PolicingTrial(detector, kind, policed, found.verdict, rate, burst, near, held, cost)
+                yield policing_trial(detector, kind, found.flow, found, bucket, cost)
+
+
+def policing_trial(
+    detector: str, kind: str, flow: str, found: FlowVerdict, bucket: tuple[float, float] | None, cpu_s: float
+) -> PolicingTrial:
+    """Hold a verdict against rate (bit/s) and burst (bytes) of the flow's policer; None: it has none."""
+    rate = burst = near = held = None
+    if bucket is not None and found.rate_bps is not None and found.burst_bytes is not None:
+        true_rate, true_burst = bucket
+        rate = abs(found.rate_bps / true_rate - 1)
+        off = abs(found.burst_bytes - true_burst)
+        burst = off / true_burst if true_burst else None
+        near = bool(off <= max(BURST_WITHIN * true_burst, FRAME))
+        ends = found.detail.get("rate_bps_95")
+        if isinstance(ends, list):
+            held = bool(ends[0] <= true_rate <= ends[1])
+    return PolicingTrial(
+        detector, kind, flow, bucket is not None, found.verdict, rate, burst, near, held, cpu_s
+    )
 
 
 def evaluate_policing(trials: list[PolicingTrial]) -> list[PolicingEvaluation]:
@@ -88,7 +102,7 @@ def evaluate_policing(trials: list[PolicingTrial]) -> list[PolicingEvaluation]:
     ]
 
 
-def _evaluation(detector: str, kind: SingleKind, trials: list[PolicingTrial]) -> PolicingEvaluation:
+def _evaluation(detector: str, kind: str, trials: list[PolicingTrial]) -> PolicingEvaluation:
     decided = [trial for trial in trials if trial.verdict != "insufficient_loss"]
     wrong = sum((trial.verdict == "policed") != trial.policed for trial in decided)
     rates = [trial.rate_error for trial in decided if trial.rate_error is not None]

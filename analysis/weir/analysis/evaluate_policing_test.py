@@ -4,7 +4,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weir.analysis.evaluate_policing import PolicingTrial, evaluate_policing, policing_trials
+from weir.analysis.detectors.policing import FlowVerdict
+from weir.analysis.evaluate_policing import (
+    PolicingTrial,
+    evaluate_policing,
+    policing_trial,
+    policing_trials,
+)
 from weir.analysis.synthetic import SINGLE_KINDS, draw_single
 
 
@@ -36,9 +42,20 @@ def test_a_policed_flow_is_found_with_rate_and_burst() -> None:
     assert found.rate_error < 0.05
 
 
+def test_errors_are_relative_to_the_truth_and_a_frame_is_near() -> None:
+    found = FlowVerdict("f", "policed", "", 30e6, 4_500, {"rate_bps_95": [29e6, 31e6]})
+    off = policing_trial("d", "k", "f", found, (40e6, 9_000), 0.0)
+    assert (off.policed, off.rate_error, off.burst_error) == (True, pytest.approx(0.25), 0.5)
+    assert (off.burst_near, off.rate_held) == (False, False)
+    near = policing_trial("d", "k", "f", found, (30e6, 3_000), 0.0)
+    assert (near.rate_error, near.burst_error, near.burst_near, near.rate_held) == (0.0, 0.5, True, True)
+    free = policing_trial("d", "k", "f", found, None, 0.0)
+    assert (free.policed, free.rate_error, free.burst_near) == (False, None, None)
+
+
 def test_shares_are_of_what_was_decided() -> None:
     def trial(verdict: str, rate: float | None = None, near: bool | None = None) -> PolicingTrial:
-        return PolicingTrial("d", "policed", True, verdict, rate, rate, near, near, 0.5)
+        return PolicingTrial("d", "policed", "f", True, verdict, rate, rate, near, near, 0.5)
 
     [found] = evaluate_policing(
         [

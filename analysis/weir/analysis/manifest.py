@@ -216,7 +216,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def _read(path: Path, model: type[_Model]) -> _Model:
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise RunFileError(
             f"{path}: not found; a run directory holds manifest.json, collector.json, "
             "telemetry.parquet and pcap/"

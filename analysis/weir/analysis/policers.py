@@ -19,6 +19,8 @@ from weir.analysis.tables import Bools, Ints, Packets
 AGREEMENT_PERCENT = 0.5
 """Within this a flow's long-run throughput and the configured rate agree."""
 
+NOT_PLAIN = "its verdicts, colours or changes are not those of one plain token bucket"
+
 COLOURS = ("green", "yellow", "red")
 
 
@@ -47,7 +49,7 @@ def _check_conformance(
     if not flows:
         return None, "no packet met it"
     if not policer.plain:
-        return None, "its verdicts, colours or changes are not those of one plain token bucket"
+        return None, NOT_PLAIN
     unpinned = sorted({f.src_host or f.row.src for f in flows} - set(fits))
     if unpinned:
         return None, f"the clock of {', '.join(unpinned)} could not be pinned to the switch's"

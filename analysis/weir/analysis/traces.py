@@ -20,6 +20,7 @@ from weir.analysis.tables import (
     FlowRow,
     Ints,
     Packets,
+    RttSamples,
     delivery_rates_from_arrow,
     flows_from_arrow,
     packets_from_arrow,
@@ -110,24 +111,10 @@ def _flows(rows: dict[int, FlowRow], packets: Packets, joined: Any) -> list[Flow
             continue
         reverse = by_key.get((row.dst, row.src, row.dst_port, row.src_port, TCP))
         mine = samples.flow == number
-        rtt = samples.rtt_ns[mine]
-        seq = unwrapped(its.seq)
-        first_data = int(np.argmax(its.payload_length > 0))
-        sent = FlowTrace(
-            src=row.src,
-            dst=row.dst,
-            src_port=row.src_port,
-            dst_port=row.dst_port,
-            time_ns=its.sent_ns,
-            frame_bytes=its.wire_length,
-            payload_bytes=its.payload_length,
-            seq=seq - seq[first_data],
-            lost=its.inferred_lost,
-            rtt_sent_ns=samples.time_ns[mine] - rtt,
-            rtt_ns=rtt,
-            request_ns=data_ns.get(reverse, np.empty(0, dtype=np.int64)) if reverse is not None else _NONE,
-            from_start=bool(its.payload_length[0] == 0 and seq[0] == seq[first_data] - 1),
-            delivery_rates_bps=rates_bps.get(number, np.empty(0)),
+        times = RttSamples(samples.flow[mine], samples.time_ns[mine], samples.rtt_ns[mine])
+        request_ns = data_ns.get(reverse, _NONE) if reverse is not None else _NONE
+        sent = replace(
+            as_sent(row, its, times, request_ns), delivery_rates_bps=rates_bps.get(number, np.empty(0))
         )
         received = as_received(sent)
         found.append(received if received.losses > sent.losses else replace(sent, unfilled=received.unfilled))
@@ -135,6 +122,30 @@ def _flows(rows: dict[int, FlowRow], packets: Packets, joined: Any) -> list[Flow
 
 
 _NONE: Ints = np.empty(0, dtype=np.int64)
+
+
+def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints = _NONE) -> FlowTrace:
+    """The flow as its sender's capture shows it, losses as inferred there; it has at least one data packet.
+
+    Its packets in order of time and its RTT samples alone, by the time of the ACK.
+    """
+    seq = unwrapped(packets.seq)
+    first_data = int(np.argmax(packets.payload_length > 0))
+    return FlowTrace(
+        src=row.src,
+        dst=row.dst,
+        src_port=row.src_port,
+        dst_port=row.dst_port,
+        time_ns=packets.sent_ns,
+        frame_bytes=packets.wire_length,
+        payload_bytes=packets.payload_length,
+        seq=seq - seq[first_data],
+        lost=packets.inferred_lost,
+        rtt_sent_ns=rtts.time_ns - rtts.rtt_ns,
+        rtt_ns=rtts.rtt_ns,
+        request_ns=request_ns,
+        from_start=bool(packets.payload_length[0] == 0 and seq[0] == seq[first_data] - 1),
+    )
 
 
 def unwrapped(seq: Ints) -> Ints:

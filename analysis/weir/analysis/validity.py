@@ -77,6 +77,19 @@ def notes(data: RunData) -> list[str]:
     return found
 
 
+def _best(own: Mapping[str, Pinned]) -> ClockFit:
+    return min((clock.fit for clock in own.values()), key=lambda fit: (fit.residual_ns, -fit.points))
+
+
+def one_clock(own: Mapping[str, Pinned]) -> bool:
+    """Whether the hosts' clocks show one moment within `SAME_CLOCK_NS`; a single one does."""
+    if len(own) < 2:
+        return True
+    at = np.array([_best(own).origin_ns], dtype=np.int64)
+    same_moment = [int(clock.fit.to_target(at)[0]) for clock in own.values()]
+    return max(same_moment) - min(same_moment) <= SAME_CLOCK_NS
+
+
 def same_clock(own: Mapping[str, Pinned], hosts: set[str]) -> dict[str, Pinned]:
     """A clock for every host: its own, or the best fit of all where they show one clock.
 
@@ -84,13 +97,8 @@ def same_clock(own: Mapping[str, Pinned], hosts: set[str]) -> dict[str, Pinned]:
     lost nothing stays without one.
     """
     result = {host: clock for host, clock in own.items() if host in hosts}
-    if not own:
-        return result
-    fits = [clock.fit for clock in own.values()]
-    best = min(fits, key=lambda fit: (fit.residual_ns, -fit.points))
-    at = np.array([best.origin_ns], dtype=np.int64)
-    same_moment = [int(fit.to_target(at)[0]) for fit in fits]
-    if max(same_moment) - min(same_moment) <= SAME_CLOCK_NS:
+    if own and one_clock(own):
+        best = _best(own)
         nothing = np.empty(0, dtype=np.int64)
         for host in hosts - set(own):
             # Its own way to the switch is not known, so no delay is added.

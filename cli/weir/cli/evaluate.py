@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from weir.analysis.evaluate import (
     run_trials,
     synthetic_trials,
 )
-from weir.analysis.evaluate_policing import evaluate_policing, policing_trials
+from weir.analysis.evaluate_policing import PolicingEvaluation, evaluate_policing, policing_trials
+from weir.analysis.evaluate_policing_runs import LeftOut, policing_trials_of_runs
 from weir.analysis.evaluate_runs import judged_trials
 from weir.analysis.figures import evaluation, write_study
 from weir.analysis.statistics import Share
 from weir.analysis.synthetic import SCENARIOS
+from weir.cli.errors import InputError
 
 
 def evaluate_command(
@@ -36,16 +39,27 @@ def evaluate_command(
     seconds: float,
     seed: int,
     out: Path | None = None,
+    policing: bool = False,
     as_json: bool,
     console: Console,
 ) -> int:
     """Show errors, ROC areas and calibration over finished runs, or over simulated scenarios without any.
 
+    With `policing`, how often detectors of policing are right, and how near their rates and bursts are.
+
     Raises:
         UnknownDetectorError, UnknownScenarioError: a name that is not there; the message lists them.
-        RunFileError: a directory without the result of a run; with `detectors`, without its captures.
+        RunFileError: a directory without the result of a run; with `detectors` or `policing`, without its
+            captures.
+        InputError: `scenarios` or `out` with `policing`.
         OSError: the page cannot be written to `out`.
     """
+    if policing:
+        if scenarios or out is not None:
+            raise InputError(
+                "--policing takes runs, --detector, --runs, --seconds, --seed, --json and no more"
+            )
+        return _evaluate_policing(directories, detectors, runs, seconds, seed, as_json, console)
     if directories and detectors:
         trials = list(judged_trials(directories, detectors))
     elif directories:
@@ -82,31 +96,52 @@ def _words(over: Mapping[str, Any]) -> str:
     return f"{runs} draws of {over['seconds']:g} s of each scenario, seeds {first} to {first + runs - 1}"
 
 
-def evaluate_policing_command(
-    detectors: Sequence[str], *, runs: int, seconds: float, seed: int, as_json: bool, console: Console
+def _evaluate_policing(
+    directories: Sequence[Path],
+    detectors: Sequence[str],
+    runs: int,
+    seconds: float,
+    seed: int,
+    as_json: bool,
+    console: Console,
 ) -> int:
-    """Show how often detectors of policing are right over simulated flows, and how near their estimates are.
-
-    Raises UnknownDetectorError for a name that is not there.
-    """
     for name in detectors:
         if name not in POLICING_DETECTORS:
             raise UnknownDetectorError(
                 f"no detector {name!r} of policing; valid: {', '.join(POLICING_DETECTORS)}"
             )
-    trials = [
-        trial
-        for name in detectors or POLICING_DETECTORS
-        for trial in policing_trials(name, runs, seconds, seed)
-    ]
+    names = detectors or tuple(POLICING_DETECTORS)
+    left_out: list[LeftOut] = []
+    if directories:
+        trials, left_out = policing_trials_of_runs(directories, names)
+    else:
+        trials = [trial for name in names for trial in policing_trials(name, runs, seconds, seed)]
     found = evaluate_policing(trials)
     if as_json:
-        over = {"schema": 1, "runs": runs, "seconds": seconds, "first_seed": seed}
-        print(json.dumps({**over, "policing": [one.to_json() for one in found]}))
+        answer: dict[str, Any] = {"schema": 1, "runs": runs, "seconds": seconds, "first_seed": seed}
+        if directories:
+            answer = {
+                "schema": 1,
+                "results": [str(directory) for directory in directories],
+                "flows": [asdict(trial) for trial in trials],
+                "left_out": [one.to_json() for one in left_out],
+            }
+        print(json.dumps({**answer, "policing": [one.to_json() for one in found]}))
         return 0
+    console.print(policing_evaluation_table(found, "run" if directories else "flows"))
+    if left_out:
+        count = f"{len(left_out)} measured flow{'s' if len(left_out) > 1 else ''}"
+        console.print(f"Left out: {count}", style="yellow", highlight=False)
+        for one in left_out:
+            console.print(f"  {one.run} {one.flow}: {one.reason}", highlight=False, markup=False)
+    return 0
+
+
+def policing_evaluation_table(found: Sequence[PolicingEvaluation], over: str) -> Table:
+    """One row per detector and kind or run; shares with their exact 95 % intervals, in percent."""
     table = Table(box=None, pad_edge=False)
     table.add_column("detector", no_wrap=True)
-    table.add_column("flows", no_wrap=True)
+    table.add_column(over, no_wrap=True)
     headings = (
         "trials",
         "cannot tell",
@@ -122,8 +157,7 @@ def evaluate_policing_command(
         counts = (str(one.trials), str(one.undecided))
         shares = (_share(s) for s in (one.wrong, one.rate_near, one.burst_near, one.rate_held))
         table.add_row(one.detector, one.kind, *counts, *shares, f"{one.cpu_s:.2f}")
-    console.print(table)
-    return 0
+    return table
 
 
 def evaluation_table(found: Sequence[Evaluation]) -> Table:

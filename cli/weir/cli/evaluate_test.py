@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from pathlib import Path
 
 import pytest
 
+from weir.analysis.testing.tcp_capture import write_run
 from weir.cli.main import run_cli
 
 QUICK = [
@@ -49,4 +51,26 @@ def test_policing_is_evaluated_over_single_flows(capsys: pytest.CaptureFixture[s
     assert run_cli(["evaluate", "--policing", "--detector", "shared"]) == 2
     assert "weir: no detector 'shared' of policing; valid: policing, " in capsys.readouterr().err
     assert run_cli(["evaluate", "--policing", "--scenario", "x"]) == 2
-    assert "weir: --policing takes --detector, --runs, " in capsys.readouterr().err
+    assert "weir: --policing takes runs, --detector, " in capsys.readouterr().err
+
+
+def test_policing_is_evaluated_over_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    write_run(tmp_path)
+    arguments = ["evaluate", str(tmp_path), "--policing", "--detector", "policing"]
+    assert run_cli([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["results"], answer["left_out"]) == ([str(tmp_path)], [])
+    [flow], [row] = answer["flows"], answer["policing"]
+    assert (flow["flow"], flow["policed"], flow["verdict"]) == ("main/flow", True, "insufficient_loss")
+    assert (row["kind"], row["trials"], row["undecided"]) == ("transfer", 1, 1)
+
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["phases"][0]["policers"][0]["plain"] = False
+    path.write_text(json.dumps(manifest))
+    assert run_cli(arguments) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Left out: 1 measured flow transfer main/flow: policer only: its verdicts, colours or " in shown
+    assert run_cli(["evaluate", str(tmp_path / "pcap"), "--policing"]) == 2
+    assert "manifest.json: not found; a run directory holds " in capsys.readouterr().err

@@ -413,7 +413,7 @@ def evaluate(
         Path | None, typer.Option("--out", metavar="DIR", help="Also write a page with figures, SVG and CSV.")
     ] = None,
     policing: Annotated[
-        bool, typer.Option("--policing", help="Detectors of single flows instead, over simulated flows.")
+        bool, typer.Option("--policing", help="Detectors of policing instead, of single flows.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -421,17 +421,11 @@ def evaluate(
 
     Over the results of runs (with --detector, over their captures), or over simulated flows that share a
     policer, a queue or nothing: false negatives and positives with exact intervals, area under the ROC curve,
-    p-values where nothing is shared.
+    p-values where nothing is shared. With --policing, over the flows in the captures of runs, or over
+    simulated ones: wrong verdicts, and how near rate and burst of the policer are.
     """
-    from weir.cli.errors import InputError
-    from weir.cli.evaluate import evaluate_command, evaluate_policing_command
+    from weir.cli.evaluate import evaluate_command
 
-    if policing:
-        if directories or scenarios or out is not None:
-            raise InputError("--policing takes --detector, --runs, --seconds, --seed, --json and no more")
-        return evaluate_policing_command(
-            detectors or [], runs=runs, seconds=seconds, seed=seed, as_json=as_json, console=Console()
-        )
     return evaluate_command(
         directories or [],
         detectors or [],
@@ -440,6 +434,7 @@ def evaluate(
         seconds=seconds,
         seed=seed,
         out=out,
+        policing=policing,
         as_json=as_json,
         console=Console(),
     )
