@@ -4,6 +4,7 @@ from __future__ import annotations
 import io
 import json
 import lzma
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from weir.trace.recording import recordings
 from weir.trace.segments import Segment, segments
 
 CLIENT, SERVER = (b"\x0a\0\0\1", 50_000), (b"\x0a\0\0\2", 443)
-TRACES = Path("/work/shared/traces")
+ROOT = Path(__file__).parents[3]
+TRACES = Path(os.environ.get("WEIR_TRACES", ROOT.parent / "shared" / "traces"))
 # At the hosts: when, whose, first byte, bytes, what it had received. Sequence numbers of the client wrap.
 ONE_WAY_S = 0.01
 ISN = {"client": 2**32 - 300, "server": 7_000}
@@ -192,7 +194,7 @@ def test_what_is_no_capture_is_bad_input(tmp_path: Path, data: bytes) -> None:
 def test_captures_of_others_become_scripts() -> None:
     paths = sorted(TRACES.glob("*CD=500-PCIR=10000000-PBC=100000-*.pcap.xz"))
     if not paths:
-        pytest.skip(f"no captures in {TRACES}")
+        pytest.skip(f"no captures in {TRACES}; WEIR_TRACES names another folder")
     recording = recordings(segments(paths[0]))[0]
     script = recording.script()
     print(f"{recording.name}: {script.bytes_of('server'):,} bytes in {recording.duration_s:.1f} s")

@@ -15,6 +15,7 @@ use weir_core::losses::Scan;
 use weir_core::tracker::FlowSink;
 
 use crate::bytes;
+use crate::capture_file::CaptureFile;
 
 const FRAMES: usize = 200;
 /// Sequence numbers of a connection, so few that ranges meet.
@@ -137,21 +138,7 @@ fn read(file: Vec<u8>) -> Result<Option<Found>, String> {
 
 /// A capture, and the number of its frames.
 fn capture(random: &mut Rng) -> (Vec<u8>, u64) {
-    let mut file = Vec::new();
-    let word = |file: &mut Vec<u8>, value: usize| file.extend((value as u32).to_le_bytes());
-    let pcapng = random.bool();
-    if pcapng {
-        for value in [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, usize::MAX, usize::MAX, 28] {
-            word(&mut file, value);
-        }
-        for value in [1, 20, 1, 0, 20] {
-            word(&mut file, value);
-        }
-    } else {
-        for value in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
-            word(&mut file, value);
-        }
-    }
+    let mut file = CaptureFile::new(random.bool());
     let frames = random.usize(1..FRAMES);
     let snap = random.choice([64, 70, 96, 128]).unwrap_or(128);
     let mut now_us = random.usize(..1 << 20);
@@ -164,29 +151,14 @@ fn capture(random: &mut Rng) -> (Vec<u8>, u64) {
         };
         let (frame, wire) = frame(random, now_us as u32 / 1000);
         let frame = &frame[..frame.len().min(snap)];
-        if !pcapng {
-            for value in [now_us / 1_000_000, now_us % 1_000_000, frame.len(), wire] {
-                word(&mut file, value);
-            }
-            file.extend(frame);
-            continue;
-        }
-        let padded = frame.len().next_multiple_of(4);
         // A Simple Packet Block is as long as its packet, of which this capture has all.
-        let simple = frame.len() == wire && random.u8(..8) == 0;
-        let head: &[usize] = if simple {
-            &[3, 16 + padded, wire]
+        if file.pcapng && frame.len() == wire && random.u8(..8) == 0 {
+            file.add_simple(frame);
         } else {
-            &[6, 32 + padded, 0, 0, now_us, frame.len(), wire]
-        };
-        for value in head {
-            word(&mut file, *value);
+            file.add(now_us, frame, wire);
         }
-        file.extend(frame);
-        file.resize(file.len() + padded - frame.len(), 0);
-        word(&mut file, head[1]);
     }
-    (file, frames as u64)
+    (file.bytes, frames as u64)
 }
 
 /// A segment of one of two connections, in any state; and its length on the wire.

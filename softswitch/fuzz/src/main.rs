@@ -2,6 +2,7 @@
 //! Fuzzes the switch, the decoders of its reports and the inference of losses; see `--help`.
 
 mod bytes;
+mod capture_file;
 mod captures;
 mod corpus;
 mod guard;

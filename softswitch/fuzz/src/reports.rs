@@ -8,6 +8,7 @@ use weir_capture::CaptureReader;
 use weir_report::{Datagram, Domain, WeirReport};
 
 use crate::bytes;
+use crate::capture_file::CaptureFile;
 
 const LONGEST: usize = 2000;
 const FRAMES: usize = 20;
@@ -78,37 +79,11 @@ fn decode(payload: &[u8]) -> Result<bool, String> {
 
 /// A capture of such datagrams, damaged; pcap or pcapng.
 fn capture(random: &mut Rng, frame: &[u8]) -> Result<bool, String> {
-    let mut file = Vec::new();
-    let word = |file: &mut Vec<u8>, value: usize| file.extend((value as u32).to_le_bytes());
-    let pcapng = random.bool();
-    if pcapng {
-        for value in [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, usize::MAX, usize::MAX, 28] {
-            word(&mut file, value);
-        }
-        for value in [1, 20, 1, 0, 20] {
-            word(&mut file, value);
-        }
-    } else {
-        for value in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
-            word(&mut file, value);
-        }
-    }
+    let mut file = CaptureFile::new(random.bool());
     for number in 0..random.usize(..FRAMES) {
-        let padded = frame.len().next_multiple_of(4);
-        if pcapng {
-            for value in [6, 32 + padded, 0, 0, number, frame.len(), frame.len()] {
-                word(&mut file, value);
-            }
-            file.extend(frame);
-            file.resize(file.len() + padded - frame.len(), 0);
-            word(&mut file, 32 + padded);
-        } else {
-            for value in [number, number, frame.len(), frame.len()] {
-                word(&mut file, value);
-            }
-            file.extend(frame);
-        }
+        file.add(number, frame, frame.len());
     }
+    let mut file = file.bytes;
     if random.u8(..4) > 0 {
         bytes::mutate(random, &mut file);
     }
