@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,16 @@ class End:
         self._writing: asyncio.Task[None] | None = None
         self.received = self.sent = self.writes = 0
         self.late_max_s = 0.0
-        self._waiting = [
+        self._waiting = deque(
             (block["after"], asyncio.get_running_loop().create_future()) for block in self.blocks
-        ]
+        )
         self._due = [moment for _, moment in self._waiting]
         self._arrived(asyncio.get_running_loop().time())
 
     def _arrived(self, now: float) -> None:
         """Tell the blocks that all they wait for is there, with the time at which it came."""
         while self._waiting and self._waiting[0][0] <= self.received:
-            self._waiting.pop(0)[1].set_result(now)
+            self._waiting.popleft()[1].set_result(now)
 
     async def read(self) -> None:
         """Count what the other end sends, to its end."""
