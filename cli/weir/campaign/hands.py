@@ -55,6 +55,11 @@ def one_run(run_dir: Path) -> list[str]:
     return [sys.executable, "-m", "weir.campaign.one_run", str(run_dir), str(os.getpid())]
 
 
+def one_run_of_several(run_dir: Path) -> list[str]:
+    """The same beside other runs, whose traffic its analysis must not disturb."""
+    return [*one_run(run_dir), "spare"]
+
+
 def start_process(command: Sequence[str], run_dir: Path) -> subprocess.Popen[bytes]:
     """Start the process of a run; what it says goes to a log in the run's directory."""
     logs = run_dir / "logs"
@@ -82,10 +87,10 @@ def _last_line(log: Path) -> str:
 class LocalHands:
     """Processes of this machine, at most `jobs` at a time."""
 
-    def __init__(self, jobs: int, command: Command = one_run) -> None:
+    def __init__(self, jobs: int, command: Command | None = None) -> None:
         """None is started yet."""
         self.jobs = jobs
-        self._command = command
+        self._command = command or (one_run if jobs == 1 else one_run_of_several)
         self._at_work = 0
 
     def free(self) -> bool:

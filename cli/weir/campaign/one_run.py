@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a campaign, as a process of its own: `python -m weir.campaign.one_run RUN_DIR PARENT_PID`.
+"""One run of a campaign, a process of its own: `python -m weir.campaign.one_run RUN_DIR PARENT_PID [spare]`.
 
 The directory has the run's config and manifest already. The process dies with the campaign that started it,
 by whatever means that ends; the sandbox then ends too, and holds a lock on the directory until it has.
+With `spare` the analysis takes only time that the traffic of other runs leaves.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from pathlib import Path
 
 from weir.cli.errors import report_error
 from weir.cli.files import hold
-from weir.cli.run import run_and_analyse
-from weir.topo.linux import die_with_parent
+from weir.cli.run import analyse_run, run_prepared
+from weir.topo.linux import die_with_parent, take_spare_time_only
 
 
 def main() -> int:
@@ -22,7 +23,12 @@ def main() -> int:
     hold(run_dir)
     die_with_parent(parent)
     try:
-        return run_and_analyse(run_dir)
+        code = run_prepared(run_dir)
+        if code != 0:
+            return code
+        if "spare" in sys.argv[3:]:
+            take_spare_time_only()
+        return analyse_run(run_dir)
     except Exception as error:
         return report_error(error)
 

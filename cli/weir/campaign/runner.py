@@ -24,10 +24,9 @@ from weir.campaign.identity import identity_of
 from weir.campaign.load import PlannedRun
 from weir.campaign.outcome import RESULT
 from weir.campaign.store import Store
-from weir.cli.files import write_whole
+from weir.cli.files import CONFIG_NAME, write_whole
 from weir.cli.manifest import ManifestFile
 from weir.cli.replays import keep_replays
-from weir.cli.run import CONFIG_NAME
 
 _TICK_S = 0.5
 GIVE_UP_AFTER = 5

@@ -17,12 +17,11 @@ from typing import Any
 from rich.console import Console
 
 from weir.cli.errors import report_error
-from weir.cli.files import hold
+from weir.cli.files import CONFIG_NAME, hold
 from weir.cli.manifest import ManifestFile
 from weir.cli.phase import run_phase, unlearned
 from weir.cli.progress import RunProgress
 from weir.cli.replays import script_of
-from weir.cli.run import CONFIG_NAME
 from weir.cli.traffic import PhaseTraffic, background_specs
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from weir.analysis.whole_files import write_whole
 
-__all__ = ["hold", "sync_tree", "write_whole"]
+__all__ = ["CONFIG_NAME", "hold", "sync_tree", "write_whole"]
+
+CONFIG_NAME = "config.yaml"
+"""The experiment, in the directory of its run."""
 
 
 def hold(directory: Path) -> None:

@@ -13,15 +13,13 @@ from pathlib import Path
 from rich.console import Console
 
 from weir.cli.errors import EXIT_DISK
-from weir.cli.files import write_whole
+from weir.cli.files import CONFIG_NAME, write_whole
 from weir.cli.manifest import ManifestFile
 from weir.cli.replays import keep_replays, read_replays
-from weir.cli.report import report_run
 from weir.cli.runnable import check_runnable
 from weir.controlplane.config import load_experiment
 from weir.topo.sandbox import run_in_sandbox
 
-CONFIG_NAME = "config.yaml"
 _ENDS = {"failed": "failed", "interrupted": "was stopped before its end"}
 
 
@@ -39,13 +37,13 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
     ManifestFile.create(run_dir, run_dir.name, experiment)
     point_latest_to(run_dir)
     Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
-    return run_and_analyse(run_dir, as_json=as_json)
+    return run_prepared(run_dir) or analyse_run(run_dir, as_json=as_json)
 
 
-def run_and_analyse(run_dir: Path, *, as_json: bool = False) -> int:
-    """Run the experiment of a directory that has its config and manifest, and analyse it.
+def run_prepared(run_dir: Path) -> int:
+    """Run the experiment of a directory that has its config and manifest.
 
-    Returns and raises what `run_command` does.
+    Returns 0 when the run is complete; otherwise, and raises, what `run_command` does.
     """
     progress = Console(stderr=True)
     code = run_in_sandbox("weir.cli.execute", [str(run_dir)])
@@ -63,8 +61,15 @@ def run_and_analyse(run_dir: Path, *, as_json: bool = False) -> int:
             soft_wrap=True,
         )
         return code or 1
+    return 0
 
-    progress.print("  analysing")
+
+def analyse_run(run_dir: Path, *, as_json: bool = False) -> int:
+    """Analyse a complete run; returns and raises what `report_run` does."""
+    Console(stderr=True).print("  analysing")
+    # Only now: what analyses takes seconds to load, which nobody should wait for before the traffic.
+    from weir.cli.report import report_run
+
     return report_run(run_dir, as_json=as_json, console=Console())
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from weir.analysis.detectors import PAIR_DETECTORS
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import ConfigError, ExperimentConfig
 
@@ -39,6 +38,9 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
             if not policer.reports.drops:
                 at = f"policer {policer.name} of phase {phase.name}: reports.drops"
                 yield f"{at}: a run explains every loss by its report; valid: true"
+    # Here, not above: the detectors take seconds to load, and runs of campaigns were checked before.
+    from weir.analysis.detectors import PAIR_DETECTORS
+
     for index, name in enumerate(experiment.analysis.detectors):
         if name not in PAIR_DETECTORS:
             valid = ", ".join(PAIR_DETECTORS)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linux calls that Python 3.11 lacks: mount(2), setns(2), prctl(2), pidfd_getfd(2), and what uses them."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -72,6 +73,17 @@ def duplicate_descriptor(pidfd: int, descriptor: int) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"cannot share descriptor {descriptor}: {os.strerror(error)}")
     return duplicate
+
+
+def take_spare_time_only() -> None:
+    """Run this process, for the rest of its life, only while nobody else wants the processor (sched(7)).
+
+    Where the kernel schedules sessions as groups, it puts the groups first, so ours has to stand back too;
+    call this in a process that leads a session of its own.
+    """
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with contextlib.suppress(OSError):  # a kernel without such groups
+        Path("/proc/self/autogroup").write_text("19")
 
 
 def die_with_parent(parent_pid: int) -> None:
