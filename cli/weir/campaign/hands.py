@@ -14,6 +14,8 @@ from typing import Protocol
 from weir.campaign.load import PlannedRun
 
 LOG = "run.log"
+MEASURING_VARIABLE = "WEIR_MEASURING_FD"
+"""Names a descriptor that a run holds as long as other traffic would disturb it."""
 
 Command = Callable[[Path], Sequence[str]]
 """The process that makes the run of a directory which has its config and manifest."""
@@ -55,19 +57,28 @@ def one_run(run_dir: Path) -> list[str]:
     return [sys.executable, "-m", "weir.campaign.one_run", str(run_dir), str(os.getpid())]
 
 
-def one_run_of_several(run_dir: Path) -> list[str]:
-    """The same beside other runs, whose traffic its analysis must not disturb."""
-    return [*one_run(run_dir), "spare"]
+def start_process(
+    command: Sequence[str], run_dir: Path, measuring: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start the process of a run; what it says goes to a log in the run's directory.
 
-
-def start_process(command: Sequence[str], run_dir: Path) -> subprocess.Popen[bytes]:
-    """Start the process of a run; what it says goes to a log in the run's directory."""
+    It is given the descriptor `measuring`, and the number of it in `MEASURING_VARIABLE`.
+    """
+    environment = dict(os.environ)
+    if measuring is not None:
+        environment[MEASURING_VARIABLE] = str(measuring)
     logs = run_dir / "logs"
     logs.mkdir(exist_ok=True)
     with (logs / LOG).open("wb") as log:
         # A session of its own: Ctrl-C in the terminal comes to the campaign alone, which passes it on.
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if measuring is None else (measuring,),
+            env=environment,
         )
 
 
@@ -85,39 +96,55 @@ def _last_line(log: Path) -> str:
 
 
 class LocalHands:
-    """Processes of this machine, at most `jobs` at a time."""
+    """Processes of this machine: `jobs` measure at a time, while as many more analyse what they measured."""
 
-    def __init__(self, jobs: int, command: Command | None = None) -> None:
+    def __init__(self, jobs: int, command: Command = one_run) -> None:
         """None is started yet."""
         self.jobs = jobs
-        self._command = command or (one_run if jobs == 1 else one_run_of_several)
-        self._at_work = 0
+        self._command = command
+        self._at_work: list[_LocalWork] = []
 
     def free(self) -> bool:
-        """Whether fewer are at work than may be."""
-        return self._at_work < self.jobs
+        """Whether fewer measure, and fewer are at work, than may be."""
+        measuring = sum(work.is_measuring() for work in self._at_work)
+        return measuring < self.jobs and len(self._at_work) < 2 * self.jobs
 
     def start(self, run: PlannedRun, partial: Path) -> Work:
         """Start a process."""
-        self._at_work += 1
-        return _LocalWork(self, start_process(self._command(partial), partial), partial)
+        measures, its_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            process = start_process(self._command(partial), partial, its_end)
+        finally:
+            os.close(its_end)
+        self._at_work.append(_LocalWork(self, process, partial, measures))
+        return self._at_work[-1]
 
     def tick(self) -> None:
         """Processes need nothing."""
 
-    def ended(self) -> None:
+    def ended(self, work: _LocalWork) -> None:
         """One of them has ended."""
-        self._at_work -= 1
+        self._at_work.remove(work)
 
 
 class _LocalWork:
-    def __init__(self, hands: LocalHands, process: subprocess.Popen[bytes], partial: Path) -> None:
-        self._hands, self._process, self._partial = hands, process, partial
+    def __init__(
+        self, hands: LocalHands, process: subprocess.Popen[bytes], partial: Path, measures: int
+    ) -> None:
+        self._hands, self._process, self._partial, self._measures = hands, process, partial, measures
         self.fd = os.pidfd_open(process.pid)
+
+    def is_measuring(self) -> bool:
+        """Whether the run still holds its end of the pipe."""
+        try:
+            return os.read(self._measures, 1) != b""
+        except BlockingIOError:
+            return True
 
     def end(self) -> str | None:
         os.close(self.fd)
-        self._hands.ended()
+        os.close(self._measures)
+        self._hands.ended(self)
         return why_failed(self._process.wait(), self._partial)
 
     def tell(self, number: signal.Signals) -> None:

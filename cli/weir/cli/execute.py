@@ -179,7 +179,6 @@ async def settle(switch: SwitchProcess, stop: StopToken) -> None:
                 return
             last = now
         last = last or now
-        # The switch writes its counters once a second.
         await asyncio.sleep(0.1)
 
 

@@ -78,7 +78,7 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Write counters to this file every second and at the end.
+    /// Write counters to this file five times a second and at the end.
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
 

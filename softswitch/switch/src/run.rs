@@ -25,7 +25,7 @@ use crate::wire::{self, PairError, WireOptions};
 
 /// Packet-ins and digest lists on their way from the dataplane to the service.
 const QUEUED_NOTIFICATIONS: usize = 4096;
-const STATS_INTERVAL: Duration = Duration::from_secs(1);
+const STATS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Why the switch could not start or had to stop.
 #[derive(Debug, thiserror::Error)]

@@ -47,7 +47,7 @@ pub struct WireOptions {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=MAX_SEND_THREADS))]
     pub send_threads: u8,
 
-    /// Write counters to this file every second and at the end.
+    /// Write counters to this file five times a second and at the end.
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
 }

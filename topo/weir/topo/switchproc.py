@@ -93,7 +93,7 @@ class SwitchProcess(RunningProgram):
         self._process.wait_line("P4Runtime on ", _READY_S, stop)
 
     def stats(self) -> dict[str, Any]:
-        """The counters as last written: each second while it runs, exact once it has ended."""
+        """The counters as last written: five times a second while it runs, exact once it has ended."""
         return self._read_json(self.stats_path)
 
     def stop(self) -> dict[str, Any]:
