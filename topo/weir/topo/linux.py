@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ CLONE_NEWNET = 0x4000_0000
 PR_SET_PDEATHSIG = 1
 # One number on every architecture, as all calls since 5.1 have.
 SYS_PIDFD_GETFD = 438
+SYS_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
+SLICE_NS = 100_000
+"""The shortest slice that the kernel gives."""
 NETNS_FOLDER = Path("/run/netns")
 
 _T = TypeVar("_T")
@@ -73,6 +77,20 @@ def duplicate_descriptor(pidfd: int, descriptor: int) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"cannot share descriptor {descriptor}: {os.strerror(error)}")
     return duplicate
+
+
+def ask_for_short_slices() -> bool:
+    """Have this process, and all that it starts, take turns on a processor in tenths of a millisecond.
+
+    Whoever has just been woken then waits no longer than that for the others; by default it is one to three
+    milliseconds. sched_setattr(2), honoured since Linux 6.12; whether this kernel took it.
+    """
+    number = SYS_SCHED_SETATTR.get(os.uname().machine)
+    if number is None:
+        return False
+    # struct sched_attr: size, policy, flags, nice, priority, runtime (the slice, ns), deadline, period
+    attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, 0, 0, SLICE_NS, 0, 0)
+    return int(_libc.syscall(number, 0, ctypes.create_string_buffer(attributes, len(attributes)), 0)) == 0
 
 
 def take_spare_time_only() -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from weir.topo.linux import mount
+from weir.topo.linux import ask_for_short_slices, mount
 from weir.topo.process import run_tool
 
 # One byte each, from the outer process to process 1, and on to the program.
@@ -48,6 +48,7 @@ def main() -> None:
         for descriptor in (control, to_program_write, wake_read, wake_write):
             os.close(descriptor)
         os.environ[CONTROL_VARIABLE] = str(to_program_read)
+        ask_for_short_slices()  # switch, senders and captures wait for each other all the time
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return

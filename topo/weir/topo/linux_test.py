@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What processes ask of the scheduler, read back from the kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weir.topo.linux import SLICE_NS
+
+
+def said_by(code: str) -> list[str]:
+    """What a process of its own prints, which leads a session."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, start_new_session=True
+    ).stdout.split()
+
+
+def test_spare_time_is_the_lowest_policy_for_a_process_and_its_session() -> None:
+    policy, *group = said_by(
+        "import os; from pathlib import Path; from weir.topo.linux import take_spare_time_only;"
+        "take_spare_time_only(); print(os.sched_getscheduler(0));"
+        "path = Path('/proc/self/autogroup'); print(path.read_text() if path.exists() else '')"
+    )
+    assert int(policy) == os.SCHED_IDLE
+    assert not group or group[-1] == "19"
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/sched").exists(), reason="the kernel does not say what slices a process has"
+)
+def test_short_slices_are_what_children_have_too() -> None:
+    taken, *slices = said_by(
+        "import subprocess; from weir.topo.linux import ask_for_short_slices;"
+        "print(ask_for_short_slices(), flush=True);"
+        "subprocess.run(['grep', '-w', 'se.slice', '/proc/self/sched'])"
+    )
+    if not slices:
+        pytest.skip("this kernel has no slices of processes")
+    assert taken == "True"
+    assert int(slices[-1]) == SLICE_NS
