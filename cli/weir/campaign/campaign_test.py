@@ -116,3 +116,10 @@ def test_a_campaign_that_is_killed_is_resumed_where_it_was(tmp_path: Path) -> No
         assert sum(flow["law"]["reported_drops"] for flow in others) > 0
         assert path.name in (folder / PAGE).read_text()
     assert len(set(schedules)) == 2  # each run has a seed of its own
+
+    chosen = finish(tmp_path, "--dry-run", "--only", "rate=5 Mbit/s", "--repeats", "3")
+    assert (chosen["runs"], chosen["complete"]) == (3, 1)
+    assert {(run["cell"]["rate"], run["repeat"]) for run in chosen["plan"]} == {
+        ("5 Mbit/s", 2),
+        ("5 Mbit/s", 3),
+    }

@@ -14,18 +14,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from weir.campaign.choice import only
 from weir.campaign.estimate import Estimate, words
-from weir.campaign.hands import Hands, LocalHands
+from weir.campaign.hands import BUSY_SHARE, Hands, LocalHands
 from weir.campaign.kernel import without_lacking
 from weir.campaign.live import LiveView
 from weir.campaign.load import Campaign, load_campaign
 from weir.campaign.outcome import Outcome, outcomes
 from weir.campaign.page import write_page
-from weir.campaign.quiet import BUSY_SHARE, busy_share
 from weir.campaign.runner import Ending, Runner
 from weir.campaign.store import Store
 from weir.cli.errors import EXIT_FAILED, InputError
 from weir.cli.runnable import check_runnable
+from weir.topo.processors import busy_share
 
 CORES_OF_A_RUN = 3
 """Switch, senders and captures of one run keep about so many cores busy."""
@@ -53,6 +54,8 @@ def campaign_command(
     runs: Path,
     *,
     quick: bool,
+    wanted: Sequence[str],
+    repeats: int | None,
     dry_run: bool,
     jobs: int | None,
     scheduler: str | None,
@@ -64,7 +67,7 @@ def campaign_command(
 
     Raises ConfigError for the file, InputError for its folder, ToolMissingError.
     """
-    campaign, left_out = without_lacking(load_campaign(file, quick=quick))
+    campaign, left_out = without_lacking(only(load_campaign(file, quick=quick, repeats=repeats), wanted))
     if not campaign.runs:
         raise InputError(f"{file}: no run is left; {left_out}")
     for run in campaign.runs:
@@ -88,6 +91,8 @@ def campaign_command(
             )
         if retry:
             store.forget_failures([run.key for run in campaign.runs])
+            store.set_aside([outcome.key for outcome in outcomes(campaign, done) if not outcome.valid])
+            done = store.done()
         estimate = learned(campaign, outcomes(campaign, done))
         hands: Hands = LocalHands(jobs)
         if len(done) < len(campaign.runs):

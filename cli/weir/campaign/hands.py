@@ -14,6 +14,8 @@ from typing import Protocol
 from weir.campaign.load import PlannedRun
 
 LOG = "run.log"
+BUSY_SHARE = 0.15
+"""Of a machine's processors' time, used by others; beyond it runs are likely to be over their limits."""
 MEASURING_VARIABLE = "WEIR_MEASURING_FD"
 """Names a descriptor that a run holds as long as other traffic would disturb it."""
 

@@ -135,23 +135,27 @@ class Campaign:
         return replace(self, runs=tuple(kept), left_out=left_out)
 
 
-def load_campaign(path: Path, *, quick: bool = False) -> Campaign:
-    """Read and expand a campaign file; with `quick`, its quick grid.
+def load_campaign(path: Path, *, quick: bool = False, repeats: int | None = None) -> Campaign:
+    """Read and expand a campaign file; with `quick`, its quick grid; `repeats` instead of its own.
 
     Raises:
         ConfigError: the file cannot be read, or it or one of its experiments is not valid.
     """
-    return parse_campaign(read_text(path), str(path), quick=quick)
+    return parse_campaign(read_text(path), str(path), quick=quick, repeats=repeats)
 
 
-def parse_campaign(text: str, filename: str = "campaign.yaml", *, quick: bool = False) -> Campaign:
-    """Read and expand a campaign from YAML text; raises ConfigError."""
+def parse_campaign(
+    text: str, filename: str = "campaign.yaml", *, quick: bool = False, repeats: int | None = None
+) -> Campaign:
+    """Read and expand a campaign from YAML text, as `load_campaign` does; raises ConfigError."""
     source = Source.parse(text, filename)
     config = _config(source)
     if quick and config.quick is None:
         raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
     template = {key: value for key, value in source.data.items() if key not in KEYS}
-    grids = _grids(config, quick, source)
+    grids = [
+        grid if repeats is None else replace(grid, repeats=repeats) for grid in _grids(config, quick, source)
+    ]
     if sum(grid.size for grid in grids) > MAX_RUNS:
         message = f"{sum(grid.size for grid in grids)} runs are too many; valid: at most {MAX_RUNS}"
         raise source.error([Problem(("matrix",), message)])

@@ -15,6 +15,8 @@ from weir.campaign.store import read_manifest
 from weir.cli.errors import InputError
 
 RESULT = "result.json"
+WORTH_SAYING = 0.005
+"""Of the processors' time: what a host gives to others before it is named as a cause."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ def over_limits(manifest: Mapping[str, Any], result: Mapping[str, Any], limits: 
                 f"the {what} was {figures['p99_s'] * 1e3:.2f} ms at the 99th percentile "
                 f"(limit {limit_ns / 1e6:g} ms)"
             )
+    stolen = (manifest.get("scheduling") or {}).get("stolen_share", 0.0)
+    if reasons and stolen >= WORTH_SAYING:
+        reasons[-1] += f"; the host of this virtual machine kept {stolen:.1%} of the processors' time"
     return reasons
 
 

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.campaign import remote_worker
-from weir.campaign.hands import Command, Work, one_run
+from weir.campaign.hands import BUSY_SHARE, Command, Work, one_run
 from weir.campaign.identity import Software, identity_of
 from weir.campaign.load import PlannedRun
-from weir.campaign.quiet import BUSY_SHARE
 from weir.campaign.remote_worker import Introduction, Made, Order
 from weir.cli.errors import InputError
 

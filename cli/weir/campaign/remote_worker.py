@@ -23,12 +23,12 @@ from typing import Any
 
 from weir.campaign.hands import Command, start_process, why_failed
 from weir.campaign.identity import Software, software
-from weir.campaign.quiet import busy_share
 from weir.campaign.store import remove_raw
 from weir.cli.files import CONFIG_NAME, write_whole
 from weir.cli.manifest import ManifestFile
 from weir.cli.replays import Replays, keep_replays
 from weir.controlplane.config import parse_experiment
+from weir.topo.processors import busy_share
 
 SILENCE_S = 60.0
 _GRACE_S = 30.0

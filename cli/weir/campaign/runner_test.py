@@ -197,6 +197,23 @@ def test_attempts_are_bounded_also_across_starts(tmp_path: Path, monkeypatch: py
     assert work(tmp_path) == Ending()
 
 
+def test_runs_set_aside_are_made_again_and_kept_beside(tmp_path: Path) -> None:
+    campaign = parse_campaign(TEXT)
+    for times in (1, 2):
+        assert work(tmp_path) == Ending()
+        before = marks(tmp_path)
+        with Store(campaign, tmp_path, lambda: SOFTWARE) as store:
+            store.set_aside([campaign.runs[1].key])
+            assert list(store.done()) == [run.key for run in campaign.runs if run != campaign.runs[1]]
+            assert store.strangers() == []
+        assert work(tmp_path) == Ending()
+        after = marks(tmp_path)
+        assert [key for key in after if after[key] != before[key]] == [campaign.runs[1].key]
+        aside = sorted((tmp_path / "many" / "invalid").iterdir())
+        assert [path.name for path in aside] == [f"{campaign.runs[1].key}.{n + 1}" for n in range(times)]
+        assert all((path / "result.json").is_file() and not (path / "pcap").exists() for path in aside)
+
+
 def test_a_machine_on_which_nothing_works_is_not_worn_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@
 runs/<campaign>/<run>/            whole: renamed to this when it was finished and analysed
 runs/<campaign>/.partial/<run>/   at work, or cut off; never counted, removed by the next start
 runs/<campaign>/failed/<run>.N/   the N-th failure of a run, with its logs
+runs/<campaign>/invalid/<run>.N/  whole, but invalid, and made again since
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from weir.cli.errors import InputError
 from weir.cli.files import sync_tree, write_whole
 from weir.cli.manifest import FILE_NAME
 
-PARTIAL, FAILED, LOCK = ".partial", "failed", ".lock"
+PARTIAL, FAILED, INVALID, LOCK = ".partial", "failed", "invalid", ".lock"
 CAMPAIGN_FILE = "campaign.yaml"
 RAW = ("pcap", "telemetry.parquet", "sockets.parquet")
 """What `keep: results` deletes once it is analysed."""
@@ -151,8 +152,7 @@ class Store:
         remove_raw(partial)
         folder = self.folder / FAILED
         folder.mkdir(exist_ok=True)
-        taken = [_number(path) for path in folder.glob(f"{run.key}.*")]
-        final = folder / f"{run.key}.{max(taken, default=0) + 1}"
+        final = _next_of(folder, run.key)
         partial.rename(final)
         return final
 
@@ -173,6 +173,15 @@ class Store:
         for key in keys:
             for path in (self.folder / FAILED).glob(f"{key}.*"):
                 shutil.rmtree(path)
+
+    def set_aside(self, keys: Sequence[str]) -> None:
+        """Let whole runs count no longer, so that they are made again; their results stay, beside."""
+        folder = self.folder / INVALID
+        for key in keys:
+            folder.mkdir(exist_ok=True)
+            remove_raw(self.folder / key)
+            (self.folder / key).rename(_next_of(folder, key))
+        sync_directory(self.folder)
 
     def strangers(self) -> list[str]:
         """Whole runs here that the campaign, as it is now, does not have."""
@@ -221,6 +230,12 @@ def _is_held(directory: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def _next_of(folder: Path, key: str) -> Path:
+    """A run's first name in a folder that keeps several of each."""
+    taken = [_number(path) for path in folder.glob(f"{key}.*")]
+    return folder / f"{key}.{max(taken, default=0) + 1}"
 
 
 def _number(path: Path) -> int:

@@ -118,6 +118,13 @@ def campaign(
         "runs"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="The file's small grid.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AXIS=LABEL,…", help="These values of an axis alone; of several axes, all."),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Runs of each cell, instead of the file's number.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what is to do, and how long it takes.")
     ] = False,
@@ -127,13 +134,17 @@ def campaign(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of dask; its workers run.")
     ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Try runs again that failed for good.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Make runs again that failed for good or are invalid.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Run an experiment over a matrix of values, repeated; resume it where it was, however it ended.
 
     Writes RUNS/<name>/<run>/ for each run, and index.html. A run counts once it is whole; runs of another
     experiment or other software are never mixed with it. Ctrl-C stops; the same command goes on.
+
+    weir campaign experiments/wehey-bbr.yaml --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
     """
     from weir.campaign.command import campaign_command
 
@@ -141,6 +152,8 @@ def campaign(
         file,
         runs,
         quick=quick,
+        wanted=only or (),
+        repeats=repeats,
         dry_run=dry_run,
         jobs=jobs,
         scheduler=scheduler,

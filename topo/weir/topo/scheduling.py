@@ -68,8 +68,11 @@ class SchedulingProbe:
 
     def __init__(self, folder: Path) -> None:
         """Start it; its figures and log go to `folder`. Raises ProcessError."""
-        from weir.topo.process import LoggedProcess  # not in the measuring process, which imports this file
+        # Not in the measuring process, which has this file alone.
+        from weir.topo.process import LoggedProcess
+        from weir.topo.processors import ShareMeter
 
+        self._shares = ShareMeter()
         self._output = folder / "scheduling.json"
         self._phases: list[tuple[str, int, int]] = []
         self._begun: tuple[str, int] | None = None
@@ -80,16 +83,19 @@ class SchedulingProbe:
     def begin(self, phase: str) -> None:
         """Flows run from now on."""
         self._begun = phase, time.monotonic_ns()
+        self._shares.begin()
 
     def end(self) -> None:
         """The flows have ended."""
         if self._begun is not None:
             self._phases.append((*self._begun, time.monotonic_ns()))
+            self._shares.end()
             self._begun = None
 
     def stop(self) -> dict[str, Any] | None:
         """End it; the distribution over all phases and over each, or None without a sample.
 
+        `stolen_share` is the part of the processors' time that a virtual machine's host gave to others.
         Raises ProcessError when it has ended before.
         """
         self._process.check_running()
@@ -97,7 +103,8 @@ class SchedulingProbe:
         if code != 0:
             raise self._process.error(f"ended with exit code {code}")
         measured = json.loads(self._output.read_text())
-        return summary(measured["moments_ns"], measured["delays_ns"], self._phases)
+        found = summary(measured["moments_ns"], measured["delays_ns"], self._phases)
+        return found and found | {"stolen_share": self._shares.shares.stolen}
 
     def __enter__(self) -> Self:
         """Nothing to do: it measures since it was made."""

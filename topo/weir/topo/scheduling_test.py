@@ -63,5 +63,6 @@ def test_the_process_measures_until_it_is_ended(tmp_path: Path) -> None:
         found = probe.stop()
     assert found is not None
     # Every moment is accounted for, however late the process was.
+    assert 0 <= found["stolen_share"] < 1
     assert 9 <= found["samples"] == found["phases"]["main"]["samples"]
     assert 0 <= found["p50_s"] <= found["p99_s"] <= found["max_s"]

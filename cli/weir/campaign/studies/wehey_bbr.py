@@ -26,8 +26,8 @@ STRICT = 0.95
 
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
-    """The study's part of the page, from valid runs alone."""
-    outcomes = valid_of(outcomes)
+    """The study's part of the page, from valid runs alone but for the table that asks what lateness does."""
+    complete, outcomes = outcomes, valid_of(outcomes)
     return (
         Section("published", "Beside the published tables", _in_words(outcomes), _tables(outcomes)),
         Section(
@@ -43,6 +43,12 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
             "Figures 4 to 6: the highest coefficient with p < 0.05 over all interval sizes, or the highest; "
             "for throughput the highest whatever its p.",
             _correlations(outcomes),
+        ),
+        Section(
+            "lateness",
+            "Does the machine's lateness change verdicts?",
+            "A machine that wakes senders and switch late moves losses, and may correlate those of two.",
+            _by_lateness(complete),
         ),
     )
 
@@ -156,6 +162,39 @@ def _detectors(outcomes: Sequence[Outcome]) -> Table:
             rows.append((f"{name}, 95 %" if strict else name, len(its), undecided, *wrong))
     columns = ("detector", "pairs", "cannot tell", "false negatives", "false positives")
     return Table("detectors", "Every detector on the same runs", "All rates.", columns, tuple(rows))
+
+
+def _by_lateness(complete: Sequence[Outcome]) -> tuple[Table, ...]:
+    """Errors of the valid runs that were disturbed less, of those disturbed more, and of the invalid ones."""
+    measured = [(figures["p99_s"], o) for o in complete if (figures := o.manifest.get("scheduling"))]
+    valid = sorted(((late_s, o) for late_s, o in measured if o.valid), key=lambda pair: pair[0])
+    groups = {
+        "valid, the half less late": valid[: len(valid) // 2],
+        "valid, the other half": valid[len(valid) // 2 :],
+        "invalid": [(late_s, o) for late_s, o in measured if not o.valid],
+    }
+    rows: list[tuple[Cell, ...]] = []
+    for name, its in groups.items():
+        if not its:
+            continue
+        late_ms = [1e3 * late_s for late_s, _ in its]
+        errors = [
+            shown(share(*_errors([o for _, o in its], detector, truth)))
+            for detector in (RULE, "shared")
+            for truth in TRUTH.values()
+        ]
+        rows.append((name, len(its), f"{min(late_ms):.2f} to {max(late_ms):.2f}", *errors))
+    if not rows:
+        return ()
+    columns = (
+        *("runs", "number", "woke late p99, ms"),
+        *("published rule: false negatives", "published rule: false positives"),
+        *("shared: false negatives", "shared: false positives"),
+    )
+    caption = "Exact 95 % intervals. In no other table are invalid runs."
+    return (
+        Table("verdicts-by-lateness", "Errors by how late processes woke", caption, columns, tuple(rows)),
+    )
 
 
 def _in_words(outcomes: Sequence[Outcome]) -> str:

@@ -22,7 +22,13 @@ def rule(verdict: str, significant: int, rho: float) -> dict[str, Any]:
 
 
 def outcome(
-    policer: str, scenario: str, verdicts: dict[str, Any], *, rate: str = "40 Mbit/s", valid: bool = True
+    policer: str,
+    scenario: str,
+    verdicts: dict[str, Any],
+    *,
+    rate: str = "40 Mbit/s",
+    valid: bool = True,
+    late_ms: float = 1.0,
 ) -> Outcome:
     truth = {"common": "shared", "non-common": "separate"}[policer]
     pairs = [
@@ -35,7 +41,7 @@ def outcome(
         path=Path("k"),
         cell={"rate": rate, "scenario": scenario, "policer": policer},
         repeat=0,
-        manifest={},
+        manifest={"scheduling": {"p99_s": late_ms / 1e3}},
         result={"pairs": pairs, "flows": flows},
         invalid_reasons=() if valid else ("busy",),
     )
@@ -55,7 +61,7 @@ RUNS = [
     outcome("common", BBR, {"rule": rule("separate", 0, 0.6), "ours": "separate"}, rate="100 Mbit/s"),
     outcome("non-common", BBR, {"rule": rule("shared", 39, 0.6), "ours": "separate"}),
     outcome("non-common", BBR, {"rule": rule("separate", 2, 0.1), "ours": "separate"}),
-    outcome("non-common", BBR, {"rule": rule("shared", 39, 0.9), "ours": "shared"}, valid=False),
+    outcome("non-common", BBR, {"rule": rule("shared", 39, 0.9), "ours": "shared"}, valid=False, late_ms=9),
 ]
 
 
@@ -71,6 +77,25 @@ def test_errors_are_counted_by_rule_scenario_and_rate_from_valid_runs_with_enoug
     rows = {tuple(row[:3]): row for row in table(found, "table-3").rows}
     assert str(rows[BBR, "40 to 80 Mbit/s", "50 %"][ours]).startswith("1/2 ")
     assert str(rows[BBR, "40 to 80 Mbit/s", "95 %"][ours]).startswith("1/2 ")
+
+
+def test_errors_are_told_apart_by_how_late_the_machine_was() -> None:
+    late = [
+        outcome("common", BBR, {"rule": rule("separate", 3, 0.6), "ours": "shared"}, late_ms=2.5)
+        for _ in range(8)
+    ]
+    rows = table(sections([*late, *RUNS]), "verdicts-by-lateness").rows
+    assert [row[:3] for row in rows] == [
+        ("valid, the half less late", 8, "1.00 to 1.00"),
+        ("valid, the other half", 8, "2.50 to 2.50"),
+        ("invalid", 1, "9.00 to 9.00"),
+    ]
+    assert [[str(cell).split(" ")[0] for cell in row[3:]] for row in rows] == [
+        ["2/5", "1/2", "1/5", "0/2"],
+        ["8/8", "None", "0/8", "None"],
+        ["None", "1/1", "None", "1/1"],
+    ]
+    assert not [s for s in sections([]) if s.anchor == "lateness" and s.items]
 
 
 def test_every_published_count_stands_in_its_table_whatever_was_run() -> None:
