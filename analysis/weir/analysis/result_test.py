@@ -14,6 +14,7 @@ from weir.analysis.manifest import SwitchStats
 from weir.analysis.models import Result
 from weir.analysis.report import write_report
 from weir.analysis.result import analyse
+from weir.analysis.series import PER_RTT
 from weir.analysis.testing.synthetic_run import DRIFT_PPM, SyntheticJoin, write_run
 
 
@@ -109,6 +110,24 @@ def test_files_hold_what_the_design_names(run: tuple[Path, SyntheticJoin, Result
     kinds = set(pq.read_table(run_dir / "series.parquet")["kind"].to_pylist())
     assert {"switch_loss_ratio", "inferred_loss_ratio", "received_bps", "rtt_s", "passed_bytes"} <= kinds
     assert list(run_dir.glob("*.part")) == []
+
+
+def test_measured_flows_have_their_throughput_at_intervals_of_their_rtt(
+    run: tuple[Path, SyntheticJoin, Result],
+) -> None:
+    run_dir, _, result = run
+    flow = next(flow for flow in result.flows if flow.measured)
+    phase = next(phase for phase in result.phases if flow.id.startswith(phase.name))
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for kind in ("received_bps", PER_RTT):
+        wanted = [("kind", "=", kind), ("subject", "=", flow.id), ("phase", "=", phase.name)]
+        rows = pq.read_table(run_dir / "series.parquet", filters=wanted)
+        found[kind] = rows["time_s"].to_pylist(), rows["value"].to_pylist()
+    times, _ = found[PER_RTT]
+    assert times[1] - times[0] == pytest.approx(flow.min_rtt_s, rel=0.01)
+    # The same bytes, however finely they are counted.
+    sums = [sum(rates) * (times[1] - times[0]) for times, rates in found.values()]
+    assert sums[0] == pytest.approx(sums[1], rel=1e-3)
 
 
 def test_lost_reports_are_attributed_and_said(tmp_path: Path) -> None:

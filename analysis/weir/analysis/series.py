@@ -2,7 +2,8 @@
 """The series of a run in one tidy table, `series.parquet`: what the report's figures are drawn from.
 
 Columns: phase, subject (flow id or policer name), kind, time_s (since the phase's start), value.
-Kinds of a flow: switch_loss_ratio, inferred_loss_ratio, sent_bps, received_bps, rtt_s.
+Kinds of a flow: switch_loss_ratio, inferred_loss_ratio, sent_bps, received_bps, rtt_s; of a measured one
+received_per_rtt_bps too, over intervals of its shortest RTT.
 Kinds of a policer: passed_bytes (cumulative), allowed_bytes (burst + rate × time since its first packet).
 """
 
@@ -22,9 +23,12 @@ from weir.analysis.tables import Floats
 from weir.analysis.timeseries import flow_series
 
 FLOW_KINDS = ("switch_loss_ratio", "inferred_loss_ratio", "sent_bps", "received_bps", "rtt_s")
+PER_RTT = "received_per_rtt_bps"
 POLICER_KINDS = ("passed_bytes", "allowed_bytes")
 _MAX_POINTS = 300
 _SHORTEST_NS = 100_000_000
+_MAX_RTTS = 5_000
+"""Of a flow's beginning; 100 s where the RTT is 20 ms."""
 
 SCHEMA = pa.schema(
     [
@@ -65,6 +69,11 @@ def _phase_series(
             found = flow_series(flow.packets, flow.rtts, start_ns, end_ns, step_ns)
             for kind in FLOW_KINDS:
                 yield flow.label, kind, found.time_s, getattr(found, kind)
+            if flow.configured is not None and flow.configured.measured and len(flow.rtts.rtt_ns):
+                rtt_ns = max(1, int(flow.rtts.rtt_ns.min()))
+                end = min(end_ns, start_ns + _MAX_RTTS * rtt_ns)
+                found = flow_series(flow.packets, None, start_ns, end, rtt_ns)
+                yield flow.label, PER_RTT, found.time_s, found.received_bps
     for policer in phase.policers:
         if policer.cells == 1:
             yield from _policer_series(policer, members(flows, phase, policer), fits, start_ns, step_ns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""M. Rimkevičius, "Localizing Traffic Differentiation with TCP BBR", EPFL 2024: figures 2 to 6, tables 2–4.
+"""M. Rimkevičius, "Localizing Traffic Differentiation with TCP BBR", EPFL 2024: its figures and tables 2–4.
 
 False negatives are pairs behind a common policer that a rule calls separate, false positives pairs behind
 two that it calls shared; pairs with too little loss to judge are left out, as in the report (section 5.2).
@@ -15,6 +15,7 @@ from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import best_correlation, kolmogorov_smirnov, share
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.beside import beside, shown
+from weir.campaign.studies.per_rtt import per_rtt
 from weir.campaign.studies.runs import label, rounded, valid_of
 from weir.campaign.studies.statements import numbers_of
 
@@ -30,6 +31,12 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
     complete, outcomes = outcomes, valid_of(outcomes)
     return (
         Section("published", "Beside the published tables", _in_words(outcomes), _tables(outcomes)),
+        Section(
+            "per-rtt",
+            "Throughput at intervals of an RTT",
+            "Figure 1 of the report, by which it verified its setup: BBR probes, CUBIC grows and backs off.",
+            per_rtt(outcomes, PUBLISHED["rates"][-1]),
+        ),
         Section(
             "common",
             "Loss and delay behind a common policer",

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from weir.analysis.figures import Section, Table
+from weir.analysis.series import PER_RTT, SCHEMA
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.beside import beside
 from weir.campaign.studies.wehey_bbr import PUBLISHED, SCENARIOS, best_of, sections, verdict_of
@@ -150,6 +154,42 @@ def test_figures_and_words_are_made_of_the_runs() -> None:
     assert lower == [pytest.approx(20)] * 6
     names = {item.name for section in found for item in section.items}
     assert {"figure-2", "figure-3", "figure-4", "figure-5", "medians", "detectors"} <= names
+
+
+def test_figure_1_is_the_middle_of_one_run_of_each_kind(tmp_path: Path) -> None:
+    shown = []
+    for scenario, rate_mbps in (("BBR with BBR", 20.0), ("CUBIC with CUBIC", 15.0)):
+        its = outcome(
+            "common", scenario, {"rule": rule("shared", 1, 0.1), "ours": "shared"}, rate="80 Mbit/s"
+        )
+        path = tmp_path / scenario
+        path.mkdir()
+        its.result["flows"][0]["id"] = "main/measured1"
+        rows = [
+            {
+                "phase": "main",
+                "subject": subject,
+                "kind": PER_RTT,
+                "time_s": 0.02 * n,
+                "value": rate_mbps * 1e6,
+            }
+            for subject in ("main/measured1", "main/measured2")
+            for n in range(2000)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path / "series.parquet")
+        shown.append(replace(its, path=path))
+    rows = table(sections([*RUNS, *shown]), "figure-1").rows
+    by_kind = {name: [row[1:] for row in rows if row[0] == name] for name in ("BBR", "CUBIC")}
+    # Ten of forty seconds, at 20 ms each.
+    for name, rate_mbps in (("BBR", 20.0), ("CUBIC", 15.0)):
+        times, rates = zip(*by_kind[name], strict=True)
+        assert (len(times), min(times), max(times)) == (
+            500,
+            pytest.approx(15, abs=0.02),
+            pytest.approx(25, abs=0.02),
+        )
+        assert set(rates) == {rate_mbps}
+    assert len(rows) == 1000
 
 
 def test_counts_that_chance_explains_agree_and_others_do_not() -> None:
