@@ -13,11 +13,11 @@ the excess y − p of what was dropped is regressed on m (1 − p): κ near 1 sa
 directions are pooled.
 
 τ is unknown, but the bucket passed at least what the two flows got through: τ ≤ frame ÷ (their rates
-together), and smaller ones are tried. The null distribution is of the data: one flow's drops are moved
-against the other by more than the memory and up to two RTTs, which keeps each flow's own pattern (bursts,
-probing, sawteeth) and the slow trends that both may share, and breaks only what happens within a frame's
-time. The largest statistic over the τ is ranked among the same of the moved series (as the jitter methods
-for spike trains do).
+together). Smaller ones are tried, down to a fortieth, as others may have most of the bucket. The null
+distribution is of the data: one flow's drops are moved against the other by more than the memory and up to
+two RTTs, which keeps each flow's own pattern (bursts, probing, sawteeth) and the slow trends that both may
+share, and breaks only what happens within a frame's time. The largest statistic over the τ is ranked among
+the same of the moved series (as the jitter methods for spike trains do).
 
 Where times are too coarse for this, several τ together still show what remains of the excess (`COARSE`): much
 weaker, and silent for BBR, so that its absence says nothing.
@@ -37,15 +37,18 @@ ALPHA = 0.05
 MOVES, MOVES_OF_SCANS = 99, 39
 """Moved series; each is scanned too where the clocks are uncertain, so there are fewer."""
 MAX_LAGS = 60
-SCALES = (0.35, 0.5, 0.7, 4.0, 8.0)
+SHORT, FINE, COARSE = (0.025, 0.05, 0.1, 0.2), (0.35, 0.5, 0.7), (4.0, 8.0)
 """τ tried, in multiples of the largest that the flows' own rates permit."""
-FINE, COARSE = slice(0, 3), slice(3, 5)
-USUAL = 1
-"""The scale by which it is judged how much could be seen: two measured flows in twice their rate."""
+USUAL = 0.5
+"""The multiple by which it is judged how much could be seen: two measured flows in twice their rate."""
+SHORTEST_S = 60e-6
+"""Of the short τ: what packets have in common within less may come from the machine that sent them."""
 WINDOW_RTTS = 2.0
-MIN_KAPPA, MIN_KAPPA_COARSE = 0.25, 0.15
-"""Smaller excess is a rest of synchronisation. Fine scales: at most 0.2 behind two policers, simulated or
-real; behind one at least 0.4 in simulations and 0.28 in runs of the switch. Coarse: 0.05 and 0.2."""
+MIN_KAPPA_SHORT, MIN_KAPPA, MIN_KAPPA_COARSE = 0.5, 0.25, 0.15
+"""Smaller excess is a rest of synchronisation. Fine τ: at most 0.2 behind two policers, simulated or real;
+behind one at least 0.4 in simulations and 0.28 in runs of the switch. Coarse: 0.05 and 0.2."""
+LATE = 0.25
+"""Of the best κ: what a shorter τ must have at least. Behind one bucket a half was the least seen."""
 MIN_EXPECTED = 3.0
 """Standard deviations by which one bucket would have to stand out for its absence to say something."""
 MIN_LOSSES = 15
@@ -89,6 +92,11 @@ class _Sums:
         result: Floats = self.score / np.sqrt(np.maximum(self.variance, 1e-12))
         return result
 
+    @property
+    def kappa(self) -> Floats:
+        result: Floats = self.score / np.maximum(self.weight, 1e-12)
+        return result
+
 
 @dataclass(frozen=True)
 class _Flow:
@@ -110,67 +118,127 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     if end - start < 20 * rtt_ns:
         return MemoryResult("insufficient_loss", "the flows ran together for less than 20 RTTs")
     one, other = (_prepare(flow, int(start), int(end), rtt_ns) for flow in (a, b))
-    tau = _largest_tau(a, b, int(start), int(end)) * np.array(SCALES)
-    lags = _lags(max(a.clock_error_ns, b.clock_error_ns) / 1e9, float(tau[0]))
-    own = [_sums(one, other, float(lag), tau) for lag in lags]
-    moved = _moved(one, other, tau, lags, rtt_ns / 1e9)
-    fine = _judge(own, moved, FINE, tau, lags)
+    largest_s, scan_s = (
+        _largest_tau(a, b, int(start), int(end)),
+        max(a.clock_error_ns, b.clock_error_ns) / 1e9,
+    )
+    # Short ones only where nothing has to be scanned for them.
+    shorts = [scale for scale in SHORT if scan_s <= 0 and scale * largest_s >= SHORTEST_S]
+    lags = _lags(scan_s, FINE[0] * largest_s)
+    test = _Test(
+        one, other, largest_s * np.array([*shorts, *FINE]), len(shorts), MIN_KAPPA, lags, rtt_ns / 1e9
+    )
+    fine = test.judged(slice(len(shorts), None))
+    found = [fine, test.judged(slice(0, len(shorts)))] if shorts else [fine]
+    for judged in found:
+        if judged.large and judged.p < ALPHA:
+            if test.comes_late(judged):
+                why = "more excess later than at once, which no bucket makes: "
+                return test.result("insufficient_loss", judged, why)
+            return test.result("shared", judged)
     jitter_ns = max(a.jitter_ns, b.jitter_ns)
-    if fine.p < ALPHA and fine.kappa >= MIN_KAPPA:
-        return fine.result("shared")
-    precise = jitter_ns / 1e9 <= tau[USUAL] / 2
-    if fine.expected_z >= MIN_EXPECTED and precise:
-        if fine.kappa >= MIN_KAPPA:
-            # As large as one bucket's, and chance may have made it: that is evidence for neither.
-            return fine.result(
-                "insufficient_loss", "too much for two buckets, too little to exclude chance: "
-            )
-        return fine.result("separate")
-    coarse = _judge(own, moved, COARSE, tau, lags)
-    if coarse.p < ALPHA and coarse.kappa >= MIN_KAPPA_COARSE:
-        return coarse.result("shared")
+    precise = jitter_ns / 1e9 <= USUAL * largest_s / 2
+    usual = len(shorts) + FINE.index(USUAL)
+    if test.expected_z[usual] >= MIN_EXPECTED and precise:
+        for judged in found:
+            if judged.large:
+                # As large as one bucket's, and chance may have made it: that is evidence for neither.
+                why = "too much for two buckets, too little to exclude chance: "
+                return test.result("insufficient_loss", judged, why)
+        if test.expected_z[0] < MIN_EXPECTED:
+            why = "too few packets at once to exclude a bucket of many more flows; "
+            return test.result("insufficient_loss", fine, why)
+        return test.result("separate", fine)
+    rough = _Test(one, other, largest_s * np.array(COARSE), 0, MIN_KAPPA_COARSE, lags, rtt_ns / 1e9)
+    coarse = rough.judged(slice(None))
+    if coarse.large and coarse.p < ALPHA:
+        return rough.result("shared", coarse)
+    why = "too few packets soon after the other flow's drops; "
     if not precise:
-        return fine.result(
-            "insufficient_loss", f"times are wrong by about {jitter_ns / 1e3:.0f} µs: too coarse; "
-        )
-    return fine.result("insufficient_loss", "too few packets soon after the other flow's drops; ")
+        why = f"times are wrong by about {jitter_ns / 1e3:.0f} µs: too coarse; "
+    return test.result("insufficient_loss", fine, why)
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """The best of some scales at the best lag."""
+    """The best of some τ at the best lag; whether its κ is `large` enough to mean something."""
 
+    large: bool
     p: float
-    kappa: float
-    z: float
-    expected_z: float
-    tau_s: float
-    lag_s: float
+    lag: int
+    tau: int
+
+
+class _Test:
+    """The statistics of some τ, at each lag of the clocks, and of the moved series."""
+
+    def __init__(
+        self,
+        one: _Flow,
+        other: _Flow,
+        tau: Floats,
+        shorts: int,
+        least: float,
+        lags: Floats,
+        rtt_s: float,
+    ) -> None:
+        self.tau, self.lags, self._shorts = tau, lags, shorts
+        self._least = np.full(len(tau), least)
+        self._least[:shorts] = MIN_KAPPA_SHORT
+        self._own = [_sums(one, other, float(lag), tau) for lag in lags]
+        self._moved = np.array(
+            [
+                np.max([self._ranked(_sums(one, other, float(move + lag), tau)) for lag in lags], axis=0)
+                for move in _moves(float(tau[-1]), lags, rtt_s)
+            ]
+        )
+
+    @property
+    def expected_z(self) -> Floats:
+        """What half of one bucket's effect would give, per τ."""
+        sums = self._own[0]
+        result: Floats = 0.5 * sums.weight / np.sqrt(np.maximum(sums.variance, 1e-12))
+        return result
+
+    def _ranked(self, sums: _Sums) -> Floats:
+        """z; of short τ −∞ where κ says nothing, as chance has more of them to choose from."""
+        idle = (sums.kappa < self._least) & (np.arange(len(self.tau)) < self._shorts)
+        return np.where(idle, -np.inf, sums.z)
+
+    def judged(self, which: slice) -> _Judged:
+        z = np.array([self._ranked(sums) for sums in self._own])[:, which]
+        others = self._moved[:, which].max(axis=1)
+        lag, tau = (int(index) for index in np.unravel_index(np.argmax(z), z.shape))
+        tau += which.start or 0
+        return _Judged(
+            large=bool(self._own[lag].kappa[tau] >= self._least[tau]),
+            p=float((1 + np.count_nonzero(others >= z.max())) / (1 + len(others))),
+            lag=lag,
+            tau=tau,
+        )
+
+    def comes_late(self, judged: _Judged) -> bool:
+        """Whether a shorter τ has too little κ: the risk is highest at once, so κ can only fall with τ."""
+        kappa = self._own[judged.lag].kappa
+        seen = self.expected_z >= MIN_EXPECTED / 2  # a whole bucket's effect by MIN_EXPECTED deviations
+        return bool(np.any((kappa < LATE * kappa[judged.tau])[: judged.tau] & seen[: judged.tau]))
 
     def result(
-        self, verdict: Literal["shared", "separate", "insufficient_loss"], why: str = ""
+        self, verdict: Literal["shared", "separate", "insufficient_loss"], judged: _Judged, why: str = ""
     ) -> MemoryResult:
-        reason = (
-            f"{why}within {self.tau_s * 1e6:.0f} µs after the other's drops, excess loss is {self.kappa:.2f} "
-            f"of what one bucket gives (p = {self.p:.3f})"
+        best, tau_us = self._own[judged.lag], float(self.tau[judged.tau]) * 1e6
+        kappa = float(best.kappa[judged.tau])
+        return MemoryResult(
+            verdict,
+            f"{why}within {tau_us:.0f} µs after the other's drops, excess loss is {kappa:.2f} "
+            f"of what one bucket gives (p = {judged.p:.3f})",
+            p=judged.p,
+            kappa=kappa,
+            z=float(best.z[judged.tau]),
+            expected_z=float(self.expected_z[min(self._shorts + 1, len(self.tau) - 1)]),
+            tau_us=tau_us,
+            lag_us=float(self.lags[judged.lag]) * 1e6,
         )
-        tau_us, lag_us = self.tau_s * 1e6, self.lag_s * 1e6
-        return MemoryResult(verdict, reason, self.p, self.kappa, self.z, self.expected_z, tau_us, lag_us)
-
-
-def _judge(own: list[_Sums], moved: Floats, which: slice, tau: Floats, lags: Floats) -> _Judged:
-    at = int(np.argmax([sums.z[which].max() for sums in own]))
-    best = own[at]
-    scale = which.start + int(np.argmax(best.z[which]))
-    z = float(best.z[scale])
-    return _Judged(
-        p=float((1 + np.count_nonzero(moved[:, which].max(axis=1) >= z)) / (1 + len(moved))),
-        kappa=float(best.score[scale] / max(best.weight[scale], 1e-12)),
-        z=z,
-        expected_z=float(0.5 * best.weight[USUAL] / np.sqrt(max(best.variance[USUAL], 1e-12))),
-        tau_s=float(tau[scale]),
-        lag_s=float(lags[at]),
-    )
 
 
 def _largest_tau(a: FlowEvents, b: FlowEvents, start: int, end: int) -> float:
@@ -223,15 +291,11 @@ def _lags(error_s: float, step_s: float) -> Floats:
     return lags
 
 
-def _moved(one: _Flow, other: _Flow, tau: Floats, lags: Floats, rtt_s: float) -> Floats:
-    """Per scale, the largest statistic of series moved by more than the memory and the clocks' error."""
+def _moves(longest_s: float, lags: Floats, rtt_s: float) -> Floats:
+    """By how much to move drops: by more than the memory and the clocks' error, but not far."""
     width = float(lags[-1] - lags[0])
-    nearest = 2 * float(tau[-1]) + width
-    moves = MOVES if len(lags) == 1 else MOVES_OF_SCANS
-    step = max((2 * rtt_s) / (moves / 2), float(tau[-1]) / 4, width)
-    count = moves // 2 + 1
-    centres = nearest + step * np.arange(count)
-    centres = np.concatenate([centres, -centres])[:moves]
-    return np.array(
-        [np.max([_sums(one, other, float(c + lag), tau).z for lag in lags], axis=0) for c in centres]
-    )
+    count = MOVES if len(lags) == 1 else MOVES_OF_SCANS
+    step = max((2 * rtt_s) / (count / 2), longest_s / 4, width)
+    one_way = 2 * longest_s + width + step * np.arange(count // 2 + 1)
+    result: Floats = np.concatenate([one_way, -one_way])[:count]
+    return result

@@ -76,6 +76,79 @@ def test_times_too_coarse_for_a_frame_are_said(behind_two: Pair) -> None:
     assert "times are wrong by about 5000 µs: too coarse" in found.reason
 
 
+def policed(measured_mbps: tuple[float, float], other_mbps: float, rate_mbps: float, buckets: int) -> Pair:
+    """Two flows of a minute, of packets at random, among many others behind one bucket or one bucket each."""
+    rng = np.random.default_rng(5)
+    frame, rate, seconds = 1514, rate_mbps / 8 * 1e6, 60.0
+    events = []
+    for bucket in range(buckets):
+        inside = [n for n in range(2) if buckets == 1 or n == bucket]
+        loads = [(n, measured_mbps[n]) for n in inside] + [(-1, other_mbps)]
+        at = [rng.uniform(0, seconds, round(mbps / 8 * 1e6 / frame * seconds)) for _, mbps in loads]
+        owner = np.concatenate([np.full(len(times), n) for (n, _), times in zip(loads, at, strict=True)])
+        times = np.concatenate(at)
+        order = np.argsort(times)
+        owner, times = owner[order], times[order]
+        level, now, lost = 0.0, 0.0, np.zeros(len(times), dtype=bool)
+        for i, t in enumerate(times.tolist()):
+            level, now = min(100_000.0, level + rate * (t - now)), t
+            lost[i] = level < frame
+            level -= 0 if lost[i] else frame
+        for n in inside:
+            mine = owner == n
+            events.append(
+                FlowEvents(
+                    (times[mine] * 1e9).astype(np.int64),
+                    np.full(int(mine.sum()), 1448),
+                    lost[mine],
+                    20_000_000,
+                )
+            )
+    return events[0], events[1]
+
+
+def test_one_bucket_is_told_from_two_where_others_have_nearly_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = frame_memory(*policed((1.5, 1.5), 57, 40, buckets=1))
+    two = frame_memory(*policed((1.5, 1.5), 57, 40, buckets=2))
+    print(f"κ {one.kappa:.2f} (p = {one.p:.3f}) behind one, {two.kappa:.2f} (p = {two.p:.3f}) behind two")
+    assert (one.verdict, two.verdict) == ("shared", "separate"), (one.reason, two.reason)
+    smaller = policed((1.0, 1.0), 57, 40, buckets=1)
+    found = frame_memory(*smaller)
+    assert found.verdict == "shared", found.reason
+    assert found.tau_us is not None
+    assert found.tau_us < 2 * 1514 * 8 / 40, "near the memory of 40 Mbit/s, not of the flows' own rates"
+    monkeypatch.setattr("weir.analysis.detectors.memory.SHORT", ())
+    assert frame_memory(*smaller).verdict != "shared"
+
+
+def test_few_packets_among_many_others_are_evidence_for_neither() -> None:
+    found = frame_memory(*policed((0.5, 0.5), 57, 40, buckets=1))
+    assert found.verdict == "insufficient_loss", found.reason
+    assert "too few packets at once" in found.reason
+
+
+def test_excess_that_comes_later_than_at_once_is_no_buckets() -> None:
+    rng = np.random.default_rng(2)
+    times = [np.sort(rng.uniform(0, 60, 6000)) for _ in range(2)]
+    lost: tuple[list[bool], list[bool]] = ([], [])
+    drops: tuple[list[float], list[float]] = ([-1.0], [-1.0])
+    # As by what stalls a machine: a flow loses 1 to 6 ms after the other.
+    for at, flow in sorted((each, owner) for owner in range(2) for each in times[owner].tolist()):
+        late = any(0.001 < at - drop < 0.006 for drop in drops[1 - flow][-3:])
+        lost[flow].append(bool(rng.random() < (0.9 if late else 0.05)))
+        if lost[flow][-1]:
+            drops[flow].append(at)
+    a, b = (
+        FlowEvents((at * 1e9).astype(np.int64), np.full(6000, 1448), np.array(its), 20_000_000)
+        for at, its in zip(times, lost, strict=True)
+    )
+    found = frame_memory(a, b)
+    assert found.verdict == "insufficient_loss", found.reason
+    assert "more excess later than at once" in found.reason
+
+
 def test_what_the_memory_cannot_tell_explicit_buckets_may() -> None:
     rng = np.random.default_rng(1)
     events = []
