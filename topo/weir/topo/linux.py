@@ -85,11 +85,12 @@ def ask_for_short_slices() -> bool:
     Whoever has just been woken then waits no longer than that for the others; by default it is one to three
     milliseconds. sched_setattr(2), honoured since Linux 6.12; whether this kernel took it.
     """
-    number = SYS_SCHED_SETATTR.get(os.uname().machine)
-    if number is None:
+    number, policy = SYS_SCHED_SETATTR.get(os.uname().machine), os.sched_getscheduler(0)
+    if number is None or policy not in (os.SCHED_OTHER, os.SCHED_BATCH):
         return False
     # struct sched_attr: size, policy, flags, nice, priority, runtime (the slice, ns), deadline, period
-    attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, 0, 0, SLICE_NS, 0, 0)
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    attributes = struct.pack("=IIQiIQQQ", 48, policy, 0, nice, 0, SLICE_NS, 0, 0)
     return int(_libc.syscall(number, 0, ctypes.create_string_buffer(attributes, len(attributes)), 0)) == 0
 
 

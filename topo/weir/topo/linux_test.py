@@ -34,12 +34,12 @@ def test_spare_time_is_the_lowest_policy_for_a_process_and_its_session() -> None
     not Path("/proc/self/sched").exists(), reason="the kernel does not say what slices a process has"
 )
 def test_short_slices_are_what_children_have_too() -> None:
-    taken, *slices = said_by(
-        "import subprocess; from weir.topo.linux import ask_for_short_slices;"
-        "print(ask_for_short_slices(), flush=True);"
+    taken, nice, *slices = said_by(
+        "import os, subprocess; from weir.topo.linux import ask_for_short_slices;"
+        "os.nice(5); print(ask_for_short_slices(), os.nice(0), flush=True);"
         "subprocess.run(['grep', '-w', 'se.slice', '/proc/self/sched'])"
     )
     if not slices:
         pytest.skip("this kernel has no slices of processes")
-    assert taken == "True"
+    assert (taken, nice) == ("True", "5")
     assert int(slices[-1]) == SLICE_NS
