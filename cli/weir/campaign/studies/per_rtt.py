@@ -28,7 +28,8 @@ def per_rtt(outcomes: Sequence[Outcome], rate: str) -> tuple[Figure, ...]:
             lines[name] = points
     if not lines:
         return ()
-    caption = f"Frame bytes that arrived, {rate}, background of the same kind, {SHOWN_S:g} s of one run each."
+    kinds = " and ".join(lines)  # a single line has no legend
+    caption = f"{kinds}, {rate}, background of the same kind: what arrived in {SHOWN_S:g} s of one run each."
     return (line_figure("figure-1", "Throughput (figure 1)", caption, lines, x="seconds", y="Mbit/s"),)
 
 
