@@ -116,6 +116,9 @@ class LocalHands:
         measures, its_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             process = start_process(self._command(partial), partial, its_end)
+        except BaseException:
+            os.close(measures)
+            raise
         finally:
             os.close(its_end)
         self._at_work.append(_LocalWork(self, process, partial, measures))
