@@ -138,8 +138,8 @@ def _hands(
         return workers
     if jobs > default_jobs():
         note(
-            f"{jobs} runs at a time on {os.cpu_count()} cores will disturb each other; "
-            f"{default_jobs()} would not"
+            f"{jobs} runs at a time on {os.cpu_count()} cores may disturb each other, {default_jobs()} "
+            "would not; one that comes over the limits is invalid, and --retry makes it again"
         )
     busy = busy_share()
     if busy > BUSY_SHARE:

@@ -10,6 +10,7 @@ from scipy import stats
 from weir.analysis.statistics import Share, share
 
 LEVEL = 0.05
+NOT_RUN, NOTHING_PUBLISHED, NO_DIFFERENCE = "not run", "nothing published", "no difference shown"
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Beside:
     def words(self) -> str:
         """What it comes to."""
         if not self.ours.of:
-            return "not run"
+            return NOT_RUN
         if self.published is None or self.p is None:
-            return "nothing published"
+            return NOTHING_PUBLISHED
         if self.p >= LEVEL:
-            return "no difference shown"
+            return NO_DIFFERENCE
         return "more than published" if (self.difference or 0) > 0 else "fewer than published"
 
 

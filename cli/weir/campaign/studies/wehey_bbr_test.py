@@ -73,7 +73,7 @@ def test_errors_are_counted_by_rule_scenario_and_rate_from_valid_runs_with_enoug
     found = sections(RUNS)
     rows = {tuple(row[:3]): row for row in table(found, "table-2").rows}
     columns = table(found, "table-2").columns
-    ours, weirs = columns.index("ours"), columns.index("shared detector of weir")
+    ours, weirs = columns.index("ours"), columns.index("weir's shared")
     assert str(rows[BBR, "40 to 80 Mbit/s", "50 %"][ours]).startswith("1/4 ")
     assert str(rows[BBR, "40 to 80 Mbit/s", "95 %"][ours]).startswith("4/4 ")
     assert str(rows[BBR, "100 Mbit/s", "50 %"][ours]).startswith("1/1 ")
@@ -147,8 +147,13 @@ def test_the_best_coefficient_is_the_highest_significant_one() -> None:
 def test_figures_and_words_are_made_of_the_runs() -> None:
     found = sections(RUNS)
     assert "The published rule errs in 2 of 5 common and 1 of 2 non-common pairs" in found[0].text
-    assert "weir's own detector in 1 of 5 and 0 of 2." in found[0].text
+    assert "weir's own detector in 1 of 5 and 0 of 2; it cannot tell in 1." in found[0].text
     assert "The declared policer is the truth in 16 of 16 verdicts" in found[0].text
+    assert "The median loss of BBR with BBR at 40 Mbit/s is 24.0 %, published 22 %." in found[0].text
+    cubic = outcome("common", "CUBIC with BBR", {"rule": rule("shared", 30, 0.6), "ours": "shared"})
+    cubic.result["flows"][1]["loss_ratio"] = 0.23
+    in_words = sections([*RUNS, cubic])[0].text
+    assert "median loss is above CUBIC's in 1 of 1 cases, its median delay below in 0 of 1" in in_words
     loss = table(found, "figure-2")
     lower = [row[2] for row in loss.rows if row[0] == "lower of the two"]
     assert lower == [pytest.approx(20)] * 6
