@@ -108,7 +108,9 @@ def in_one_line(outcome: Outcome) -> str:
     if outcome.measured:
         losses = ", ".join(_percent(flow["loss_ratio"]) for flow in outcome.measured)
         rates = ", ".join(_megabits(flow["throughput_bps"]) for flow in outcome.measured)
-        parts.append(f"loss {losses}; {rates} Mbit/s")
+        sent, on_links = (sum(flow[key] for flow in outcome.measured) for key in ("sent", "emulated_losses"))
+        links = f" and {_percent(on_links / sent)} on links" if on_links else ""
+        parts.append(f"loss {losses}{links}; {rates} Mbit/s")
     for truth in dict.fromkeys(pair["truth"] for pair in outcome.result["pairs"]):
         its = [pair for pair in outcome.result["pairs"] if pair["truth"] == truth]
         right = sum(pair["verdict"] == truth for pair in its)
