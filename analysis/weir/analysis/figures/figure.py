@@ -17,6 +17,8 @@ from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, dec
 COLOURS = 8
 LONGEST_NAME = 24
 LEGEND_PX = 14
+CROWDED = 12
+"""Scenarios of box plots; more of them need the width of the page, and height for their names."""
 SYMBOLS = ("circle", "diamond-open", "square-open")
 DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
@@ -54,6 +56,8 @@ class Figure(Table):
     traces: tuple[Mapping[str, Any], ...]
     layout: Mapping[str, Any]
     height: int = 320
+    wide: bool = False
+    """Whether it has a row of the page for itself."""
 
 
 def colour(number: int) -> str:
@@ -102,6 +106,8 @@ def box_figure(
                 drawn.append((scenario, found, known))
         if drawn:
             traces.append(_boxes(series, drawn, colour(number)))
+    axis = _categories(scenario for its in values.values() for scenario in its)
+    wide = len(axis["tickvals"]) > CROWDED
     return Figure(
         name,
         title,
@@ -112,8 +118,10 @@ def box_figure(
         {
             "boxmode": "group",
             "yaxis": {"title": unit, "tickformat": tick, "type": "log" if log else "linear"},
-            "xaxis": _categories(scenario for its in values.values() for scenario in its),
+            "xaxis": axis,
         },
+        height=400 if wide else 320,
+        wide=wide,
     )
 
 

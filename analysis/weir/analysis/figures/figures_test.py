@@ -21,6 +21,7 @@ from weir.analysis.figures import (
     FlowRecord,
     PairRecord,
     Records,
+    Section,
     Study,
     as_csv,
     as_svg,
@@ -175,6 +176,15 @@ def test_boxes_are_drawn_from_the_statistics_and_their_values_are_in_the_table()
         ("cubic", "a", 5.0),
         ("cubic", "a", 6.0),
     )
+
+
+def test_boxes_of_many_scenarios_have_a_row_of_their_own() -> None:
+    def drawn(scenarios: int) -> Figure:
+        return box_figure("b", "B", "", {"a": {f"scenario {n}": [1.0] for n in range(scenarios)}}, unit="s")
+
+    assert [drawn(count).wide for count in (12, 13)] == [False, True]
+    page = render_study(Study("s", "", (Section("a", "A", "", (drawn(12), drawn(13))),)))
+    assert re.findall(r"<figure.*>", page) == ["<figure>", '<figure class="wide">']
 
 
 def test_lines_start_at_zero_and_published_numbers_are_dotted_and_in_the_table() -> None:
