@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from weir.analysis.report.text import plain
 from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, decision_tree, ecdf
 
 COLOURS = 8
@@ -348,7 +349,7 @@ def heat_figure(
         "x": [_words(at) for at in grid.x],
         "y": [_words(at) for at in grid.y],
         "z": [list(line) for line in grid.values],
-        "text": [["" if cell is None else f"{cell:.{digits}g}" for cell in line] for line in grid.values],
+        "text": [["" if cell is None else plain(cell, digits) for cell in line] for line in grid.values],
         "texttemplate": "%{text}",
         "colorscale": scale,
         "xgap": 1,

@@ -222,9 +222,10 @@ def test_long_names_are_cut_in_the_middle_unless_they_would_be_the_same() -> Non
 
 
 def test_a_heat_map_writes_its_values_and_leaves_holes() -> None:
-    grid = heat_map([(1.0, "a", 2.0), (2.0, "b", None)])
+    grid = heat_map([(1.0, "a", 2.0), (2.0, "b", None), (1.0, "b", 30712.3)])
     [trace] = heat_figure("h", "H", "", grid, x="x", y="y", value="v").traces
-    assert (trace["z"], trace["text"]) == ([[2.0, None], [None, None]], [["2", ""], ["", ""]])
+    assert trace["z"] == [[2.0, None], [30712.3, None]]
+    assert trace["text"] == [["2", ""], ["30,712", ""]]
 
 
 def test_children_of_a_tree_stand_beneath_it_and_leaves_beside_each_other() -> None:

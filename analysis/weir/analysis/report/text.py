@@ -8,10 +8,10 @@ import math
 MISSING = "–"
 
 
-def _plain(value: float, digits: int = 3) -> str:
-    """`digits` significant digits without an exponent."""
-    if value == 0:
-        return "0"
+def plain(value: float, digits: int = 3) -> str:
+    """At least `digits` significant digits, all of those before the point, without an exponent: 1,788."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -21,8 +21,8 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
     for factor, unit in steps:
         # 999.6 k would print as "1,000 k": take the next unit where rounding reaches it.
         if abs(value) >= factor * 0.9995:
-            return f"{_plain(value / factor)} {unit}"
-    return f"{_plain(value)} {steps[-1][1]}"
+            return f"{plain(value / factor)} {unit}"
+    return f"{plain(value)} {steps[-1][1]}"
 
 
 def count(value: int | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from weir.analysis.figures import Section, Table
 from weir.analysis.figures.figure import Cell
+from weir.analysis.report.text import plain
 from weir.campaign.studies.runs import rounded
 
 
@@ -120,4 +121,4 @@ def _briefly(one: Held) -> str:
     if one.ours is None:
         return f"{one.says} (not seen here)"
     theirs = "" if one.published is None else f"published {one.published:g}, "
-    return f"{one.says} ({theirs}ours {one.ours:.3g} {one.unit})"
+    return f"{one.says} ({theirs}ours {plain(one.ours)} {one.unit})"
