@@ -121,7 +121,7 @@ def box_figure(
             "yaxis": {"title": unit, "tickformat": tick, "type": "log" if log else "linear"},
             "xaxis": axis,
         },
-        height=400 if wide else 320,
+        height=400 if wide else Figure.height,
         wide=wide,
     )
 
@@ -392,7 +392,7 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
                     (None, None),
                 ]
     texts = [
-        (f"{node.feature}<br>≤ {node.threshold:.4g}" if node.feature else f"<b>{node.label}</b>")
+        (f"{node.feature}<br>≤ {plain(node.threshold, 4)}" if node.feature else f"<b>{node.label}</b>")
         + f"<br>{' / '.join(map(str, node.counts))}"
         for node in tree.nodes
     ]

@@ -123,5 +123,5 @@ def _cell(value: object) -> str:
     if value is None:
         return text.MISSING
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+        return f"{value:.4g}" if abs(value) < 1e3 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

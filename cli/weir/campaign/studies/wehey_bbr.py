@@ -24,6 +24,7 @@ PUBLISHED = numbers_of("wehey_bbr")
 SCENARIOS = ("BBR with BBR", "BBR with CUBIC", "CUBIC with BBR", "CUBIC with CUBIC")
 TRUTH = {"common": "shared", "non-common": "separate"}
 RULE, THROUGHPUT = "wehey_loss_trend", "throughput-spearman"
+WORDS = "in words"
 CLAIMS = ("BBR loses more", "BBR waits less")
 STRICT = 0.95
 
@@ -94,7 +95,7 @@ def _published(numbers: Mapping[str, Any], name: str, scenario: str, extra: bool
 
 
 COLUMNS = (
-    *("scenario", "rates", "rule", "published", "ours", "difference, points", "p", "in words"),
+    *("scenario", "rates", "rule", "published", "ours", "difference, points", "p", WORDS),
     *("weir's shared", "less the rule"),
 )
 
@@ -214,20 +215,19 @@ def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
     if not outcomes:
         return "No valid run yet, so there is nothing to compare."
     named = {table.name: table for table in tables}
-    found = [
-        (row[2] if name == "table-4" else kind, str(row[named[name].columns.index("in words")]))
-        for name, kind in (("table-2", "false negatives"), ("table-3", "false positives"), ("table-4", ""))
-        for row in named[name].rows
+    compared = [
+        (table, row, row[table.columns.index(WORDS)])
+        for table in tables
+        if WORDS in table.columns
+        for row in table.rows
     ]
-    held = [(kind, words) for kind, words in found if words not in (NOT_RUN, NOTHING_PUBLISHED)]
-    agree = sum(words == NO_DIFFERENCE for _, words in held)
+    held = [each for each in compared if each[2] not in (NOT_RUN, NOTHING_PUBLISHED)]
+    others = [each for each in held if each[2] != NO_DIFFERENCE]
     sentences = [
         f"Of {len(held)} published error counts (tables 2 to 4) that these {len(outcomes)} runs can be held "
-        f"against, {agree} show no difference."
+        f"against, {len(held) - len(others)} show no difference."
     ]
-    for (kind, words), count in Counter(held).items():
-        if words != NO_DIFFERENCE:
-            sentences.append(f"In {count} there are {words.split()[0]} {kind} than published.")
+    sentences += [f"{table.title}, {row[0]}, {row[1]}, {row[2]}: {words}." for table, row, words in others]
     if "kolmogorov-smirnov" in named:
         claims = Counter((row[0], row[-1]) for row in named["kolmogorov-smirnov"].rows)
         yes = [(claims[claim, "yes"], claims[claim, "yes"] + claims[claim, "no"]) for claim in CLAIMS]

@@ -150,6 +150,13 @@ def test_figures_and_words_are_made_of_the_runs() -> None:
     assert "weir's own detector in 1 of 5 and 0 of 2; it cannot tell in 1." in found[0].text
     assert "The declared policer is the truth in 16 of 16 verdicts" in found[0].text
     assert "The median loss of BBR with BBR at 40 Mbit/s is 24.0 %, published 22 %." in found[0].text
+    assert "(tables 2 to 4) that these 8 runs can be held against, " in found[0].text
+    surely = [outcome("common", BBR, {"rule": rule("separate", 0, 0.1), "ours": "shared"})] * 20
+    told = (
+        "False negatives, common policer (table 2), BBR with BBR, 40 to 80 Mbit/s, 50 %: more than published."
+    )
+    assert told in sections(surely)[0].text
+    assert told not in found[0].text
     cubic = outcome("common", "CUBIC with BBR", {"rule": rule("shared", 30, 0.6), "ours": "shared"})
     cubic.result["flows"][1]["loss_ratio"] = 0.23
     in_words = sections([*RUNS, cubic])[0].text
