@@ -392,9 +392,10 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
                     (None, None),
                 ]
     texts = [
-        (f"{node.feature}<br>≤ {plain(node.threshold, 4)}" if node.feature else f"<b>{node.label}</b>")
+        (f"<b>{node.label}</b>" if at is None else f"{node.feature}<br>≤ {plain(at, 4)}")
         + f"<br>{' / '.join(map(str, node.counts))}"
         for node in tree.nodes
+        for at in (node.threshold,)
     ]
     numbers = {label: colour(number) for number, label in enumerate(tree.classes)}
     traces: list[Mapping[str, Any]] = [
