@@ -151,7 +151,7 @@ impl Collector<'_> {
     }
 
     /// Waits for a datagram, or until something is due. True when told to stop.
-    fn wait(&self, now: Instant, stop_at: Option<Instant>) -> Result<bool, CollectorError> {
+    fn wait(&mut self, now: Instant, stop_at: Option<Instant>) -> Result<bool, CollectorError> {
         let due = [self.store_due, stop_at].into_iter().flatten().min();
         let longest = due.map_or(STORE_INTERVAL, |due| {
             due.saturating_duration_since(now).min(STORE_INTERVAL)
@@ -167,12 +167,14 @@ impl Collector<'_> {
         let mut waited = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         waited.extend(source.map(|source| PollFd::new(source, PollFlags::POLLIN)));
         match poll(&mut waited, timeout) {
-            Ok(_) => {
+            Ok(ready) => {
+                let told = waited[0].any().unwrap_or(false);
                 let events = waited.get(1).and_then(PollFd::revents);
-                if events.is_some_and(|events| events.contains(PollFlags::POLLERR)) {
+                let failed = events.is_some_and(|events| events.contains(PollFlags::POLLERR));
+                if failed || ready == 0 {
                     self.source.check()?;
                 }
-                Ok(waited[0].any().unwrap_or(false))
+                Ok(told)
             }
             Err(nix::errno::Errno::EINTR) => Ok(false),
             Err(errno) => Err(wait_failed(errno)),

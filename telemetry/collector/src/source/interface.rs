@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reports from an interface's packet ring: also those that are addressed to another host (a mirror port).
 
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
+use std::{fmt, io};
 
+use nix::net::if_::if_indextoname;
 use weir_packet::LinkType;
 use weir_ports::block_ring::BlockRing;
 use weir_ports::socket::interface_state;
@@ -22,6 +23,8 @@ pub(crate) struct InterfaceSource {
     name: String,
     index: u32,
     port: u16,
+    /// It went down, and when this was looked up last it had neither come up nor gone.
+    down: bool,
     ignored: u64,
     kernel_drops: u64,
 }
@@ -39,6 +42,7 @@ impl InterfaceSource {
             name: name.to_owned(),
             index: state.index,
             port,
+            down: false,
             ignored: 0,
             kernel_drops: 0,
         })
@@ -63,19 +67,28 @@ impl InterfaceSource {
         last_ns.map_or(Received::Nothing, Received::Until)
     }
 
-    pub(super) fn check(&self) -> Result<(), CollectorError> {
+    /// Whether reports can still come. The kernel says once that an interface went down, and says no more when one that
+    /// is down is deleted; a deletion begins with going down, a moment before the name is gone.
+    pub(super) fn check(&mut self) -> Result<(), CollectorError> {
         let gone = |source| CollectorError::Interface {
             name: self.name.clone(),
             source,
         };
-        let Some(error) = self.ring.take_error().map_err(gone)? else {
+        let error = self.ring.take_error().map_err(gone)?;
+        if error.is_none() && !self.down {
             return Ok(());
-        };
-        // One that is only down may come up again; another one of that name is not the ring's.
-        match interface_state(&self.name) {
-            Ok(state) if state.index == self.index => Ok(()),
-            _ => Err(gone(error)),
         }
+        // By its index: the name may be another one's by now, and its own may be new.
+        let state = if_indextoname(self.index)
+            .map_err(io::Error::from)
+            .and_then(|name| interface_state(&name.to_string_lossy()));
+        let Ok(state) = state else {
+            return Err(gone(
+                error.unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENETDOWN)),
+            ));
+        };
+        self.down = !state.up;
+        Ok(())
     }
 
     pub(super) fn look_up_kernel_drops(&mut self) {

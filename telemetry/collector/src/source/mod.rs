@@ -93,8 +93,9 @@ impl Source {
         }
     }
 
-    /// After an error was seen where [`Self::waits_for`] says: whether reports can still come.
-    pub(crate) fn check(&self) -> Result<(), CollectorError> {
+    /// Whether reports can still come. To be asked after an error was seen where [`Self::waits_for`] says, and now and
+    /// then while nothing comes.
+    pub(crate) fn check(&mut self) -> Result<(), CollectorError> {
         match self {
             Self::Interface(interface) => interface.check(),
             Self::Socket(_) | Self::Capture(_) => Ok(()),
