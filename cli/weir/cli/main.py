@@ -369,10 +369,11 @@ def trace(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make a replay file of recorded traffic: what both ends of a TCP connection sent, and when.
+    """Make a replay file of recorded traffic: what both ends of a connection sent, and when.
 
-    A flow of an experiment plays it with `replay: FILE`: each end sends once what it waited for has arrived,
-    spaced as recorded. Of several captures, one connection each, one after the other.
+    A flow of an experiment plays it with `replay: FILE`. Of TCP each end sends once what it waited for has
+    arrived, spaced as recorded; of several captures, one connection each, one after the other. Of UDP (the
+    flow then needs `protocol: udp`) each datagram goes when it was seen.
     """
     from weir.trace.command import trace_command
 

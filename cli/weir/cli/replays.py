@@ -8,6 +8,7 @@ from pathlib import Path
 
 from weir.cli.files import write_whole
 from weir.controlplane.config import ConfigError, ExperimentConfig, FlowConfig
+from weir.controlplane.config.values import max_datagram_bytes
 from weir.topo.script import Script, ScriptError, parse_script, regular_writes
 
 FOLDER = "replays"
@@ -36,13 +37,29 @@ def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
             raise ConfigError([f"{where}: {path} has the name of {other}; valid: another name"])
         try:
             text = path.read_text(encoding="utf-8")
-            parse_script(text, str(path))
+            script = parse_script(text, str(path))
         except (OSError, UnicodeDecodeError, ScriptError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             hint = "" if isinstance(error, ScriptError) else f"{path}: "
             raise ConfigError([f"{where}: {hint}{reason}; valid: a file of `weir trace`"]) from error
+        problem = _unplayable(flow, script)
+        if problem is not None:
+            raise ConfigError([f"{where}: {path}: {problem}"])
         found[path.name] = text
     return found
+
+
+def _unplayable(flow: FlowConfig, script: Script) -> str | None:
+    """Why the flow cannot play a script, if so."""
+    if script.protocol != flow.protocol:
+        return f"it is of {script.protocol}, the flow of {flow.protocol}; valid: protocol: {script.protocol}"
+    largest = max_datagram_bytes(flow.ip_version)
+    if script.protocol == "udp" and script.largest_write > largest:
+        return (
+            f"a datagram of {script.largest_write} B does not fit an IPv{flow.ip_version} packet of 1500 B; "
+            f"valid: at most {largest} B"
+        )
+    return None
 
 
 def keep_replays(run_dir: Path, replays: Replays) -> None:

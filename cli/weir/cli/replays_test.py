@@ -53,6 +53,27 @@ def test_a_replay_file_that_is_none_is_named_with_its_flow(config: Path) -> None
         read_replays(experiment, config)
 
 
+def test_a_replay_file_that_the_flow_cannot_play_is_named_with_its_flow(config: Path) -> None:
+    path = config.parent / "traces" / "one.replay"
+    datagrams = Script((Block("server", 0, ((0.0, 1460),)),), protocol="udp")
+    path.write_text(datagrams.text)
+    with pytest.raises(
+        ConfigError, match=r"flows\[0\].replay: .* of udp, the flow of tcp; valid: protocol: udp"
+    ):
+        read_replays(load_experiment(config), config)
+    text = EXPERIMENT.replace(
+        "hosts: {a: {}, b: {}}", 'hosts: {a: {address6: "fd00::1"}, b: {address6: "fd00::2"}}'
+    )
+    text = text.replace("duration: 2 s, replay", "duration: 2 s, protocol: udp, replay")
+    config.write_text(text)
+    assert read_replays(load_experiment(config), config) == {"one.replay": datagrams.text}
+    config.write_text(text.replace("protocol: udp", "protocol: udp, ip_version: 6"))
+    with pytest.raises(
+        ConfigError, match=r"datagram of 1460 B does not fit an IPv6 packet .* at most 1452 B"
+    ):
+        read_replays(load_experiment(config), config)
+
+
 def test_two_replay_files_of_one_name_are_refused(config: Path) -> None:
     config.write_text(EXPERIMENT.replace("writes: {size: 1 kB, every: 500 ms}", "replay: one.replay"))
     (config.parent / "one.replay").write_text(SCRIPT.text)

@@ -25,8 +25,16 @@ from weir.topo.script import Block, Script
 from weir.topo.tools import find_tool
 
 TCP, UDP = 6, 17
-FLOWS = ("one", "two", "three", "four", "five")
+FLOWS = ("one", "two", "three", "four", "five", "six")
 REPLAY = Script((Block("client", 0, ((0.0, 200),)), Block("server", 200, ((0.0, 300_000), (1.0, 300_000)))))
+CALL = Script(
+    (
+        Block("client", 0, ((0.0, 100), (1.0, 100))),
+        # 2 Mbit/s for three seconds, more than is left of the policers' 10.
+        Block("server", 0, tuple((round(0.1 + 0.004 * number, 3), 1_000) for number in range(750))),
+    ),
+    protocol="udp",
+)
 EXPERIMENT = """
 name: short
 hosts:
@@ -40,6 +48,7 @@ flows:
   - {{name: four, from: server1, to: client, protocol: udp, ip_version: 6, rate: 1 Mbit/s,
       duration: {duration}}}
   - {{name: five, from: server2, to: client, duration: {duration}, replay: talk.replay}}
+  - {{name: six, from: server1, to: client, protocol: udp, duration: {duration}, replay: call.replay}}
 phases:
   - name: shared
     policers:
@@ -73,6 +82,7 @@ def start(
 ) -> "subprocess.Popen[str]":
     config = folder / "short.yaml"
     (folder / "talk.replay").write_text(REPLAY.text)
+    (folder / "call.replay").write_text(CALL.text)
     config.write_text(EXPERIMENT.format(rate=rate, duration=duration))
     command = [
         str(Path(sys.executable).with_name("weir")),
@@ -162,7 +172,7 @@ def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
 
 
 def test_datagrams_are_sent_lost_and_received_as_iperf3_counts_them(short_run: Run) -> None:
-    flows = [flow for flow in short_run.result["flows"] if flow["protocol"] == UDP]
+    flows = [flow for flow in short_run.result["flows"] if flow["id"].endswith(("three", "four"))]
     for flow in flows:
         log = short_run.run_dir / "logs" / f"flow-{flow['id'].replace('/', '-')}.json"
         ended = json.loads(log.read_text().partition("\n{")[2].join(("{", "")))["end"]
@@ -177,7 +187,7 @@ def test_datagrams_are_sent_lost_and_received_as_iperf3_counts_them(short_run: R
 
 def test_a_replay_is_a_flow_as_all_others_are(short_run: Run) -> None:
     for phase in short_run.manifest["phases"]:
-        (played,) = (flow["script"] for flow in phase["flows"] if "script" in flow)
+        played, called = (flow["script"] for flow in phase["flows"] if "script" in flow)
         assert (played["sha256"], played["client_bytes_sent"]) == (REPLAY.sha256, 200)
         found = next(flow for flow in short_run.result["flows"] if flow["id"] == f"{phase['name']}/five")
         assert (found["protocol"], found["cc"]) == (TCP, "cubic")
@@ -185,10 +195,15 @@ def test_a_replay_is_a_flow_as_all_others_are(short_run: Run) -> None:
         # Its last data were acknowledged, so each loss was repaired and seen.
         assert found["false_negative"] <= 1
 
+        assert (called["sha256"], called["whole"], called["writes"]) == (CALL.sha256, True, 752)
+        found = next(flow for flow in short_run.result["flows"] if flow["id"] == f"{phase['name']}/six")
+        assert (found["protocol"], found["sent"]) == (UDP, 750)
+        assert found["received"] == 750 - found["reported_drops"]
+
 
 @needs_ipv6
 def test_both_versions_of_ip_are_sent_lost_and_sampled(short_run: Run) -> None:
-    versions = dict(zip(FLOWS, (4, 6, 4, 6, 4), strict=True))
+    versions = dict(zip(FLOWS, (4, 6, 4, 6, 4, 4), strict=True))
     for phase in short_run.manifest["phases"]:
         for flow in phase["flows"]:
             assert (

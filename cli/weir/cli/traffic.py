@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.controlplane.config import ExperimentConfig
-from weir.controlplane.config.values import MAX_DATAGRAM6_BYTES, MAX_DATAGRAM_BYTES
+from weir.controlplane.config.values import max_datagram_bytes
 from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
 from weir.topo.played import PlayedTraffic
 from weir.topo.stop import StopToken
@@ -30,7 +30,7 @@ def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAlloca
             ip_version=background.ip_version,
             port=ports.next()[1],
             congestion_control=background.congestion_control if background.protocol == "tcp" else None,
-            datagram_bytes=MAX_DATAGRAM_BYTES if background.ip_version == 4 else MAX_DATAGRAM6_BYTES,
+            datagram_bytes=max_datagram_bytes(background.ip_version),
             start_s=background.start / _NS,
             duration_s=background.duration / _NS,
             rate_bps=background.rate,

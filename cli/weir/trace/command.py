@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from weir.cli.errors import InputError
 from weir.cli.files import write_whole
 from weir.topo.script import MAX_WRITES, Script, joined
-from weir.trace.recording import MERGED_S, Recording, recordings
+from weir.trace.recording import MERGED_S, Connection, Recording, recordings
 from weir.trace.segments import segments
 
 _LISTED = 10
@@ -24,11 +25,10 @@ def trace_command(
 ) -> int:
     """Write the replay file of a connection of each capture, one after the other; returns the exit code.
 
-    Raises InputError for a capture without TCP data or without the flow, CompressionError, OSError.
+    Raises InputError for a capture without data of TCP or UDP or without the flow, CompressionError, OSError.
     """
     chosen = [choose(path, recordings(segments(path)), flow) for path in captures]
-    scripts = [recording.script() for recording in chosen]
-    script = joined(scripts, _about(captures, chosen))
+    script = _one_script(captures, chosen)
     writes = sum(len(block.writes) for block in script.blocks)
     if writes > MAX_WRITES:
         raise InputError(f"{writes} writes in {len(captures)} captures; valid: at most {MAX_WRITES}")
@@ -44,7 +44,8 @@ def trace_command(
     for note in notes:
         console.print(f"weir: {note}", style="yellow", highlight=False, soft_wrap=True)
     console.print(
-        f"{out}: server {script.bytes_of('server'):,} bytes, client {script.bytes_of('client'):,} bytes, "
+        f"{out}: {script.protocol}, server {script.bytes_of('server'):,} bytes, "
+        f"client {script.bytes_of('client'):,} bytes, "
         f"{writes:,} writes in {len(script.blocks):,} blocks, recorded in {script.about['recorded_s']:g} s",
         highlight=False,
         soft_wrap=True,
@@ -52,10 +53,24 @@ def trace_command(
     return 0
 
 
+def _one_script(captures: Sequence[Path], chosen: Sequence[Recording]) -> Script:
+    """What is chosen, one after the other."""
+    scripts, about = [recording.script() for recording in chosen], _about(captures, chosen)
+    if len(scripts) == 1:
+        return replace(scripts[0], about=about)
+    for path, recording, script in zip(captures, chosen, scripts, strict=True):
+        if script.protocol == "udp":
+            raise InputError(
+                f"{path}: {recording.name} is of UDP, whose ends do not wait for each other; "
+                "valid: one capture, or TCP connections only"
+            )
+    return joined(scripts, about)
+
+
 def choose(path: Path, found: Sequence[Recording], flow: str | None) -> Recording:
     """The connection of that name in either direction, else the one with the most payload."""
     if not found:
-        raise InputError(f"{path}: no TCP connection with data; valid: a capture that has one")
+        raise InputError(f"{path}: nothing of TCP or UDP with data; valid: a capture that has some")
     if flow is None:
         return found[0]
     for recording in found:
@@ -72,13 +87,14 @@ def _about(captures: Sequence[Path], chosen: Sequence[Recording]) -> dict[str, A
         "captures": [path.name for path in captures],
         "connections": [recording.name for recording in chosen],
         "recorded_s": round(sum(recording.duration_s for recording in chosen), 6),
-        "merged_s": MERGED_S,
+        **({"merged_s": MERGED_S} if any(isinstance(one, Connection) for one in chosen) else {}),
     }
 
 
 def _summary(script: Script, writes: int) -> dict[str, Any]:
     return {
         **script.about,
+        "protocol": script.protocol,
         "server_bytes": script.bytes_of("server"),
         "client_bytes": script.bytes_of("client"),
         "blocks": len(script.blocks),

@@ -4,18 +4,20 @@
 An end's writes are where its sequence numbers reach beyond all before: retransmissions write nothing new. The
 acknowledgment number of such a segment says how much of the other end it had received: that is what the write
 waited for. Where the capture was taken does not matter for what is written; when it is written is corrected
-by the way from the capture to each end and back, which the handshake shows.
+by the way from the capture to each end and back, which the handshake shows. Of UDP all that is known is when
+the capture saw a datagram.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Protocol
 
 from weir.topo.script import Block, Script, Side
-from weir.trace.segments import End, Segment, name_of
+from weir.trace.segments import Datagram, End, Segment, name_of
 
 MERGED_S = 0.001
 """Segments that follow each other so closely are one write."""
@@ -56,8 +58,34 @@ class _Write:
     after: int
 
 
-class Recording:
-    """One connection as a capture shows it; `add` its segments in the order of the capture."""
+class Recording(Protocol):
+    """What two ends said to each other, as a capture shows it."""
+
+    client: End
+    server: End
+
+    @property
+    def name(self) -> str:
+        """The connection, its client first."""
+
+    @property
+    def payload(self) -> int:
+        """Bytes of both ends."""
+
+    @property
+    def from_start(self) -> bool:
+        """Whether all is known that the moments need."""
+
+    @property
+    def duration_s(self) -> float:
+        """From its beginning to its last write."""
+
+    def script(self) -> Script:
+        """The connection as a script."""
+
+
+class Connection:
+    """A TCP connection; `add` its segments in the order of the capture."""
 
     def __init__(self, client: End, server: End) -> None:
         """The client is who connected, as far as the capture tells."""
@@ -121,7 +149,7 @@ class Recording:
         other: Side = "server" if side == "client" else "client"
         return self._ends[other].seen_at(after) + self._round_trip_s(side)
 
-    def script(self, about: Mapping[str, Any] | None = None) -> Script:
+    def script(self) -> Script:
         """The connection as a script."""
         blocks: list[tuple[Side, int, list[tuple[float, int]]]] = []
         latest: dict[Side, tuple[Side, int, list[tuple[float, int]]]] = {}
@@ -136,10 +164,7 @@ class Recording:
                 writes[-1] = (writes[-1][0], writes[-1][1] + write.size)
             else:
                 writes.append((at_s, write.size))
-        return Script(
-            tuple(Block(side, after, tuple(writes)) for side, after, writes in blocks),
-            about if about is not None else {},
-        )
+        return Script(tuple(Block(side, after, tuple(writes)) for side, after, writes in blocks))
 
     @property
     def duration_s(self) -> float:
@@ -147,27 +172,78 @@ class Recording:
         return self._writes[-1].time_s - (self._open_s or 0.0) if self._writes else 0.0
 
 
-def recordings(found: Iterable[Segment]) -> list[Recording]:
-    """The connections among segments, those with the most payload first; a new SYN begins a new one."""
-    current: dict[frozenset[End], Recording] = {}
-    whole: list[Recording] = []
-    for segment in found:
-        key = frozenset((segment.source, segment.destination))
-        recording = current.get(key)
-        opens = segment.syn and segment.ack is None
-        if recording is None or (opens and recording.payload):
-            recording = current[key] = _new(segment, opens)
-            whole.append(recording)
-        recording.add(segment)
+class Conversation:
+    """Datagrams between two ends; `add` them in the order of the capture."""
+
+    def __init__(self, client: End, server: End) -> None:
+        """The client is who spoke first."""
+        self.client, self.server = client, server
+        self.payload = 0
+        self.from_start = True  # datagrams wait for nothing, so no way to an end is asked for
+        self._first_s: float | None = None
+        self._writes: dict[Side, list[tuple[float, int]]] = {"client": [], "server": []}
+
+    @property
+    def name(self) -> str:
+        """The ends, the client first."""
+        return name_of(self.client, self.server)
+
+    def add(self, datagram: Datagram) -> None:
+        """Take in a datagram; one without payload is passed over."""
+        if not datagram.payload:
+            return
+        if self._first_s is None:
+            self._first_s = datagram.time_s
+        side: Side = "client" if datagram.source == self.client else "server"
+        # Captures of several interfaces may be out of order by a little.
+        at_s = round(max(0.0, datagram.time_s - self._first_s), 6)
+        self._writes[side].append((at_s, datagram.payload))
+        self.payload += datagram.payload
+
+    def script(self) -> Script:
+        """Its datagrams as a script of UDP."""
+        blocks = [
+            Block(side, 0, tuple(sorted(writes, key=itemgetter(0))))
+            for side, writes in self._writes.items()
+            if writes
+        ]
+        return Script(tuple(blocks), protocol="udp")
+
+    @property
+    def duration_s(self) -> float:
+        """From its first datagram to its last."""
+        return self.script().last_s
+
+
+def recordings(found: Iterable[Segment | Datagram]) -> list[Recording]:
+    """Who spoke with whom, those with the most payload first; a new SYN begins a new connection."""
+    connections: dict[frozenset[End], Connection] = {}
+    conversations: dict[frozenset[End], Conversation] = {}
+    whole: list[Connection | Conversation] = []
+    for one in found:
+        key = frozenset((one.source, one.destination))
+        if isinstance(one, Datagram):
+            conversation = conversations.get(key)
+            if conversation is None:
+                conversation = conversations[key] = Conversation(one.source, one.destination)
+                whole.append(conversation)
+            conversation.add(one)
+            continue
+        connection = connections.get(key)
+        opens = one.syn and one.ack is None
+        if connection is None or (opens and connection.payload):
+            connection = connections[key] = _new(one, opens)
+            whole.append(connection)
+        connection.add(one)
     return sorted((one for one in whole if one.payload), key=lambda one: -one.payload)
 
 
-def _new(segment: Segment, opens: bool) -> Recording:
+def _new(segment: Segment, opens: bool) -> Connection:
     ends = segment.source, segment.destination
     if opens:
-        return Recording(*ends)
+        return Connection(*ends)
     if segment.syn:
-        return Recording(ends[1], ends[0])
+        return Connection(ends[1], ends[0])
     # Without the handshake: servers listen on the lower port.
     client, server = sorted(ends, key=lambda end: -end[1])
-    return Recording(client, server)
+    return Connection(client, server)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capture as its TCP segments, in the order of the file."""
+"""A capture as its TCP segments and UDP datagrams, in the order of the file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import dpkt
 from weir.analysis.capture_files import readable
 from weir.cli.errors import InputError
 
+_UDP_HEADER_BYTES = 8
 End = tuple[bytes, int]
 """Address as on the wire, and port."""
 
@@ -31,13 +32,23 @@ class Segment:
     payload: int
 
 
+@dataclass(frozen=True, slots=True)
+class Datagram:
+    """One UDP datagram; `payload` as in `Segment`, of all its fragments together."""
+
+    time_s: float
+    source: End
+    destination: End
+    payload: int
+
+
 def name_of(source: End, destination: End) -> str:
     """A connection or flow as every command names it: SRC:PORT-DST:PORT."""
     return "-".join(f"{ip_address(address)}:{port}" for address, port in (source, destination))
 
 
-def segments(path: Path) -> Iterator[Segment]:
-    """The TCP segments of a capture; whatever else is in it is passed over.
+def segments(path: Path) -> Iterator[Segment | Datagram]:
+    """The TCP segments and UDP datagrams of a capture; whatever else is in it is passed over.
 
     Raises InputError for a file that is no capture or is damaged, CompressionError, OSError.
     """
@@ -74,12 +85,18 @@ _DECODERS: dict[int, Callable[[bytes], Any]] = {
 """How a link type's frame becomes its IP packet."""
 
 
-def _segment(time_s: float, decode: Callable[[bytes], Any], frame: bytes) -> Segment | None:
+def _segment(time_s: float, decode: Callable[[bytes], Any], frame: bytes) -> Segment | Datagram | None:
     try:
         packet = decode(frame)
     except (dpkt.dpkt.UnpackError, IndexError):
         return None
-    if not isinstance(packet, dpkt.ip.IP | dpkt.ip6.IP6) or not isinstance(packet.data, dpkt.tcp.TCP):
+    if not isinstance(packet, dpkt.ip.IP | dpkt.ip6.IP6):
+        return None
+    if isinstance(packet.data, dpkt.udp.UDP):
+        udp = packet.data
+        ends = (packet.src, udp.sport), (packet.dst, udp.dport)
+        return Datagram(time_s, *ends, max(0, udp.ulen - _UDP_HEADER_BYTES))
+    if not isinstance(packet.data, dpkt.tcp.TCP):
         return None
     tcp = packet.data
     # Of a frame that the snap length cut, only the headers tell how long it was.

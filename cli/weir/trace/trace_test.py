@@ -7,6 +7,7 @@ import lzma
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import dpkt
 import pytest
@@ -15,7 +16,7 @@ from weir.cli.errors import InputError
 from weir.cli.main import run_cli
 from weir.topo.script import parse_script
 from weir.trace.recording import recordings
-from weir.trace.segments import Segment, segments
+from weir.trace.segments import Datagram, Segment, segments
 
 CLIENT, SERVER = (b"\x0a\0\0\1", 50_000), (b"\x0a\0\0\2", 443)
 ROOT = Path(__file__).parents[3]
@@ -178,6 +179,69 @@ def test_a_connection_is_chosen_by_name_in_either_direction(
     out.unlink()
     assert run_cli([*command, "10.0.0.2:443-10.0.0.9:1"]) == 2
     assert "valid: 10.0.0.1:50000-10.0.0.2:443" in capsys.readouterr().err
+    assert not out.exists()
+
+
+# When, whose, bytes: the client's first is the file's first, and two of the server follow each other closely.
+CALL = (
+    (0.0, "client", 1200),
+    (0.03, "server", 1200),
+    (0.0301, "server", 40),
+    (0.2, "client", 33),
+    (0.21, "server", 0),
+)
+
+
+def call(*, v6: bool = False, snap_bytes: int = 65_535) -> bytes:
+    """The datagrams of CALL as a capture; its payload is zeros, and more of its own than the TCP talk has."""
+    file = io.BytesIO()
+    writer = dpkt.pcap.Writer(file, nano=True)
+    for time_s, side, size in CALL:
+        source, destination = (CLIENT, SERVER) if side == "client" else (SERVER, CLIENT)
+        udp = dpkt.udp.UDP(sport=source[1], dport=destination[1], ulen=8 + size, data=bytes(size))
+        ends = [end[0].rjust(16, b"\xfd") if v6 else end[0] for end in (source, destination)]
+        if v6:
+            packet = dpkt.ip6.IP6(src=ends[0], dst=ends[1], nxt=17, plen=8 + size, data=udp)
+            packet.extension_hdrs, packet.all_extension_headers = {}, []
+        else:
+            packet = dpkt.ip.IP(src=ends[0], dst=ends[1], p=17, len=28 + size, data=udp)
+        whole = bytes(12) + (b"\x86\xdd" if v6 else b"\x08\x00") + bytes(packet)
+        writer.writepkt(whole[:snap_bytes], ts=5.0 + time_s)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("how", [{}, {"v6": True}, {"snap_bytes": 64}])
+def test_datagrams_are_written_when_they_were_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: dict[str, Any]
+) -> None:
+    path, out = tmp_path / "call.pcap", tmp_path / "call.replay"
+    path.write_bytes(call(**how))
+    assert run_cli(["trace", str(path), "-o", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["protocol"], said["writes"], said["recorded_s"], said["notes"]) == ("udp", 4, 0.2, [])
+    script = parse_script(out.read_text(), str(out))
+    assert script.protocol == "udp"
+    assert [(block.side, block.after_bytes, block.writes) for block in script.blocks] == [
+        ("client", 0, ((0.0, 1200), (0.2, 33))),
+        ("server", 0, ((0.03, 1200), (0.0301, 40))),
+    ]
+
+
+def test_datagrams_and_a_connection_of_the_same_ports_are_two(tmp_path: Path) -> None:
+    talk = captured(at_server=True)
+    said = [Datagram(one.time_s, one.source, one.destination, 9) for one in talk]
+    both = recordings([one for pair in zip(talk, said, strict=True) for one in pair])
+    assert [one.script().protocol for one in both] == ["tcp", "udp"]
+    assert [one.payload for one in both] == [4941, 9 * len(talk)]
+
+
+def test_datagrams_of_several_captures_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "call.pcap", tmp_path / "twice.replay"
+    path.write_bytes(call())
+    assert run_cli(["trace", str(path), str(path), "-o", str(out)]) == 2
+    assert "is of UDP, whose ends do not wait for each other; valid: one capture" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows that play a script: application-limited sources and replays of recorded traffic, over real TCP.
+"""Flows that play a script: application-limited sources and replays of recorded traffic, over TCP or UDP.
 
 The flow's source is the script's server, its destination the client that connects. What they write is zeros;
 when and how much is the script's, and how it comes across is the kernel's.
@@ -40,7 +40,7 @@ _POLL_S = 0.05
 class PlayedTraffic(StartedTogether):
     """The processes of such flows; a context manager that ends them whatever happened.
 
-    They listen when this is made and connect from `go` on.
+    They listen when this is made, and connect, or send their datagrams, from `go` on.
     """
 
     def __init__(self, testbed: Testbed, flows: Sequence[FlowSpec], folder: Path, stop: StopToken) -> None:
@@ -68,8 +68,9 @@ class PlayedTraffic(StartedTogether):
             raise
 
     def _start(self, flow: FlowSpec, side: Side) -> LoggedProcess:
-        if flow.script is None or flow.congestion_control is None:
-            raise TrafficError(f"flow {flow.id} has no script, or is of UDP; valid: a TCP flow with one")
+        protocol = "udp" if flow.congestion_control is None else "tcp"
+        if flow.script is None or flow.script.protocol != protocol:
+            raise TrafficError(f"flow {flow.id} has no script of {protocol}; valid: a flow with one")
         ends = {
             "server": (flow.source, flow.source_port),
             "client": (flow.destination, flow.destination_port),
@@ -91,8 +92,9 @@ class PlayedTraffic(StartedTogether):
                     "connect_s": _CONNECT_S,
                     "drain_s": DRAIN_LIMIT_S,
                     "peer_bytes": flow.script.bytes_of("client" if side == "server" else "server"),
-                    # One end alone ends it, and the other is told: else it would depend on who is first.
-                    "limit_s": flow.duration_s if side == "server" else None,
+                    # One end of TCP alone ends it, the other is told: else it would depend on who is first.
+                    "limit_s": flow.duration_s if side == "server" or protocol == "udp" else None,
+                    "last_s": flow.script.last_s,
                     "blocks": blocks,
                     "result": str(self._file(flow, side, "result")),
                 }
@@ -110,8 +112,10 @@ class PlayedTraffic(StartedTogether):
     def go(self) -> None:
         """Let the flows' time begin."""
         self._begin, self._begin_ns = time.monotonic(), time.time_ns()
-        for client in self._clients:
+        for flow, server, client in zip(self._flows, self._servers, self._clients, strict=True):
             client.send_signal(signal.SIGUSR1)
+            if flow.congestion_control is None:
+                server.send_signal(signal.SIGUSR1)
 
     def finish(self) -> list[FlowResult]:
         """Wait for all flows; what became of each. Raises Interrupted when told to stop.
@@ -127,8 +131,9 @@ class PlayedTraffic(StartedTogether):
         for flow, server, client, is_late in zip(
             self._flows, self._servers, self._clients, late, strict=True
         ):
-            # A reset of the server may have met a policer.
-            self._wait(client, time.monotonic() + _CLIENT_GRACE_S)
+            # A reset of the server may have met a policer. Datagrams of the server may still be under way.
+            grace_s = _CLIENT_GRACE_S if flow.congestion_control is not None else DRAIN_LIMIT_S
+            self._wait(client, time.monotonic() + grace_s)
             for process in (server, client):
                 process.stop()
             results.append(self._result(flow, is_late))
@@ -144,7 +149,7 @@ class PlayedTraffic(StartedTogether):
     def _result(self, flow: FlowSpec, killed: bool) -> FlowResult:
         server, client = self._said(flow, "server"), self._said(flow, "client")
         error = server.get("error") or client.get("error")
-        used = server.get("congestion_control")
+        used = server.get("congestion_control")  # none of UDP
         if error is None and used != flow.congestion_control:
             error = f"the sender used congestion control {used!r} instead of {flow.congestion_control!r}"
         if killed:
@@ -160,7 +165,7 @@ class PlayedTraffic(StartedTogether):
                 "sha256": script.sha256,
                 "server_bytes": script.bytes_of("server"),
                 "client_bytes": script.bytes_of("client"),
-                "whole": bool(server.get("whole")),
+                "whole": bool(server.get("whole") and client.get("whole")),
                 "writes": server.get("writes", 0) + client.get("writes", 0),
                 "client_bytes_sent": client.get("sent_bytes", 0),
                 "late_max_s": server.get("late_max_s"),
@@ -171,7 +176,7 @@ class PlayedTraffic(StartedTogether):
             state="killed" if killed else "complete" if error is None else "failed",
             error=error,
             launched_ns=self._begin_ns + round(flow.start_s * 1e9),
-            ended_ns=time.time_ns(),
+            ended_ns=max(server.get("ended_ns", 0), client.get("ended_ns", 0)) or time.time_ns(),
             late_s=client.get("start_late_s", 0.0),
             report=report,
         )

@@ -3,18 +3,21 @@
 
 `server` listens, `client` connects at its moment, counted from SIGUSR1. Both say `ready` and write their
 blocks. The server closes its direction when it has written all of its own, or when its time is over; the
-client after it, having read all: so no data are left under way. SIGTERM ends them at once. Only the standard
-library is imported, so that they start quickly.
+client after it, having read all: so no data are left under way. Without a congestion control it is UDP: both
+ends count from SIGUSR1, send their datagrams, and end when nothing more comes after the last moment.
+SIGTERM ends them at once. Only the standard library is imported, so that they start quickly.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import socket
 import struct
 import sys
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,9 @@ _NOT_SENT_BYTES = 128 * 1024
 """What an end may have written that TCP has not sent: little, so that little is left when time is over."""
 _BLOCK = bytes(256 * 1024)
 _READ_BYTES = 1 << 20
+_NUMBER_BYTES = 8
+_QUIET_S = 1.0
+"""Nothing that was sent comes later than this after what came before it."""
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing forgets what was not sent
 
 
@@ -192,8 +198,8 @@ async def server(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]
         return await play(connection, config, ended)
 
 
-async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
-    """Wait for SIGUSR1 and the moment, connect, play the client's end."""
+async def begun(config: dict[str, Any], ended: asyncio.Event) -> float | None:
+    """Say ready, wait for SIGUSR1 and the moment; how late that was seen, None when told to end before."""
     loop = asyncio.get_running_loop()
     go = asyncio.Event()
     loop.add_signal_handler(signal.SIGUSR1, go.set)
@@ -204,9 +210,15 @@ async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]
     await asyncio.wait([stopping], timeout=config["start_s"])
     for task in (going, stopping):
         task.cancel()
-    if ended.is_set():
-        return {"whole": False, "error": "told to stop before it began"}
-    late_s = loop.time() - due
+    return None if ended.is_set() else loop.time() - due
+
+
+async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
+    """Wait for SIGUSR1 and the moment, connect, play the client's end."""
+    loop = asyncio.get_running_loop()
+    late_s = await begun(config, ended)
+    if late_s is None:
+        return _NEVER_BEGAN
     with socket.socket(family(config), socket.SOCK_STREAM) as connection:
         prepare(connection, config)
         try:
@@ -220,14 +232,101 @@ async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]
         return await play(connection, config, ended) | {"start_late_s": late_s}
 
 
+class Datagrams:
+    """One end of a script of UDP: what it has sent and read, and how late that was."""
+
+    def __init__(self, own: socket.socket, config: dict[str, Any], begin: float) -> None:
+        """Play the blocks of `config` on a connected socket, their moments counted from `begin`."""
+        self._own, self._begin, self._limit_s = own, begin, config["limit_s"]
+        self._all = [write for block in config["blocks"] for write in block["writes"]]
+        self._heard = begin
+        self.sent = self.writes = self.received = 0
+        self.late_max_s = 0.0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all datagrams were sent."""
+        return self.writes == len(self._all)
+
+    async def send(self) -> None:
+        """Each datagram at its moment: one that was late delays no other."""
+        loop = asyncio.get_running_loop()
+        for at_s, size in self._all:
+            if at_s >= self._limit_s:
+                return
+            wait_s = self._begin + at_s - loop.time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            self.late_max_s = max(self.late_max_s, loop.time() - self._begin - at_s)
+            # Numbered: over IPv6, which numbers no packets, all of a size would else look alike.
+            number = self.writes.to_bytes(_NUMBER_BYTES, "little")
+            await loop.sock_sendall(self._own, number.ljust(size, b"\0")[:size])
+            self.sent += size
+            self.writes += 1
+
+    def take(self) -> None:
+        """Count what has come."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.received += len(self._own.recv(_READ_BYTES))
+                self._heard = asyncio.get_running_loop().time()
+
+    async def hear_out(self, last_s: float, drain_s: float) -> None:
+        """Wait until the other end has sent its last, and nothing has come for a while, or for `drain_s`."""
+        loop, last = asyncio.get_running_loop(), self._begin + min(last_s, self._limit_s)
+        while (wait_s := min(max(self._heard, last) + _QUIET_S, last + drain_s) - loop.time()) > 0:
+            await asyncio.sleep(wait_s)
+
+
+async def datagrams(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
+    """Bind, wait for SIGUSR1 and the moment, play one end."""
+    loop = asyncio.get_running_loop()
+    with socket.socket(family(config), socket.SOCK_DGRAM) as own:
+        own.setblocking(False)
+        own.bind((config["own_address"], config["own_port"]))
+        own.connect((config["address"], config["port"]))
+        late_s = await begun(config, ended)
+        if late_s is None:
+            return _NEVER_BEGAN
+        end = Datagrams(own, config, loop.time() - late_s)
+        loop.add_reader(own, end.take)
+
+        async def to_the_end() -> None:
+            await end.send()
+            await end.hear_out(config["last_s"], config["drain_s"])
+
+        playing, stopping = asyncio.create_task(to_the_end()), asyncio.create_task(ended.wait())
+        await asyncio.wait([playing, stopping], return_when=asyncio.FIRST_COMPLETED)
+        failure = playing.exception() if playing.done() else None
+        for task in (playing, stopping):
+            task.cancel()
+        await asyncio.gather(playing, stopping, return_exceptions=True)
+        loop.remove_reader(own)
+    return {
+        "whole": end.whole,
+        "error": None if failure is None else f"cannot send: {getattr(failure, 'strerror', None) or failure}",
+        "sent_bytes": end.sent,
+        "received_bytes": end.received,
+        "writes": end.writes,
+        "late_max_s": end.late_max_s,
+        "start_late_s": late_s,
+    }
+
+
+_NEVER_BEGAN = {"whole": False, "error": "told to stop before it began"}
+
+
 async def main(role: str, config: dict[str, Any]) -> None:
     """Play one end, and write what became of it under its name at once."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    found = await {"server": server, "client": client}[role](config | {"role": role}, ended)
+    play_role = {"server": server, "client": client}[role]
+    if config["congestion_control"] is None:
+        play_role = datagrams
+    found = await play_role(config | {"role": role}, ended)
     result = Path(config["result"])
     part = result.with_name(result.name + ".part")
-    part.write_text(json.dumps(found))
+    part.write_text(json.dumps(found | {"ended_ns": time.time_ns()}))
     part.replace(result)
 
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from weir.topo.conftest import Runner
+from weir.topo.script import SIDES
 from weir.topo.traffic_scenarios import RATE_BPS
 from weir.trace.recording import recordings
 from weir.trace.segments import segments
 
 
-def test_scripts_are_played_over_tcp_as_written_and_cut_when_their_time_is_over(any_runner: Runner) -> None:
+def test_scripts_are_played_as_written_and_cut_when_their_time_is_over(any_runner: Runner) -> None:
     report = any_runner.result("played_flows")
     assert {name: (flow["state"], flow["error"]) for name, flow in report.items()} == dict.fromkeys(
-        ("talk", "writes", "paced"), ("complete", None)
+        ("talk", "call", "writes", "paced"), ("complete", None)
     )
     talk = report["talk"]
     # 200,000 + 1,000 + 5,000 of the server, each response after its request; 100 + 300 of the client.
@@ -30,10 +31,26 @@ def test_scripts_are_played_over_tcp_as_written_and_cut_when_their_time_is_over(
     # busy machine it wakes up late and does not catch up.
     assert 0.7 * RATE_BPS < measured_bps < 1.03 * RATE_BPS
 
-    # The capture of what was played shows the script again: writes of one moment are one, later ones wait.
-    recorded = next(
-        one for one in recordings(segments(any_runner.folder / "client.pcap")) if one.server[1] == 20_000
+    # All but the last datagram, which was due when the flow's time was over.
+    call = report["call"]
+    assert (call["bytes_sent"], call["bytes_received"], call["client_bytes_sent"]) == (
+        100_000,
+        100_000,
+        1_201,
     )
+    assert (call["whole"], call["writes"]) == (False, 102)
+    assert call["seconds"] >= 2.0
+
+    found = {one.server[1]: one for one in recordings(segments(any_runner.folder / "client.pcap"))}
+    datagrams = found[20_001].script()
+    assert datagrams.protocol == "udp"
+    assert {side: [size for _, size in datagrams.of(side)[0].writes] for side in SIDES} == {
+        "client": [1, 1_200],
+        "server": [1_000] * 100,
+    }
+
+    # The capture of what was played shows the script again: writes of one moment are one, later ones wait.
+    recorded = found[20_000]
     shown = [(block.side, block.after_bytes, block.writes) for block in recorded.script().blocks]
     assert [(side, after, sum(size for _, size in writes)) for side, after, writes in shown] == [
         ("client", 0, 100),

@@ -4,7 +4,7 @@
 A script is of one TCP connection. Each end has blocks, in order: once so many bytes of the other end have
 arrived, it writes so many bytes at such offsets. That is how WeHe replays recorded traffic (A. Molavi Kakhki
 et al., "Identifying Traffic Differentiation in Mobile Networks", IMC 2015): a response waits for its request,
-and is spaced as it was recorded.
+and is spaced as it was recorded. Or it is of UDP: its writes are datagrams, which wait for nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _MAX_BYTES = 10**12
 _MAX_S = 10**6
 
 Side = Literal["client", "server"]
+Protocol = Literal["tcp", "udp"]
 SIDES: tuple[Side, ...] = ("client", "server")
 
 
@@ -43,10 +44,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Script:
-    """Blocks of both ends, each end's in order; `about` says where they are from."""
+    """Blocks of both ends, each end's in order; `about` says where they are from.
+
+    Of UDP, each write is a datagram.
+    """
 
     blocks: tuple[Block, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
+    protocol: Protocol = "tcp"
 
     def of(self, side: Side) -> tuple[Block, ...]:
         """The blocks of one end."""
@@ -57,10 +62,21 @@ class Script:
         return sum(size for block in self.of(side) for _, size in block.writes)
 
     @property
+    def largest_write(self) -> int:
+        """Bytes of the largest write of either end."""
+        return max((size for block in self.blocks for _, size in block.writes), default=0)
+
+    @property
+    def last_s(self) -> float:
+        """When the last write is, of a script whose writes wait for nothing."""
+        return max((at_s for block in self.blocks for at_s, _ in block.writes), default=0.0)
+
+    @property
     def text(self) -> str:
         """The file: JSON objects, one a line, the first about all."""
         head = {
             "weir_replay": VERSION,
+            **({} if self.protocol == "tcp" else {"protocol": self.protocol}),
             "client_bytes": self.bytes_of("client"),
             "server_bytes": self.bytes_of("server"),
             **self.about,
@@ -87,11 +103,14 @@ def parse_script(text: str, filename: str) -> Script:
             f'{filename}:1: not a replay file; valid: first a line with "weir_replay": {VERSION}, as '
             "`weir trace` writes it"
         )
+    protocol = about.pop("protocol", "tcp")
+    if protocol not in ("tcp", "udp"):
+        raise ScriptError(f"{filename}:1: protocol is {protocol!r}; valid: tcp or udp")
     totals = {side: about.pop(f"{side}_bytes", None) for side in SIDES}
     blocks = tuple(
         _block(line, f"{filename}:{number}") for number, line in enumerate(lines[1:], 2) if line.strip()
     )
-    script = Script(blocks, about)
+    script = Script(blocks, about, protocol)
     _check(script, filename)
     for side, said in totals.items():
         if said is not None and said != script.bytes_of(side):
@@ -154,6 +173,12 @@ def _check(script: Script, filename: str) -> None:
         thresholds = [block.after_bytes for block in script.of(side)]
         if thresholds != sorted(thresholds):
             raise ScriptError(f"{filename}: blocks of the {side} are out of order; valid: after never falls")
+    waiting = next((block for block in script.blocks if block.after_bytes), None)
+    if script.protocol == "udp" and waiting is not None:
+        raise ScriptError(
+            f"{filename}: the {waiting.side} waits for {waiting.after_bytes} bytes, and datagrams may be "
+            "lost; valid: no after where the protocol is udp"
+        )
     stuck = _stuck(script)
     if stuck is not None:
         raise ScriptError(

@@ -37,6 +37,13 @@ def test_the_example_of_the_specification_is_a_script() -> None:
     assert example.about == {"connection": "10.0.0.1:50000-10.0.0.2:443"}
 
 
+def test_the_example_of_datagrams_is_a_script_of_udp() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "spec" / "replay.md").read_text()
+    example = parse_script(page.split("```\n")[3], "replay.md")
+    assert (example.protocol, example.largest_write, example.last_s) == ("udp", 1200, 0.04)
+    assert parse_script(example.text, "x") == example
+
+
 def test_what_is_said_about_a_script_is_not_in_its_digest() -> None:
     assert TALK.sha256 == Script(TALK.blocks, {}).sha256
     assert TALK.sha256 != Script(TALK.blocks[:2], {}).sha256
@@ -57,6 +64,11 @@ def test_what_is_said_about_a_script_is_not_in_its_digest() -> None:
         (HEAD + '{"server": [[NaN, 5]]}', "x:2: server is no list"),
         (HEAD + '{"server": [[1, 5], [0.5, 5]]}', "x:2: writes are out of order"),
         (HEAD + '{"server": [[0, 5]], "after": 9}', "the server waits for 9 bytes"),
+        ('{"weir_replay": 1, "protocol": "sctp"}', "x:1: protocol is 'sctp'; valid: tcp or udp"),
+        (
+            '{"weir_replay": 1, "protocol": "udp"}\n{"client": [[0, 9]]}\n{"server": [[0, 5]], "after": 9}',
+            "the server waits for 9 bytes, and datagrams may be lost; valid: no after",
+        ),
         (
             HEAD + '{"client": [[0, 9]]}\n{"server": [[0, 5]], "after": 9}\n{"server": [[0, 5]], "after": 2}',
             "blocks of the server are out of order",

@@ -60,7 +60,7 @@ class PortAllocator:
 
 @dataclass(frozen=True)
 class FlowSpec:
-    """One TCP flow, bulk or limited by its application to `rate_bps`; or one of UDP, which needs that rate.
+    """One TCP flow, bulk or limited by its application to `rate_bps`; or of UDP, with a rate or a script.
 
     `congestion_control` None is UDP, in datagrams of `block_bytes`. `duration_s` is in whole seconds because
     iperf3's is. Ports come from a `PortAllocator`. A flow with a `script` is played by
@@ -220,8 +220,8 @@ def check_flows(flows: Sequence[FlowSpec]) -> None:
             raise TrafficError(f"flow {flow.id}: start is {flow.start_s} s; it must not be negative")
         if flow.rate_bps is not None and flow.rate_bps < 1:
             raise TrafficError(f"flow {flow.id}: rate is {flow.rate_bps} bit/s; it must be positive")
-        if flow.congestion_control is None and flow.rate_bps is None:
-            raise TrafficError(f"flow {flow.id}: UDP without a rate; it must have one")
+        if flow.congestion_control is None and flow.rate_bps is None and flow.script is None:
+            raise TrafficError(f"flow {flow.id}: UDP without a rate or a script; it must have one")
         for taken, host, port in (
             (servers, flow.destination, flow.destination_port),
             (sources, flow.source, flow.source_port),

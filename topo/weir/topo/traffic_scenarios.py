@@ -56,7 +56,7 @@ def measured_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Requests and responses; writes at an interval; and more than a paced connection takes in its time."""
+    """Requests and responses; writes at an interval; more than a paced connection takes; datagrams."""
     talk = Script(
         (
             Block("client", 0, ((0.0, 100),)),
@@ -65,15 +65,32 @@ def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
             Block("server", 400, ((0.0, 5_000),)),
         )
     )
+    # The last one of the client is due when the flow's time is over.
+    call = Script(
+        (
+            Block("client", 0, ((0.0, 1), (0.3, 1_200), (2.0, 100))),
+            Block("server", 0, tuple((0.1 + 0.01 * number, 1_000) for number in range(100))),
+        ),
+        protocol="udp",
+    )
     scripts = {
         "talk": (talk, None),
+        "call": (call, None),
         "writes": (regular_writes(10_000, 0.02, 1.0, 0.3, 0.2), None),
         "paced": (Script((Block("server", 0, ((0.0, 10**8),)),)), RATE_BPS),
     }
     ports = PortAllocator()
     flows = [
         FlowSpec(
-            f"main/{name}", "server1", "client", "cubic", *ports.next(), 2, 0.0, None, None, pacing, script
+            id=f"main/{name}",
+            source="server1",
+            destination="client",
+            congestion_control="cubic" if script.protocol == "tcp" else None,
+            source_port=(pair := ports.next())[0],
+            destination_port=pair[1],
+            duration_s=2,
+            pacing_bps=pacing,
+            script=script,
         )
         for name, (script, pacing) in scripts.items()
     ]

@@ -84,7 +84,7 @@ def test_a_udp_flow_sends_datagrams_at_its_rate_and_needs_one() -> None:
     assert "-C" not in arguments
     assert " -u -t 2 -J " in f" {' '.join(arguments)} "
     assert arguments[-4:] == ["-b", "2000000", "-l", "1000"]
-    with pytest.raises(TrafficError, match="flow main/a: UDP without a rate; it must have one"):
+    with pytest.raises(TrafficError, match="flow main/a: UDP without a rate or a script"):
         check_flows([replace(flow, rate_bps=None)])
     udp = REPORT | {"end": {"sum_sent": {"bytes": 500_000}, "sum_received": {"bytes": 400_000}}}
     warned = "warning: UDP block size 1472 exceeds TCP MSS 1448\n" + json.dumps(udp)

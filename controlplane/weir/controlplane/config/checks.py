@@ -116,8 +116,13 @@ def _udp(flow: FlowConfig, location: Location) -> Iterator[Problem]:
             f"{flow.datagram} B do not fit an IPv6 packet of 1500 B; valid: at most {MAX_DATAGRAM6_BYTES} B"
         )
         yield Problem((*location, "datagram"), message, depends_on=((*location, "ip_version"),))
-    if flow.rate is None:
-        yield Problem((*location, "rate"), "missing for protocol udp; valid: such as '10 Mbit/s'")
+    if flow.rate is None and flow.replay is None:
+        message = "missing for protocol udp; valid: such as '10 Mbit/s', or a replay"
+        yield Problem((*location, "rate"), message)
+    for key in ("datagram", "pacing"):
+        if flow.replay is not None and key in flow.model_fields_set:
+            message = "has no effect on a replay of UDP; valid: leave it out"
+            yield Problem((*location, key), message, depends_on=((*location, "replay"),))
     if "congestion_control" in flow.model_fields_set:
         message = "has no effect on UDP; valid: leave it out, or protocol: tcp"
         yield Problem((*location, "congestion_control"), message, depends_on=(protocol,))
@@ -138,9 +143,9 @@ def _udp_background(background: BackgroundConfig, location: Location) -> Iterato
 def _application(flow: FlowConfig, location: Location) -> Iterator[Problem]:
     """At most one thing decides what a flow's application does."""
     given = [key for key in ("rate", "writes", "replay") if getattr(flow, key) is not None]
-    if flow.protocol == "udp" and given[-1:] not in ([], ["rate"]):
+    if flow.protocol == "udp" and flow.writes is not None:
         message = "has no effect on UDP; valid: leave it out, or protocol: tcp"
-        yield Problem((*location, given[-1]), message, depends_on=((*location, "protocol"),))
+        yield Problem((*location, "writes"), message, depends_on=((*location, "protocol"),))
     elif len(given) > 1:
         message = f"given beside {given[0]}; valid: one of rate, writes, replay"
         yield Problem((*location, given[1]), message, depends_on=((*location, given[0]),))

@@ -53,7 +53,7 @@ CASES = {
     ),
     "UDP without a rate": (
         ("duration: 4 s}", "duration: 4 s, protocol: udp}"),
-        "x.yaml:6: flows[0].rate: missing for protocol udp; valid: such as '10 Mbit/s'",
+        "x.yaml:6: flows[0].rate: missing for protocol udp; valid: such as '10 Mbit/s', or a replay",
     ),
     "a congestion control of UDP": (
         ("duration: 4 s}", "duration: 4 s, protocol: udp, rate: 1 Mbit/s, congestion_control: bbr}"),
@@ -353,9 +353,20 @@ CASES = {
         ("duration: 4 s", "duration: 4 s, rate: 1 Mbit/s, writes: {size: 1 kB, every: 1 ms}"),
         "x.yaml:6: flows[0].writes: given beside rate; valid: one of rate, writes, replay",
     ),
-    "a replay over UDP": (
+    "a replay over UDP at a rate": (
         ("duration: 4 s", "duration: 4 s, protocol: udp, rate: 1 Mbit/s, replay: a.replay"),
-        "x.yaml:6: flows[0].replay: has no effect on UDP; valid: leave it out, or protocol: tcp",
+        "x.yaml:6: flows[0].replay: given beside rate; valid: one of rate, writes, replay",
+    ),
+    "a replay over UDP in datagrams of a size": (
+        ("duration: 4 s", "duration: 4 s, protocol: udp, replay: a.replay, datagram: 100 B"),
+        "x.yaml:6: flows[0].datagram: has no effect on a replay of UDP; valid: leave it out",
+    ),
+    "writes over UDP": (
+        (
+            "duration: 4 s",
+            "duration: 4 s, protocol: udp, rate: 1 Mbit/s, writes: {size: 1 kB, every: 1 ms}",
+        ),
+        "x.yaml:6: flows[0].writes: has no effect on UDP; valid: leave it out, or protocol: tcp",
     ),
     "writes that are on and never off": (
         ("duration: 4 s", "duration: 4 s, writes: {size: 1 kB, every: 1 ms, on: 1 s}"),

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from weir.controlplane.config.values import (
-    MAX_DATAGRAM6_BYTES,
     MAX_DATAGRAM_BYTES,
     MAX_HOSTS,
     Address,
@@ -30,6 +29,7 @@ from weir.controlplane.config.values import (
     TimeNs,
     Verdict,
     VerdictText,
+    max_datagram_bytes,
 )
 
 MeterType = Literal["sr2c", "sr3c", "tr3c"]
@@ -98,7 +98,7 @@ class WritesConfig(_Model):
 
 
 class FlowConfig(_Model):
-    """One TCP connection that sends as fast as congestion control and application allow, or UDP at a rate."""
+    """One TCP connection, as fast as congestion control and application allow; or UDP, paced or recorded."""
 
     name: Name
     """Unique in the experiment."""
@@ -107,7 +107,7 @@ class FlowConfig(_Model):
     destination: Annotated[StrictStr, Field(alias="to", examples=["client"])]
     """Host that receives the data."""
     protocol: Annotated[Literal["tcp", "udp"], Field(examples=["tcp"])] = "tcp"
-    """udp needs a rate, and sends on whatever is lost."""
+    """udp needs a rate or a replay, and sends on whatever is lost."""
     ip_version: IpVersion = 4
     """Version of IP that carries it; 6 needs an `address6` of both hosts."""
     congestion_control: CongestionControl = "cubic"
@@ -126,14 +126,14 @@ class FlowConfig(_Model):
     """Application limit of a TCP flow: writes of a size at an interval, all the time or on and off."""
     replay: Annotated[StrictStr | None, Field(examples=["video.replay"])] = None
     """File of `weir trace` that the flow plays, `from` as the recorded server and `to` as its client, for at
-    most `duration`. Its path is seen from this file's folder."""
+    most `duration`; of the flow's protocol. Its path is seen from this file's folder."""
     datagram: Annotated[SizeBytes, Field(ge=16, le=MAX_DATAGRAM_BYTES)] = MAX_DATAGRAM_BYTES
     """Payload of each UDP datagram; the default fills a frame."""
 
     @property
     def datagram_bytes(self) -> int:
         """Payload of each UDP datagram, no more than fits one packet."""
-        return min(self.datagram, MAX_DATAGRAM_BYTES if self.ip_version == 4 else MAX_DATAGRAM6_BYTES)
+        return min(self.datagram, max_datagram_bytes(self.ip_version))
 
 
 class BackgroundConfig(_Model):

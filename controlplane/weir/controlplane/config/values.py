@@ -59,6 +59,11 @@ PROTOCOLS: Mapping[str, int] = MappingProxyType({"tcp": 6, "udp": 17})
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}"
 
 
+def max_datagram_bytes(ip_version: int) -> int:
+    """UDP payload of a packet of 1500 bytes."""
+    return MAX_DATAGRAM_BYTES if ip_version == 4 else MAX_DATAGRAM6_BYTES
+
+
 def _name(value: str) -> str:
     if re.fullmatch(NAME_PATTERN, value) is None:
         raise ValueError(
