@@ -19,13 +19,17 @@ def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents |
     if not flow.row.min_rtt_ns:
         return None
     data = flow.packets.payload_length > 0
-    sent = flow.packets.sent_ns if fit is None else fit.to_target(flow.packets.sent_ns)
+    sent, rtt_sent = flow.packets.sent_ns, flow.rtts.time_ns - flow.rtts.rtt_ns
+    if fit is not None:
+        sent, rtt_sent = fit.to_target(sent), fit.to_target(rtt_sent)
     return FlowEvents(
         sent[data],
         flow.packets.payload_length[data],
         lost[data],
         flow.row.min_rtt_ns,
         jitter_ns=0 if fit is None else fit.jitter_ns,
+        rtt_sent_ns=rtt_sent,
+        rtt_ns=flow.rtts.rtt_ns,
     )
 
 

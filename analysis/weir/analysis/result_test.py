@@ -92,6 +92,16 @@ def test_a_run_is_judged_by_the_detectors_that_it_names(tmp_path: Path) -> None:
     assert found == ["rfc8382", "buckets"] * 2
 
 
+def test_detectors_of_delay_see_round_trips_on_the_clock_of_the_packets(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=8)
+    manifest = json.loads((tmp_path / "manifest.json").read_text()) | {"detectors": ["delay-pearson"]}
+    edit(tmp_path, "manifest.json", manifest)
+    for pair in analyse(tmp_path, joined).pairs:
+        assert pair.detail["clock"] == "switch"
+        smallest = pair.detail["sizes"][0]
+        assert smallest["n"] >= 0.9 * smallest["intervals"] > 0, smallest
+
+
 def test_files_hold_what_the_design_names(run: tuple[Path, SyntheticJoin, Result]) -> None:
     run_dir, _, result = run
     written = json.loads((run_dir / "result.json").read_text())
