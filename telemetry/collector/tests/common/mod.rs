@@ -8,6 +8,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -78,13 +81,18 @@ pub fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().expect("an address")
 }
 
-/// A collector that has said it is ready. Killed when dropped.
+/// Longer than any test needs: a collector that does not end fails its own test and stops no other.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// A collector that has said it is ready. Killed when dropped, or after `LONGEST`.
 pub struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
     /// Where it listens; the sender's own address for one that listens on an interface.
     pub address: SocketAddr,
     sender: UdpSocket,
+    /// While it is there, the process has not been dropped.
+    _watched: Sender<()>,
 }
 
 /// What a collector leaves when it ends.
@@ -127,7 +135,15 @@ impl Running {
             .expect("started");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
         let sender = UdpSocket::bind(any_port()).expect("bound");
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+        let (watched, dropped) = channel();
+        thread::spawn(move || {
+            if dropped.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+        });
         Self {
+            _watched: watched,
             child,
             stdout,
             address: sender.local_addr().expect("bound"),
@@ -208,7 +224,7 @@ impl Ended {
 
 /// Runs a command that is expected to end by itself.
 pub fn run_to_end(command: &mut Command) -> Ended {
-    Ended::of(command.output().expect("started"))
+    Running::spawn(command).wait()
 }
 
 /// The report in a frame to `dst_port`.
