@@ -3,9 +3,7 @@
 
 mod support;
 
-use support::{
-    Controller, TestSwitch, batch_errors, exact, frame, group, id, running, table_entry, update,
-};
+use support::{Controller, batch_errors, exact, frame, group, id, running, table_entry, update};
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity;
@@ -80,13 +78,6 @@ async fn modify(controller: &mut Controller, entity: Entity) {
         .write(vec![update(Type::Modify, entity)])
         .await
         .unwrap();
-}
-
-/// Time passes on the dataplane thread until a frame has left through the port.
-async fn until_sent(switch: &TestSwitch, port: u32, frames: u64) {
-    while switch.sent(port).await < frames {
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]
@@ -389,7 +380,7 @@ async fn counters_count_what_was_classified_and_can_be_set() {
         switch.receive(1, frame(0xB, 0xA)).await;
     }
     switch.receive(3, frame(0xB, 0xA)).await; // not port 1: class 0
-    until_sent(&switch, 2, 4).await;
+    switch.until_sent(2, 4).await;
     let counter_id = id(&p4info, "class_counter");
     let counter = |index, data| {
         Entity::CounterEntry(CounterEntry {
@@ -476,7 +467,7 @@ async fn registers_are_read_and_written() {
     )
     .await;
     switch.receive(1, frame(0xB, 0xA)).await;
-    until_sent(&switch, 2, 1).await;
+    switch.until_sent(2, 1).await;
     assert_eq!(
         controller.read(register(index(0), None)).await.unwrap(),
         [register(index(0), data(b"\x03"))]
@@ -587,7 +578,7 @@ async fn packets_carry_their_metadata_both_ways() {
         metadata: vec![metadata(1, b"\x03")],
     };
     controller.send(StreamRequest::Packet(out)).await;
-    until_sent(&switch, 3, 1).await;
+    switch.until_sent(3, 1).await;
     let out = v1::PacketOut {
         payload: frame(0xB, 0xA),
         metadata: Vec::new(),
@@ -649,11 +640,11 @@ async fn clones_and_groups_copy_frames() {
     ];
     insert(&mut controller, entities).await;
     switch.receive(1, frame(0xB, 0xA)).await;
-    until_sent(&switch, 2, 1).await;
-    until_sent(&switch, 3, 1).await;
+    switch.until_sent(2, 1).await;
+    switch.until_sent(3, 1).await;
     switch.receive(3, frame(0xC, 0xA)).await;
-    until_sent(&switch, 2, 2).await;
-    until_sent(&switch, 1, 1).await;
+    switch.until_sent(2, 2).await;
+    switch.until_sent(1, 1).await;
 }
 
 #[tokio::test]

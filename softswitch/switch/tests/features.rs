@@ -3,8 +3,10 @@
 
 mod support;
 
+use std::time::Instant;
+
 use support::{
-    Controller, TestSwitch, config, exact, frame, group, id, running, table_entry, update,
+    Controller, PATIENCE, TestSwitch, config, exact, frame, group, id, running, table_entry, update,
 };
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
@@ -102,13 +104,15 @@ async fn leaves(switch: &TestSwitch, source: u64) -> u32 {
         before[port as usize] = switch.sent(port).await;
     }
     switch.receive(1, frame(DESTINATION, source)).await;
-    loop {
+    let asked = Instant::now();
+    while asked.elapsed() < PATIENCE {
         for port in 1..=3 {
             if switch.sent(port).await > before[port as usize] {
                 return port;
             }
         }
     }
+    panic!("the frame has left through no port");
 }
 
 async fn accept(controller: &mut Controller, operation: Type, entities: &[Entity]) {
@@ -772,7 +776,7 @@ async fn a_modification_without_an_action_keeps_the_one_there_is() {
         [Entity::TableEntry(noted)]
     );
     switch.receive(1, frame(0xB, 0xA)).await;
-    while switch.sent(2).await == 0 {}
+    switch.until_sent(2, 1).await;
 }
 
 #[tokio::test]
@@ -810,7 +814,7 @@ async fn a_clone_session_truncates_and_has_a_class_of_service() {
         [session(20, 3)]
     );
     switch.receive(1, frame(0xB, 0xA)).await;
-    while switch.sent(3).await == 0 {}
+    switch.until_sent(3, 1).await;
     let stats = switch.engine.call(|core| core.node.port_stats(3)).await;
     assert_eq!(stats.unwrap().tx_bytes, 20);
 }

@@ -728,9 +728,7 @@ async fn a_packet_out_is_flooded_and_a_frame_to_the_cpu_port_is_a_packet_in() {
         other => panic!("expected a packet-in, got {other:?}"),
     }
     // The packet-out was sent before on another way; wait until it has left through all ports.
-    while switch.sent(3).await == 0 {
-        tokio::task::yield_now().await;
-    }
+    switch.until_sent(3, 1).await;
     assert_eq!(
         [
             switch.sent(1).await,

@@ -42,7 +42,7 @@ use weir_switch::service::{Service, listen};
 pub const DEVICE: u64 = 1;
 pub const CPU_PORT: u32 = 510;
 /// Only a broken switch takes this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A switch with ports 1, 2 and 3.
 pub struct TestSwitch {
@@ -104,6 +104,17 @@ impl TestSwitch {
             .call(move |core| core.node.port_stats(port).tx_packets)
             .await
             .unwrap()
+    }
+
+    /// Time passes on the dataplane thread until that many frames have left through a port.
+    pub async fn until_sent(&self, port: u32, frames: u64) {
+        let waiting = async {
+            while self.sent(port).await < frames {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        waited.unwrap_or_else(|_| panic!("no {frames} frames have left through port {port}"));
     }
 }
 
