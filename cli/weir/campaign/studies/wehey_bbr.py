@@ -252,9 +252,11 @@ def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
         f"The declared policer is the truth in {right} of {len(judged)} verdicts "
         f"({len(_pairs(outcomes, RULE))} pairs)."
     )
+    queued = all(any(link["queue_bytes"] for link in o.result["links"]) for o in outcomes)
     sentences.append(
-        "Our policers are token buckets without the report's queue of one burst, its background was a replay "
-        "and is drawn here, and half of the rate behind each of two policers is our reading of the text."
+        f"Our policers are token buckets {'with' if queued else 'without'} the report's queue of one burst, "
+        "its background was a replay and is drawn here, and half of the rate behind each of two policers is "
+        "our reading of the text."
     )
     return " ".join(sentences)
 

@@ -46,7 +46,7 @@ def outcome(
         cell={"rate": rate, "scenario": scenario, "policer": policer},
         repeat=0,
         manifest={"scheduling": {"p99_s": late_ms / 1e3}},
-        result={"pairs": pairs, "flows": flows},
+        result={"pairs": pairs, "flows": flows, "links": [{"host": "client", "queue_bytes": None}]},
         invalid_reasons=() if valid else ("busy",),
     )
 
@@ -161,6 +161,9 @@ def test_figures_and_words_are_made_of_the_runs() -> None:
     cubic.result["flows"][1]["loss_ratio"] = 0.23
     in_words = sections([*RUNS, cubic])[0].text
     assert "median loss is above CUBIC's in 1 of 1 cases, its median delay below in 0 of 1" in in_words
+    assert "are token buckets without the report's queue of one burst" in in_words
+    queued = replace(cubic, result=cubic.result | {"links": [{"host": "client", "queue_bytes": 100_000}]})
+    assert "are token buckets with the report's queue of one burst" in sections([queued])[0].text
     loss = table(found, "figure-2")
     lower = [row[2] for row in loss.rows if row[0] == "lower of the two"]
     assert lower == [pytest.approx(20)] * 6
