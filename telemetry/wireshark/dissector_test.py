@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from weir.ptftests.expect import Report, decode, malformed, vectors
-from weir.softswitch.captures import Record, read_pcap, write_pcap
+from weir.telemetry.captures import Record, read_pcap, write_pcap
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not on PATH")
 

@@ -10,7 +10,7 @@ import pytest
 from weir.analysis import analyse, losses_of, write_report
 from weir.analysis.detect import detect
 from weir.analysis.errors import FlowChoiceError
-from weir.analysis.testing.tcp_capture import MSS, write_run
+from weir_tests.analysis.tcp_capture import MSS, write_run
 
 weir_core = pytest.importorskip("weir_core", reason="weir_core is not built; make setup builds it")
 

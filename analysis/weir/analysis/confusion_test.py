@@ -5,7 +5,7 @@ import numpy as np
 
 from weir.analysis.clocks import ClockFit
 from weir.analysis.confusion import compare
-from weir.analysis.testing import make_packets
+from weir_tests.analysis.packets import make_packets
 
 
 def test_every_packet_falls_into_one_cell() -> None:

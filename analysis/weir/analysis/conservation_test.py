@@ -5,7 +5,7 @@ import numpy as np
 
 from weir.analysis import conservation
 from weir.analysis.conservation import Account, LostReports, PolicerCheck
-from weir.analysis.testing import make_packets
+from weir_tests.analysis.packets import make_packets
 
 
 def test_in_flight_is_only_what_had_no_time_to_arrive() -> None:

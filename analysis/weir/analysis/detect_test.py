@@ -6,8 +6,8 @@ import pytest
 
 from weir.analysis.detect import choose_flow, events_of
 from weir.analysis.errors import FlowChoiceError
-from weir.analysis.testing.traces import make_trace
 from weir.analysis.traces import CaptureTraces
+from weir_tests.analysis.traces import make_trace
 
 FLOWS = (make_trace([10, 20, 30], payload=[1448, 1448, 0], lost=[1]), make_trace([5], port=7))
 

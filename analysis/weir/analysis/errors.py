@@ -14,10 +14,6 @@ class FlowChoiceError(ValueError):
     """The flow to look at is not in the capture, or the capture does not decide which it is."""
 
 
-class RunFileError(ValueError):
-    """A file of a run directory is missing or does not hold what it should; names file and place."""
-
-
 class UnknownDetectorError(ValueError):
     """No detector of that name."""
 

@@ -21,9 +21,11 @@ from scipy import stats
 from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
 from weir.analysis.detectors.buckets import BETTER
 from weir.analysis.detectors.memory import MIN_KAPPA
-from weir.analysis.errors import RunFileError, UnknownScenarioError
+from weir.analysis.errors import UnknownScenarioError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
 from weir.analysis.synthetic import SCENARIOS, generate
+from weir.rundir.directory import RunDirectory
+from weir.rundir.errors import RunFileError
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def synthetic_trials(
 def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
     """The verdicts in the results of finished runs; raises RunFileError where there is none."""
     for directory in directories:
-        path = directory / "result.json"
+        path = RunDirectory(directory).result
         try:
             result = json.loads(path.read_text())
             for pair in result["pairs"]:

@@ -18,13 +18,14 @@ import numpy as np
 from weir.analysis.clocks import Pinned
 from weir.analysis.detectors.policing import POLICING_DETECTORS
 from weir.analysis.evaluate_policing import PolicingTrial, policing_trial
-from weir.analysis.manifest import Flow, Policer, read_collector, read_manifest
 from weir.analysis.policers import NOT_PLAIN
 from weir.analysis.result import pinned_clocks
 from weir.analysis.run_data import TCP, Directed, Join, join
 from weir.analysis.tables import Ints
 from weir.analysis.traces import FlowTrace, as_sent
 from weir.analysis.validity import one_clock, same_clock
+from weir.rundir.collector import read_collector
+from weir.rundir.manifest import Flow, Policer, read_manifest
 
 
 @dataclass(frozen=True)

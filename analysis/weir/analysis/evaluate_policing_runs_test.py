@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from weir.analysis.errors import RunFileError
 from weir.analysis.evaluate_policing_runs import policing_trials_of_runs
-from weir.analysis.testing.synthetic_run import SyntheticJoin, write_run
+from weir.rundir.errors import RunFileError
+from weir_tests.analysis.synthetic_run import SyntheticJoin, write_run
 
 
 def edit(run_dir: Path, phase: int, change: dict[str, Any], *, policer: int = 0) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from weir.analysis.detectors import pair_detector
 from weir.analysis.evaluate import Trial, score_of
-from weir.analysis.manifest import read_collector, read_manifest
 from weir.analysis.pairs import events_of_pair
 from weir.analysis.result import pinned_clocks
 from weir.analysis.run_data import Join, join
 from weir.analysis.validity import same_clock
+from weir.rundir.collector import read_collector
+from weir.rundir.manifest import read_manifest
 
 
 def judged_trials(

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weir.analysis.errors import RunFileError, UnknownDetectorError, UnknownScenarioError
+from weir.analysis.errors import UnknownDetectorError, UnknownScenarioError
 from weir.analysis.evaluate import Trial, evaluate, roc, run_trials, score_of, synthetic_trials
 from weir.analysis.evaluate_runs import judged_trials
 from weir.analysis.result import analyse
 from weir.analysis.statistics import share
 from weir.analysis.synthetic import SCENARIOS, generate
-from weir.analysis.testing.synthetic_run import write_run
+from weir.rundir.errors import RunFileError
+from weir_tests.analysis.synthetic_run import write_run
 
 
 def trial(truth: str, verdict: str, score: float, p: float | None = None) -> Trial:

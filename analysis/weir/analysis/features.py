@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-SOCKETS, FEATURES = "sockets.parquet", "features.parquet"
+from weir.rundir.directory import RunDirectory
 
 SCHEMA = pa.schema(
     [
@@ -79,5 +79,5 @@ def _of_flow(flow: str, columns: Mapping[str, Any]) -> Any:
 
 def features_of_run(run_dir: Path, flows: Mapping[Key, str]) -> Any:
     """The table of a run; empty where it has no samples of BBR flows."""
-    path = run_dir / SOCKETS
+    path = RunDirectory(run_dir).sockets
     return features(pq.read_table(path), flows) if path.is_file() else SCHEMA.empty_table()

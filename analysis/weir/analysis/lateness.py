@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from weir.analysis.manifest import Manifest
 from weir.analysis.models import LatenessResult
 from weir.analysis.run_data import Directed
+from weir.rundir.manifest import Manifest
 
 ONE_CLOCK = "softswitch"
 """The target whose senders and receivers are of one machine, so that their stamps can be subtracted."""

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from weir.analysis.lateness import switch_lateness
-from weir.analysis.manifest import Manifest, read_collector, read_manifest
 from weir.analysis.run_data import RunData, join
-from weir.analysis.testing.synthetic_run import DELAY_NS, write_run
+from weir.rundir.collector import read_collector
+from weir.rundir.manifest import Manifest, read_manifest
+from weir_tests.analysis.synthetic_run import DELAY_NS, write_run
 
 
 @pytest.fixture(scope="module", name="data")

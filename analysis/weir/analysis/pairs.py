@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from weir.analysis.clocks import Pinned
 from weir.analysis.detectors import FlowEvents, pair_detector
-from weir.analysis.manifest import Pair, Phase
 from weir.analysis.models import PairResult
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Bools
+from weir.rundir.manifest import Pair, Phase
 
 
 def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents | None:

@@ -11,10 +11,10 @@ import numpy as np
 from weir.analysis.clocks import Pinned
 from weir.analysis.conformance import LONG_RUN_BYTES, LONG_RUN_NS, Conformance, conformance
 from weir.analysis.conservation import Account, PolicerCheck
-from weir.analysis.manifest import Phase, Policer
 from weir.analysis.models import ConformanceResult, PolicerResult
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Bools, Ints, Packets
+from weir.rundir.manifest import Phase, Policer
 
 AGREEMENT_PERCENT = 0.5
 """Within this a flow's long-run throughput and the configured rate agree."""

@@ -16,9 +16,9 @@ from weir.analysis import conservation
 from weir.analysis.clocks import ClockFit, Pinned, pin
 from weir.analysis.confusion import compare
 from weir.analysis.conservation import Account, LostReports
-from weir.analysis.features import FEATURES, features_of_run
+from weir.analysis.detectors import RUN_DETECTORS
+from weir.analysis.features import features_of_run
 from weir.analysis.lateness import switch_lateness
-from weir.analysis.manifest import Phase, read_collector, read_manifest
 from weir.analysis.models import (
     CauseResult,
     ClockResult,
@@ -39,7 +39,10 @@ from weir.analysis.run_data import TCP, Directed, Join, RunData, join
 from weir.analysis.series import series_table
 from weir.analysis.tables import Bools
 from weir.analysis.validity import headline, invalid_reasons, notes, same_clock
-from weir.analysis.whole_files import replacing, write_whole
+from weir.rundir.collector import read_collector
+from weir.rundir.directory import RunDirectory
+from weir.rundir.manifest import Phase, read_manifest
+from weir.rundir.whole_files import replacing, write_whole
 
 MAX_LISTED = 1000
 """False inferences listed per flow; the counts are always complete."""
@@ -57,17 +60,18 @@ def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
         import weir_core
 
         joiner = weir_core.join_run
+    files = RunDirectory(run_dir)
     data = join(run_dir, manifest, collector, joiner)
     result, series = evaluate(data)
-    write_whole(run_dir / "result.json", result.model_dump_json(indent=1).encode())
-    _write_table(run_dir / "flows.parquet", flows_table(result))
-    _write_table(run_dir / "series.parquet", series)
+    write_whole(files.result, result.model_dump_json(indent=1).encode())
+    _write_table(files.flows, flows_table(result))
+    _write_table(files.series, series)
     connections = {
         (flow.src, flow.dst, flow.src_port, flow.dst_port): flow.id
         for phase in manifest.phases
         for flow in phase.flows
     }
-    _write_table(run_dir / FEATURES, features_of_run(run_dir, connections))
+    _write_table(files.features, features_of_run(run_dir, connections))
     return result
 
 
@@ -96,10 +100,11 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
         for phase in manifest.phases
         for policer in phase.policers
     ]
+    detectors = RUN_DETECTORS if manifest.detectors is None else manifest.detectors
     pairs: list[PairResult] = []
     for phase in manifest.phases:
         for pair in phase.pairs:
-            pairs.extend(pair_results(phase, pair, by_id, pinned, manifest.detectors))
+            pairs.extend(pair_results(phase, pair, by_id, pinned, detectors))
     reasons = invalid_reasons(data, fits)
     whole = conservation.total(list(accounts.values()))
     result = Result(

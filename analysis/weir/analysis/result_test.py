@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from weir.analysis.detectors import RUN_DETECTORS
-from weir.analysis.errors import RunFileError
-from weir.analysis.manifest import SwitchStats
 from weir.analysis.models import Result
 from weir.analysis.report import write_report
 from weir.analysis.result import analyse
 from weir.analysis.series import PER_RTT
-from weir.analysis.testing.synthetic_run import DRIFT_PPM, SyntheticJoin, write_run
+from weir.rundir.errors import RunFileError
+from weir.rundir.manifest import SwitchStats
+from weir_tests.analysis.synthetic_run import DRIFT_PPM, SyntheticJoin, write_run
 
 
 @pytest.fixture(scope="module")

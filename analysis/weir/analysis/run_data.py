@@ -10,8 +10,6 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from weir.analysis.errors import RunFileError
-from weir.analysis.manifest import Collector, Flow, Manifest, Match, Phase, Policer
 from weir.analysis.tables import (
     FlowRow,
     Packets,
@@ -20,6 +18,11 @@ from weir.analysis.tables import (
     packets_from_arrow,
     rtts_from_arrow,
 )
+from weir.rundir.collector import Collector
+from weir.rundir.directory import RunDirectory
+from weir.rundir.errors import RunFileError
+from weir.rundir.manifest import Flow, Manifest, Phase, Policer
+from weir.rundir.meeting import Header, first_met
 
 Kind = Literal["data", "acks", "control", "other", "outside"]
 TCP = 6
@@ -88,7 +91,7 @@ def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) 
         if not path.is_file():
             raise RunFileError(f"{path}: not found; manifest.json names it as the capture of {host.name}")
         captures.append((str(path), list(host.addresses)))
-    reports = run_dir / "telemetry.parquet"
+    reports = RunDirectory(run_dir).telemetry
     if not reports.is_file():
         raise RunFileError(f"{reports}: not found; the collector writes it when it ends")
     joined = joiner(captures, str(reports))
@@ -190,23 +193,12 @@ def _policer(
             return policer
     if kind == "data" and flow is not None:
         return next((p for p in phase.policers if p.name == flow.policer), None)
-    for policer in phase.policers:
-        if any(_matches(match, row) for match in policer.match or ()):
-            return policer
+    header = Header(row.src, row.dst, row.protocol, row.src_port, row.dst_port)
+    met = first_met(((policer, policer.match or ()) for policer in phase.policers), header)
+    if met is not None:
+        return met
     silent = all(policer.match is None for policer in phase.policers)
     if silent and kind == "control" and flow is not None and row.src == flow.src:
         # Without the match, the likely one: policers are set by hosts, so the companion goes the same way.
         return next((p for p in phase.policers if p.name == flow.policer), None)
     return None
-
-
-def _matches(match: Match, row: FlowRow) -> bool:
-    return (
-        (match.src is None or row.src in match.src)
-        and (match.dst is None or row.dst in match.dst)
-        and (match.protocol is None or row.protocol == match.protocol)
-        and (match.src_port is None or row.src_port == match.src_port)
-        and (match.dst_port is None or row.dst_port == match.dst_port)
-        # The hosts' traffic is unmarked; the captures' tables do not hold DSCP.
-        and match.dscp in (None, 0)
-    )

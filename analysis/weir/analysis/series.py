@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from weir.analysis.clocks import Pinned
-from weir.analysis.manifest import Phase, Policer
 from weir.analysis.policers import at_policer, dropped_here, members
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Floats
 from weir.analysis.timeseries import flow_series
+from weir.rundir.manifest import Phase, Policer
 
 FLOW_KINDS = ("switch_loss_ratio", "inferred_loss_ratio", "sent_bps", "received_bps", "rtt_s")
 PER_RTT = "received_per_rtt_bps"

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from weir.analysis.tables import packets_from_arrow
-from weir.analysis.testing import make_packets
-from weir.analysis.testing.synthetic_run import PACKET_SCHEMA
+from weir_tests.analysis.packets import make_packets
+from weir_tests.analysis.synthetic_run import PACKET_SCHEMA
 
 
 def test_null_becomes_zero_beside_a_flag() -> None:

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from weir.analysis.tables import RttSamples
-from weir.analysis.testing import make_packets
 from weir.analysis.timeseries import edges, flow_series
+from weir_tests.analysis.packets import make_packets
 
 EPOCH_NS = 1_760_000_000_000_000_000
 MS = 1_000_000

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weir.analysis.testing.tcp_capture import MSS, write_run
-from weir.analysis.testing.traces import make_trace
 from weir.analysis.traces import as_received, traces_of, unwrapped
+from weir_tests.analysis.tcp_capture import MSS, write_run
+from weir_tests.analysis.traces import make_trace
 
 
 def test_sequence_numbers_do_not_wrap() -> None:

@@ -26,11 +26,12 @@ import numpy as np
 
 from weir.analysis.confusion import FalseInference, compare
 from weir.analysis.conservation import in_flight, path_time_ns
-from weir.analysis.manifest import read_collector, read_manifest
 from weir.analysis.result import pinned_clocks
 from weir.analysis.run_data import TCP, Directed, RunData, join
 from weir.analysis.tables import Bools
 from weir.bench.measuring import ROOT
+from weir.rundir.collector import read_collector
+from weir.rundir.manifest import read_manifest
 
 EXPERIMENT = ROOT / "experiments" / "inference.yaml"
 _FIELDS = ("ip.src", "ip.dst", "tcp.srcport", "tcp.dstport", "tcp.seq_raw")

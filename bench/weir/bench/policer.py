@@ -29,13 +29,13 @@ from weir.bench.measuring import run, switch_ports
 from weir.controlplane.entities import Match, MeterCell, TableEntry
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.session import Session
-from weir.softswitch.captures import read_pcap
-from weir.softswitch.testing.token_buckets import Colour, Config, SingleRateTwoColour
+from weir.telemetry.captures import read_pcap
 from weir.topo.capture import Capture
 from weir.topo.process import run_tool
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchProcess
 from weir.topo.testbed import HostPort, HostSpec, Testbed
+from weir_tests.softswitch.token_buckets import Colour, Config, SingleRateTwoColour
 
 FRAME_BYTES = {1_000_000: 250, 10_000_000: 500, 100_000_000: 1250, 1_000_000_000: 9014}
 """By rate in bit/s: short ones where there are few, so that one more or less does not matter; long ones where

@@ -6,16 +6,42 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from weir.analysis.detect import detect, policing
-from weir.analysis.detectors import PAIR_DETECTORS
-from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.analysis.errors import UnknownDetectorError
-from weir.analysis.traces import CaptureTraces
+from weir.cli import options
 from weir.cli.errors import InputError
+
+if TYPE_CHECKING:
+    from weir.analysis.detectors.policing import FlowVerdict
+    from weir.analysis.traces import CaptureTraces
+
+
+def detect(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Detector; none lists them.", show_default=False)
+    ] = None,
+    captures: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE…", help="Captures (pcap, compressed or not).", show_default=False),
+    ] = None,
+    flows: Annotated[
+        list[str] | None,
+        typer.Option("--flow", metavar="SRC:PORT-DST:PORT", help="A flow by name; for pairs give both."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Ask a detector whether flows are policed, or whether two are behind one policer.
+
+    `policing` looks at every flow of each capture, alone and together with the others; captures may be of
+    the sender, of the receiver or of the way between. Detectors of pairs compare two flows: the largest of
+    each of two captures, or the two largest of one.
+    """
+    return detect_command(name, captures or [], flows or [], as_json=as_json, console=Console())
 
 
 def detect_command(
@@ -28,6 +54,9 @@ def detect_command(
         InputError, FlowChoiceError: no or too many files or flows, or a flow that is not there.
         CaptureError: a capture cannot be read.
     """
+    from weir.analysis.detectors import PAIR_DETECTORS
+    from weir.analysis.detectors.policing import POLICING_DETECTORS
+
     if name in POLICING_DETECTORS:
         return _policing(name, captures, flows, as_json=as_json, console=console)
     if name not in PAIR_DETECTORS:  # said before any capture is read
@@ -41,6 +70,8 @@ def detect_command(
 def _policing(
     name: str, captures: Sequence[Path], flows: Sequence[str], *, as_json: bool, console: Console
 ) -> int:
+    from weir.analysis.detect import policing
+
     if not captures:
         raise InputError("no capture; valid: one or more files")
     for path in captures:
@@ -90,6 +121,8 @@ def policing_table(capture: CaptureTraces, verdicts: Sequence[FlowVerdict]) -> T
 def _pair(
     name: str, captures: Sequence[Path], flows: Sequence[str], *, as_json: bool, console: Console
 ) -> int:
+    from weir.analysis.detect import detect
+
     first, second = two_files(captures)
     result, chosen = detect(name, first, second, two_flows(flows))
     if as_json:

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from weir.analysis.detectors.policing import POLICING_DETECTORS
-from weir.analysis.testing.tcp_capture import write_run
 from weir.cli.detect import detect_command, two_files, two_flows
 from weir.cli.errors import InputError
 from weir.cli.main import run_cli
+from weir_tests.analysis.tcp_capture import write_run
 
 
 def test_two_captures_or_one_that_holds_both() -> None:

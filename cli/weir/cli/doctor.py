@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from weir.cli import options
 from weir.controlplane.errors import PipelineError
-from weir.controlplane.pipeline import load_pipeline
 from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
 from weir.topo.tools import TOOLS, ToolMissingError, find_own_program, find_tool
 
@@ -40,6 +40,15 @@ class Check:
     ok: bool
     found: str
     mend: str | None = None
+
+
+def doctor(as_json: options.AsJson = False) -> int:
+    """Check what this machine can and cannot do, each with the command that mends it.
+
+    Tries namespaces, interfaces, packet sockets and congestion controls for real. Exit code 1 when something
+    that a run needs is missing.
+    """
+    return doctor_command(as_json=as_json, console=Console())
 
 
 def doctor_command(*, as_json: bool, console: Console) -> int:
@@ -121,7 +130,7 @@ def probe_sandbox() -> dict[str, dict[str, object]]:
     with tempfile.TemporaryDirectory(prefix="weir-doctor-") as folder:
         answer = Path(folder) / "probe.json"
         try:
-            run_in_sandbox("weir.cli.probe", [str(answer), *CONGESTION_CONTROLS])
+            run_in_sandbox("weir.cli.sandbox_probe", [str(answer), *CONGESTION_CONTROLS])
             tried: dict[str, dict[str, object]] = json.loads(answer.read_text())
         except (SandboxError, OSError, ValueError) as error:
             failed: dict[str, object] = {"ok": False, "found": f"the probe failed: {error}"}
@@ -158,6 +167,8 @@ def of_this_version(name: str, found: str | None, version: str) -> Check:
 
 def pipeline_check(directory: Path | None) -> Check:
     """The compiled pipeline."""
+    from weir.controlplane.pipeline import load_pipeline
+
     try:
         pipeline = load_pipeline(directory)
     except PipelineError as error:

@@ -7,27 +7,66 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from weir.analysis.detectors.policing import POLICING_DETECTORS
 from weir.analysis.errors import UnknownDetectorError
-from weir.analysis.evaluate import (
-    DEFAULT_DETECTORS,
-    Evaluation,
-    evaluate,
-    run_trials,
-    synthetic_trials,
-)
-from weir.analysis.evaluate_policing import PolicingEvaluation, evaluate_policing, policing_trials
-from weir.analysis.evaluate_policing_runs import LeftOut, policing_trials_of_runs
-from weir.analysis.evaluate_runs import judged_trials
-from weir.analysis.figures import evaluation, write_study
-from weir.analysis.statistics import Share
-from weir.analysis.synthetic import SCENARIOS
+from weir.cli import options
 from weir.cli.errors import InputError
+
+if TYPE_CHECKING:
+    from weir.analysis.evaluate import Evaluation
+    from weir.analysis.evaluate_policing import PolicingEvaluation
+    from weir.analysis.evaluate_policing_runs import LeftOut
+    from weir.analysis.statistics import Share
+
+
+def evaluate(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN…]", help="Finished runs; none: simulated scenarios.", show_default=False
+        ),
+    ] = None,
+    detectors: Annotated[
+        list[str] | None, typer.Option("--detector", metavar="NAME", help="Only this one; may be repeated.")
+    ] = None,
+    scenarios: Annotated[
+        list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this one; may be repeated.")
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of each scenario.")] = 20,
+    seconds: Annotated[float, typer.Option("--seconds", min=2, help="Length of each simulated run.")] = 20.0,
+    seed: Annotated[int, typer.Option("--seed", help="First seed; validate from 1000 on.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Also write a page with figures, SVG and CSV.")
+    ] = None,
+    policing: Annotated[
+        bool, typer.Option("--policing", help="Detectors of policing instead, of single flows.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> int:
+    """Count how often detectors are right where the truth is known.
+
+    Over the results of runs (with --detector, over their captures), or over simulated flows that share a
+    policer, a queue or nothing: false negatives and positives with exact intervals, area under the ROC curve,
+    p-values where nothing is shared. With --policing, over the flows in the captures of runs, or over
+    simulated ones: wrong verdicts, and how near rate and burst of the policer are.
+    """
+    return evaluate_command(
+        directories or [],
+        detectors or [],
+        scenarios or [],
+        runs=runs,
+        seconds=seconds,
+        seed=seed,
+        out=out,
+        policing=policing,
+        as_json=as_json,
+        console=Console(),
+    )
 
 
 def evaluate_command(
@@ -54,6 +93,11 @@ def evaluate_command(
         InputError: `scenarios` or `out` with `policing`.
         OSError: the page cannot be written to `out`.
     """
+    from weir.analysis.evaluate import DEFAULT_DETECTORS, evaluate, run_trials, synthetic_trials
+    from weir.analysis.evaluate_runs import judged_trials
+    from weir.analysis.figures import evaluation, write_study
+    from weir.analysis.synthetic import SCENARIOS
+
     if policing:
         if scenarios or out is not None:
             raise InputError(
@@ -105,6 +149,10 @@ def _evaluate_policing(
     as_json: bool,
     console: Console,
 ) -> int:
+    from weir.analysis.detectors.policing import POLICING_DETECTORS
+    from weir.analysis.evaluate_policing import evaluate_policing, policing_trials
+    from weir.analysis.evaluate_policing_runs import policing_trials_of_runs
+
     for name in detectors:
         if name not in POLICING_DETECTORS:
             raise UnknownDetectorError(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from weir.analysis.testing.tcp_capture import write_run
 from weir.cli.main import run_cli
+from weir_tests.analysis.tcp_capture import write_run
 
 QUICK = [
     "evaluate",

@@ -6,15 +6,27 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from weir.analysis.losses import CaptureCounts, counts_of, losses_of
+from weir.cli import options
+
+if TYPE_CHECKING:
+    from weir.analysis.losses import CaptureCounts
 
 FLOWS_SHOWN = 50
 """More rows than anyone reads; `--json` has all."""
+
+
+def losses(captures: options.Captures, as_json: options.AsJson = False) -> int:
+    """List the packets that TCP senders lost, as their captures show it.
+
+    Each retransmission is attributed to the transmission that was lost; spurious ones (DSACK, timestamps) are
+    told apart. One pass, bounded memory.
+    """
+    return losses_command(captures, as_json=as_json, console=Console())
 
 
 def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console) -> int:
@@ -24,6 +36,8 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
         CaptureError: a file is no capture, or is cut off; the files before it have been shown.
         OSError: a file cannot be read.
     """
+    from weir.analysis.losses import counts_of, losses_of
+
     for path in captures:
         if as_json:
             print(json.dumps(losses_of(path).to_json()))

@@ -7,13 +7,35 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
-from weir.analysis import analyse, print_summary, write_report
-from weir.analysis.figures import Figure, Records, of_capture, of_run, study, write_study
+from weir.cli import options
 from weir.cli.errors import InputError
-from weir.cli.manifest import FILE_NAME
+from weir.rundir.directory import RunDirectory
+
+
+def report(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…", help="Run directories, such as runs/demo/latest, or captures.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where the page goes; by default report/ beside the runs."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Analyse one run again and rebuild its report.html, or set several runs or captures side by side.
+
+    Several, or captures (compressed or not), make DIR/index.html: loss, delay, correlation, throughput,
+    fairness and retransmissions by scenario, tests, verdicts; figures also as SVG (needs Chromium) and CSV.
+    """
+    return report_command(paths, out, as_json=as_json, console=Console())
 
 
 def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, console: Console) -> int:
@@ -24,10 +46,14 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
         RunFileError, CaptureError: a file of a run, or a capture, is missing or malformed.
         OSError: a file cannot be read or written.
     """
+    from weir.analysis import analyse
+    from weir.analysis.figures import Figure, Records, of_capture, of_run, study, write_study
+
     for path in paths:
-        if not path.is_file() and not (path / FILE_NAME).is_file():
+        manifest = RunDirectory(path).manifest
+        if not path.is_file() and not manifest.is_file():
             raise InputError(
-                f"{path}: no {FILE_NAME} in it; valid: a run directory (runs/demo/latest) or a capture"
+                f"{path}: no {manifest.name} in it; valid: a run directory (runs/demo/latest) or a capture"
             )
     if len(paths) == 1 and paths[0].is_dir() and out is None:
         return report_run(paths[0], as_json=as_json, console=console)
@@ -35,7 +61,7 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
     records = Records()
     for path in paths:
         if path.is_dir():
-            if not (path / "result.json").is_file():
+            if not RunDirectory(path).result.is_file():
                 analyse(path)
             records += of_run(path)
         else:
@@ -86,6 +112,9 @@ def report_run(run_dir: Path, *, as_json: bool, console: Console) -> int:
 
     Raises RunFileError and CaptureError where a file of the run is missing or malformed.
     """
+    from weir.analysis import analyse, write_report
+    from weir.cli.terminal.result import print_summary
+
     result = analyse(run_dir)
     report = write_report(run_dir)
     if as_json:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from weir.analysis.figures import browser
-from weir.analysis.testing.tcp_capture import write_run
 from weir.cli.main import run_cli
 from weir.cli.report import default_directory, title_of
+from weir_tests.analysis.tcp_capture import write_run
 
 
 def test_captures_become_one_page_with_their_numbers(

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from weir.cli.errors import EXIT_DISK
-from weir.cli.testing import MARKER, marked_processes, wait_until
 from weir.topo.sandbox import sandbox_problem
 from weir.topo.script import Block, Script
 from weir.topo.tools import find_tool
+from weir_tests.cli.processes import MARKER, marked_processes, wait_until
 
 TCP, UDP = 6, 17
 FLOWS = ("one", "two", "three", "four", "five", "six")

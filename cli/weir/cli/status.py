@@ -9,19 +9,23 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from weir.cli.switch_args import Job
-from weir.controlplane.apply import SwitchControl
-from weir.controlplane.counters import PolicerCounters, PortCounters
-from weir.controlplane.entities import MeterCell
-from weir.controlplane.links_service import PortState
+from weir.cli import options
 from weir.controlplane.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from weir.cli.switch_job import Job
+    from weir.controlplane.apply import SwitchControl
+    from weir.controlplane.counters import PolicerCounters, PortCounters
+    from weir.controlplane.entities import MeterCell
+    from weir.controlplane.links_service import PortState
 
 _COLOURS = ("green", "yellow", "red")
 
@@ -41,6 +45,26 @@ class Reading:
     ports: Mapping[int, PortCounters]
     links: Mapping[int, PortState]
     """Of a switch that tells of its queues."""
+
+
+def status(
+    config: options.Experiment,
+    switch: options.Switch = options.DEFAULT_SWITCH,
+    device_id: options.DeviceId = 1,
+    phase: options.PhaseName = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
+    interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between readings.")] = 1.0,
+    compiled: options.Compiled = None,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Show tables, meters and counters of a running switch; with --watch live, with rates."""
+    from weir.cli.switch_job import job_of_options
+
+    job = job_of_options(config, phase, switch, device_id, 1, (tls_ca, tls_cert, tls_key), compiled)
+    return status_command(job, watch=watch, interval_s=interval_s, as_json=as_json, console=Console())
 
 
 def status_command(job: Job, *, watch: bool, interval_s: float, as_json: bool, console: Console) -> int:

@@ -7,21 +7,49 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 
+from weir.cli import options
 from weir.cli.errors import InputError
-from weir.cli.files import write_whole
-from weir.controlplane.attach import attachment_of
-from weir.controlplane.config import load_experiment
-from weir.controlplane.plan import make_plan
-from weir.controlplane.targets.tofino_chassis import CELL_BYTES, Panel, chassis_text
-from weir.controlplane.targets.tofino_pipeline import bf_pipeline_config
 from weir.controlplane.units import parse_rate
+from weir.rundir.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from weir.controlplane.targets.tofino_chassis import Panel
 
 CHASSIS_NAME = "chassis_config.pb.txt"
 PIPELINE_NAME = "pipeline_config.pb.bin"
 _PANEL = re.compile(r"(?P<name>[^=]+)=(?P<port>\d{1,3})(/(?P<channel>\d))?")
+
+
+def stratum(
+    config: options.Experiment,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")],
+    compiled: options.Compiled = None,
+    panel: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST=PORT[/CHANNEL]", help="Front-panel port of a host; give all or none."),
+    ] = None,
+    speed: Annotated[str, typer.Option(help="Speed of these ports.")] = "100 Gbit/s",
+    as_json: options.AsJson = False,
+) -> int:
+    """Write what a Tofino under Stratum needs for an experiment: its chassis and pipeline configuration.
+
+    The chassis configuration has the hosts' shaped queues, and with --panel the ports. The pipeline's is made
+    of the compiler's output.
+    """
+    return stratum_command(
+        config,
+        out,
+        compiled=compiled,
+        panels=panel or [],
+        speed=speed,
+        as_json=as_json,
+        console=Console(),
+    )
 
 
 def stratum_command(
@@ -40,6 +68,12 @@ def stratum_command(
         InputError: the experiment is for another target, or a panel is none.
         PipelineError, PlanError, OSError: as their texts say.
     """
+    from weir.controlplane.attach import attachment_of
+    from weir.controlplane.config import load_experiment
+    from weir.controlplane.plan import make_plan
+    from weir.controlplane.targets.tofino_chassis import CELL_BYTES, chassis_text
+    from weir.controlplane.targets.tofino_pipeline import bf_pipeline_config
+
     experiment = load_experiment(config)
     if experiment.switch.target not in CELL_BYTES:
         raise InputError(
@@ -66,6 +100,8 @@ def stratum_command(
 
 
 def _panel(text: str, hosts: Sequence[str], speed: str) -> tuple[str, Panel]:
+    from weir.controlplane.targets.tofino_chassis import Panel
+
     match = _PANEL.fullmatch(text)
     if match is None or match["name"] not in hosts:
         raise InputError(f"--panel {text!r}; valid: HOST=PORT or HOST=PORT/CHANNEL, of {', '.join(hosts)}")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from weir.campaign.load import parse_campaign
-from weir.cli.runnable import check_runnable
 from weir.controlplane.config import ConfigError, parse_experiment
+from weir.run.checks import check_runnable
 
 TUTORIAL = (Path(__file__).parents[3] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 FIRST, BUFFERS = re.findall(r"```yaml\n(.*?)```", TUTORIAL, re.DOTALL)

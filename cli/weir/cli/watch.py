@@ -7,12 +7,60 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 
-from weir.cli.switch_args import Job
-from weir.controlplane.keeper import Event, Keeper
-from weir.controlplane.targets.bmv2_queues import set_queues
+from weir.cli import options
+
+if TYPE_CHECKING:
+    from weir.cli.switch_job import Job
+    from weir.controlplane.keeper import Event
+
+
+def watch(
+    config: options.Experiment,
+    switch: options.Switch = options.DEFAULT_SWITCH,
+    device_id: options.DeviceId = 1,
+    election_id: Annotated[
+        int | None,
+        typer.Option(min=1, help="No two controllers have the same; by default 2, and 1 of a backup."),
+    ] = None,
+    phase: options.PhaseName = None,
+    backup: Annotated[
+        bool, typer.Option("--backup", help="Wait until no other controller is there.")
+    ] = False,
+    load_pipeline: options.LoadPipeline = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Append each event to this file, a JSON object a line."),
+    ] = None,
+    thrift_port: options.ThriftPort = None,
+    compiled: options.Compiled = None,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Keep a running switch as an experiment says, until Ctrl-C.
+
+    Connects again and configures anew after the switch was gone, gives learned flows their buckets, and says
+    when counters began anew. With --backup it takes over, without touching the tables, when the primary dies.
+    """
+    from weir.cli.switch_job import job_of_options
+
+    election_id = election_id or (options.BACKUP_ID if backup else options.PRIMARY_ID)
+    job = job_of_options(config, phase, switch, device_id, election_id, (tls_ca, tls_cert, tls_key), compiled)
+    return watch_command(
+        job,
+        backup=backup,
+        load_pipeline=load_pipeline,
+        log=log,
+        thrift_port=thrift_port,
+        as_json=as_json,
+        console=Console(),
+    )
 
 
 def watch_command(
@@ -34,6 +82,9 @@ def watch_command(
         ControlPlaneError: what only a person can mend.
         OSError: the log cannot be opened.
     """
+    from weir.controlplane.keeper import Keeper
+    from weir.controlplane.targets.bmv2_queues import set_queues
+
     job.check_queues(thrift_port)
     lines = None if log is None else EventLog(log)
 

@@ -28,7 +28,7 @@ from weir.controlplane.errors import (
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.plan import Plan, make_plan
-from weir.controlplane.testing import P4RuntimeServer
+from weir_tests.controlplane.p4runtime_server import P4RuntimeServer
 
 DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
 NO_PROXY = "no_grpc_proxy"

@@ -15,7 +15,7 @@ from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.plan import make_plan
 from weir.controlplane.session import Part
-from weir.controlplane.testing import P4RuntimeServer
+from weir_tests.controlplane.p4runtime_server import P4RuntimeServer
 
 _PATIENCE_S = 60.0
 EXPERIMENT = """\

@@ -19,7 +19,7 @@ from weir.controlplane.entities import Link
 from weir.controlplane.errors import PartlyAppliedError, PlanError, ReadError
 from weir.controlplane.links_service import FIELDS, MESSAGES
 from weir.controlplane.plan import Plan, make_plan
-from weir.controlplane.testing import P4RuntimeServer
+from weir_tests.controlplane.p4runtime_server import P4RuntimeServer
 
 PROTO = Path(__file__).parents[3] / "softswitch/links/proto/weir/links/v1/links.proto"
 SHAPED = """\

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from weir.controlplane.attach import HostPort
 from weir.controlplane.cells import hashed_cell
-from weir.controlplane.config import ChangeConfig, MatchConfig
+from weir.controlplane.config import ChangeConfig
 from weir.controlplane.entities import Entity
 from weir.controlplane.errors import PlanError
 from weir.controlplane.policer_plan import PolicerPlan
+from weir.rundir.manifest import Truth
+from weir.rundir.meeting import Header, Match, UnknownPortError, first_met
 
 TCP = 6
-
-Truth = Literal["shared", "separate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,37 @@ class PhasePlan:
         Raises:
             PlanError: a match names ports, and the flow's are not known.
         """
-        for policer in self.policers:
-            if any(_meets(flow, match) for match in policer.config.match):
-                return policer
-        return None
+        header = Header(
+            self.hosts[flow.source].address(flow.ip_version),
+            self.hosts[flow.destination].address(flow.ip_version),
+            flow.protocol,
+            flow.src_port,
+            flow.dst_port,
+            flow.dscp,
+        )
+        try:
+            return first_met(((policer, self.matches(policer)) for policer in self.policers), header)
+        except UnknownPortError as error:
+            raise PlanError(
+                f"which policer {flow.source} → {flow.destination} meets depends on its ports"
+            ) from error
+
+    def matches(self, policer: PolicerPlan) -> tuple[Match, ...]:
+        """The traffic that meets a policer, hosts as their addresses."""
+        return tuple(
+            Match(
+                src=self._addresses(match.source),
+                dst=self._addresses(match.destination),
+                protocol=match.protocol,
+                src_port=match.src_port,
+                dst_port=match.dst_port,
+                dscp=match.dscp,
+            )
+            for match in policer.config.match
+        )
+
+    def _addresses(self, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(ip for name in names for ip in self.hosts[name].addresses)
 
     def cell_of(self, flow: FlowKey) -> int | None:
         """The meter cell that the flow's packets meet, or none. Raises as ``policer_of`` does.
@@ -120,20 +146,3 @@ class Step:
     at_ns: int
     change: ChangeConfig
     plan: PhasePlan
-
-
-def _meets(flow: FlowKey, match: MatchConfig) -> bool:
-    if match.source is not None and flow.source not in match.source:
-        return False
-    if match.destination is not None and flow.destination not in match.destination:
-        return False
-    if match.protocol is not None and flow.protocol != match.protocol:
-        return False
-    if match.dscp is not None and flow.dscp != match.dscp:
-        return False
-    for wanted, port in ((match.src_port, flow.src_port), (match.dst_port, flow.dst_port)):
-        if wanted is not None and port is None:
-            raise PlanError(f"which policer {flow.source} → {flow.destination} meets depends on its ports")
-        if wanted is not None and wanted != port:
-            return False
-    return True

@@ -112,7 +112,7 @@ class PolicerPlan:
         return tuple(note for word, bucket in self.buckets() for note in _notes(self.name, word, bucket))
 
     def as_dict(self) -> dict[str, Any]:
-        """Its buckets for a manifest or a program."""
+        """Its buckets for a program, and the fields of `weir.rundir.manifest.Buckets`."""
         described: dict[str, Any] = {
             "name": self.name,
             "index": self.index,

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 from google.protobuf import text_format
 
-from weir.softswitch.captures import write_pcap
 from weir.softswitch.errors import RequestRefusedError
 from weir.softswitch.replay import Replay, read_p4info, read_writes, replay
 from weir.softswitch.switch import CPU_PORT, DROP_PORT, VirtualSwitch
+from weir.telemetry.captures import write_pcap
 
 HELP = """\
 Run captures through a P4 program in virtual time: as fast as the machine can, with the times of the captures.

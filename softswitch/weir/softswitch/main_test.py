@@ -9,8 +9,8 @@ from google.protobuf import text_format
 from weir.controlplane.pipeline import default_directory
 from weir.softswitch import Record, read_pcap, write_pcap
 from weir.softswitch.__main__ import main
-from weir.softswitch.testing.pipeline import CELL, frame, write_request
-from weir.softswitch.testing.traffic import poisson, take
+from weir_tests.softswitch.pipeline import CELL, frame, write_request
+from weir_tests.softswitch.traffic import poisson, take
 
 EPOCH_NS = 1_700_000_000_000_000_123
 P4 = default_directory()

@@ -12,9 +12,9 @@ from random import Random, SystemRandom
 import pytest
 from finsy.proto import p4i
 
-from weir.softswitch.testing import token_buckets, traffic
-from weir.softswitch.testing.pipeline import PolicingSwitch
-from weir.softswitch.testing.token_buckets import Colour, Config
+from weir_tests.softswitch import token_buckets, traffic
+from weir_tests.softswitch.pipeline import PolicingSwitch
+from weir_tests.softswitch.token_buckets import Colour, Config
 
 # 8 kbit/s to 400 Gbit/s, in bytes/s.
 LOWEST, HIGHEST = 1_000, 50_000_000_000

@@ -13,9 +13,9 @@ from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
-from weir.softswitch.captures import Record, read_pcap
 from weir.softswitch.events import ControllerMessage, Event
 from weir.softswitch.switch import VirtualSwitch
+from weir.telemetry.captures import Record, read_pcap
 
 _BATCH_FRAMES = 4096
 _TEXT = (".txtpb", ".txt", ".pbtxt", ".textproto")

@@ -7,9 +7,9 @@ from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
 from weir.softswitch import ControllerMessage, RequestRefusedError, SentFrame, VirtualSwitch
-from weir.softswitch.testing.pipeline import CELL, PolicingSwitch, frame
-from weir.softswitch.testing.token_buckets import Config
-from weir.softswitch.testing.traffic import poisson, take
+from weir_tests.softswitch.pipeline import CELL, PolicingSwitch, frame
+from weir_tests.softswitch.token_buckets import Config
+from weir_tests.softswitch.traffic import poisson, take
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 MS = 1_000_000

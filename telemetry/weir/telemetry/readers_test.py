@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from weir.softswitch.captures import read_pcap
+from weir.telemetry.captures import read_pcap
 from weir.topo.tools import ToolMissingError, find_own_program
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "bmv2.pcap"

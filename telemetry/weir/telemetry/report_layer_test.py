@@ -14,8 +14,8 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from weir.ptftests.expect import decode, frames, malformed, vectors
-from weir.softswitch.captures import read_pcap
 from weir.telemetry import report_layer
+from weir.telemetry.captures import read_pcap
 from weir.telemetry.report_layer import Report, TelemetryReport, refusal
 
 VECTORS, MALFORMED = vectors(), malformed()

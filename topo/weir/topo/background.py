@@ -15,14 +15,12 @@ import json
 import math
 import random
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.topo import background_process
-from weir.topo.process import LoggedProcess, StartedTogether
+from weir.topo.process import LoggedProcess, StartedTogether, bare_python
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
 
@@ -169,7 +167,7 @@ class BackgroundTraffic(StartedTogether):
                 }
             )
         )
-        program = [sys.executable, "-S", "-E", str(background_process.__file__), role, str(config)]
+        program = [*bare_python("weir.topo.background_process"), role, str(config)]
         log = self._folder / f"{name}-{role}.log"
         process = LoggedProcess(f"background {role} of {spec.id}", testbed.command(host, program), log)
         self._started.append(process)

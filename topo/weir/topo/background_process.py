@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ends of a background, each a process in its host: `python background_process.py ROLE CONFIG`.
+"""The two ends of a background, each a process in its host: `run()` with the arguments ROLE CONFIG.
 
 `sink` listens and forgets what it reads. `source` sends each flow at its moment, counted from SIGUSR1. Both
-say `ready`, and end on SIGTERM. Only the standard library is imported, so that they start quickly.
+say `ready`, and end on SIGTERM. Only the standard library and `whole_files` are imported, so that they
+start quickly.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import struct
 import sys
 from pathlib import Path
 from typing import Any
+
+from weir.rundir.whole_files import write_whole
 
 SO_MAX_PACING_RATE = 47
 _BLOCK = bytes(256 * 1024)
@@ -142,11 +145,9 @@ async def source(config: dict[str, Any]) -> None:
         "errors": made.errors,
         "late_max_s": made.late_max_s,
     }
-    result = Path(config["result"])
-    part = result.with_name(result.name + ".part")
-    part.write_text(json.dumps(found))
-    part.replace(result)
+    write_whole(Path(config["result"]), json.dumps(found).encode())
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Run the end that the command line names."""
     asyncio.run({"sink": sink, "source": source}[sys.argv[1]](json.loads(Path(sys.argv[2]).read_text())))

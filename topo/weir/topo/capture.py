@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from weir.rundir.whole_files import part_of
 from weir.topo.process import LoggedProcess, ProcessError
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
@@ -73,7 +74,7 @@ class Capture:
         """Start tcpdump; call `wait_ready` before the first packet that matters."""
         self.host = host
         self.path = path
-        self._part = path.with_name(path.name + ".part")
+        self._part = part_of(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         interface = testbed.host(host).interface
         argv = [find_tool("tcpdump"), "-n", "-i", interface, "--time-stamp-precision=nano"]

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from weir.topo import played_process
 from weir.topo.draining import DRAIN_LIMIT_S
-from weir.topo.process import LoggedProcess, StartedTogether
+from weir.topo.process import LoggedProcess, StartedTogether, bare_python
 from weir.topo.script import Script, Side
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
@@ -100,7 +98,7 @@ class PlayedTraffic(StartedTogether):
                 }
             )
         )
-        program = [sys.executable, "-S", "-E", str(played_process.__file__), side, str(config)]
+        program = [*bare_python("weir.topo.played_process"), side, str(config)]
         log = self._folder / f"{file_name(flow)}-{side}.log"
         process = LoggedProcess(f"{side} of {flow.id}", self._testbed.command(host, program), log)
         self._started.append(process)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ends of a connection that plays a script: `python played_process.py ROLE CONFIG`.
+"""The two ends of a connection that plays a script: `run()` with the arguments ROLE CONFIG.
 
 `server` listens, `client` connects at its moment, counted from SIGUSR1. Both say `ready` and write their
 blocks. The server closes its direction when it has written all of its own, or when its time is over; the
 client after it, having read all: so no data are left under way. Without a congestion control it is UDP: both
 ends count from SIGUSR1, send their datagrams, and end when nothing more comes after the last moment.
-SIGTERM ends them at once. Only the standard library is imported, so that they start quickly.
+SIGTERM ends them at once. Only the standard library and `whole_files` are imported, so that they start
+quickly.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import time
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from weir.rundir.whole_files import write_whole
 
 SO_MAX_PACING_RATE = 47
 TCP_NOTSENT_LOWAT = 25
@@ -325,11 +328,9 @@ async def main(role: str, config: dict[str, Any]) -> None:
     if config["congestion_control"] is None:
         play_role = datagrams
     found = await play_role(config | {"role": role}, ended)
-    result = Path(config["result"])
-    part = result.with_name(result.name + ".part")
-    part.write_text(json.dumps(found | {"ended_ns": time.time_ns()}))
-    part.replace(result)
+    write_whole(Path(config["result"]), json.dumps(found | {"ended_ns": time.time_ns()}).encode())
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Run the end that the command line names."""
     asyncio.run(main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text())))

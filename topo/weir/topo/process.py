@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
+from weir.rundir import whole_files
 from weir.topo.stop import StopToken
 from weir.topo.tools import find_tool
 
@@ -33,6 +35,16 @@ def run_tool(name: str, *arguments: str, input_text: str | None = None) -> str:
         fed = f"\nits input was:\n{input_text}" if input_text else ""
         raise ProcessError(f"`{' '.join([name, *arguments])}` failed ({done.returncode}): {complaint}{fed}")
     return done.stdout
+
+
+def bare_python(module: str) -> list[str]:
+    """Command that calls `run()` of a module in a Python that starts quickly, without site packages (-S -E).
+
+    The module imports only the standard library and `weir.rundir.whole_files`.
+    """
+    folders = [str(Path(file).parents[2]) for file in (__file__, whole_files.__file__)]
+    start = f"import json, sys; sys.path[:0] = json.loads(sys.argv.pop(1)); from {module} import run; run()"
+    return [sys.executable, "-S", "-E", "-c", start, json.dumps(folders)]
 
 
 class LoggedProcess:

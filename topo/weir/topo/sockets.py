@@ -12,6 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weir.rundir.whole_files import part_of
 from weir.topo.linux import in_network_namespace
 from weir.topo.tcpdiag import Connection, TcpDiag, TcpInfo
 from weir.topo.testbed import Testbed
@@ -67,7 +68,7 @@ class SocketSampler:
         self.cpu_s = 0.0
         self._testbed = testbed
         self._path = path
-        self._part = path.with_name(path.name + ".part")
+        self._part = part_of(path)
         self._interval_s = interval_s
         self._watched: dict[str, tuple[Connection, ...]] = {}
         self._diags: dict[str, TcpDiag] = {}

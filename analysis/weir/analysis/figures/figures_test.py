@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from weir.analysis.errors import RunFileError
 from weir.analysis.evaluate import Trial, evaluate
 from weir.analysis.figures import (
     DrawingError,
@@ -41,8 +40,9 @@ from weir.analysis.figures import (
 )
 from weir.analysis.result import analyse
 from weir.analysis.statistics import box, decision_tree, heat_map, share
-from weir.analysis.testing.synthetic_run import write_run
-from weir.analysis.testing.tcp_capture import write_run as write_capture
+from weir.rundir.errors import RunFileError
+from weir_tests.analysis.synthetic_run import write_run
+from weir_tests.analysis.tcp_capture import write_run as write_capture
 
 HOSTILE = '</script><img src=x onerror="alert(1)">&{{7*7}}'
 

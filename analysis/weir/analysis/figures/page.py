@@ -20,6 +20,7 @@ from weir.analysis.figures.figure import Figure, Link, Table
 from weir.analysis.figures.study import Study
 from weir.analysis.report import text
 from weir.analysis.report.render import data_script, plotly_script, style
+from weir.rundir.whole_files import write_whole
 
 _HERE = Path(__file__).parent
 
@@ -71,9 +72,7 @@ def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
     for name, drawing in drawings.items():
         (figures / f"{name}.svg").write_text(drawing, encoding="utf-8")
     page = directory / "index.html"
-    part = page.with_name("index.html.part")
-    part.write_text(render_study(study, drawn=bool(drawings)), encoding="utf-8")
-    part.replace(page)
+    write_whole(page, render_study(study, drawn=bool(drawings)).encode())
     return page, warnings
 
 

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from weir.analysis.errors import RunFileError
 from weir.analysis.evaluate import score_of
 from weir.analysis.models import FlowResult, LinkResult, PolicerResult, Result
 from weir.analysis.statistics import best_correlation, queueing_delay, retransmission_ratio
 from weir.analysis.tables import Floats
 from weir.analysis.traces import FlowTrace, traces_of
+from weir.rundir.directory import RunDirectory
+from weir.rundir.errors import RunFileError
 
 MEASURED_SHARE = 0.05
 """Of a capture's flows those count that sent this part of what the largest did."""
@@ -79,7 +80,7 @@ def of_run(run_dir: Path, several_names: bool = True) -> Records:
 
     A scenario is an experiment's phase; `several_names` puts the experiment's name before it.
     """
-    path = run_dir / "result.json"
+    path = RunDirectory(run_dir).result
     try:
         result = Result.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
@@ -159,7 +160,7 @@ def _of_result(
 
 def _delays(run_dir: Path) -> dict[tuple[str, str], Floats]:
     """Medians of the RTT over intervals, above the smallest, by phase and flow."""
-    path = run_dir / "series.parquet"
+    path = RunDirectory(run_dir).series
     if not path.is_file():
         return {}
     table = pq.read_table(path, filters=[("kind", "=", "rtt_s")])

@@ -14,18 +14,20 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 from pydantic import ValidationError
 
-from weir.analysis.errors import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import text
 from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of
-from weir.analysis.whole_files import write_whole
+from weir.rundir.directory import RunDirectory
+from weir.rundir.errors import RunFileError
+from weir.rundir.whole_files import write_whole
 
 _HERE = Path(__file__).parent
 
 
 def write_report(run_dir: Path) -> Path:
     """Write `report.html` into an analysed run directory and return its path; raises RunFileError."""
-    result_path, series_path = run_dir / "result.json", run_dir / "series.parquet"
+    files = RunDirectory(run_dir)
+    result_path, series_path = files.result, files.series
     for path in (result_path, series_path):
         if not path.is_file():
             raise RunFileError(f"{path}: not found; the analysis of the run writes it")
@@ -36,9 +38,8 @@ def write_report(run_dir: Path) -> Path:
         where = ".".join(str(part) for part in first["loc"]) or "top level"
         raise RunFileError(f"{result_path}: {where}: {first['msg']}") from error
     page = render_report(result, series_of(pq.read_table(series_path)))
-    report = run_dir / "report.html"
-    write_whole(report, page.encode())
-    return report
+    write_whole(files.report, page.encode())
+    return files.report
 
 
 def render_report(result: Result, series: Series) -> str:

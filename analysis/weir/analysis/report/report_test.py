@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from weir.analysis.errors import RunFileError
 from weir.analysis.models import Result
 from weir.analysis.report import render_report, text, write_report
 from weir.analysis.report.charts import charts, series_of
 from weir.analysis.result import analyse
-from weir.analysis.summary import summary
-from weir.analysis.testing.synthetic_run import write_run
+from weir.cli.terminal.result import summary
+from weir.rundir.errors import RunFileError
+from weir_tests.analysis.synthetic_run import write_run
 
 HOSTILE = '</script><img src=x onerror="alert(1)">&{{7*7}}'
 

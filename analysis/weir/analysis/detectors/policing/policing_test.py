@@ -9,8 +9,8 @@ from weir.analysis.detectors.policing.bucket import Arrivals, best_threshold, de
 from weir.analysis.detectors.policing.fit import fit_bucket
 from weir.analysis.detectors.policing.own import detect_policing
 from weir.analysis.tables import Bools, Floats
-from weir.analysis.testing.traces import RTT_NS, make_trace
 from weir.analysis.traces import FlowTrace
+from weir_tests.analysis.traces import RTT_NS, make_trace
 
 FRAME = 1514
 RATE, BURST = 250_000.0, 30_000.0

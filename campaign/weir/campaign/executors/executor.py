@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executors make the runs of a campaign: as processes of this machine (`local`) or by workers of a cluster.
+
+Both start each run as a process of its own; the command for it is given by the caller.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from weir.campaign.load import PlannedRun
+from weir.rundir.directory import RunDirectory
+
+LOG = "run.log"
+BUSY_SHARE = 0.15
+"""Share of a machine's processor time in other use above which runs are likely to exceed their limits."""
+MEASURING_VARIABLE = "WEIR_MEASURING_FD"
+"""Names the file descriptor that a run keeps open as long as other traffic would disturb it."""
+
+Command = Callable[[Path], Sequence[str]]
+"""Command line of the process that makes the run of a prepared directory (`weir.run.prepare`)."""
+
+
+class Execution(Protocol):
+    """A run that an executor has started."""
+
+    @property
+    def fd(self) -> int:
+        """Becomes readable once the run has ended."""
+
+    def finish(self) -> str | None:
+        """Collect the run's files in its directory, once it has ended; the reason of its failure, or None."""
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the run: SIGTERM stops it cleanly, SIGKILL at once."""
+
+
+class Executor(Protocol):
+    """Makes runs, several at a time."""
+
+    @property
+    def jobs(self) -> int:
+        """The number of runs at a time."""
+
+    def is_free(self) -> bool:
+        """Whether another run can be started; raises CampaignError when none ever can."""
+
+    def start(self, run: PlannedRun, partial: Path) -> Execution:
+        """Start a run in its directory, which has config and manifest."""
+
+    def tick(self) -> None:
+        """Called about twice a second, for whatever has to be repeated."""
+
+
+def start_process(
+    command: Sequence[str], run_dir: Path, measuring: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start the process of a run, its output in a log of the run's directory.
+
+    The process inherits the descriptor `measuring`; `MEASURING_VARIABLE` tells it the number.
+    """
+    environment = dict(os.environ)
+    if measuring is not None:
+        environment[MEASURING_VARIABLE] = str(measuring)
+    logs = RunDirectory(run_dir).logs
+    logs.mkdir(exist_ok=True)
+    with (logs / LOG).open("wb") as log:
+        # A session of its own: Ctrl-C in the terminal reaches the campaign alone, which forwards it.
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if measuring is None else (measuring,),
+            env=environment,
+        )
+
+
+def why_failed(code: int, run_dir: Path) -> str | None:
+    """The reason of a failure by the exit code and the log of a run's process; None for exit code 0."""
+    if code == 0:
+        return None
+    how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+    return f"{how}; {_last_line(run_dir / 'logs' / LOG)}"
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+    return f"it said: {lines[-1][:200]}" if lines else "it said nothing"

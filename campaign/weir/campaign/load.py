@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Campaign file → :class:`Campaign`: every run with its cell, its seed, its whole experiment and a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+from weir.campaign.config import KEYS, CampaignConfig, LimitsConfig, QuickConfig, QuickPartConfig
+from weir.campaign.studies import STUDIES
+from weir.campaign.variables import Variables
+from weir.controlplane.config import (
+    BackgroundConfig,
+    ConfigError,
+    ExperimentConfig,
+    FlowConfig,
+    Problem,
+    Source,
+    experiment_of,
+    nearest,
+    one_of,
+    read_text,
+)
+from weir.run.replays import Replays, read_replays
+
+Cell = Mapping[str, str]
+"""Label of each axis, by the axis's name."""
+
+MAX_RUNS = 100_000
+_NS = 10**9
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a campaign: everything that decides what it does."""
+
+    key: str
+    """Names its directory; of its cell and repeat alone, so it stays when the matrix grows."""
+    cell: Cell
+    repeat: int
+    seed: int
+    experiment: ExperimentConfig
+    data: Mapping[str, Any]
+    """The experiment as its file says it."""
+    replays: Replays = field(default_factory=dict)
+    """The replay files that it names."""
+
+    @property
+    def text(self) -> str:
+        """The experiment as a file of its own, which `weir run` takes."""
+        stream = io.StringIO()
+        yaml = YAML(typ="safe", pure=True)
+        yaml.default_flow_style = False
+        yaml.dump(dict(self.data), stream)
+        return stream.getvalue()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that the experiment says, but for its description, and of its replay files."""
+        said = {key: value for key, value in self.data.items() if key != "description"}
+        if self.replays:
+            said["replays"] = {
+                name: hashlib.sha256(text.encode()).hexdigest() for name, text in self.replays.items()
+            }
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def congestion_controls(self) -> set[str]:
+        """Those of its TCP senders."""
+        sending: tuple[FlowConfig | BackgroundConfig, ...] = (
+            *self.experiment.flows,
+            *self.experiment.background,
+        )
+        return {flow.congestion_control for flow in sending if flow.protocol == "tcp"}
+
+    @property
+    def traffic_s(self) -> float:
+        """Seconds for which flows run."""
+        return len(self.experiment.effective_phases()) * self.experiment.phase_duration / _NS
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign file, expanded."""
+
+    name: str
+    description: str
+    text: str
+    axes: Mapping[str, tuple[str, ...]]
+    repeats: int
+    attempts: int
+    keep: str
+    study: str | None
+    limits: LimitsConfig
+    quick: bool
+    runs: tuple[PlannedRun, ...]
+    lacking: str = "refuse"
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Runs that are not in `runs`, by the congestion control for which they were left out."""
+
+    def labels(self, cell: Cell) -> tuple[str, ...]:
+        """A cell's label of each axis, in order; empty for axes that its part does not have."""
+        return tuple(cell.get(axis, "") for axis in self.axes)
+
+    def cells(self) -> list[list[PlannedRun]]:
+        """The runs of each cell, in the order of the matrix."""
+        found: dict[tuple[tuple[str, str], ...], list[PlannedRun]] = {}
+        for run in self.runs:
+            found.setdefault(tuple(run.cell.items()), []).append(run)
+        return list(found.values())
+
+    def offered_by(self, congestion_controls: Collection[str]) -> Campaign:
+        """Without the runs that need another congestion control, where the file asks to leave them out."""
+        if self.lacking != "leave_out":
+            return self
+        kept: list[PlannedRun] = []
+        left_out: dict[str, int] = {}
+        for run in self.runs:
+            lacking = sorted(run.congestion_controls - set(congestion_controls))
+            if lacking:
+                left_out[lacking[0]] = left_out.get(lacking[0], 0) + 1
+            else:
+                kept.append(run)
+        return replace(self, runs=tuple(kept), left_out=left_out)
+
+
+def load_campaign(path: Path, *, quick: bool = False, repeats: int | None = None) -> Campaign:
+    """Read and expand a campaign file; with `quick`, its quick grid; `repeats` instead of its own.
+
+    Raises:
+        ConfigError: the file cannot be read, or it or one of its experiments is not valid.
+    """
+    return parse_campaign(read_text(path), str(path), quick=quick, repeats=repeats)
+
+
+def parse_campaign(
+    text: str, filename: str = "campaign.yaml", *, quick: bool = False, repeats: int | None = None
+) -> Campaign:
+    """Read and expand a campaign from YAML text, as `load_campaign` does; raises ConfigError."""
+    source = Source.parse(text, filename)
+    config = _config(source)
+    if quick and config.quick is None:
+        raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
+    template = {key: value for key, value in source.data.items() if key not in KEYS}
+    grids = [
+        grid if repeats is None else replace(grid, repeats=repeats) for grid in _grids(config, quick, source)
+    ]
+    if sum(grid.size for grid in grids) > MAX_RUNS:
+        message = f"{sum(grid.size for grid in grids)} runs are too many; valid: at most {MAX_RUNS}"
+        raise source.error([Problem(("matrix",), message)])
+    runs = tuple(run for grid in grids for run in _runs(grid, template, source))
+    axes: dict[str, dict[str, None]] = {}
+    for grid in grids:
+        for name, by_label in grid.axes.items():
+            axes.setdefault(name, {}).update(dict.fromkeys(by_label))
+    first = runs[0].experiment
+    return Campaign(
+        name=first.name + ("-quick" if quick else ""),
+        description=first.description,
+        text=text,
+        axes={name: tuple(labels) for name, labels in axes.items()},
+        repeats=grids[0].repeats,
+        attempts=config.attempts,
+        keep=config.keep,
+        study=config.study,
+        limits=config.limits,
+        quick=quick,
+        runs=runs,
+        lacking=config.lacking,
+    )
+
+
+def _config(source: Source) -> CampaignConfig:
+    given = {key: source.data[key] for key in KEYS if key in source.data}
+    try:
+        return CampaignConfig.model_validate(given)
+    except ValidationError as error:
+        problems = []
+        for details in error.errors():
+            # Pydantic names the branch of a union, which no file has.
+            location = tuple(part for part in details["loc"] if "[" not in str(part))
+            problems.append(Problem(location, f"{details['msg']}; valid: {_VALID.get(location[0], _KEYS)}"))
+        raise source.error(problems) from error
+
+
+_KEYS = ", ".join(KEYS)
+_VALID: Mapping[str | int, str] = {
+    "matrix": "axes by name, each a list of values or labels with variables",
+    "repeats": "a whole number from 1 to 10000",
+    "attempts": "a whole number from 1 to 100",
+    "variables": "values by name, of letters, digits and _",
+    "quick": "matrix, repeats, variables",
+    "limits": "scheduling_p99, switch_p99, each such as '2 ms'",
+    "keep": "all, results",
+    "lacking": "refuse, leave_out",
+    "parts": "grids by label, each with matrix, variables, quick",
+    "study": ", ".join(STUDIES),
+}
+
+
+PART = "part"
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """One matrix with its variables; `axes` has the values behind each label."""
+
+    axes: Mapping[str, Mapping[str, Any]]
+    named: frozenset[str]
+    """Axes whose labels have variables of their own."""
+    variables: Mapping[str, Any]
+    repeats: int
+    at: tuple[str, ...]
+    """The key of its axes in the file."""
+
+    @property
+    def size(self) -> int:
+        return self.repeats * math.prod(len(by_label) for by_label in self.axes.values())
+
+
+def _grids(config: CampaignConfig, quick: bool, source: Source) -> list[_Grid]:
+    """The file's matrix, or one for each of its parts."""
+    matrix, variables, repeats = dict(config.matrix), dict(config.variables), config.repeats
+    if quick and config.quick is not None:
+        matrix, variables = _quick(matrix, variables, config.quick, ("quick",), source)
+        repeats = config.quick.repeats or repeats
+    if not config.parts:
+        return [_grid(matrix, variables, repeats, ())]
+    grids = []
+    for label, part in config.parts.items():
+        own, its = dict(part.matrix), variables | part.variables
+        for name in {PART} & {*matrix, *own} or set(matrix) & set(own):
+            message = f"axis {name} is there already; valid: another name"
+            raise source.error([Problem(("parts", label, "matrix", name), message)])
+        if quick:
+            own, its = _quick(own, its, part.quick, ("parts", label, "quick"), source)
+        grids.append(_grid({PART: [label], **matrix, **own}, its, repeats, ("parts", label)))
+    return grids
+
+
+def _grid(
+    matrix: Mapping[str, Any], variables: Mapping[str, Any], repeats: int, at: tuple[str, ...]
+) -> _Grid:
+    named = frozenset(name for name, axis in matrix.items() if isinstance(axis, dict))
+    return _Grid({name: _labels(axis) for name, axis in matrix.items()}, named, variables, repeats, at)
+
+
+def _quick(
+    matrix: dict[str, Any],
+    variables: dict[str, Any],
+    quick: QuickConfig | QuickPartConfig,
+    at: tuple[str, ...],
+    source: Source,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Matrix and variables of the quick grid; `at` is its key in the file."""
+    problems = []
+    kept: dict[str, Any] = dict(matrix)
+    for name, wanted in quick.matrix.items():
+        if name not in matrix:
+            problems.append(Problem((*at, "matrix", name), f"no such axis; {one_of(matrix)}"))
+            continue
+        axis = matrix[name]
+        known = {str(label): label for label in axis}
+        for index, label in enumerate(wanted):
+            if str(label) not in known:
+                message = f"{label!r} is not of axis {name}{nearest(str(label), known)}; {one_of(known)}"
+                problems.append(Problem((*at, "matrix", name, index), message))
+        labels = [known[str(label)] for label in wanted if str(label) in known]
+        kept[name] = {str(label): axis[str(label)] for label in labels} if isinstance(axis, dict) else labels
+    for name in quick.variables:
+        if name not in variables:
+            message = f"no such variable{nearest(name, variables)}; {one_of(variables)}"
+            problems.append(Problem((*at, "variables", name), message))
+    if problems:
+        raise source.error(problems)
+    return kept, variables | quick.variables
+
+
+def _labels(axis: Any) -> dict[str, Any]:
+    """Label → what the axis's name stands for, or the variables of a labelled value."""
+    return dict(axis) if isinstance(axis, dict) else {str(value): value for value in axis}
+
+
+def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[PlannedRun]:
+    used: set[str] = set()
+    for labels in itertools.product(*grid.axes.values()):
+        cell = dict(zip(grid.axes, labels, strict=True))
+        values = dict(grid.variables)
+        for name, label in cell.items():
+            value = grid.axes[name][label]
+            values |= {name: label, **value} if name in grid.named else {name: value}
+        variables = Variables(values)
+        data = variables.substitute(template, ())
+        used |= variables.used
+        if variables.problems:
+            raise source.error(variables.problems)
+        experiment = _experiment(cell, data, source)
+        replays = read_replays(experiment, Path(source.filename))
+        for repeat in range(grid.repeats):
+            seed = run_seed(experiment.seed, cell, repeat)
+            yield PlannedRun(
+                key=run_key(cell, repeat),
+                cell=cell,
+                repeat=repeat,
+                seed=seed,
+                experiment=experiment.model_copy(update={"seed": seed}),
+                data=data | {"seed": seed},
+                replays=replays,
+            )
+    for name, by_label in grid.axes.items():
+        own = {name}.union(*by_label.values()) if name in grid.named else {name}
+        if name != PART and not own & used:
+            wanted = " or ".join(f"${key}" for key in sorted(own)) or "a variable of its labels"
+            message = f"changes nothing; valid: an experiment with {wanted} in it"
+            raise source.error([Problem((*grid.at, "matrix", name), message)])
+
+
+def _experiment(cell: Cell, data: dict[str, Any], source: Source) -> ExperimentConfig:
+    try:
+        return experiment_of(data, source)
+    except ConfigError as error:
+        if not cell:
+            raise
+        where = ", ".join(f"{name}={label}" for name, label in cell.items())
+        raise ConfigError([f"{line} (in the cell {where})" for line in error.lines]) from error
+
+
+def run_seed(campaign_seed: int, cell: Cell, repeat: int) -> int:
+    """The seed of one run, from 0 to 2^63 - 1.
+
+    A hash of the campaign's seed, the cell and the repeat alone: further values of an axis and further
+    repeats change no other run's.
+    """
+    identity = json.dumps([campaign_seed, sorted(cell.items()), repeat])
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "big") >> 1
+
+
+def run_key(cell: Cell, repeat: int) -> str:
+    """The name of a run's directory: readable, and by its last part unique."""
+    words = "_".join(re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-.") for label in cell.values())
+    mark = hashlib.sha256(json.dumps(sorted(cell.items())).encode()).hexdigest()[:8]
+    return f"{words[:80] or 'run'}_{mark}_r{repeat + 1:03d}"

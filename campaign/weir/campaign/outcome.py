@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outcome of a whole run as the campaign counts it, and whether it counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.campaign.config import LimitsConfig
+from weir.campaign.errors import CampaignError
+from weir.campaign.load import Campaign, Cell
+from weir.campaign.store import read_manifest
+from weir.run import machine
+from weir.rundir.directory import RunDirectory
+from weir.rundir.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One whole run; `result` and `manifest` are its files."""
+
+    key: str
+    path: Path
+    cell: Cell
+    repeat: int
+    manifest: Manifest
+    result: Mapping[str, Any]
+    invalid_reasons: tuple[str, ...]
+    """Why its numbers do not count: its own reasons, and the campaign's limits."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether its numbers count."""
+        return not self.invalid_reasons
+
+    @property
+    def unexplained(self) -> int:
+        """Packets of all its flows that nobody can explain, by amount."""
+        flows = sum(abs(flow["unexplained"]) for flow in self.result["flows"])
+        others = sum(abs(other["law"]["unexplained"]) for other in self.result["other_flows"])
+        return int(flows + others)
+
+    @property
+    def measured(self) -> Sequence[Mapping[str, Any]]:
+        """The results of its measured flows."""
+        return [flow for flow in self.result["flows"] if flow["measured"]]
+
+    @property
+    def wall_s(self) -> float | None:
+        """How long it took, from its first process to its report."""
+        return None if self.manifest.campaign is None else self.manifest.campaign.wall_s
+
+
+def read_outcome(path: Path, limits: LimitsConfig) -> Outcome:
+    """The outcome of a whole run; raises CampaignError where its files cannot be read."""
+    manifest = read_manifest(path)
+    result_file = RunDirectory(path).result
+    try:
+        result = json.loads(result_file.read_text())
+        campaign = manifest.campaign
+        if campaign is None:
+            raise ValueError("not a run of a campaign")
+        reasons = (*result["invalid_reasons"], *over_limits(manifest, result, limits))
+        return Outcome(
+            key=campaign.run,
+            path=path,
+            cell=campaign.cell,
+            repeat=campaign.repeat,
+            manifest=manifest,
+            result=result,
+            invalid_reasons=reasons if result["complete"] else (*reasons, "the run is not complete"),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CampaignError(f"{result_file}: {error!r}; valid: the result of a whole run") from error
+
+
+def over_limits(manifest: Manifest, result: Mapping[str, Any], limits: LimitsConfig) -> list[str]:
+    """Reasons why a run does not count by the campaign's limits of the machine's lateness."""
+    lateness = result.get("switch_lateness")
+    return machine.over_limits(
+        manifest.scheduling,
+        lateness["p99_s"] if lateness else None,
+        scheduling_limit_ns=limits.scheduling_p99,
+        switch_limit_ns=limits.switch_p99,
+    )
+
+
+def outcomes(campaign: Campaign, done: Mapping[str, Path]) -> list[Outcome]:
+    """The outcomes of whole runs in the order of the campaign."""
+    return [read_outcome(done[run.key], campaign.limits) for run in campaign.runs if run.key in done]
+
+
+def in_one_line(outcome: Outcome) -> str:
+    """Losses, throughput and verdicts of the measured flows, for a line on the terminal."""
+    parts = []
+    if outcome.measured:
+        losses = ", ".join(_percent(flow["loss_ratio"]) for flow in outcome.measured)
+        rates = ", ".join(_megabits(flow["throughput_bps"]) for flow in outcome.measured)
+        sent, on_links = (sum(flow[key] for flow in outcome.measured) for key in ("sent", "emulated_losses"))
+        links = f" and {_percent(on_links / sent)} on links" if on_links else ""
+        parts.append(f"loss {losses}{links}; {rates} Mbit/s")
+    for truth in dict.fromkeys(pair["truth"] for pair in outcome.result["pairs"]):
+        its = [pair for pair in outcome.result["pairs"] if pair["truth"] == truth]
+        right = sum(pair["verdict"] == truth for pair in its)
+        parts.append(f"{truth}: {right} of {len(its)} verdicts right")
+    parts.append(f"{outcome.unexplained} unexplained")
+    if not outcome.valid:
+        parts.append("INVALID: " + "; ".join(outcome.invalid_reasons))
+    return "; ".join(parts)
+
+
+def _percent(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{100 * ratio:.1f} %"
+
+
+def _megabits(rate_bps: float | None) -> str:
+    return "–" if rate_bps is None else f"{rate_bps / 1e6:.1f}"

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The campaign on one page: its cells and runs, the published study beside them, and figures of all."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from weir.analysis.figures import Link, Records, Section, Study, Table, of_run, study, write_study
+from weir.analysis.policers import AGREEMENT_PERCENT
+from weir.campaign.load import Campaign, Cell
+from weir.campaign.outcome import Outcome
+from weir.campaign.studies import STUDIES
+from weir.rundir.directory import RunDirectory
+
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One cell of the matrix over its valid runs; None where nothing was measured."""
+
+    cell: Cell
+    planned: int
+    complete: int
+    invalid: int
+    unexplained: int
+    loss_ratio: float | None
+    """Median over the runs' measured flows."""
+    throughput_bps: float | None
+    """Median likewise."""
+
+
+def write_page(folder: Path, campaign: Campaign, found: Sequence[Outcome]) -> tuple[Path, tuple[str, ...]]:
+    """Write the page and its files into the campaign's folder; returns it, and what could not be done."""
+    return write_study(page_of(campaign, found), folder)
+
+
+def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
+    """All sections. Figures and comparisons are of valid runs alone."""
+    valid = [outcome for outcome in found if outcome.valid]
+    general = study(_records(valid), campaign.name)
+    own = (
+        Section(
+            "cells",
+            "Cells",
+            campaign.description or "Medians are over valid runs.",
+            (_cells(campaign, found),),
+        ),
+        Section(
+            "runs",
+            "Runs",
+            "Each leads to its report, in a directory of its name. What does not count is not drawn.",
+            (_runs(campaign, found),),
+        ),
+    )
+    published: tuple[Section, ...] = ()
+    if campaign.study is not None:
+        published = importlib.import_module(STUDIES[campaign.study]).sections(found)
+    invalid, unexplained = len(found) - len(valid), sum(outcome.unexplained for outcome in found)
+    left_out = "".join(f", {runs} left out: no {cc}" for cc, runs in campaign.left_out.items())
+    meta = (
+        f"{len(found)} of {len(campaign.runs)} runs complete, {invalid} of them invalid, "
+        f"{unexplained} packets unexplained{left_out}"
+    )
+    sections = (*published, *own, *general.sections)
+    return Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
+
+
+def _records(outcomes: Sequence[Outcome]) -> Records:
+    """The records of runs, each under its cell instead of its phase."""
+    together = Records()
+    for outcome in outcomes:
+        records, name = of_run(outcome.path, several_names=False), _name(outcome.cell)
+        together += Records(
+            tuple(replace(flow, scenario=name or flow.scenario) for flow in records.flows),
+            tuple(replace(pair, scenario=name or pair.scenario) for pair in records.pairs),
+        )
+    return together
+
+
+def _name(cell: Cell) -> str:
+    return ", ".join(cell.values())
+
+
+def _cells(campaign: Campaign, found: Sequence[Outcome]) -> Table:
+    columns = (
+        *campaign.axes,
+        "runs",
+        "complete",
+        "invalid",
+        "unexplained",
+        "median loss, %",
+        "median Mbit/s",
+    )
+    rows = tuple(
+        (
+            *campaign.labels(row.cell),
+            *(row.planned, row.complete, row.invalid, row.unexplained),
+            None if row.loss_ratio is None else 100 * row.loss_ratio,
+            None if row.throughput_bps is None else row.throughput_bps / 1e6,
+        )
+        for row in cell_rows(campaign, found)
+    )
+    return Table("cells", "Cells", "", columns, rows)
+
+
+def cell_rows(campaign: Campaign, found: Sequence[Outcome]) -> list[CellRow]:
+    """A row per cell, in the order of the matrix."""
+    by_key = {outcome.key: outcome for outcome in found}
+    rows = []
+    for its_runs in campaign.cells():
+        keys = [run.key for run in its_runs]
+        its = [by_key[key] for key in keys if key in by_key]
+        flows = [flow for outcome in its if outcome.valid for flow in outcome.measured]
+        rows.append(
+            CellRow(
+                cell=its_runs[0].cell,
+                planned=len(keys),
+                complete=len(its),
+                invalid=sum(not outcome.valid for outcome in its),
+                unexplained=sum(outcome.unexplained for outcome in its),
+                loss_ratio=_median(flows, "loss_ratio"),
+                throughput_bps=_median(flows, "throughput_bps"),
+            )
+        )
+    return rows
+
+
+def _median(flows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    values = [flow[name] for flow in flows if flow[name] is not None]
+    return statistics.median(values) if values else None
+
+
+def _runs(campaign: Campaign, found: Sequence[Outcome]) -> Table:
+    columns = (
+        *campaign.axes,
+        *(
+            "repeat",
+            "run",
+            "counts",
+            "unexplained",
+            "policers' rates",
+            "woke late p99, ms",
+            "switch late p99, ms",
+        ),
+    )
+    rows = tuple(
+        (
+            *campaign.labels(outcome.cell),
+            *(
+                outcome.repeat + 1,
+                Link(outcome.key, f"{outcome.key}/{RunDirectory(outcome.path).report.name}"),
+            ),
+            "yes" if outcome.valid else "no: " + "; ".join(outcome.invalid_reasons),
+            *(outcome.unexplained, agreement(outcome)),
+            *_p99_ms(outcome),
+        )
+        for outcome in found
+    )
+    return Table("runs", "Runs", "", columns, rows)
+
+
+def _report_link(outcome: Outcome) -> Link:
+    return Link(outcome.key, f"{outcome.key}/{RunDirectory(outcome.path).report.name}")
+
+
+def _p99_ms(outcome: Outcome) -> tuple[float | None, ...]:
+    """Lateness of the machine's wake-ups and of the switch, 99th percentiles in ms."""
+    scheduling, switch = outcome.manifest.scheduling, outcome.result.get("switch_lateness")
+    found = (None if scheduling is None else scheduling.p99_s, switch["p99_s"] if switch else None)
+    return tuple(None if p99_s is None else round(1e3 * p99_s, 3) for p99_s in found)
+
+
+def agreement(outcome: Outcome) -> str:
+    """Whether captures, counters and configured rate agree within half a percent, or why nobody can say."""
+    policers = outcome.result["policers"]
+    said = [f"{policer['name']}: {policer['agreement']}" for policer in policers if not policer["agrees"]]
+    if not policers:
+        return "no policer"
+    return "; ".join(said) or f"within {AGREEMENT_PERCENT:g} %"

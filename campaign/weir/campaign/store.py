@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a campaign. Which runs are done is what is in it; nothing else is remembered.
+
+runs/<campaign>/<run>/            whole: renamed to this when it was finished and analysed
+runs/<campaign>/.partial/<run>/   at work, or cut off; never counted, removed by the next start
+runs/<campaign>/failed/<run>.N/   the N-th failure of a run, with its logs
+runs/<campaign>/invalid/<run>.N/  whole, but invalid, and made again since
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from weir.campaign.errors import CampaignError
+from weir.campaign.identity import identity_of, software
+from weir.campaign.load import Campaign, PlannedRun
+from weir.rundir import manifest
+from weir.rundir.directory import RunDirectory, is_held, sync_directory, sync_tree
+from weir.rundir.errors import RunFileError
+from weir.rundir.manifest import CampaignRun, Manifest, Software
+from weir.rundir.whole_files import write_whole
+
+PARTIAL, FAILED, INVALID, LOCK = ".partial", "failed", "invalid", ".lock"
+CAMPAIGN_FILE = "campaign.yaml"
+# A sandbox whose outer process was killed ends within its grace of 20 s.
+_ORPHAN_PATIENCE_S = 60.0
+_ORPHAN_POLL_S = 0.1
+
+
+class Store:
+    """The folder of one campaign; a context manager that keeps others out of it."""
+
+    def __init__(
+        self, campaign: Campaign, runs: Path, current_software: Callable[[], Software] = software
+    ) -> None:
+        """Use `runs`/<name of the campaign>; nothing is made yet."""
+        self.campaign = campaign
+        self.made_by = current_software()
+        self._current_software = current_software
+        self.folder = runs / campaign.name
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        """Lock the folder and clear what a former start left half.
+
+        Raises CampaignError when another campaign is at work in it.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._unlock()
+            raise CampaignError(
+                f"{self.folder}: another `weir campaign` is at work in it; valid: wait for it, or --runs DIR"
+            ) from error
+        try:
+            self._clear_partial()
+        except BaseException:
+            self._unlock()
+            raise
+        write_whole(self.folder / CAMPAIGN_FILE, self.campaign.text.encode())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let others in."""
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _clear_partial(self) -> None:
+        """Remove half runs, each once nobody works in it any more."""
+        give_up = time.monotonic() + _ORPHAN_PATIENCE_S
+        for directory in sorted((self.folder / PARTIAL).glob("*")):
+            while is_held(directory):
+                if time.monotonic() >= give_up:
+                    raise CampaignError(
+                        f"{directory}: a run that was cut off still works in it after "
+                        f"{_ORPHAN_PATIENCE_S:g} s; valid: end its weir-switch first"
+                    )
+                time.sleep(_ORPHAN_POLL_S)
+            shutil.rmtree(directory)
+
+    def path_of(self, run: PlannedRun) -> Path:
+        """Where the run is when it is whole."""
+        return self.folder / run.key
+
+    def done(self) -> dict[str, Path]:
+        """The campaign's whole runs by key.
+
+        Raises CampaignError when one of them was made by another experiment or other software.
+        """
+        found: dict[str, Path] = {}
+        foreign: list[tuple[Path, str]] = []
+        for run in self.campaign.runs:
+            path = self.path_of(run)
+            if not path.is_dir():
+                continue
+            difference = _difference(read_manifest(path).campaign, identity_of(run, self.made_by))
+            if difference:
+                foreign.append((path, difference))
+            found[run.key] = path
+        if foreign:
+            path, difference = foreign[0]
+            others = f", and {len(foreign) - 1} more runs here likewise" if foreign[1:] else ""
+            raise CampaignError(
+                f"{path}: {difference}{others}; results are not mixed; "
+                f"valid: --runs with another directory, or move {self.folder} away"
+            )
+        return found
+
+    def begin(self, run: PlannedRun) -> Path:
+        """A fresh directory for a run; raises CampaignError when the software is no longer the same."""
+        now = self._current_software()
+        if now != self.made_by:
+            raise CampaignError(
+                f"{self.folder}: the software changed meanwhile; runs so far were made by {self.made_by}, "
+                f"this is {now}; valid: the former, or --runs with another directory"
+            )
+        path = self.folder / PARTIAL / run.key
+        path.mkdir(parents=True)
+        return path
+
+    def finish(self, run: PlannedRun, partial: Path) -> Path:
+        """Make a run whole: from here on it counts, also after a power cut."""
+        if self.campaign.keep == "results":
+            remove_raw(partial)
+        sync_tree(partial)
+        final = self.path_of(run)
+        partial.rename(final)
+        sync_directory(final.parent)
+        return final
+
+    def fail(self, run: PlannedRun, partial: Path) -> Path:
+        """Put the directory of a failed run aside; returns where its logs are."""
+        remove_raw(partial)
+        folder = self.folder / FAILED
+        folder.mkdir(exist_ok=True)
+        final = _next_of(folder, run.key)
+        partial.rename(final)
+        return final
+
+    def discard(self, partial: Path) -> None:
+        """Remove a run that was stopped."""
+        shutil.rmtree(partial)
+
+    def failures(self) -> Mapping[str, int]:
+        """How often each run has failed."""
+        counts: dict[str, int] = {}
+        for path in (self.folder / FAILED).glob("*.*"):
+            key = path.name.rpartition(".")[0]
+            counts[key] = counts.get(key, 0) + 1
+        return counts
+
+    def forget_failures(self, keys: Sequence[str]) -> None:
+        """Remove the directories of these runs' failures, so that they are tried again."""
+        for key in keys:
+            for path in (self.folder / FAILED).glob(f"{key}.*"):
+                shutil.rmtree(path)
+
+    def set_aside(self, keys: Sequence[str]) -> None:
+        """Let whole runs count no longer, so that they are made again; their results stay, beside."""
+        folder = self.folder / INVALID
+        for key in keys:
+            folder.mkdir(exist_ok=True)
+            remove_raw(self.folder / key)
+            (self.folder / key).rename(_next_of(folder, key))
+        sync_directory(self.folder)
+
+    def strangers(self) -> list[str]:
+        """Whole runs here that the campaign, as it is now, does not have."""
+        wanted = {run.key for run in self.campaign.runs}
+        paths = self.folder.glob("*_r[0-9][0-9][0-9]*")
+        return sorted(path.name for path in paths if path.is_dir() and path.name not in wanted)
+
+
+def read_manifest(run_dir: Path) -> Manifest:
+    """The manifest of a whole run; raises CampaignError where there is none."""
+    try:
+        return manifest.read_manifest(run_dir)
+    except (OSError, RunFileError) as error:
+        raise CampaignError(f"{error}; valid: a whole run, or no {run_dir.name} at all") from error
+
+
+def _difference(found: CampaignRun | None, wanted: CampaignRun) -> str:
+    """How a run's identity differs, in words; empty where it does not."""
+    if found is None:
+        return "not a run of a campaign"
+    if found.config_digest != wanted.config_digest:
+        return (
+            f"made by another experiment (digest {found.config_digest[:12]}, now {wanted.config_digest[:12]})"
+        )
+    if found.software != wanted.software:
+        return f"made by {found.software}, this is {wanted.software}"
+    return ""
+
+
+def _next_of(folder: Path, key: str) -> Path:
+    """A run's first name in a folder that keeps several of each."""
+    taken = [_number(path) for path in folder.glob(f"{key}.*")]
+    return folder / f"{key}.{max(taken, default=0) + 1}"
+
+
+def _number(path: Path) -> int:
+    match = re.fullmatch(r".*\.(\d+)", path.name)
+    return int(match[1]) if match else 0
+
+
+def remove_raw(run_dir: Path) -> None:
+    """Delete the captures and reports of a run."""
+    for path in RunDirectory(run_dir).raw:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

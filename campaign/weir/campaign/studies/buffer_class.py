@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One BBR and one CUBIC flow through a buffer of many sizes: figures 1, 3a, 3b, and the BBR flow's features.
+
+I. U. Akgun et al., "Predicting Network Buffer Capacity for BBR Fairness", Stony Brook University.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from scipy import stats
+
+from weir.analysis.features import NAMES
+from weir.analysis.figures import Section, Table, line_figure
+from weir.analysis.figures.figure import Cell
+from weir.analysis.statistics import jain_index
+from weir.campaign.outcome import Outcome
+from weir.campaign.studies.runs import goodputs_mbps, label, mean_or_none, rounded, share_percent, valid_of
+from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
+from weir.rundir.directory import RunDirectory
+
+PUBLISHED = numbers_of("buffer_class")
+SHOWN: Mapping[str, tuple[str, float]] = {
+    "ack_interval_us": ("between ACKs, µs", 1),
+    "bbr_min_rtt_us": ("BBR's RTT, ms", 1e3),
+    "packets_in_flight": ("packets in flight", 1),
+    "bbr_bandwidth_bps": ("BBR's bandwidth, Mbit/s", 1e6),
+    "tcp_rtt_us": ("TCP's RTT, ms", 1e3),
+}
+"""How the page shows a feature, and what it divides by for that."""
+
+
+def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
+    """The study's part of the page, from valid runs alone."""
+    valid = [outcome for outcome in valid_of(outcomes) if share_percent(outcome, "bbr") is not None]
+    drawn = Section(
+        "figures",
+        "Figures 1 and 3",
+        "The document shows these figures without numbers, so only ours are drawn.",
+        (_share_figure(valid), _jain_figure(valid), _table(valid)) if valid else (),
+    )
+    features = Section(
+        "features",
+        "Features for a classifier",
+        "The five features of section 2.2, of each run's BBR flow: medians; every sample is in the run's "
+        "features.parquet, its class is the buffer.",
+        (_features(valid),) if valid else (),
+    )
+    return beside_section(PUBLISHED, _held(valid), len(valid)), drawn, features
+
+
+def _jain(outcome: Outcome) -> float | None:
+    return jain_index([rate for name in ("bbr", "cubic") for rate in goodputs_mbps(outcome, name)])
+
+
+def _buffer_bdp(outcome: Outcome) -> float:
+    return float(label(outcome, "buffer").removesuffix("BDP"))
+
+
+def _by_buffer(valid: Sequence[Outcome]) -> dict[float, list[Outcome]]:
+    found: dict[float, list[Outcome]] = {}
+    for outcome in valid:
+        found.setdefault(_buffer_bdp(outcome), []).append(outcome)
+    return dict(sorted(found.items()))
+
+
+def _means(valid: Sequence[Outcome], cc: str) -> dict[float, float]:
+    found = {at: mean_or_none(share_percent(o, cc) for o in its) for at, its in _by_buffer(valid).items()}
+    return {at: value for at, value in found.items() if value is not None}
+
+
+def _jains(valid: Sequence[Outcome]) -> dict[float, float]:
+    found = {at: mean_or_none(map(_jain, its)) for at, its in _by_buffer(valid).items()}
+    return {at: value for at, value in found.items() if value is not None}
+
+
+def _held(valid: Sequence[Outcome]) -> list[Held]:
+    shares, jains = _means(valid, "bbr"), _jains(valid)
+    shallow = [value for at, value in shares.items() if at <= PUBLISHED["shallow_bdp"]]
+    sizes = [_buffer_bdp(outcome) for outcome in valid]
+    values = {
+        "unfair_shallow": min(shallow, default=None),
+        "unfair_deep": shares[max(shares)] if shares and max(shares) > 1 else None,
+        "shares_fall": _correlation(sizes, [share_percent(outcome, "bbr") or 0.0 for outcome in valid]),
+        "least_jain": min(jains, key=lambda at: jains[at]) if len(jains) > 1 else None,
+    }
+    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+
+
+def _correlation(sizes: Sequence[float], shares: Sequence[float]) -> float | None:
+    return (
+        float(stats.spearmanr(sizes, shares).statistic)
+        if len(set(sizes)) > 2 and len(set(shares)) > 1
+        else None
+    )
+
+
+def _share_figure(valid: Sequence[Outcome]) -> Table:
+    lines = {cc.upper(): list(_means(valid, cc).items()) for cc in ("bbr", "cubic")}
+    return line_figure(
+        "figure-1",
+        "Share of the bandwidth (figures 1 and 3a)",
+        "Mean over the runs of each buffer.",
+        lines,
+        x="buffer in BDP",
+        y="percent",
+        log_x=True,
+        marks={"even": _level(valid, 50.0)},
+    )
+
+
+def _jain_figure(valid: Sequence[Outcome]) -> Table:
+    return line_figure(
+        "figure-3b",
+        "Jain's index of the two flows (figure 3b)",
+        "Mean over the runs of each buffer; 0.5 is all to one of them.",
+        {"Jain's index": list(_jains(valid).items())},
+        x="buffer in BDP",
+        y="Jain's index",
+        log_x=True,
+        marks={"all to one": _level(valid, 0.5)},
+    )
+
+
+def _level(valid: Sequence[Outcome], value: float) -> list[tuple[float, float]]:
+    sizes = list(_by_buffer(valid))
+    return [(min(sizes), value), (max(sizes), value)]
+
+
+def _table(valid: Sequence[Outcome]) -> Table:
+    accuracy: Mapping[float, int] = dict(
+        zip(PUBLISHED["buffers_bdp"], PUBLISHED["classifier_accuracy_percent"], strict=True)
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for at, its in _by_buffer(valid).items():
+        shares = [share_percent(outcome, "bbr") or 0.0 for outcome in its]
+        rows.append(
+            (
+                *(at, len(its), rounded(mean_or_none(shares)), rounded(min(shares)), rounded(max(shares))),
+                *(rounded(mean_or_none(map(_jain, its)), 3), accuracy.get(at)),
+            )
+        )
+    columns = (
+        *("buffer, BDP", "runs", "BBR's share, %", "least", "largest", "Jain's index"),
+        "published: accuracy of the classifier (table 1), %",
+    )
+    caption = "The document's only table is of its classifier; it has no number to hold the shares against."
+    return Table("shares", "Shares by buffer", caption, columns, tuple(rows))
+
+
+def _features(valid: Sequence[Outcome]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for outcome in sorted(valid, key=_buffer_bdp):
+        path = RunDirectory(outcome.path).features
+        if not path.is_file():
+            continue
+        table = pq.read_table(path)
+        medians = [
+            pc.quantile(table[name])[0].as_py() / SHOWN[name][1] if len(table) else None for name in NAMES
+        ]
+        rows.append((_buffer_bdp(outcome), outcome.key, len(table), *(rounded(each, 2) for each in medians)))
+    columns = ("buffer, BDP", "run", "samples", *(SHOWN[name][0] for name in NAMES))
+    return Table("features", "Medians of the features", "", columns, tuple(rows))

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of each shipped study, opened in a browser; and what its words and numbers are made of."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.analysis.figures import Figure, Section, Table, browser, render_study
+from weir.analysis.figures.page import as_csv
+from weir.campaign.load import Campaign, PlannedRun, load_campaign
+from weir.campaign.outcome import Outcome
+from weir.campaign.page import page_of
+from weir.campaign.studies import STUDIES
+from weir.campaign.studies.bbr_dominant import first_ahead
+from weir.campaign.studies.statements import hold
+from weir.campaign.studies.when_to_use_bbr import kept_until
+from weir.controlplane.config import FlowConfig
+from weir_tests.campaign.made_up_runs import MEAN_DELAY_S, MIN_RTT_S, by_weight, made_up, simulated
+
+EXPERIMENTS = Path(__file__).parents[4] / "experiments"
+OF_PATHS = tuple(name for name in STUDIES if name != "wehey-bbr")
+
+
+@pytest.fixture(scope="module")
+def shape(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return simulated(tmp_path_factory.mktemp("simulated"))
+
+
+def campaign_of(name: str) -> Campaign:
+    return load_campaign(EXPERIMENTS / f"{name}.yaml", quick=True).offered_by(
+        ["bbr", "cubic", "reno", "vegas"]
+    )
+
+
+def sections(name: str, found: list[Outcome]) -> tuple[Section, ...]:
+    made: tuple[Section, ...] = importlib.import_module(STUDIES[name]).sections(found)
+    return made
+
+
+def item(found: tuple[Section, ...], name: str) -> Table:
+    (its,) = [each for section in found for each in section.items if each.name == name]
+    return its
+
+
+def column(table: Table, name: str) -> list[Any]:
+    return [row[table.columns.index(name)] for row in table.rows]
+
+
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_the_page_of_a_shipped_campaign_draws_every_figure_in_a_browser_that_has_nothing_to_say(
+    name: str, tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    if browser.chromium() is None:
+        pytest.skip("no Chromium; install it with: sudo apt-get install chromium")
+    campaign = campaign_of(name)
+    assert campaign.study == name
+    study = page_of(campaign, made_up(campaign, tmp_path, shape))
+    for table in study.tables:
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / f"{table.name}.csv").write_text(as_csv(table))
+    page = tmp_path / "index.html"
+    page.write_text(render_study(study, drawn=False))
+    found = browser.opened(page)
+    assert found.console == ()
+    figures = [table for table in study.tables if isinstance(table, Figure)]
+    assert len(figures) >= 5
+    assert len({table.name for table in study.tables}) == len(study.tables)
+    for figure in figures:
+        place = found.dom.index(f'id="figure-{figure.name}"')
+        # Plotly puts its drawing into the element; `js-plotly-plot` alone would be an empty one.
+        assert '<svg class="main-svg"' in found.dom[place : found.dom.index("</figure>", place)], figure.name
+    shown = re.sub(r"<script.*?</script>", "", found.dom, flags=re.DOTALL)
+    ids = set(re.findall(r'id="([^"]+)"', shown))
+    links = [unescape(link) for link in re.findall(r'<a href="([^"]+)"', shown)]
+    assert len(links) > len(figures)
+    for link in links:
+        assert link[1:] in ids if link.startswith("#") else (tmp_path / link).is_file(), link
+
+
+@pytest.mark.parametrize("name", OF_PATHS)
+def test_words_and_table_have_every_statement_and_nothing_is_compared_without_runs(
+    name: str, tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    nothing = sections(name, [])
+    assert nothing[0].text == "No valid run yet, so there is nothing to compare."
+    assert set(column(item(nothing, "statements"), "in a word")) == {"not run"}
+    found = sections(name, made_up(campaign_of(name), tmp_path, shape))
+    table = item(found, "statements")
+    verdicts = column(table, "in a word")
+    agree = verdicts.count("agrees")
+    told = agree + verdicts.count("does not agree")
+    assert told == len(verdicts) - verdicts.count("not run") > 0
+    assert found[0].text.startswith(f"Of {told} published statements that ")
+    assert f"can tell about, {agree} agree." in found[0].text
+    for says, published, ours, difference in zip(
+        *(column(table, each) for each in ("published", "its number", "our number", "difference")),
+        strict=True,
+    ):
+        assert says in found[0].text
+        if published is not None and ours is not None:
+            assert difference == pytest.approx(ours - published, abs=0.0011)
+
+
+def test_invalid_runs_are_in_no_number(tmp_path: Path, shape: dict[str, Any]) -> None:
+    campaign = campaign_of("bbr-dominant")
+    runs = made_up(campaign, tmp_path, shape)
+    spoiled = Outcome(**{**vars(runs[-1]), "invalid_reasons": ("busy",), "result": {"flows": []}})
+    found = sections("bbr-dominant", [*runs[:-1], spoiled])
+    assert f"that {len(runs) - 1} valid runs" in found[0].text
+
+
+def test_ten_flows_get_the_mean_of_their_kind_and_wait_as_long_as_their_rtts_say(
+    tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    found = sections("bbr-dominant", made_up(campaign_of("bbr-dominant"), tmp_path, shape))
+    rates = {row[:2]: row[2] for row in item(found, "figure-8a").rows}
+    # One BBR flow of weight 2 beside nine of weight 1 shares 95 Mbit/s; ten alike share it evenly.
+    assert rates["BBR", 1.0] == pytest.approx(95 * 2 / 11)
+    assert rates["CUBIC", 9.0] == pytest.approx(95 / 19)
+    assert rates["BBR", 10.0] == pytest.approx(9.5)
+    waits = {row[:2]: row[2] for row in item(found, "figure-8b").rows}
+    assert waits["with BBR", 3.0] == pytest.approx(1e3 * (MIN_RTT_S + MEAN_DELAY_S) - 40)
+
+
+def test_cubic_is_ahead_from_where_it_stays_ahead() -> None:
+    assert first_ahead({1: 9, 2: 5, 3: 4, 4: 3}, {1: 1, 2: 6, 3: 2, 4: 8}) == 4
+    assert first_ahead({1: 9, 2: 5, 3: 4}, {1: 1, 2: 6, 3: 7}) == 2
+    assert math.isnan(first_ahead({1: 9}, {1: 1}) or 0)
+    assert first_ahead({1: 9}, {}) is None
+
+
+def test_goodput_is_kept_until_the_last_loss_before_the_first_that_takes_a_quarter_of_the_rest() -> None:
+    # Of 95 Mbit/s 20 % of loss leave 76; three quarters of that are 57.
+    assert kept_until([(0, 95), (10, 85), (20, 57.1), (30, 5), (40, 60)]) == 20
+    assert kept_until([(0, 95), (10, 85), (20, 56.9), (30, 5)]) == 10
+    assert kept_until([(0, 95), (10, 5), (20, 4)]) == 0
+    assert kept_until([(0, 95), (10, 5)]) is None
+    assert kept_until([(5, 95), (10, 90), (20, 80)]) is None
+
+
+def test_statements_agree_by_their_own_rule() -> None:
+    def verdict(rule: dict[str, Any], ours: float | None) -> bool | None:
+        said = {"says": "s", "where": "w", "unit": "u", "ours": "o", "value": 10} | rule
+        return hold({"statements": {"x": said}}, "x", ours).agrees
+
+    assert verdict({"rule": "above"}, 10.1) is True
+    assert verdict({"rule": "above"}, 10) is False
+    assert verdict({"rule": "below", "bound": 0}, -0.1) is True
+    assert verdict({"rule": "below", "bound": 0}, 0) is False
+    assert [verdict({"rule": "within", "tolerance": 0.1}, x) for x in (8.9, 9.5, 11.1)] == [
+        False,
+        True,
+        False,
+    ]
+    assert [verdict({"rule": "factor", "tolerance": 2}, x) for x in (4.9, 5, 20, 21)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert verdict({"rule": "above"}, None) is None
+    assert verdict({"rule": "above"}, math.nan) is False
+    with pytest.raises(ValueError, match="valid: above, below, within, factor"):
+        verdict({"rule": "beside"}, 1)
+
+
+def test_the_table_has_every_published_bitrate_beside_ours_and_who_won(
+    tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    found = sections("bbr-or-cubic-table", made_up(campaign_of("bbr-or-cubic-table"), tmp_path, shape))
+    table = item(found, "rows")
+    assert len(table.rows) == 8 + 1
+    first = dict(zip(table.columns, table.rows[0], strict=True))
+    assert first["BBR published"] == 22.6
+    # 95 % of the quick grid's 100 Mbit/s for 1 Gbit/s, of which 7 % loss leaves BBR 86 %.
+    assert first["our Mbit/s"] == 100
+    assert first["BBR ours"] == pytest.approx(95 * 0.86)
+    assert first["BBR ours ÷ published"] == pytest.approx(95 * 0.86 / 22.6, abs=0.01)
+    assert first["CUBIC difference"] == pytest.approx(95 * 0.65 - 0.285)
+    assert (first["published winner"], first["our winner"]) == ("BBR", "BBR")
+    assert dict(zip(table.columns, table.rows[-1], strict=True))["published winner"] is None
+
+
+def test_gain_share_and_goodput_are_those_of_their_part(tmp_path: Path, shape: dict[str, Any]) -> None:
+    def goodput(run: PlannedRun, flow: FlowConfig) -> float:
+        if run.cell["part"] == "share":
+            return 30.0 if flow.congestion_control == "bbr" else 10.0
+        alone = {"bbr": 43.0, "cubic": 20.0}[flow.congestion_control]
+        return alone if run.cell["part"] == "alone" else by_weight(run, flow)
+
+    found = sections("when-to-use-bbr", made_up(campaign_of("when-to-use-bbr"), tmp_path, shape, goodput))
+    gains = [row[2] for row in item(found, "gp-gain-100kb").rows]
+    assert gains == [pytest.approx(115)] * 2 * 3
+    assert {row[2] for row in item(found, "cubic-again-10mb").rows} == {3}
+    shares = item(found, "figure-4").rows
+    assert {row[2] for row in shares if row[0] == "BBR"} == {75.0}
+    assert [row[1] for row in shares if row[0] == "CUBIC"] == [10, 100, 1000, 10_000]
+    cliff = {row[:2]: row[2] for row in item(found, "figure-5").rows}
+    assert cliff["BBR", 10.0] == pytest.approx(95 * 0.8)
+
+
+def test_shares_and_jains_index_are_those_of_the_two_flows(tmp_path: Path, shape: dict[str, Any]) -> None:
+    found = sections("buffer-class", made_up(campaign_of("buffer-class"), tmp_path, shape))
+    shares = [row[2] for row in item(found, "figure-1").rows if row[0] == "BBR"]
+    assert shares == [pytest.approx(200 / 3)] * 10
+    # Two to one: (2 + 1)² ÷ (2 × (4 + 1)).
+    jains = [row[2] for row in item(found, "figure-3b").rows if row[0] == "Jain's index"]
+    assert jains == [pytest.approx(0.9)] * 10
+    features = item(found, "features")
+    assert features.rows[0][2:] == (3, 9_000, 9.0, 9_000, 0.01, 9.0)
+    assert column(features, "buffer, BDP") == [0.01 * 2**n for n in range(10)]

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner's own work: processes, signals, directories. Its runs are stand-ins that take some 30 ms."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.campaign.errors import CampaignError
+from weir.campaign.executors.local import LocalExecutor
+from weir.campaign.identity import Software
+from weir.campaign.load import PlannedRun, parse_campaign
+from weir.campaign.runner import GIVE_UP_AFTER, Ending, Runner
+from weir.campaign.store import FAILED, PARTIAL, Store
+from weir_tests.campaign import stand_in as doubles
+from weir_tests.campaign.stand_in import SOFTWARE, stand_in
+
+TEXT = """
+name: many
+seed: 3
+matrix: {rate: [1 Mbit/s, 2 Mbit/s, 3 Mbit/s]}
+repeats: 4
+hosts: {client: {}, server: {}}
+flows: [{name: one, from: server, to: client, duration: 1 s}]
+policers: [{name: p, rate: $rate, burst: 20 kB, match: [{to: client}]}]
+"""
+OTHER_SWITCH = SOFTWARE.model_copy(update={"programs": {"weir-switch": "other"}})
+FORK = multiprocessing.get_context("fork")
+
+
+class Events:
+    """A watcher that remembers."""
+
+    def __init__(self, on_begin: Callable[[], None] = lambda: None) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.at_work = self.most_at_work = 0
+        self.on_begin = on_begin
+
+    def begun(self, run: PlannedRun) -> None:
+        self.seen.append(("begun", run.key))
+        self.at_work += 1
+        self.most_at_work = max(self.most_at_work, self.at_work)
+        self.on_begin()
+
+    def whole(self, run: PlannedRun, path: Path, wall_s: float) -> None:
+        assert wall_s > 0
+        self.seen.append(("whole", run.key))
+        self.at_work -= 1
+
+    def failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
+        self.seen.append((f"failed: {error}", run.key))
+        self.at_work -= 1
+
+    def stopping(self) -> None:
+        self.seen.append(("stopping", ""))
+
+    def tick(self) -> None:
+        pass
+
+
+def work(
+    runs: Path,
+    text: str = TEXT,
+    *,
+    jobs: int = 2,
+    events: Events | None = None,
+    software: Software = SOFTWARE,
+) -> Ending:
+    with Store(parse_campaign(text), runs, lambda: software) as store:
+        return Runner(store, LocalExecutor(jobs, stand_in), events or Events()).run()
+
+
+def tree(runs: Path) -> dict[str, Any]:
+    """What the whole runs are: identity and every file, without what time it was."""
+    found = {}
+    for path in sorted((runs / "many").glob("*_r*")):
+        manifest = json.loads((path / "manifest.json").read_text())
+        identity = {
+            key: value for key, value in manifest["campaign"].items() if key not in ("wall_s", "jobs")
+        }
+        files = {p.name: p.read_text() for p in sorted((path / "pcap").iterdir())}
+        result = json.loads((path / "result.json").read_text())
+        found[path.name] = (identity, manifest["seed"], files, result)
+    return found
+
+
+def marks(runs: Path) -> dict[str, tuple[int, int]]:
+    """Inode and time of each whole run's manifest: another one if it was made again."""
+    found = {}
+    for path in (runs / "many").glob("*_r*"):
+        status = (path / "manifest.json").stat()
+        found[path.name] = (status.st_ino, status.st_mtime_ns)
+    return found
+
+
+@pytest.fixture(scope="module", name="undisturbed")
+def _undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    runs = tmp_path_factory.mktemp("undisturbed")
+    assert work(runs, TEXT.replace("repeats: 4", "repeats: 15")) == Ending()
+    return tree(runs)
+
+
+def test_a_campaign_killed_ten_times_at_random_moments_ends_as_an_undisturbed_one(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    text = TEXT.replace("repeats: 4", "repeats: 15")
+    moments = random.Random(20261121)
+    kills, whole = 0, {}
+    while kills < 10:
+        process = FORK.Process(target=work, args=(tmp_path, text))
+        process.start()
+        process.join(moments.uniform(0.0, 0.1))
+        assert process.is_alive(), f"nothing was left to disturb after {kills} kills"
+        process.kill()
+        process.join()
+        kills += 1
+        # What was whole once stays as it was: nothing is made twice.
+        now = marks(tmp_path)
+        assert whole.items() <= now.items()
+        whole = now
+    print(f"{len(whole)} of {len(undisturbed)} runs were whole after ten kills")
+    assert work(tmp_path, text) == Ending()
+    assert whole.items() <= marks(tmp_path).items()
+    assert tree(tmp_path) == undisturbed
+    assert not list((tmp_path / "many" / PARTIAL).iterdir())
+    assert not (tmp_path / "many" / FAILED).exists()
+
+
+def test_every_file_of_a_whole_run_is_whole(undisturbed: dict[str, Any]) -> None:
+    assert len(undisturbed) == 45
+    for _, _, files, result in undisturbed.values():
+        assert files == {str(step): "first half second half" for step in range(doubles.STEPS)}
+        assert result == doubles.RESULT
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_after_telling_runs_and_the_same_call_goes_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    events = Events(on_begin=lambda: os.kill(os.getpid(), number) if len(events.seen) == 5 else None)
+    ending = work(tmp_path, events=events, jobs=1)
+    assert ending.stopped_by == number
+    assert events.seen[-1] == ("stopping", "")
+    begun = sum(what == "begun" for what, _ in events.seen)
+    assert len(tree(tmp_path)) == begun - 1
+    assert not list((tmp_path / "many" / PARTIAL).iterdir())
+    again = Events()
+    assert work(tmp_path, events=again) == Ending()
+    assert sum(what == "begun" for what, _ in again.seen) == 12 - (begun - 1)
+    assert len(tree(tmp_path)) == 12
+
+
+def test_at_most_so_many_runs_are_at_work_and_one_repeat_of_each_cell_comes_first(tmp_path: Path) -> None:
+    events = Events()
+    work(tmp_path, jobs=3, events=events)
+    # Three measure (local_test.py), and as many more may have done so.
+    assert 3 <= events.most_at_work <= 6
+    begun = [key for what, key in events.seen if what == "begun"]
+    assert [key[-4:] for key in begun] == [f"r{repeat:03}" for repeat in (1, 2, 3, 4) for _ in range(3)]
+
+
+def test_a_failed_run_is_tried_again_and_its_logs_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = parse_campaign(TEXT).runs[4]
+    monkeypatch.setenv("FAIL_SEEDS", str(bad.seed))
+    monkeypatch.setenv("FAIL_TIMES", "2")
+    events = Events()
+    assert work(tmp_path, events=events) == Ending()
+    said = [what for what, key in events.seen if key == bad.key]
+    failure = "failed: exit code 1; it said: cannot do this one"
+    assert said == ["begun", failure, "begun", failure, "begun", "whole"]
+    for number in (1, 2):
+        log = tmp_path / "many" / FAILED / f"{bad.key}.{number}" / "logs" / "run.log"
+        assert log.read_text() == "cannot do this one\n"
+    assert len(tree(tmp_path)) == 12
+
+
+def test_attempts_are_bounded_also_across_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = parse_campaign(TEXT).runs[0]
+    monkeypatch.setenv("FAIL_SEEDS", str(bad.seed))
+    assert work(tmp_path).failed == [bad.key]
+    assert len(list((tmp_path / "many" / FAILED).iterdir())) == 3
+    events = Events()
+    assert work(tmp_path, events=events).failed == [bad.key]
+    assert events.seen == []
+    with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE) as store:
+        store.forget_failures([bad.key])
+    monkeypatch.delenv("FAIL_SEEDS")
+    assert work(tmp_path) == Ending()
+
+
+def test_runs_set_aside_are_made_again_and_kept_beside(tmp_path: Path) -> None:
+    campaign = parse_campaign(TEXT)
+    for times in (1, 2):
+        assert work(tmp_path) == Ending()
+        before = marks(tmp_path)
+        with Store(campaign, tmp_path, lambda: SOFTWARE) as store:
+            store.set_aside([campaign.runs[1].key])
+            assert list(store.done()) == [run.key for run in campaign.runs if run != campaign.runs[1]]
+            assert store.strangers() == []
+        assert work(tmp_path) == Ending()
+        after = marks(tmp_path)
+        assert [key for key in after if after[key] != before[key]] == [campaign.runs[1].key]
+        aside = sorted((tmp_path / "many" / "invalid").iterdir())
+        assert [path.name for path in aside] == [f"{campaign.runs[1].key}.{n + 1}" for n in range(times)]
+        assert all((path / "result.json").is_file() and not (path / "pcap").exists() for path in aside)
+
+
+def test_a_machine_on_which_nothing_executions_is_not_worn_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIL_SEEDS", ",".join(str(run.seed) for run in parse_campaign(TEXT).runs))
+    ending = work(tmp_path, TEXT.replace("repeats: 4", "repeats: 4\nattempts: 1"), jobs=1)
+    assert ending.gave_up
+    assert len(ending.failed) == GIVE_UP_AFTER
+
+
+@pytest.mark.parametrize(
+    ("text", "software", "said"),
+    [
+        (TEXT.replace("20 kB", "30 kB"), SOFTWARE, "made by another experiment"),
+        (TEXT, SOFTWARE.model_copy(update={"commit": "later"}), "made by weir 0, commit commit"),
+        (
+            TEXT,
+            SOFTWARE.model_copy(update={"programs": {"weir-switch": "other"}}),
+            "this is weir 0, commit commit",
+        ),
+    ],
+    ids=["another experiment", "another commit", "another switch"],
+)
+def test_results_of_other_configs_and_versions_are_never_mixed(
+    tmp_path: Path, text: str, software: Software, said: str
+) -> None:
+    work(tmp_path)
+    before = marks(tmp_path)
+    with pytest.raises(
+        CampaignError, match=f"{said}.*and 11 more runs.*valid: --runs with another directory"
+    ):
+        work(tmp_path, text, software=software)
+    assert marks(tmp_path) == before
+
+
+def test_a_campaign_that_grew_keeps_its_runs_and_says_which_are_no_longer_of_it(tmp_path: Path) -> None:
+    work(tmp_path)
+    before = marks(tmp_path)
+    assert work(tmp_path, TEXT.replace("[1 Mbit/s, 2 Mbit/s, 3", "[2 Mbit/s, 4 Mbit/s, 3")) == Ending()
+    assert len(tree(tmp_path)) == 16
+    assert before.items() <= marks(tmp_path).items()
+    with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE) as store:
+        assert len(store.done()) == 12
+        assert [name[:8] for name in store.strangers()] == ["4-Mbit-s"] * 4
+
+
+def test_software_that_changes_in_the_middle_ends_the_campaign(tmp_path: Path) -> None:
+    versions = [SOFTWARE] * 4
+
+    def current() -> Software:
+        return versions.pop() if versions else SOFTWARE.model_copy(update={"commit": "later"})
+
+    with (
+        Store(parse_campaign(TEXT), tmp_path, current) as store,
+        pytest.raises(CampaignError, match="the software changed meanwhile"),
+    ):
+        Runner(store, LocalExecutor(1, stand_in), Events()).run()
+    assert len(tree(tmp_path)) == 3
+
+
+def test_two_campaigns_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    with (
+        Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE),
+        pytest.raises(CampaignError, match="another `weir campaign` is at work in it"),
+    ):
+        work(tmp_path)
+
+
+def test_captures_are_deleted_where_only_results_are_kept(tmp_path: Path) -> None:
+    work(tmp_path, TEXT.replace("repeats: 4", "repeats: 1\nkeep: results"))
+    wholes = list((tmp_path / "many").glob("*_r*"))
+    assert len(wholes) == 3
+    assert not [path for path in wholes if (path / "pcap").exists()]
+    assert all((path / "result.json").is_file() for path in wholes)
+
+
+def test_the_next_start_waits_for_a_run_that_is_cut_off_and_still_executions(tmp_path: Path) -> None:
+    with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE) as store:
+        partial = store.begin(store.campaign.runs[0])
+    # A process that holds the directory, as the sandbox of a killed run does until it has ended.
+    held, release = FORK.Event(), FORK.Event()
+
+    def hold() -> None:
+        from weir.rundir.directory import hold as take
+
+        take(partial)
+        held.set()
+        release.wait(30)
+
+    holder = FORK.Process(target=hold)
+    holder.start()
+    assert held.wait(30)
+    begun = time.monotonic()
+    starter = FORK.Process(target=work, args=(tmp_path,))
+    starter.start()
+    starter.join(0.3)
+    assert starter.is_alive()
+    assert partial.is_dir()
+    assert tree(tmp_path) == {}
+    release.set()
+    holder.join()
+    starter.join(60)
+    print(f"went on after {time.monotonic() - begun:.2f} s")
+    assert starter.exitcode == 0
+    assert len(tree(tmp_path)) == 12

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For tests of the runner: a stand-in for a run's process, which writes a run directory in steps.
+
+`python stand_in.py RUN_DIR` needs nothing but the standard library. The directory's manifest decides what it
+does: a seed named in the environment variable FAIL_SEEDS fails, as often as FAIL_TIMES says.
+"""
+
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+# For workers of dask, which import what they are to call by its name.
+if __name__ != "__main__":
+    from weir.campaign.executors import worker
+    from weir.campaign.executors.cluster import ClusterExecutor, connect
+    from weir.campaign.executors.worker import WorkerInfo
+    from weir.campaign.load import PlannedRun, parse_campaign
+    from weir.campaign.runner import Runner
+    from weir.campaign.store import Store
+    from weir.rundir.manifest import Software
+
+    SOFTWARE = Software(weir_version="0", commit="commit", programs={"weir-switch": "digest"})
+
+    def stand_in(run_dir: Path) -> list[str]:
+        """The command of a stand-in."""
+        return [sys.executable, "-S", "-E", __file__, str(run_dir)]
+
+    def describe_alike(_busy_over_s: float) -> WorkerInfo:
+        """A worker of the campaign's software."""
+        return WorkerInfo("here", SOFTWARE, 0.0)
+
+    def describe_other(_busy_over_s: float) -> WorkerInfo:
+        """A worker of another version."""
+        return WorkerInfo("there", Software(weir_version="0", commit="later", programs={}), 0.0)
+
+    class Unwatched:
+        """A watcher that nobody asks."""
+
+        def begun(self, run: PlannedRun) -> None:
+            """Say nothing."""
+
+        def whole(self, run: PlannedRun, path: Path, wall_s: float) -> None:
+            """Say nothing."""
+
+        def failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
+            """Say nothing."""
+
+        def stopping(self) -> None:
+            """Say nothing."""
+
+        def tick(self) -> None:
+            """Say nothing."""
+
+    def campaign_of_workers(address: str, runs: Path, text: str) -> None:
+        """A whole campaign by the workers of a scheduler, for a process of its own."""
+        with connect(address) as client, Store(parse_campaign(text), runs, lambda: SOFTWARE) as store:
+            executor = ClusterExecutor(
+                client,
+                SOFTWARE,
+                keep_raw=True,
+                note=lambda _text: None,
+                command=stand_in,
+                describe=describe_alike,
+            )
+            Runner(store, executor, Unwatched()).run()
+
+    def folders_left() -> int:
+        """Runs whose directories are still on a worker."""
+        return len(worker._folders)
+
+    def set_environment(name: str, value: str) -> None:
+        """Set a variable of a worker."""
+        os.environ[name] = value
+
+
+STEPS = 4
+STEP_S = 0.006
+RESULT = {"complete": True, "invalid_reasons": [], "flows": [], "other_flows": [], "pairs": []}
+
+
+def main() -> int:
+    """Do the steps of a run."""
+    run_dir = Path(sys.argv[1])
+    handle = os.open(run_dir, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    if str(manifest["seed"]) in os.environ.get("FAIL_SEEDS", "").split(","):
+        failed = run_dir.parent.parent / "failed"
+        if len(list(failed.glob(f"{manifest['run_id']}.*"))) < int(os.environ.get("FAIL_TIMES", "1000")):
+            print("cannot do this one")
+            return 1
+    (run_dir / "pcap").mkdir()
+    for step in range(STEPS):
+        with (run_dir / "pcap" / f"{step}").open("w") as file:
+            file.write("first half ")
+            file.flush()
+            time.sleep(STEP_S)  # the work of a run
+            file.write("second half")
+    (run_dir / "result.json").write_text(json.dumps(RESULT))
+    manifest |= {"state": "complete", "complete": True, "scheduling": {"p99_s": 0.0001}}
+    (run_dir / "manifest.json").write_text(json.dumps(manifest))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir campaign`: make the runs that a campaign lacks, or list them, and write its page."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from weir.cli import options
+from weir.cli.errors import EXIT_FAILED, InputError
+
+if TYPE_CHECKING:
+    from weir.campaign.estimate import Estimate
+    from weir.campaign.executors.executor import Executor
+    from weir.campaign.load import Campaign
+    from weir.campaign.outcome import Outcome
+    from weir.campaign.runner import Ending
+    from weir.campaign.store import Store
+
+CORES_OF_A_RUN = 3
+"""Switch, senders and captures of one run keep about so many cores busy."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The JSON line at the end. Counts are runs, `unexplained` packets of all complete runs."""
+
+    runs: int
+    complete: int
+    invalid: int
+    failed: int
+    unexplained: int
+    page: str
+
+
+def default_jobs() -> int:
+    """Runs at a time that this machine's cores carry without disturbing each other."""
+    return max(1, (os.cpu_count() or 1) // CORES_OF_A_RUN)
+
+
+def campaign(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Campaign file (YAML).", show_default=False)],
+    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where campaigns' folders go.")] = Path(
+        "runs"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="The file's small grid.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AXIS=LABEL,…", help="These values of an axis alone; of several axes, all."),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Runs of each cell, instead of the file's number.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what is to do, and how long it takes.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Runs at a time; by default what the cores carry.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of dask; its workers run.")
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Make runs again that failed for good or are invalid.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> int:
+    """Run an experiment over a matrix of values, repeated; resume it where it was, however it ended.
+
+    Writes RUNS/<name>/<run>/ for each run, and index.html. A run counts once it is whole; runs of another
+    experiment or other software are never mixed with it. Ctrl-C stops; the same command goes on.
+
+    weir campaign experiments/wehey-bbr.yaml --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
+    """
+    return campaign_command(
+        file,
+        runs,
+        quick=quick,
+        wanted=only or (),
+        repeats=repeats,
+        dry_run=dry_run,
+        jobs=jobs,
+        scheduler=scheduler,
+        retry=retry,
+        as_json=as_json,
+        console=Console(),
+    )
+
+
+def campaign_command(
+    file: Path,
+    runs: Path,
+    *,
+    quick: bool,
+    wanted: Sequence[str],
+    repeats: int | None,
+    dry_run: bool,
+    jobs: int | None,
+    scheduler: str | None,
+    retry: bool,
+    as_json: bool,
+    console: Console,
+) -> int:
+    """Do what is left of a campaign; returns the exit code: 0 all runs complete, 1 not, 128 + n signal n.
+
+    Raises ConfigError for the file, CampaignError for its folder, ToolMissingError.
+    """
+    from weir.campaign.choice import only, without_lacking
+    from weir.campaign.executors.local import LocalExecutor
+    from weir.campaign.load import load_campaign
+    from weir.campaign.outcome import outcomes
+    from weir.campaign.page import write_page
+    from weir.campaign.runner import Runner
+    from weir.campaign.store import Store
+    from weir.cli.campaign_run import command
+    from weir.cli.terminal.campaign import LiveView
+    from weir.run.checks import check_runnable
+
+    campaign, left_out = without_lacking(only(load_campaign(file, quick=quick, repeats=repeats), wanted))
+    if not campaign.runs:
+        raise InputError(f"{file}: no run is left; {left_out}")
+    for run in campaign.runs:
+        if run.repeat == 0:
+            check_runnable(run.experiment, file)
+    if scheduler is not None and jobs is not None:
+        raise InputError("--jobs beside --scheduler: each worker has one run at a time; valid: one of them")
+    jobs = jobs or default_jobs()
+    store = Store(campaign, runs)
+    notes = Console(stderr=True)
+    if left_out:
+        notes.print(f"weir: {left_out}", highlight=False, soft_wrap=True)
+    if dry_run:
+        return _show_plan(store, jobs, as_json=as_json, console=console)
+    with store, contextlib.ExitStack() as stack:
+        done = store.done()
+        for stranger in store.strangers()[:1]:
+            others = len(store.strangers()) - 1
+            notes.print(
+                f"weir: {stranger} and {others} more are not of this campaign as it is now; not counted"
+            )
+        if retry:
+            store.forget_failures([run.key for run in campaign.runs])
+            store.set_aside([outcome.key for outcome in outcomes(campaign, done) if not outcome.valid])
+            done = store.done()
+        estimate = learned(campaign, outcomes(campaign, done))
+        executor: Executor = LocalExecutor(jobs, command)
+        if len(done) < len(campaign.runs):
+            executor = _executor(store, jobs, scheduler, notes, stack)
+            _announce(campaign, len(done), executor.jobs, estimate, store, notes)
+        with LiveView(campaign, done, executor.jobs, estimate, notes) as view:
+            ending = Runner(store, executor, view).run()
+        found = outcomes(campaign, store.done())
+        page, warnings = write_page(store.folder, campaign, found)
+    tally = Tally(
+        runs=len(campaign.runs),
+        complete=len(found),
+        invalid=sum(not outcome.valid for outcome in found),
+        failed=len(ending.failed),
+        unexplained=sum(outcome.unexplained for outcome in found),
+        page=str(page),
+    )
+    for warning in warnings:
+        notes.print(f"weir: {warning}", style="yellow", highlight=False, soft_wrap=True)
+    _say_end(ending, tally, notes)
+    if as_json:
+        print(json.dumps(asdict(tally)))
+    else:
+        console.print(_words(tally), highlight=False, soft_wrap=True)
+    return _exit_code(ending, tally)
+
+
+def _executor(
+    store: Store, jobs: int, scheduler: str | None, notes: Console, stack: contextlib.ExitStack
+) -> Executor:
+    """The executor of the runs, after a warning of busy machines; raises CampaignError without a worker."""
+    from weir.campaign.executors.executor import BUSY_SHARE
+    from weir.campaign.executors.local import LocalExecutor
+    from weir.cli.campaign_run import command
+    from weir.topo.processors import busy_share
+
+    def note(text: str) -> None:
+        notes.print(f"weir: {text}", style="yellow", highlight=False, soft_wrap=True)
+
+    if scheduler is not None:
+        from weir.campaign.executors.cluster import ClusterExecutor, connect
+
+        client = stack.enter_context(connect(scheduler))
+        keep_raw = store.campaign.keep == "all"
+        workers = ClusterExecutor(client, store.made_by, keep_raw=keep_raw, note=note, command=command)
+        workers.is_free()
+        return workers
+    if jobs > default_jobs():
+        note(
+            f"{jobs} runs at a time on {os.cpu_count()} cores may disturb each other, {default_jobs()} "
+            "would not; one that comes over the limits is invalid, and --retry makes it again"
+        )
+    busy = busy_share()
+    if busy > BUSY_SHARE:
+        note(
+            f"this machine is busy: {busy:.0%} of its processors' time went elsewhere in the last second; "
+            "runs that this disturbs will be invalid"
+        )
+    return LocalExecutor(jobs, command)
+
+
+def learned(campaign: Campaign, found: Sequence[Outcome]) -> Estimate:
+    """What whole runs say about how long further ones take."""
+    from weir.campaign.estimate import Estimate
+
+    estimate = Estimate()
+    by_key = {run.key: run for run in campaign.runs}
+    for outcome in found:
+        if outcome.wall_s is not None:
+            estimate.learn(by_key[outcome.key], outcome.wall_s)
+    return estimate
+
+
+def _announce(
+    campaign: Campaign, done: int, jobs: int, estimate: Estimate, store: Store, notes: Console
+) -> None:
+    from weir.campaign.estimate import words
+
+    left = [run for run in campaign.runs if not store.path_of(run).is_dir()]
+    resumed = f", {done} of them done" if done else ""
+    time_left = words(estimate.seconds(left, [], jobs))
+    notes.print(
+        f"[bold]{campaign.name}[/bold]: {len(campaign.runs)} runs{resumed}, about {time_left} left "
+        f"→ {store.folder}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> int:
+    """Show what a campaign would do; nothing is written."""
+    from weir.campaign.estimate import words
+    from weir.campaign.outcome import outcomes
+
+    campaign = store.campaign
+    done = store.done()
+    estimate = learned(campaign, outcomes(campaign, done))
+    left = [run for run in campaign.runs if run.key not in done]
+    seconds = estimate.seconds(left, [], jobs)
+    if as_json:
+        plan = {
+            "name": campaign.name,
+            "runs": len(campaign.runs),
+            "complete": len(done),
+            "seconds_left": round(seconds),
+            "jobs": jobs,
+            "folder": str(store.folder),
+            "plan": [
+                {"run": run.key, "cell": dict(run.cell), "repeat": run.repeat + 1, "seed": run.seed}
+                for run in left
+            ],
+        }
+        print(json.dumps(plan))
+        return 0
+    table = Table(*campaign.axes, "flows", "traffic", "runs", "done")
+    for its in campaign.cells():
+        labels = campaign.labels(its[0].cell)
+        whole = sum(run.key in done for run in its)
+        flows = len(its[0].experiment.flows)
+        table.add_row(*labels, str(flows), words(its[0].traffic_s), str(len(its)), str(whole))
+    console.print(table)
+    basis = "as finished runs took" if estimate.measured else "assumed, until runs have shown it"
+    console.print(
+        f"{len(campaign.runs)} runs, {len(done)} done, {len(left)} to do with {jobs} at a time: about "
+        f"{words(seconds)} ({estimate.overhead_s:.0f} s beside the traffic of each, {basis})",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
+    if ending.gave_up:
+        notes.print("weir: too many runs in a row failed; the rest is not tried", style="red")
+    if ending.failed:
+        notes.print(
+            f"weir: {len(ending.failed)} runs failed for good, first {ending.failed[0]}; their logs are in "
+            f"{Path(tally.page).parent / 'failed'}; --retry tries them again",
+            style="red",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _words(tally: Tally) -> str:
+    parts = [f"{tally.complete} of {tally.runs} runs complete"]
+    if tally.invalid:
+        parts.append(f"{tally.invalid} of them invalid")
+    parts.append(f"{tally.unexplained} packets unexplained")
+    return f"{', '.join(parts)}; page: {tally.page}"
+
+
+def _exit_code(ending: Ending, tally: Tally) -> int:
+    if ending.stopped_by is not None:
+        return 128 + signal.Signals(ending.stopped_by)
+    return 0 if tally.complete == tally.runs else EXIT_FAILED

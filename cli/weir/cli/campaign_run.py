@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of a campaign, a process of its own: `python -m weir.cli.campaign_run RUN_DIR PARENT_PID`.
+
+The directory is prepared already. The process dies with the campaign that started it, by whatever means that
+ends; the sandbox then ends too, and holds a lock on the directory until it has. The environment may name a
+file descriptor, which is closed when the traffic is over, so that the next run can begin; the analysis then
+runs at the lowest priority.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from weir.campaign.executors.executor import MEASURING_VARIABLE
+from weir.cli.failures import report_error
+from weir.cli.run import analyse_run, make_run
+from weir.rundir.directory import hold
+from weir.topo.linux import die_with_parent, take_spare_time_only
+
+
+def command(run_dir: Path) -> list[str]:
+    """The command that makes the run of a prepared directory, for an executor."""
+    return [sys.executable, "-m", "weir.cli.campaign_run", str(run_dir), str(os.getpid())]
+
+
+def main() -> int:
+    """Run and analyse; returns the exit code of `weir run`."""
+    run_dir, parent = Path(sys.argv[1]), int(sys.argv[2])
+    measuring = os.environ.pop(MEASURING_VARIABLE, None)
+    hold(run_dir)
+    die_with_parent(parent)
+    try:
+        code = make_run(run_dir)
+        if code != 0:
+            return code
+        if measuring is not None:
+            take_spare_time_only()
+            os.close(int(measuring))
+        return analyse_run(run_dir)
+    except Exception as error:
+        return report_error(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Full and read-only disks: one line that names the file, and nothing that was there is lost."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from weir.cli.errors import EXIT_DISK
+from weir.cli.failures import report_error
+from weir.cli.watch import EventLog
+from weir.controlplane.config import load_experiment
+from weir.run.prepare import prepare
+from weir.rundir.manifest_file import ManifestFile
+from weir.rundir.whole_files import write_whole
+
+DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
+
+
+@pytest.fixture(name="full_disk")
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_bytes(self: Path, data: bytes) -> int:
+        self.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")  # without a name, as write(2) has none
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_file_on_a_full_disk_is_named_and_the_old_one_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text("old")
+    with pytest.raises(OSError, match="No space left") as error:
+        write_whole(path, b"new")
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+    assert report_error(error.value) == EXIT_DISK
+    assert capsys.readouterr().err == f"weir: {path}: No space left on device\n"
+
+
+def test_a_run_that_cannot_write_its_end_still_says_that_it_is_not_complete(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    prepare(tmp_path, load_experiment(DEMO), DEMO.read_bytes(), {})
+    manifest = ManifestFile.load(tmp_path)
+    request.getfixturevalue("full_disk")
+    manifest.end_if_possible("failed", "disk full")
+    assert manifest.state == "failed"
+    assert ManifestFile.load(tmp_path).manifest.complete is False
+
+
+def test_events_that_a_full_disk_cannot_take_are_kept_and_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = EventLog(Path("/dev/full"))
+    log.write("one")
+    log.write("two")
+    log.close()
+    assert capsys.readouterr().err == "weir: /dev/full: No space left on device; its events are kept\n"
+
+
+def test_events_are_appended_as_they_happen(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("before\n")
+    log = EventLog(path)
+    log.write("one")
+    assert path.read_text() == "before\none\n"
+    log.close()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and arguments that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Experiment = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file (YAML).", show_default=False)
+]
+Switch = Annotated[str, typer.Option("--switch", metavar="ADDRESS:PORT", help="P4Runtime of the switch.")]
+DeviceId = Annotated[int, typer.Option("--device-id", min=1, help="Id that the switch was started with.")]
+ElectionId = Annotated[
+    int,
+    typer.Option("--election-id", min=1, help="No two controllers have one; the highest is primary."),
+]
+PhaseName = Annotated[
+    str | None, typer.Option("--phase", metavar="NAME", help="Phase of the experiment; by default the first.")
+]
+Compiled = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Of a Tofino: what the compiler wrote, and the P4Info.")
+]
+ThriftPort = Annotated[
+    int | None, typer.Option(help="bmv2's, on this machine: its queues are set through it.")
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Use TLS: the authority of the switch's certificate (PEM)."),
+]
+TlsCert = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Certificate to show to the switch (PEM).")
+]
+TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of that certificate (PEM).")]
+
+PRIMARY_ID, BACKUP_ID = 2, 1
+"""Election ids unless others are given: a backup's is the lower one."""
+DEFAULT_SWITCH = "127.0.0.1:9559"
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+LoadPipeline = Annotated[
+    bool, typer.Option("--load-pipeline", help="Replace another pipeline; empties tables and counters.")
+]
+OutFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="What to write.")]
+Captures = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE…", help="Captures (pcap), compressed or not.", show_default=False),
+]

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that `weir run` starts in the sandbox: shows the progress of the run, and its errors."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from weir.cli.failures import report_error
+from weir.cli.terminal.progress import RunProgress
+from weir.run.execute import run_inside
+from weir.topo.sandbox import inside
+from weir.topo.stop import Interrupted, StopToken
+
+
+def main(stop: StopToken) -> int:
+    """Run the experiment of the run directory named on the command line."""
+    try:
+        with RunProgress(Console(stderr=True)) as progress:
+            run_inside(Path(sys.argv[1]), stop, progress)
+    except Interrupted:
+        raise
+    except Exception as error:
+        return report_error(error)
+    return 0
+
+
+if __name__ == "__main__":
+    inside(main)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from weir.cli.main import run_cli
+from weir.controlplane.config import parse_experiment
+from weir.diagram.picture import Policer, Way, pictures
+from weir.diagram.svg import svg, wrapped
+
+ROOT = Path(__file__).parents[3]
+TEXT = """\
+name: all
+hosts:
+  a: {delay: 19 ms, jitter: 1 ms, loss: 1 %}
+  b: {delay: 4 ms}
+  c: {delay: 1 ms, rate: 10 Mbit/s, burst: 20 ms, queue: 1 burst}
+flows:
+  - {name: one, from: a, to: c, duration: 1 s, congestion_control: bbr}
+  - {name: two, from: a, to: c, duration: 1 s, congestion_control: bbr}
+  - {name: three, from: a, to: c, duration: 1 s, writes: {size: 10 kB, every: 20 ms}}
+  - {name: back, from: c, to: b, duration: 1 s, protocol: udp, rate: 1 Mbit/s}
+background: [{name: noise, from: b, to: c, duration: 1 s, rate: 2 Mbit/s, pacing: 1 Mbit/s}]
+policers:
+  - {name: "p", rate: 8 Mbit/s, burst: 20 ms, match: [{dst_port: 5203}]}
+  - {name: q, rate: 5 Mbit/s, burst: 20 ms, mode: per_flow_hashed, cells: 8, match: [{from: b}]}
+"""
+# Each picture of the documentation: the experiment, and of which cells.
+SHIPPED = {
+    "topology-wehey-common": ["wehey-bbr.yaml", "--cell", "policer=common"],
+    "topology-wehey-non-common": ["wehey-bbr.yaml", "--cell", "policer=non-common"],
+    "topology-bottleneck": ["bbr-dominant.yaml", "--cell", "n=5"],
+    "topology-path": ["when-to-use-bbr.yaml", "--cell", "loss=5 %"],
+}
+
+
+def test_a_picture_shows_links_queues_policers_and_who_goes_through_them() -> None:
+    (picture,) = pictures(parse_experiment(TEXT))
+    a, b, c = picture.hosts
+    assert (a.left, a.delay, a.loss) == (True, "19 ms … 20 ms", "1 % lost")
+    assert a.lines == ("2 × bbr", "cubic, 10 kB every 20 ms")
+    assert b.lines == ("background, cubic, 2 Mbit/s, each 1 Mbit/s",)
+    assert (c.left, c.queue) == (False, ("10 Mbit/s", "burst 20 ms", "queue 1 burst = 25 kB"))
+    assert picture.policers[1] == Policer("q", ("5 Mbit/s", "burst 20 ms", "8 buckets, by hash"))
+    assert picture.ways == (
+        Way("a", "c", None, False),
+        Way("a", "c", "p", False),  # the third flow's port
+        Way("c", "b", None, False),
+        Way("b", "c", "q", True),
+    )
+    assert picture.caption == "round-trip times with empty queues: 5 ms to b; 20 ms and 5 ms to c"
+
+
+def test_each_phase_is_drawn_below_the_one_before() -> None:
+    drawn = svg(pictures(parse_experiment((ROOT / "experiments" / "demo.yaml").read_text())))
+    titles = [element.text for element in ElementTree.fromstring(drawn).iter() if element.get("class") == "t"]
+    assert titles == ["demo, phase shared", "demo, phase separate"]
+
+
+def test_all_words_are_within_the_picture() -> None:
+    drawn = svg(pictures(parse_experiment(TEXT)))
+    root = ElementTree.fromstring(drawn)
+    width, height = (float(root.attrib[name]) for name in ("width", "height"))
+    for element in root.iter():
+        if element.get("x") is not None and element.get("y") is not None:
+            assert 0 <= float(element.attrib["x"]) <= width
+            assert 0 <= float(element.attrib["y"]) <= height
+
+
+def test_long_words_are_broken_after_commas() -> None:
+    assert wrapped(["background, bbr, 27.5 Mbit/s, each 5 Mbit/s"], 230) == [
+        "background, bbr, 27.5 Mbit/s,",
+        "each 5 Mbit/s",
+    ]
+    assert wrapped(["queue 0.004 BDP = 10 kB", "short"], 140) == ["queue 0.004 BDP", "= 10 kB", "short"]
+
+
+def test_both_palettes_can_be_read() -> None:
+    def luminance(colour: str) -> float:
+        """Relative luminance of WCAG 2.2."""
+        full = colour if len(colour) == 6 else "".join(2 * digit for digit in colour)
+        parts = [int(full[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    drawn = svg(pictures(parse_experiment(TEXT)))
+    palettes = [
+        dict(re.findall(r"--(\w+):#([0-9a-f]+)", css)) for css in re.findall(r":root\{(.*?)\}", drawn)
+    ]
+    assert len(palettes) == 2
+    for palette in palettes:
+        for ground in (palette["ground"], palette["box"]):
+            for name, least in {"ink": 7, "soft": 4.5, "w0": 3, "w1": 3, "w2": 3, "w3": 3, "none": 3}.items():
+                light, dark = sorted((luminance(ground), luminance(palette[name])), reverse=True)
+                assert (light + 0.05) / (dark + 0.05) >= least, name
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_pictures_of_the_documentation_are_drawn_from_the_experiments(name: str, tmp_path: Path) -> None:
+    file, *cell = SHIPPED[name]
+    out = tmp_path / "x.svg"
+    assert run_cli(["topology", str(ROOT / "experiments" / file), "-o", str(out), *cell]) == 0
+    assert out.read_text() == (ROOT / "docs" / "images" / f"{name}.svg").read_text()
+
+
+def test_a_cell_that_a_campaign_does_not_have_is_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = str(ROOT / "experiments" / "wehey-bbr.yaml"), str(tmp_path / "x.svg")
+    assert run_cli(["topology", file, "-o", out, "--cell", "policer=uncommon"]) == 2
+    assert "policer=non-common" in capsys.readouterr().err
+    demo = str(ROOT / "experiments" / "demo.yaml")
+    assert run_cli(["topology", demo, "-o", out, "--cell", "policer=common"]) == 2

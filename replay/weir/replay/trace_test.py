@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dpkt
+import pytest
+
+from weir.cli.main import run_cli
+from weir.replay.errors import ReplayError
+from weir.replay.recording import recordings
+from weir.replay.segments import Datagram, Segment, segments
+from weir.topo.script import parse_script
+
+CLIENT, SERVER = (b"\x0a\0\0\1", 50_000), (b"\x0a\0\0\2", 443)
+ROOT = Path(__file__).parents[3]
+TRACES = Path(os.environ.get("WEIR_TRACES", ROOT.parent / "shared" / "traces"))
+# At the hosts: when, whose, first byte, bytes, what it had received. Sequence numbers of the client wrap.
+ONE_WAY_S = 0.01
+ISN = {"client": 2**32 - 300, "server": 7_000}
+TALK = (
+    (0.02, "client", 0, 517, 0),
+    (0.05, "server", 0, 1448, 517),  # 20 ms after the request came
+    (0.0502, "server", 1448, 1448, 517),
+    (0.15, "server", 2896, 1448, 517),  # 100 ms later
+    (0.15 + 0.3 + ONE_WAY_S, "client", 517, 80, 4344),  # 300 ms after the response came
+)
+
+
+def captured(at_server: bool, *, handshake: bool = True) -> list[Segment]:
+    """The talk as a capture at one of the hosts shows it, in order of time."""
+    found = []
+    if handshake:
+        for number, (side, ack) in enumerate((("client", False), ("server", True), ("client", True))):
+            sent_s = number * ONE_WAY_S
+            found.append(
+                packet(side, sent_s, at_server, -1 if number < 2 else 0, 0, 0 if ack else None, number < 2)
+            )
+    for sent_s, side, start, size, received in TALK:
+        found.append(packet(side, sent_s, at_server, start, size, received, False))
+    return sorted(found, key=lambda segment: segment.time_s)
+
+
+def packet(
+    side: str, sent_s: float, at_server: bool, start: int, size: int, received: int | None, syn: bool
+) -> Segment:
+    far = (side == "server") != at_server
+    ends = (CLIENT, SERVER) if side == "client" else (SERVER, CLIENT)
+    other = "server" if side == "client" else "client"
+    seq = (ISN[side] + 1 + start) % 2**32
+    ack = None if received is None else (ISN[other] + 1 + received) % 2**32
+    return Segment(sent_s + (ONE_WAY_S if far else 0.0), *ends, seq, ack, syn, size)
+
+
+def blocks(found: Sequence[Segment]) -> list[tuple[str, int, tuple[tuple[float, int], ...]]]:
+    (recording,) = recordings(found)
+    assert (recording.client, recording.server) == (CLIENT, SERVER)
+    return [(block.side, block.after_bytes, block.writes) for block in recording.script().blocks]
+
+
+EXPECTED = [
+    ("client", 0, ((0.0, 517),)),
+    ("server", 517, ((0.02, 2896), (0.12, 1448))),
+    ("client", 4344, ((0.3, 80),)),
+]
+
+
+@pytest.mark.parametrize("at_server", [False, True])
+def test_the_script_does_not_depend_on_where_the_capture_was_taken(at_server: bool) -> None:
+    assert blocks(captured(at_server)) == EXPECTED
+
+
+def test_without_the_handshake_the_way_to_the_far_end_counts_as_its_pause() -> None:
+    near, far = 0.02, 0.02 + 2 * ONE_WAY_S
+    for at_server, pause_s in ((True, near), (False, far)):
+        found = blocks(captured(at_server, handshake=False))
+        assert [(side, after) for side, after, _ in found] == [(side, after) for side, after, _ in EXPECTED]
+        assert found[1][2][0] == (pytest.approx(pause_s), 2896)
+
+
+def test_what_is_sent_again_or_overtaken_is_written_once() -> None:
+    whole = captured(at_server=True)
+    again = [*whole[:5], whole[4], *whole[5:]]  # the first response, retransmitted
+    assert blocks(again) == EXPECTED
+    first, second = whole[4], whole[5]
+    overtaken = [*whole[:4], second, first, *whole[6:]]
+    assert [(side, after, sum(size for _, size in writes)) for side, after, writes in blocks(overtaken)] == [
+        ("client", 0, 517),
+        ("server", 517, 4344),
+        ("client", 4344, 80),
+    ]
+
+
+def test_connections_one_after_the_other_on_the_same_ports_are_two() -> None:
+    first = captured(at_server=True)
+    later = [Segment(s.time_s + 9, s.source, s.destination, s.seq, s.ack, s.syn, s.payload) for s in first]
+    assert [one.payload for one in recordings([*first, *later])] == [4941, 4941]
+
+
+def frame(segment: Segment, *, v6: bool = False, vlan: bool = False) -> bytes:
+    """The segment as dpkt writes it; its payload is zeros."""
+    flags = (dpkt.tcp.TH_SYN if segment.syn else 0) | (dpkt.tcp.TH_ACK if segment.ack is not None else 0)
+    tcp = dpkt.tcp.TCP(
+        sport=segment.source[1],
+        dport=segment.destination[1],
+        seq=segment.seq,
+        ack=segment.ack or 0,
+        flags=flags,
+        opts=b"\x01\x01\x08\x0a" + bytes(8),
+        data=bytes(segment.payload),
+    )
+    tcp.off = 8
+    ends = [end[0].rjust(16, b"\xfd") if v6 else end[0] for end in (segment.source, segment.destination)]
+    if v6:
+        packet = dpkt.ip6.IP6(src=ends[0], dst=ends[1], nxt=6, plen=len(bytes(tcp)), data=tcp)
+        packet.extension_hdrs, packet.all_extension_headers = {}, []
+    else:
+        packet = dpkt.ip.IP(src=ends[0], dst=ends[1], p=6, len=20 + len(bytes(tcp)), data=tcp)
+    tag = b"\x81\x00\x00\x05" if vlan else b""
+    return bytes(12) + tag + (b"\x86\xdd" if v6 else b"\x08\x00") + bytes(packet)
+
+
+def capture(found: Sequence[Segment], snap_bytes: int = 65_535, **how: bool) -> bytes:
+    file = io.BytesIO()
+    writer = dpkt.pcap.Writer(file, nano=True)
+    for segment in found:
+        writer.writepkt(frame(segment, **how)[:snap_bytes], ts=segment.time_s)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("how", [{}, {"v6": True}, {"vlan": True}])
+def test_headers_alone_tell_what_was_sent(tmp_path: Path, how: dict[str, bool]) -> None:
+    path = tmp_path / "talk.pcap.xz"
+    path.write_bytes(lzma.compress(capture(captured(at_server=True), 128, **how)))
+    (recording,) = recordings(segments(path))
+    assert [(block.side, block.after_bytes) for block in recording.script().blocks] == [
+        (side, after) for side, after, _ in EXPECTED
+    ]
+    assert recording.payload == 4941
+
+
+def test_pcapng_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "talk.pcapng"
+    with path.open("wb") as file:
+        writer = dpkt.pcapng.Writer(file)
+        for segment in captured(at_server=True):
+            writer.writepkt(frame(segment), ts=segment.time_s)
+    (recording,) = recordings(segments(path))
+    assert recording.payload == 4941
+
+
+def test_two_captures_become_one_file_that_plays_them_in_turn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "talk.pcap", tmp_path / "twice.replay"
+    path.write_bytes(capture(captured(at_server=True)))
+    assert run_cli(["trace", str(path), str(path), "-o", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    script = parse_script(out.read_text(), str(out))
+    assert (said["server_bytes"], said["client_bytes"]) == (2 * 4344, 2 * 597)
+    assert said["sha256"] == script.sha256
+    assert [block.after_bytes for block in script.of("server")] == [517, 597 + 517]
+    assert script.about["connections"] == ["10.0.0.1:50000-10.0.0.2:443"] * 2
+
+
+def test_a_connection_is_chosen_by_name_in_either_direction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "talk.pcap", tmp_path / "talk.replay"
+    path.write_bytes(capture(captured(at_server=True)))
+    command = ["trace", str(path), "-o", str(out), "--flow"]
+    assert run_cli([*command, "10.0.0.2:443-10.0.0.1:50000"]) == 0
+    out.unlink()
+    assert run_cli([*command, "10.0.0.2:443-10.0.0.9:1"]) == 2
+    assert "valid: 10.0.0.1:50000-10.0.0.2:443" in capsys.readouterr().err
+    assert not out.exists()
+
+
+# When, whose, bytes: the client's first is the file's first, and two of the server follow each other closely.
+CALL = (
+    (0.0, "client", 1200),
+    (0.03, "server", 1200),
+    (0.0301, "server", 40),
+    (0.2, "client", 33),
+    (0.21, "server", 0),
+)
+
+
+def call(*, v6: bool = False, snap_bytes: int = 65_535) -> bytes:
+    """The datagrams of CALL as a capture; its payload is zeros, and more of its own than the TCP talk has."""
+    file = io.BytesIO()
+    writer = dpkt.pcap.Writer(file, nano=True)
+    for time_s, side, size in CALL:
+        source, destination = (CLIENT, SERVER) if side == "client" else (SERVER, CLIENT)
+        udp = dpkt.udp.UDP(sport=source[1], dport=destination[1], ulen=8 + size, data=bytes(size))
+        ends = [end[0].rjust(16, b"\xfd") if v6 else end[0] for end in (source, destination)]
+        if v6:
+            packet = dpkt.ip6.IP6(src=ends[0], dst=ends[1], nxt=17, plen=8 + size, data=udp)
+            packet.extension_hdrs, packet.all_extension_headers = {}, []
+        else:
+            packet = dpkt.ip.IP(src=ends[0], dst=ends[1], p=17, len=28 + size, data=udp)
+        whole = bytes(12) + (b"\x86\xdd" if v6 else b"\x08\x00") + bytes(packet)
+        writer.writepkt(whole[:snap_bytes], ts=5.0 + time_s)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("how", [{}, {"v6": True}, {"snap_bytes": 64}])
+def test_datagrams_are_written_when_they_were_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: dict[str, Any]
+) -> None:
+    path, out = tmp_path / "call.pcap", tmp_path / "call.replay"
+    path.write_bytes(call(**how))
+    assert run_cli(["trace", str(path), "-o", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["protocol"], said["writes"], said["recorded_s"], said["notes"]) == ("udp", 4, 0.2, [])
+    script = parse_script(out.read_text(), str(out))
+    assert script.protocol == "udp"
+    assert [(block.side, block.after_bytes, block.writes) for block in script.blocks] == [
+        ("client", 0, ((0.0, 1200), (0.2, 33))),
+        ("server", 0, ((0.03, 1200), (0.0301, 40))),
+    ]
+
+
+def test_datagrams_and_a_connection_of_the_same_ports_are_two(tmp_path: Path) -> None:
+    talk = captured(at_server=True)
+    said = [Datagram(one.time_s, one.source, one.destination, 9) for one in talk]
+    both = recordings([one for pair in zip(talk, said, strict=True) for one in pair])
+    assert [one.script().protocol for one in both] == ["tcp", "udp"]
+    assert [one.payload for one in both] == [4941, 9 * len(talk)]
+
+
+def test_datagrams_of_several_captures_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "call.pcap", tmp_path / "twice.replay"
+    path.write_bytes(call())
+    assert run_cli(["trace", str(path), str(path), "-o", str(out)]) == 2
+    assert "is of UDP, whose ends do not wait for each other; valid: one capture" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no capture at all, but text of some length", capture([])[:-1] + b"\x7f\0\0\1"]
+)
+def test_what_is_no_capture_is_bad_input(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(data)
+    with pytest.raises(ReplayError, match=r"x\.pcap: .*valid: "):
+        list(segments(path))
+
+
+def test_captures_of_others_become_scripts() -> None:
+    paths = sorted(TRACES.glob("*CD=500-PCIR=10000000-PBC=100000-*.pcap.xz"))
+    if not paths:
+        pytest.skip(f"no captures in {TRACES}; WEIR_TRACES names another folder")
+    recording = recordings(segments(paths[0]))[0]
+    script = recording.script()
+    print(f"{recording.name}: {script.bytes_of('server'):,} bytes in {recording.duration_s:.1f} s")
+    assert parse_script(script.text, "x").blocks == script.blocks
+    # What was written passed a policer of 10 Mbit/s and 100 kB; retransmissions are not counted.
+    assert script.bytes_of("server") * 8 < 10e6 * recording.duration_s + 100e3 * 8
+    assert script.bytes_of("server") > 10**6

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inner half of a run, in the sandbox: builds the testbed, runs every phase, records all.
+
+hosts, links → switch, collector, captures → per phase: rules → flows → counters → everything ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
+from weir.controlplane.config import ExperimentConfig, load_experiment, queue_bytes
+from weir.controlplane.pipeline import load_for
+from weir.controlplane.plan import make_plan
+from weir.run.phase import run_phase
+from weir.run.phase_record import phase_record, with_counters, with_read_back
+from weir.run.progress import Progress
+from weir.run.traffic import PhaseTraffic, background_specs, flow_specs
+from weir.rundir.directory import RunDirectory, hold
+from weir.rundir.manifest import Host, Scheduling, SwitchStats
+from weir.rundir.manifest_file import ManifestFile
+from weir.topo.capture import Capture, CaptureResult
+from weir.topo.collectorproc import CollectorProcess
+from weir.topo.scheduling import SchedulingProbe
+from weir.topo.sockets import SocketSampler
+from weir.topo.stop import Interrupted, StopToken
+from weir.topo.switchproc import SwitchPort, SwitchProcess
+from weir.topo.testbed import HostSpec, Testbed
+from weir.topo.traffic import PortAllocator
+
+COLLECTOR = "collector"
+NS = PPB = 1_000_000_000
+# Frames may still be in flight after the last flow has ended; two idle looks at the switch end the wait.
+SETTLE_LIMIT_S = 15.0
+
+
+def _queue_bytes(experiment: ExperimentConfig, host: str) -> int | None:
+    """Limit of the queue to a host; None where there is none."""
+    return None if experiment.hosts[host].rate is None else queue_bytes(experiment, host)
+
+
+async def settle(switch: SwitchProcess, stop: StopToken) -> None:
+    """Wait until the switch holds no frame and two looks at its counters agree."""
+    give_up = time.monotonic() + SETTLE_LIMIT_S
+    last: tuple[int, int] | None = None
+    while time.monotonic() < give_up:
+        stop.raise_if_stopped()
+        stats = await asyncio.to_thread(switch.stats)
+        now = (stats["uptime_ns"], sum(port["rx_packets"] for port in stats["ports"]))
+        idle = all(port["in_flight"] == 0 for port in stats["ports"])
+        if last is not None and now[0] != last[0]:
+            if idle and now[1] == last[1]:
+                return
+            last = now
+        last = last or now
+        await asyncio.sleep(0.1)
+
+
+async def execute(
+    experiment: ExperimentConfig,
+    run_dir: Path,
+    manifest: ManifestFile,
+    stop: StopToken,
+    progress: Progress,
+) -> None:
+    """Run the experiment from the first namespace to the last counter."""
+    files = RunDirectory(run_dir)
+    logs = files.logs
+    with contextlib.ExitStack() as stack:
+        progress.step("building hosts and links")
+        hosts = [HostSpec(name, host.address, host.address6) for name, host in experiment.hosts.items()]
+        hosts.append(HostSpec(COLLECTOR))
+        testbed = stack.enter_context(Testbed(hosts))
+        addresses = {
+            name: HostPort(host.switch_port, host.mac, host.address, host.address6)
+            for name, host in testbed.hosts.items()
+        }
+        sink = addresses.pop(COLLECTOR)
+        endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
+        plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}))
+        manifest.add_notes(note for phase in plan.phases for note in phase.notes)
+
+        progress.step("starting switch, collector and captures")
+        # Bare: the links are the plan's, as the tables are, and are read back with them.
+        wires = [SwitchPort(host.switch_port, host.switch_interface) for host in testbed.hosts.values()]
+        switch = stack.enter_context(SwitchProcess(wires, logs))
+        collector = stack.enter_context(
+            CollectorProcess(
+                testbed,
+                COLLECTOR,
+                files.telemetry,
+                files.accounting,
+                logs,
+                run_id=manifest.manifest.run_id,
+                port=experiment.telemetry.port,
+            )
+        )
+        captures = [
+            stack.enter_context(
+                Capture(
+                    testbed,
+                    name,
+                    files.capture(name),
+                    logs,
+                    snap_bytes=experiment.capture.truncate,
+                    buffer_bytes=experiment.capture.buffer,
+                )
+            )
+            for name in experiment.hosts
+        ]
+        probe = stack.enter_context(SchedulingProbe(logs))
+        switch.wait_ready(stop)
+        collector.wait_ready(stop)
+        for capture in captures:
+            capture.wait_ready(stop)
+        sampler = stack.enter_context(SocketSampler(testbed, files.sockets))
+
+        ports = PortAllocator()
+        pipeline = load_for(plan.single_rate)
+        async with SwitchControl(switch.p4runtime, pipeline=pipeline, target=plan.target) as control:
+            await control.push_pipeline()
+            for phase in plan.phases:
+                progress.step(f"phase {phase.name}: configuring the switch")
+                await control.apply(phase)
+                meters = await control.read_meters(phase)
+                flows = flow_specs(experiment, phase.name, ports, run_dir)
+                specs = [spec for _, spec in flows]
+                sampler.watch(specs)
+                offered = PhaseTraffic(
+                    testbed, specs, background_specs(experiment, phase.name, ports), logs, stop
+                )
+                with progress.phase(phase.name, experiment.phase_duration / NS):
+                    probe.begin(phase.name)
+                    traffic, happened = await run_phase(control, phase, offered)
+                    probe.end()
+                # A full disk shows here, before anything waits for counters that cannot be written either.
+                manifest.write()
+                progress.step(f"phase {phase.name}: waiting for the last packets")
+                await settle(switch, stop)
+                record = phase_record(experiment, phase, flows, traffic, happened, offered.background)
+                record = with_read_back(record, meters)
+                record = with_counters(record, await control.read_counters(phase))
+                manifest.update(phases=(*manifest.manifest.phases, record))
+                manifest.add_notes(f"{phase.name}: {note}" for note in traffic.notes)
+                problems = [*traffic.problems, *offered.problems, *happened.problems]
+                manifest.invalidate(f"{phase.name}: {problem}" for problem in problems)
+                manifest.write()
+
+            progress.step("closing captures and telemetry")
+            testbed.silence()
+            await settle(switch, stop)
+            # A connection that closed late may have met a policer after its phase was counted.
+            records = zip(plan.phases, manifest.manifest.phases, strict=True)
+            counted = [with_counters(record, await control.read_counters(phase)) for phase, record in records]
+            reports_sent = await control.read_reports_sent()
+        manifest.update(phases=tuple(counted))
+
+        for name, drops in testbed.link_drops().items():
+            lost = drops.to_switch + drops.from_switch
+            manifest.invalidate([f"the link of {name} lost {lost} frames in the kernel"] if lost else [])
+        captured = [await asyncio.to_thread(capture.stop) for capture in captures]
+        manifest.update(
+            hosts=tuple(_host(experiment, addresses[found.host], found, run_dir) for found in captured)
+        )
+        sampler.stop()
+        late = probe.stop()
+        manifest.update(scheduling=None if late is None else Scheduling.model_validate(late))
+        stats = SwitchStats.model_validate(switch.stop())
+        manifest.update(
+            switch=manifest.manifest.switch.model_copy(update={"stats": stats, "reports_sent": reports_sent})
+        )
+        collector.stop()
+
+
+def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult, run_dir: Path) -> Host:
+    host = experiment.hosts[captured.host]
+    return Host(
+        name=captured.host,
+        addresses=port.addresses,
+        pcap=str(captured.path.relative_to(run_dir)),
+        delay_s=host.delay / NS,
+        jitter_s=host.jitter / NS,
+        rate_bps=host.rate,
+        queue_bytes=_queue_bytes(experiment, captured.host),
+        loss=host.loss / PPB,
+        capture_received=captured.captured,
+        capture_drops=captured.lost,
+    )
+
+
+def run_inside(run_dir: Path, stop: StopToken, progress: Progress) -> None:
+    """Run the experiment of a prepared run directory, and record in its manifest how that ended.
+
+    Call in the sandbox. Raises Interrupted, and whatever made the run fail, after it was recorded.
+    """
+    hold(run_dir)
+    manifest = ManifestFile.load(run_dir)
+    try:
+        experiment = load_experiment(RunDirectory(run_dir).config)
+        asyncio.run(execute(experiment, run_dir, manifest, stop, progress))
+    except Interrupted as interruption:
+        manifest.end_if_possible("interrupted", str(interruption))
+        raise
+    except Exception as error:
+        manifest.end_if_possible("failed", f"{type(error).__name__}: {error}")
+        raise
+    manifest.end("complete")

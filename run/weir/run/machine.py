@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether this machine can make valid runs: its congestion controls, and how late it was in a run."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from weir.rundir.manifest import Scheduling
+
+WORTH_SAYING = 0.005
+"""Share of the processors' time that a host gives to others above which it is named as a cause."""
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def available() -> str:
+    """The congestion controls that the kernel lists, in one line."""
+    return _AVAILABLE.read_text().strip()
+
+
+def offered(names: Iterable[str]) -> set[str]:
+    """Those of `names` that a TCP socket takes; asking also loads the kernel's module where we may.
+
+    EPERM counts: what the kernel keeps from ordinary users it lets them use in the sandbox of a run.
+    """
+    found = set()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+        for name in names:
+            try:
+                tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+            except OSError as error:
+                if error.errno == errno.ENOENT:
+                    continue
+                if error.errno != errno.EPERM:
+                    raise
+            found.add(name)
+    return found
+
+
+def over_limits(
+    scheduling: Scheduling | None,
+    switch_p99_s: float | None,
+    *,
+    scheduling_limit_ns: int,
+    switch_limit_ns: int,
+) -> list[str]:
+    """Reasons why the machine was too late for a run to be valid, or was not measured; empty for a valid run.
+
+    Limits are of 99th percentiles: of the delay of timed wake-ups, and of frames in the switch.
+    """
+    measured = (
+        ("scheduling delay", None if scheduling is None else scheduling.p99_s, scheduling_limit_ns),
+        ("lateness of the switch", switch_p99_s, switch_limit_ns),
+    )
+    reasons = []
+    for what, p99_s, limit_ns in measured:
+        if p99_s is None:
+            reasons.append(f"nobody measured the {what}")
+        elif p99_s * 1e9 > limit_ns:
+            reasons.append(
+                f"the {what} was {p99_s * 1e3:.2f} ms at the 99th percentile (limit {limit_ns / 1e6:g} ms)"
+            )
+    stolen = 0.0 if scheduling is None else scheduling.stolen_share
+    if reasons and stolen >= WORTH_SAYING:
+        reasons[-1] += f"; the host of this virtual machine kept {stolen:.1%} of the processors' time"
+    return reasons

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outer half of a run: starts the inner half in a sandbox and has the last word in the manifest.
+
+The inner half is `weir.run.execute`. This half survives whatever happens in the sandbox; when it is killed
+itself, the inner half notices and ends the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.rundir.manifest_file import ManifestFile
+from weir.topo.sandbox import run_in_sandbox
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: the manifest's state, and the exit status of the sandbox's program."""
+
+    state: str
+    exit_status: int
+    problem: str | None
+    """Set when the program died before it could record its own end."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run reached its end."""
+        return self.state == "complete"
+
+
+def run_prepared(run_dir: Path, program: str) -> Ended:
+    """Run a directory that has its experiment and manifest (`weir.run.prepare`).
+
+    `program` is the module that the sandbox runs, with the directory as its argument; it calls
+    `weir.run.execute.run_inside`. Raises SandboxError, ToolMissingError.
+    """
+    status = run_in_sandbox(program, [str(run_dir)])
+    manifest = ManifestFile.load(run_dir)
+    problem = None
+    if manifest.state == "running":
+        problem = f"the run died with exit code {status}"
+        manifest.end_if_possible("failed", problem)
+    return Ended(manifest.state, status, problem)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One phase of a run: its flows, the changes of its schedule, and the flows that the switch learns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.following import FlowFollower
+from weir.controlplane.phase_plan import PhasePlan
+from weir.controlplane.schedule import MadeChange, run_schedule
+from weir.rundir.manifest import Change, Learned
+from weir.topo.traffic import TrafficResult
+
+
+class Traffic(Protocol):
+    """Runs the flows; calls ``on_start`` when they begin."""
+
+    def __call__(self, *, on_start: Callable[[], None]) -> TrafficResult:
+        """Run them to their end."""
+        ...
+
+
+@dataclass(frozen=True)
+class Happened:
+    """The changes that were made during a phase, and the state of each policer that learns flows."""
+
+    changes: tuple[Change, ...]
+    learned: Mapping[str, Learned]
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each learned policer with more flows than buckets: the truth about them is unknown."""
+        return [
+            f"{status.flows_without_cell} flows of {name} found no bucket of their own"
+            for name, status in self.learned.items()
+            if status.flows_without_cell
+        ]
+
+
+async def run_phase(
+    control: SwitchControl, phase: PhasePlan, traffic: Traffic
+) -> tuple[TrafficResult, Happened]:
+    """Run the flows of a phase whose entries are on the switch.
+
+    Raises ControlPlaneError, once the flows have ended, when the switch refused a change or an entry.
+    """
+    follower = FlowFollower(control, phase)
+    begun, loop = asyncio.Event(), asyncio.get_running_loop()
+    made: list[MadeChange] = []
+
+    def begin() -> None:
+        loop.call_soon_threadsafe(begun.set)
+
+    async def changes() -> None:
+        await begun.wait()
+        await run_schedule(control, phase, made)
+
+    learned = any(policer.learned_cells for policer in phase.policers)
+    if learned:
+        await follower.start()
+    following = asyncio.create_task(follower.run()) if learned else None
+    changing = asyncio.create_task(changes())
+    try:
+        result = await asyncio.to_thread(traffic, on_start=begin)
+        await changing
+        if following is not None and following.done():
+            await following
+    finally:
+        for task in (changing, following):
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*(task for task in (changing, following) if task), return_exceptions=True)
+    return result, Happened(
+        tuple(Change.model_validate(change.as_manifest()) for change in made),
+        {name: Learned(**asdict(status)) for name, status in follower.status().items()},
+    )

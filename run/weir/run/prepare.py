@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the directory of a run before the run begins: its experiment, its replay files, its manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weir.controlplane.config import ExperimentConfig, load_experiment
+from weir.run.checks import check_runnable
+from weir.run.replays import Replays, keep_replays, read_replays
+from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
+from weir.rundir.manifest import CampaignRun
+from weir.rundir.manifest_file import ManifestFile
+from weir.rundir.whole_files import write_whole
+
+
+def new_run(config: Path, runs: Path) -> tuple[ExperimentConfig, Path]:
+    """Check an experiment file and make a directory for a run of it in `runs`/<name>; `latest` then names it.
+
+    Raises ConfigError, OSError.
+    """
+    experiment = load_experiment(config)
+    check_runnable(experiment, config)
+    replays = read_replays(experiment, config)
+    run_dir = make_run_dir(runs / experiment.name)
+    prepare(run_dir, experiment, config.read_bytes(), replays)
+    point_latest_to(run_dir)
+    return experiment, run_dir
+
+
+def prepare(
+    run_dir: Path,
+    experiment: ExperimentConfig,
+    config: bytes,
+    replays: Replays,
+    *,
+    campaign: CampaignRun | None = None,
+) -> None:
+    """Write the experiment's text, its replay files and the manifest into an empty run directory."""
+    write_whole(RunDirectory(run_dir).config, config)
+    keep_replays(run_dir, replays)
+    ManifestFile.create(
+        run_dir,
+        run_dir.name,
+        name=experiment.name,
+        target=experiment.switch.target,
+        seed=experiment.seed,
+        detectors=experiment.analysis.detectors,
+        campaign=campaign,
+    )

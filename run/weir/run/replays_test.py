@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+from weir.campaign.load import load_campaign
+from weir.controlplane.config import ConfigError, load_experiment
+from weir.run.replays import keep_replays, read_replays, script_of
+from weir.topo.script import Block, Script
+
+SCRIPT = Script((Block("client", 0, ((0.0, 10),)), Block("server", 10, ((0.5, 2000),))))
+EXPERIMENT = """\
+name: again
+hosts: {a: {}, b: {}}
+flows:
+  - {name: one, from: a, to: b, duration: 2 s, replay: traces/one.replay}
+  - {name: two, from: a, to: b, duration: 2 s, writes: {size: 1 kB, every: 500 ms}}
+  - {name: three, from: a, to: b, duration: 2 s}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "one.replay").write_text(SCRIPT.text)
+    path = tmp_path / "again.yaml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+def test_a_run_keeps_the_replay_files_of_its_experiment_and_plays_from_them(config: Path) -> None:
+    experiment, run_dir = load_experiment(config), config.parent / "run"
+    run_dir.mkdir()
+    keep_replays(run_dir, read_replays(experiment, config))
+    one, two, three = (script_of(flow, run_dir) for flow in experiment.flows)
+    assert one is not None
+    assert two is not None
+    assert one.blocks == SCRIPT.blocks
+    assert two.of("server")[0].writes == ((0.0, 1000), (0.5, 1000), (1.0, 1000), (1.5, 1000))
+    assert three is None
+    # The run's own config finds them too.
+    assert read_replays(experiment, run_dir / "config.yaml") == {"one.replay": SCRIPT.text}
+
+
+def test_a_replay_file_that_is_none_is_named_with_its_flow(config: Path) -> None:
+    experiment = load_experiment(config)
+    path = config.parent / "traces" / "one.replay"
+    path.write_text("capture")
+    with pytest.raises(ConfigError, match=r"again.yaml: flows\[0\].replay: .*one.replay:1: no JSON"):
+        read_replays(experiment, config)
+    path.unlink()
+    with pytest.raises(ConfigError, match=r"one.replay: No such file .*; valid: a file of `weir trace`"):
+        read_replays(experiment, config)
+
+
+def test_a_replay_file_that_the_flow_cannot_play_is_named_with_its_flow(config: Path) -> None:
+    path = config.parent / "traces" / "one.replay"
+    datagrams = Script((Block("server", 0, ((0.0, 1460),)),), protocol="udp")
+    path.write_text(datagrams.text)
+    with pytest.raises(
+        ConfigError, match=r"flows\[0\].replay: .* of udp, the flow of tcp; valid: protocol: udp"
+    ):
+        read_replays(load_experiment(config), config)
+    text = EXPERIMENT.replace(
+        "hosts: {a: {}, b: {}}", 'hosts: {a: {address6: "fd00::1"}, b: {address6: "fd00::2"}}'
+    )
+    text = text.replace("duration: 2 s, replay", "duration: 2 s, protocol: udp, replay")
+    config.write_text(text)
+    assert read_replays(load_experiment(config), config) == {"one.replay": datagrams.text}
+    config.write_text(text.replace("protocol: udp", "protocol: udp, ip_version: 6"))
+    with pytest.raises(
+        ConfigError, match=r"datagram of 1460 B does not fit an IPv6 packet .* at most 1452 B"
+    ):
+        read_replays(load_experiment(config), config)
+
+
+def test_two_replay_files_of_one_name_are_refused(config: Path) -> None:
+    config.write_text(EXPERIMENT.replace("writes: {size: 1 kB, every: 500 ms}", "replay: one.replay"))
+    (config.parent / "one.replay").write_text(SCRIPT.text)
+    with pytest.raises(ConfigError, match=r"flows\[1\].replay: .* has the name of .*; valid: another name"):
+        read_replays(load_experiment(config), config)
+
+
+def test_a_run_of_a_campaign_is_another_one_when_its_replay_file_changes(config: Path) -> None:
+    config.write_text(EXPERIMENT + "matrix: {cc: [bbr]}\n")
+    config.write_text(config.read_text().replace("replay:", "congestion_control: $cc, replay:"))
+    (before,) = load_campaign(config).runs
+    assert before.replays == {"one.replay": SCRIPT.text}
+    (config.parent / "traces" / "one.replay").write_text(Script(SCRIPT.blocks[:1]).text)
+    (after,) = load_campaign(config).runs
+    assert before.key == after.key
+    assert before.digest != after.digest

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traffic of one phase: the experiment's flows, and its background beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from weir.controlplane.config import ExperimentConfig, FlowConfig
+from weir.controlplane.config.values import max_datagram_bytes
+from weir.run.replays import script_of
+from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
+from weir.topo.played import PlayedTraffic
+from weir.topo.stop import StopToken
+from weir.topo.testbed import Testbed
+from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
+
+_NS = 1_000_000_000
+
+
+def flow_specs(
+    experiment: ExperimentConfig, phase: str, ports: PortAllocator, run_dir: Path
+) -> list[tuple[FlowConfig, FlowSpec]]:
+    """The flows of one phase, each with ports of its own."""
+    specs = []
+    for flow in experiment.flows:
+        source_port, destination_port = ports.next()
+        spec = FlowSpec(
+            id=f"{phase}/{flow.name}",
+            source=flow.source,
+            destination=flow.destination,
+            ip_version=flow.ip_version,
+            congestion_control=flow.congestion_control if flow.protocol == "tcp" else None,
+            source_port=source_port,
+            destination_port=destination_port,
+            duration_s=flow.duration // _NS,
+            start_s=flow.start / _NS,
+            rate_bps=flow.rate,
+            pacing_bps=flow.pacing,
+            block_bytes=flow.datagram_bytes if flow.protocol == "udp" else None,
+            script=script_of(flow, run_dir),
+        )
+        specs.append((flow, spec))
+    return specs
+
+
+def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAllocator) -> list[BackgroundSpec]:
+    """The backgrounds of one phase, each with a port and a seed of its own."""
+    return [
+        BackgroundSpec(
+            id=f"{phase}/{background.name}",
+            source=background.source,
+            destination=background.destination,
+            ip_version=background.ip_version,
+            port=ports.next()[1],
+            congestion_control=background.congestion_control if background.protocol == "tcp" else None,
+            datagram_bytes=max_datagram_bytes(background.ip_version),
+            start_s=background.start / _NS,
+            duration_s=background.duration / _NS,
+            rate_bps=background.rate,
+            mean_bytes=background.mean_size,
+            largest_bytes=background.largest_size,
+            shape=background.shape,
+            seed=flow_seed(experiment.seed, phase, background.name),
+            pacing_bps=background.pacing,
+        )
+        for background in experiment.background
+    ]
+
+
+class PhaseTraffic:
+    """All traffic of one phase; what became of its background is known once it was called."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        flows: Sequence[FlowSpec],
+        backgrounds: Sequence[BackgroundSpec],
+        logs: Path,
+        stop: StopToken,
+    ) -> None:
+        """Nothing is sent yet."""
+        self._testbed, self._flows, self._backgrounds = testbed, flows, backgrounds
+        self._logs, self._stop = logs, stop
+        self.background: list[dict[str, Any]] = []
+        """A record per background, for the manifest."""
+        self.problems: list[str] = []
+        """A line per flow of the background that failed."""
+
+    def __call__(self, *, on_start: Callable[[], None]) -> TrafficResult:
+        """Send all of it and wait for its end.
+
+        Raises what `run_flows`, `PlayedTraffic` and `BackgroundTraffic` raise.
+        """
+        scripted = [flow for flow in self._flows if flow.script is not None]
+        plain = [flow for flow in self._flows if flow.script is None]
+        with (
+            BackgroundTraffic(self._testbed, self._backgrounds, self._logs, self._stop) as background,
+            PlayedTraffic(self._testbed, scripted, self._logs, self._stop) as played,
+        ):
+
+            def begin() -> None:
+                on_start()
+                background.go()
+                played.go()
+
+            result = run_flows(self._testbed, plain, self._logs, self._stop, on_start=begin)
+            by_id = {found.flow.id: found for found in (*result.flows, *played.finish())}
+            self.background, self.problems = background.finish()
+        flows = tuple(by_id[flow.id] for flow in self._flows)
+        return replace(result, end_ns=time.time_ns(), flows=flows)

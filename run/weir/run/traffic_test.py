@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which flows a run has, and when, follows from its file and seed alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from weir.controlplane.attach import attachment_of
+from weir.controlplane.config import parse_experiment
+from weir.controlplane.plan import make_plan
+from weir.run.traffic import background_specs, flow_specs
+from weir.topo.background import arrivals
+from weir.topo.traffic import PortAllocator
+
+TEXT = """\
+name: again
+seed: 5
+hosts: {a: {}, b: {}}
+flows:
+  - {name: one, from: a, to: b, duration: 4 s, writes: {size: 1 kB, every: 100 ms, on: 1 s, off: 1 s}}
+  - {name: two, from: a, to: b, duration: 4 s}
+background:
+  - {name: tcp, from: a, to: b, duration: 4 s, rate: 10 Mbit/s}
+  - {name: udp, from: a, to: b, duration: 4 s, rate: 10 Mbit/s, protocol: udp, pacing: 2 Mbit/s}
+phases: [{name: first}, {name: second}]
+"""
+
+
+def schedule(text: str) -> list[Any]:
+    """All flows of all phases: ports, moments and sizes."""
+    experiment, ports = parse_experiment(text), PortAllocator()
+    found: list[Any] = []
+    for phase in make_plan(experiment, attachment_of(experiment)).phases:
+        found += [spec for _, spec in flow_specs(experiment, phase.name, ports, Path())]
+        found += [(spec, arrivals(spec)) for spec in background_specs(experiment, phase.name, ports)]
+    return found
+
+
+def test_the_same_seed_gives_the_same_flows_and_another_one_other_backgrounds() -> None:
+    first = schedule(TEXT)
+    assert schedule(TEXT) == first
+    other = schedule(TEXT.replace("seed: 5", "seed: 6"))
+    assert len(first) == len(other) == 2 * 4
+    same = [one == another for one, another in zip(first, other, strict=True)]
+    assert same == [True, True, False, False] * 2
+
+
+def test_a_further_background_changes_no_other_ones_flows() -> None:
+    more = TEXT.replace(
+        "background:\n", "background:\n  - {name: n, from: b, to: a, duration: 4 s, rate: 1 Mbit/s}\n"
+    )
+    drawn = {spec.id: flows for spec, flows in (one for one in schedule(more) if isinstance(one, tuple))}
+    for spec, flows in (one for one in schedule(TEXT) if isinstance(one, tuple)):
+        assert drawn[spec.id] == flows

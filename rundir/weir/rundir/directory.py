@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The directory of a run: the names of its files, its creation, and the lock of whoever works in it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.rundir.whole_files import replacing
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The files of one run by their purpose."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The experiment, as given."""
+        return self.path / "config.yaml"
+
+    @property
+    def replays(self) -> Path:
+        """Folder of the replay files that the experiment names."""
+        return self.path / "replays"
+
+    @property
+    def manifest(self) -> Path:
+        """What ran: versions, seeds, phases, counters; see `weir.rundir.manifest`."""
+        return self.path / "manifest.json"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the logs of all processes."""
+        return self.path / "logs"
+
+    @property
+    def captures(self) -> Path:
+        """Folder of the hosts' captures."""
+        return self.path / "pcap"
+
+    def capture(self, host: str) -> Path:
+        """The capture of one host."""
+        return self.captures / f"{host}.pcap"
+
+    @property
+    def telemetry(self) -> Path:
+        """The drop and enqueue reports, from the collector."""
+        return self.path / "telemetry.parquet"
+
+    @property
+    def accounting(self) -> Path:
+        """The collector's account of the reports; see `weir.rundir.collector`."""
+        return self.path / "collector.json"
+
+    @property
+    def sockets(self) -> Path:
+        """TCP state of the senders, sampled."""
+        return self.path / "sockets.parquet"
+
+    @property
+    def result(self) -> Path:
+        """The result of the analysis."""
+        return self.path / "result.json"
+
+    @property
+    def flows(self) -> Path:
+        """One row per flow of the result."""
+        return self.path / "flows.parquet"
+
+    @property
+    def series(self) -> Path:
+        """Loss, throughput and delay over time."""
+        return self.path / "series.parquet"
+
+    @property
+    def features(self) -> Path:
+        """Features of the flows' sockets."""
+        return self.path / "features.parquet"
+
+    @property
+    def report(self) -> Path:
+        """The page of the run."""
+        return self.path / "report.html"
+
+    @property
+    def raw(self) -> tuple[Path, ...]:
+        """What was measured, and what a finished analysis needs no longer."""
+        return (self.captures, self.telemetry, self.sockets)
+
+
+def make_run_dir(parent: Path) -> Path:
+    """Make a new directory named after the time (UTC), so that names sort by age."""
+    stem = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1000):
+        run_dir = parent / (stem if attempt == 0 else f"{stem}-{attempt}")
+        try:
+            run_dir.mkdir()
+        except FileExistsError:
+            continue
+        return run_dir.absolute()
+    raise FileExistsError(f"{parent} holds 1000 runs of {stem} already")
+
+
+def point_latest_to(run_dir: Path) -> None:
+    """Point the symbolic link `latest` beside the run directory to it, atomically."""
+    with replacing(run_dir.parent / "latest") as link:
+        link.unlink(missing_ok=True)
+        link.symlink_to(run_dir.name)
+
+
+def hold(directory: Path) -> None:
+    """Show others by a shared lock, until this process ends, that it works in a directory."""
+    # Kept open on purpose: the lock lives as long as the process.
+    fcntl.flock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), fcntl.LOCK_SH)
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a process works in a directory; see `hold`."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def sync_tree(directory: Path) -> None:
+    """Write all files below a directory to the disk, so that none is lost in a power cut."""
+    for path in (*directory.rglob("*"), directory):
+        if not path.is_symlink():
+            _sync(path, os.O_RDONLY)
+
+
+def sync_directory(path: Path) -> None:
+    """Write the names in a directory to the disk."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`manifest.json` as types: what ran, with which versions and seeds, and what the switch counted.
+
+The run writes these models and the analysis reads them. A field is written only where it was set, so that a
+reader can tell "unknown" from "none"; a field that this version does not know is kept when a manifest is
+written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
+
+from weir.rundir.directory import RunDirectory
+from weir.rundir.meeting import Match
+from weir.rundir.record import Record, read_record
+
+SCHEMA_VERSION = 1
+
+State = Literal["running", "complete", "interrupted", "failed"]
+Truth = Literal["shared", "separate"]
+
+
+def _as_written(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    number = check(value)
+    return value if isinstance(value, int) else number
+
+
+Number = Annotated[float, WrapValidator(_as_written), PlainSerializer(lambda number: number)]
+"""A number that stays an integer in JSON where it was one."""
+
+
+class ColourCount(Record):
+    """One colour of a policer's counter."""
+
+    packets: int = 0
+    bytes: int = 0
+
+
+class ColourCounters(Record):
+    """Counts per colour, summed over the policer's cells."""
+
+    green: ColourCount = ColourCount()
+    yellow: ColourCount = ColourCount()
+    red: ColourCount = ColourCount()
+
+    @property
+    def packets(self) -> int:
+        """Packets of all three colours."""
+        return self.green.packets + self.yellow.packets + self.red.packets
+
+    def of(self, colours: Iterable[str]) -> ColourCount:
+        """The sum over some of green, yellow, red."""
+        by_colour = {"green": self.green, "yellow": self.yellow, "red": self.red}
+        counts = [count for name, count in by_colour.items() if name in set(colours)]
+        return ColourCount(
+            packets=sum(count.packets for count in counts), bytes=sum(count.bytes for count in counts)
+        )
+
+
+class Buckets(Record):
+    """Token buckets of a policer: as configured, and as the target made them ("effective")."""
+
+    name: str
+    index: int
+    cells: int = 1
+    rate_bps: Annotated[Number, Field(gt=0)]
+    burst_bytes: Annotated[Number, Field(ge=0)]
+    effective_rate_bps: Number | None = None
+    effective_burst_bytes: Number | None = None
+    mode: str = "shared"
+    meter: str = "single_rate_two_colour"
+    colour_aware: bool = False
+    peak_rate_bps: Number | None = None
+    peak_burst_bytes: Number | None = None
+    effective_peak_rate_bps: Number | None = None
+    effective_peak_burst_bytes: Number | None = None
+    excess_burst_bytes: Number | None = None
+    effective_excess_burst_bytes: Number | None = None
+
+
+class Policer(Buckets):
+    """One policer of a phase: its buckets, the traffic that meets it, and its counters."""
+
+    dropped_colours: tuple[str, ...] | None = ("red",)
+    """Colours that it dropped; None when a colour does not decide it."""
+    plain: bool = True
+    """Whether it was one token bucket all the time, and dropped what did not conform."""
+    match: tuple[Match, ...] | None = None
+    """Traffic that meets it, policers in this order; None in a manifest that does not say."""
+    read_back_rate_bps: int | None = None
+    read_back_burst_bytes: int | None = None
+    read_back_peak_rate_bps: int | None = None
+    read_back_peak_burst_bytes: int | None = None
+    read_back_excess_burst_bytes: int | None = None
+    counters: ColourCounters | None = None
+    packets_met: int | None = None
+
+    @property
+    def applied_rate_bps(self) -> float:
+        """The rate after the target's quantization."""
+        return self.rate_bps if self.effective_rate_bps is None else self.effective_rate_bps
+
+    @property
+    def applied_burst_bytes(self) -> float:
+        """The burst after the target's quantization."""
+        return self.burst_bytes if self.effective_burst_bytes is None else self.effective_burst_bytes
+
+
+class PlayedScript(Record):
+    """The replay of a flow. Of a recording it also has the origin that its file names, such as `captures`."""
+
+    sha256: str = ""
+    server_bytes: int = 0
+    client_bytes: int = 0
+    whole: bool = False
+    writes: int = 0
+    client_bytes_sent: int = 0
+    late_max_s: float | None = None
+
+
+class Flow(Record):
+    """One configured flow: data goes from `src` to `dst`."""
+
+    id: str
+    name: str
+    src_host: str
+    dst_host: str
+    src: str
+    dst: str
+    src_port: int
+    dst_port: int
+    protocol: int = 6
+    cc: str | None = None
+    measured: bool = False
+    policer: str | None = None
+    start_s: Number = 0.0
+    duration_s: Number | None = None
+    script: PlayedScript | None = None
+
+
+class Pair(Record):
+    """Two flows of which the configuration says whether they share a policer."""
+
+    flows: tuple[str, str]
+    truth: Truth
+
+
+class _Moment(Record):
+    at_s: Number = 0.0
+
+
+class Change(Buckets, _Moment):
+    """A change of a policer in the middle of a phase; it took effect within both intervals."""
+
+    match: bool = False
+    """Whether the change names other traffic."""
+    updates: int = 0
+    realtime_ns: tuple[int, int] | None = None
+    switch_clock_ns: tuple[int, int] | None = None
+
+
+class Learned(Record):
+    """The state of a policer that learns flows, at the end of a phase."""
+
+    flows_with_cell: int
+    cells_free: int
+    flows_without_cell: int
+
+
+class Background(Record):
+    """One background of many drawn flows: its schedule, and how much of it was sent."""
+
+    id: str
+    seed: int
+    schedule_sha256: str
+    flows: int
+    offered_bytes: int
+    complete: int
+    cut: int
+    failed: int
+    late_max_s: float
+
+
+class Phase(Record):
+    """One part of the experiment with its own policers and flows; times are CLOCK_REALTIME."""
+
+    name: str
+    start_ns: int | None = None
+    end_ns: int | None = None
+    policers: tuple[Policer, ...] = ()
+    flows: tuple[Flow, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    changes: tuple[Change, ...] = ()
+    learned: dict[str, Learned] = Field(default_factory=dict)
+    background: tuple[Background, ...] = ()
+
+
+class Host(Record):
+    """One captured host; `pcap` is relative to the run directory."""
+
+    name: str
+    addresses: tuple[str, ...]
+    pcap: str
+    delay_s: Number = 0.0
+    jitter_s: Number = 0.0
+    rate_bps: int | None = None
+    """Rate of the switch's queue to the host; None where there is no queue."""
+    queue_bytes: int | None = None
+    """Limit of that queue."""
+    loss: Number = 0.0
+    """Share of the frames to it that its link loses at random."""
+    capture_received: int | None = None
+    capture_drops: int | None = None
+
+
+class PortStats(Record):
+    """Counters of one switch port, as in the switch's `stats.json`."""
+
+    port: int
+    interface: str = ""
+    up: bool = True
+    rx_packets: int = 0
+    rx_bytes: int = 0
+    rx_overruns: int = 0
+    rx_oversize: int = 0
+    tx_packets: int = 0
+    tx_bytes: int = 0
+    tx_errors: int = 0
+    tx_waiting: int = 0
+    queue_drops: int = 0
+    queue_drop_bytes: int = 0
+    queued_packets: int = 0
+    queued_bytes: int = 0
+    in_flight: int = 0
+    link_lost: int = 0
+
+
+class SwitchStats(Record):
+    """The switch's `stats.json`."""
+
+    schema_version: int = Field(1, alias="schema")
+    uptime_ns: int = 0
+    ports: tuple[PortStats, ...] = ()
+    dataplane: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def unreported_losses(self) -> int:
+        """Packets that queues dropped without deflecting them or that links lost: in no report."""
+        dropped = sum(port.queue_drops + port.link_lost for port in self.ports)
+        return dropped - self.dataplane.get("deflected", 0)
+
+
+class Switch(Record):
+    """Counters of the switch over the whole run."""
+
+    stats: SwitchStats | None = None
+    reports_sent: int | None = None
+
+
+class Software(Record):
+    """The software of a campaign's run; runs of different software are never mixed."""
+
+    weir_version: str
+    commit: str | None
+    programs: dict[str, str]
+    """First 16 hex digits of the SHA-256 of each compiled part."""
+
+    def __str__(self) -> str:
+        """In one line, for messages."""
+        compiled = ", ".join(f"{name} {digest}" for name, digest in sorted(self.programs.items()))
+        return f"weir {self.weir_version}, commit {self.commit or 'unknown'} ({compiled})"
+
+
+class CampaignRun(Record):
+    """Which run of a campaign this is. `wall_s` and `jobs` are set once it is whole."""
+
+    run: str
+    cell: dict[str, str]
+    repeat: int
+    config_digest: str
+    software: Software
+    wall_s: float | None = None
+    jobs: int | None = None
+
+    def same_origin(self, other: CampaignRun) -> bool:
+        """Whether both are of one experiment and one software, so that their results may be compared."""
+        return (self.config_digest, self.software) == (other.config_digest, other.software)
+
+
+class Delays(Record):
+    """How late the machine woke a process (s): nearest-rank percentiles."""
+
+    samples: int = 0
+    p50_s: float = 0.0
+    p99_s: float
+    p999_s: float = 0.0
+    max_s: float = 0.0
+
+
+class Scheduling(Delays):
+    """Delays over all phases and over each."""
+
+    period_s: float | None = None
+    phases: dict[str, Delays] = Field(default_factory=dict)
+    stolen_share: float = 0.0
+    """Share of the processors' time that a virtual machine's host gave to others."""
+
+
+class Manifest(Record):
+    """`manifest.json`."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    name: str
+    run_id: str
+    weir_version: str = ""
+    commit: str | None = None
+    started_ns: int | None = None
+    finished_ns: int | None = None
+    complete: bool = False
+    state: State | Literal[""] = ""
+    error: str | None = None
+    target: str = "softswitch"
+    seed: int | None = None
+    campaign: CampaignRun | None = None
+    detectors: tuple[str, ...] | None = None
+    """Detectors of pairs that the experiment names; None in a manifest that does not say."""
+    phases: tuple[Phase, ...] = ()
+    hosts: tuple[Host, ...] = ()
+    switch: Switch = Switch()
+    valid: bool = True
+    invalid_reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    scheduling: Scheduling | None = None
+
+
+def read_manifest(run_dir: Path) -> Manifest:
+    """Read `manifest.json` of a run directory; raises RunFileError."""
+    return read_record(RunDirectory(run_dir).manifest, Manifest)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs scenarios in the sandbox, as the present user or as another one."""
+
+import json
+import os
+import subprocess
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_START = (
+    "import sys; from weir.topo.sandbox import run_in_sandbox; "
+    "sys.exit(run_in_sandbox('weir_tests.topo.scenarios', sys.argv[2:], grace_s=float(sys.argv[1])))"
+)
+_MARKER = "WEIR_TOPO_TEST"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Starts scenarios; `prefix` is a command that changes the user, `python` one that this user may run."""
+
+    folder: Path
+    python: str
+    packages: tuple[Path, ...]
+    """Folders that hold the packages `weir` and `weir_tests`."""
+    prefix: tuple[str, ...] = ()
+    marker: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def command(self, scenario: str, grace_s: float = 30.0) -> list[str]:
+        """Argument list of the outer process."""
+        return [*self.prefix, self.python, "-c", _START, str(grace_s), scenario, str(self.folder)]
+
+    def environment(self) -> dict[str, str]:
+        """Marks all that descends from us, so that leftovers can be found."""
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, self.packages)), _MARKER: self.marker}
+
+    def run(self, scenario: str) -> "subprocess.CompletedProcess[str]":
+        """Run a scenario to its end."""
+        return subprocess.run(
+            self.command(scenario),
+            env=self.environment(),
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def result(self, scenario: str) -> dict[str, Any]:
+        """Run a scenario that must succeed and return what it reports."""
+        done = self.run(scenario)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return self.report()
+
+    def report(self) -> dict[str, Any]:
+        """What the last scenario reported."""
+        report: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
+        return report
+
+    def processes(self) -> list[str]:
+        """Command lines of the living processes that descend from us."""
+        marker = f"{_MARKER}={self.marker}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if marker in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue  # ended while we looked, or not ours
+        return found

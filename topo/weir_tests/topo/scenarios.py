@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that this folder's tests run in the sandbox; they report in `result.json` of a given folder.
+
+Usage in the sandbox: `python -m weir_tests.topo.scenarios NAME FOLDER`. The scenarios that an ordinary user
+runs with the system's Python need only the standard library.
+"""
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from weir.topo.capture import Capture
+from weir.topo.collectorproc import REPORT_PORT, CollectorProcess
+from weir.topo.linux import NETNS_FOLDER, in_network_namespace
+from weir.topo.process import ProcessError, run_tool
+from weir.topo.sandbox import inside
+from weir.topo.stop import StopToken
+from weir.topo.switchproc import SwitchPort, SwitchProcess
+from weir.topo.testbed import HostSpec, Testbed, TestbedError
+
+Scenario = Callable[[StopToken, Path], dict[str, Any]]
+HOSTS = (HostSpec("client"), HostSpec("server1"), HostSpec("server2"), HostSpec("collector", "10.0.0.9"))
+
+
+def main(stop: StopToken) -> int:
+    """Run the scenario named on the command line."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    result = SCENARIOS[name](stop, folder)
+    (folder / "result.json").write_text(json.dumps(result))
+    return int(result.get("exit_code", 0))
+
+
+def bridge(testbed: Testbed) -> None:
+    """Join the switch ends of all links by the kernel's bridge: a stand-in where no switch is under test."""
+    ports = [f"link set {host.switch_interface} master bridge0\n" for host in testbed.hosts.values()]
+    batch = "link add bridge0 type bridge\nlink set bridge0 up\n" + "".join(ports)
+    run_tool("ip", "-batch", "-", input_text=batch)
+
+
+def describe(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Where and as whom the program runs."""
+    return {
+        "uid": os.getuid(),
+        "pid": os.getpid(),
+        "interfaces": _names_in("/sys/class/net"),
+        "run": _names_in("/run"),
+        "stdin": sys.stdin.read(),
+        "exit_code": 7,
+    }
+
+
+def crash(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """End by an exception that nobody handles."""
+    raise ValueError("a bug in the program")
+
+
+def die(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """End by a signal."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def orphans(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Leave a process behind whose parent ends first; only process 1 can collect it then."""
+    # A shell that does not wait for its background job ends while the job is its child.
+    orphan = int(subprocess.run(["sh", "-c", "true & echo $!"], stdout=subprocess.PIPE, check=True).stdout)
+    return {"collected": poll_until(lambda: not Path(f"/proc/{orphan}").exists())}
+
+
+def poll_until(condition: Callable[[], bool], give_up_s: float = 20.0) -> bool:
+    """Look at `condition` again and again until it holds (True) or the time is over (False)."""
+    end = time.monotonic() + give_up_s
+    while not condition():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def linger(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Build a testbed, start processes in its hosts, say so, and wait for the stop."""
+    with Testbed(HOSTS) as testbed:
+        for host in testbed.hosts:
+            testbed.popen(host, ["sleep", "100000"])
+        namespaces = [(NETNS_FOLDER / host.namespace).stat().st_ino for host in testbed.hosts.values()]
+        _say_ready({"namespaces": [Path("/proc/self/ns/net").stat().st_ino, *namespaces]})
+        stop.wait()
+    return {"reason": stop.reason, "exit_code": 130}
+
+
+def stop_itself(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Be told to end by a signal of one's own and not through the outer process."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    stop.wait()
+    return {"reason": stop.reason, "exit_code": 130}
+
+
+def let_through(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Let the interruption end the program."""
+    _say_ready({})
+    stop.sleep(100_000)
+    return {}
+
+
+def hang(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Never react to a stop."""
+    _say_ready({})
+    threading.Event().wait()
+    return {}
+
+
+def connect(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Send a line from every host to the client over TCP, and look at what the testbed consists of."""
+    with Testbed(HOSTS) as testbed:
+        bridge(testbed)
+        client = testbed.host("client")
+        server = in_network_namespace(
+            client.namespace, lambda: socket.create_server((client.address, 7000), backlog=8)
+        )
+        server.settimeout(20)
+        heard = []
+        for host in testbed.hosts.values():
+            if host is client:
+                continue
+            sender = in_network_namespace(
+                host.namespace, lambda: socket.create_connection((client.address, 7000), timeout=20)
+            )
+            with sender:
+                sender.sendall(host.name.encode())
+            accepted, peer = server.accept()
+            with accepted, accepted.makefile("rb") as stream:
+                heard.append([stream.read().decode(), peer[0]])
+        server.close()
+        links = {
+            host.name: json.loads(run_tool("ip", "-n", host.namespace, "-json", "addr", "show"))
+            for host in testbed.hosts.values()
+        }
+        sysctls = in_network_namespace(client.namespace, _sysctls)
+        hosts = [asdict(host) for host in testbed.hosts.values()]
+        drops = {name: asdict(drop) for name, drop in testbed.link_drops().items()}
+    left = [link["ifname"] for link in json.loads(run_tool("ip", "-json", "link", "show"))]
+    namespaces = _names_in(str(NETNS_FOLDER))
+    return {
+        "heard": heard,
+        "hosts": hosts,
+        "links": links,
+        "sysctls": sysctls,
+        "drops": drops,
+        "left": left,
+        "namespaces": namespaces,
+    }
+
+
+def over_ipv6(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Send a line over IPv6, silence the hosts, and look at every frame that there was."""
+    hosts = [HostSpec("client", None, "2001:db8::1"), HostSpec("server1", None, "2001:db8::2")]
+    pcap = folder / "client.pcap"
+    with Testbed(hosts) as testbed, Capture(testbed, "client", pcap, folder) as capture:
+        bridge(testbed)
+        capture.wait_ready(stop)
+        at = (testbed.host("client").ip(6), 7000)
+        server = in_network_namespace("client", lambda: socket.create_server(at, family=socket.AF_INET6))
+        server.settimeout(20)
+        sender = in_network_namespace("server1", lambda: socket.create_connection(at, timeout=20))
+        with sender:
+            sender.sendall(b"over IPv6")
+        accepted, peer = server.accept()
+        with server, accepted, accepted.makefile("rb") as stream:
+            heard = [stream.read().decode(), peer[0]]
+        testbed.silence()
+        stray = in_network_namespace("server1", lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+        with stray:
+            try:
+                stray.sendto(b"stray", at)
+                refused = ""
+            except OSError as error:
+                refused = errno.errorcode[error.errno or 0]
+        capture.stop()
+    # The bridge speaks IGMP for itself.
+    frames = run_tool("tcpdump", "-n", "-r", str(pcap), "ip6").splitlines()
+    others = [line for line in frames if "2001:db8::1.7000" not in line]
+    return {"heard": heard, "refused": refused, "frames": len(frames), "others": others}
+
+
+def first_frames(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Send a frame as soon as the testbed is built, ten times over."""
+
+    def broadcast() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            sender.sendto(b"first", ("10.0.0.255", 9))
+
+    dropped = 0
+    for _ in range(10):
+        with Testbed([HostSpec("client"), HostSpec("server1")]) as testbed:
+            in_network_namespace("server1", broadcast)
+            dropped += testbed.link_drops()["server1"].to_switch
+    return {"dropped": dropped}
+
+
+def _sysctls() -> dict[str, str]:
+    names = ("tcp_no_metrics_save", "conf/all/rp_filter", "conf/eth0/rp_filter", "tcp_congestion_control")
+    return {name: (Path("/proc/sys/net/ipv4") / name).read_text().strip() for name in names}
+
+
+def half_built(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Fail in the middle of building: the second host's switch interface exists already."""
+    run_tool("ip", "link", "add", "weir2", "type", "veth", "peer", "name", "other")
+    message = ""
+    try:
+        with Testbed(HOSTS):
+            pass
+    except Exception as error:  # which one is the test's to judge
+        message = f"{type(error).__name__}: {error}"
+    left = [link["ifname"] for link in json.loads(run_tool("ip", "-json", "link", "show"))]
+    return {"message": message, "left": left, "namespaces": _names_in(str(NETNS_FOLDER))}
+
+
+def congestion_controls(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Ask for a congestion control that exists and for one that does not."""
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    with Testbed(HOSTS) as testbed:
+        testbed.check_congestion_controls({"client": set(available)})
+        try:
+            testbed.check_congestion_controls({"server1": {"nosuchcc"}})
+        except TestbedError as error:
+            return {"available": available, "message": str(error)}
+    return {"available": available, "message": ""}
+
+
+def switch_life(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Start and stop the switch on the testbed's links."""
+    with Testbed(HOSTS) as testbed:
+        ports = [
+            SwitchPort(host.switch_port, host.switch_interface, 1_000_000, 1_000_000_000, 15_000, 256_000)
+            for host in testbed.hosts.values()
+        ]
+        with SwitchProcess(ports, folder) as switch:
+            switch.wait_ready(stop)
+            return {"stats": switch.stop()}
+
+
+def switch_without_interface(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Start the switch on an interface that does not exist."""
+    with SwitchProcess([SwitchPort(1, "weir77")], folder) as switch:
+        try:
+            switch.wait_ready(stop)
+        except ProcessError as error:
+            return {"message": str(error)}
+    return {"message": ""}
+
+
+def collector_life(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Start the collector, send it one datagram of garbage, stop it."""
+    with Testbed(HOSTS) as testbed:
+        output, accounting = folder / "telemetry.parquet", folder / "collector.json"
+        with CollectorProcess(testbed, "collector", output, accounting, folder) as collector:
+            collector.wait_ready(stop)
+            host = testbed.host("collector")
+            sender = in_network_namespace(
+                host.namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            )
+            with sender:
+                sender.sendto(b"garbage", (host.address, REPORT_PORT))
+            return {"accounting": collector.stop(), "telemetry_exists": output.exists()}
+
+
+def captured(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Capture nothing, as whom the sandbox has us."""
+    with (
+        Testbed([HostSpec("client")]) as testbed,
+        Capture(testbed, "client", folder / "client.pcap", folder) as capture,
+    ):
+        capture.wait_ready(stop)
+        return {"uid": os.getuid(), "captured": capture.stop().captured}
+
+
+def _names_in(folder: str) -> list[str]:
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def _say_ready(facts: dict[str, Any]) -> None:
+    print(json.dumps({"ready": True, **facts}), flush=True)
+
+
+SCENARIOS: dict[str, Scenario] = {
+    scenario.__name__: scenario
+    for scenario in (
+        describe, crash, die, orphans, linger, stop_itself, let_through, hang,
+        connect, first_frames, half_built, congestion_controls,
+        switch_life, switch_without_interface, collector_life, captured,
+        over_ipv6,
+    )
+}  # fmt: skip
+
+
+def _traffic_scenarios() -> dict[str, Scenario]:
+    # A module that imports this one.
+    from weir_tests.topo import traffic_scenarios
+
+    return traffic_scenarios.SCENARIOS
+
+
+if __name__ == "__main__":
+    if sys.argv[1] not in SCENARIOS:
+        SCENARIOS.update(_traffic_scenarios())
+    inside(main)

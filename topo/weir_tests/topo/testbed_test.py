@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import pytest
+
+from weir.topo.testbed import HostSpec, Testbed, TestbedError, active_offloads, lay_out
+from weir_tests.topo.runner import Runner
+
+
+def test_hosts_get_addresses_macs_and_ports_in_order() -> None:
+    first, second, third = lay_out([HostSpec("a"), HostSpec("b", "10.0.0.1"), HostSpec("c")])
+    assert (first.address, first.mac, first.switch_interface, first.switch_port) == (
+        "10.0.0.2",
+        "02:00:0a:00:00:02",
+        "weir1",
+        1,
+    )
+    assert (second.address, second.mac, second.switch_port) == ("10.0.0.1", "02:00:0a:00:00:01", 2)
+    assert (third.address, third.switch_interface) == ("10.0.0.3", "weir3")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        ([], "at least one host"),
+        ([HostSpec("a"), HostSpec("a")], "two hosts are named 'a'"),
+        ([HostSpec("a b")], "host name 'a b' is not valid: use 1 to 63"),
+        ([HostSpec("../etc")], "is not valid"),
+        ([HostSpec("a", "10.0.1.1")], "use one of 10.0.0.1 to 10.0.0.254"),
+        ([HostSpec("a", "10.0.0.255")], "use one of 10.0.0.1 to 10.0.0.254"),
+        ([HostSpec("a", "fe80::1")], "'fe80::1' is not an IPv4 address"),
+        ([HostSpec("a", "10.0.0.4"), HostSpec("b", "10.0.0.4")], "10.0.0.4 is taken by host 'a'"),
+        ([HostSpec("a", None, "fd00::1"), HostSpec("b", None, "fd00::1")], "fd00::1 is taken by host 'a'"),
+        ([HostSpec(f"h{number}") for number in range(255)], "'h254': no address of 10.0.0.0/24 is left"),
+    ],
+)
+def test_impossible_hosts_are_refused_by_name(hosts: list[HostSpec], words: str) -> None:
+    with pytest.raises(TestbedError, match=words):
+        lay_out(hosts)
+
+
+def test_testbed_outside_the_sandbox_is_refused() -> None:
+    with pytest.raises(TestbedError, match="inside the sandbox only"), Testbed([HostSpec("a")]):
+        pass
+
+
+def test_unknown_host_is_named_beside_those_that_exist() -> None:
+    with pytest.raises(TestbedError, match="no host 'x'; hosts are: a, b"):
+        Testbed([HostSpec("a"), HostSpec("b")]).host("x")
+
+
+def test_offload_that_stays_on_is_seen() -> None:
+    # Shape of `ethtool --json -k eth0` of ethtool 6.1, shortened.
+    shown = [
+        {
+            "ifname": "eth0",
+            "rx-checksumming": {"active": False, "fixed": False, "requested": False},
+            "tx-checksumming": {"active": True, "fixed": None, "requested": None},
+            "generic-receive-offload": {"active": False, "fixed": False, "requested": False},
+            "highdma": {"active": True, "fixed": False, "requested": True},
+        }
+    ]
+    assert active_offloads(json.dumps(shown)) == ["tx-checksumming"]
+
+
+def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
+    report = any_runner.result("connect")
+    assert report["heard"] == [["server1", "10.0.0.2"], ["server2", "10.0.0.3"], ["collector", "10.0.0.9"]]
+    assert report["sysctls"] == {
+        "tcp_no_metrics_save": "1",
+        "conf/all/rp_filter": "0",
+        "conf/eth0/rp_filter": "0",
+        "tcp_congestion_control": "reno",
+    }
+    for host in report["hosts"]:
+        links = {link["ifname"]: link for link in report["links"][host["name"]]}
+        assert sorted(links) == ["eth0", "lo"]
+        assert links["eth0"]["address"] == host["mac"]
+        assert links["eth0"]["mtu"] == 1500
+        # One address: no IPv6 link-local one, hence no neighbour discovery.
+        assert [entry["local"] for entry in links["eth0"]["addr_info"]] == [host["address"]]
+        assert "UP" in links["lo"]["flags"]
+    assert report["drops"] == {host["name"]: {"to_switch": 0, "from_switch": 0} for host in report["hosts"]}
+    assert report["left"] == ["lo", "bridge0"]
+    assert report["namespaces"] == []
+
+
+@pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="this kernel has no IPv6")
+def test_hosts_with_ipv6_send_what_they_are_asked_to_and_no_more(any_runner: Runner) -> None:
+    report = any_runner.result("over_ipv6")
+    assert report["heard"] == ["over IPv6", "2001:db8::2"]
+    assert report["refused"] == "ENETUNREACH", "a silenced host could send"
+    # No neighbour is solicited, no group joined, nobody asked for a router.
+    assert report["frames"] > 5
+    assert report["others"] == []
+
+
+def test_first_frame_after_building_is_not_dropped(runner: Runner) -> None:
+    assert runner.result("first_frames") == {"dropped": 0}
+
+
+def test_failure_in_the_middle_of_building_leaves_nothing(any_runner: Runner) -> None:
+    report = any_runner.result("half_built")
+    assert report["message"].startswith("ProcessError: `ip -batch -` failed")
+    assert "weir2" in report["message"]
+    # The obstacle and its other end were there before.
+    assert sorted(report["left"]) == ["lo", "other", "weir2"]
+    assert report["namespaces"] == []
+
+
+def test_missing_congestion_control_is_refused_with_those_there_are(any_runner: Runner) -> None:
+    report = any_runner.result("congestion_controls")
+    assert "host server1: congestion control 'nosuchcc' is not available" in report["message"]
+    for name in report["available"]:
+        assert name in report["message"]
