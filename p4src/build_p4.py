@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile the P4 programs with the p4c on PATH and record where the output came from.
 
-The output is committed, so that running weir does not need p4c. `provenance.json` beside it holds the
+The output is committed, so that nobody needs p4c to run weir. `provenance.json` beside it holds the
 compiler's version and the SHA-256 of each source and output; `build_p4_test.py` fails when they disagree.
 """
 

@@ -2,8 +2,8 @@
 """Have p4testgen write packet tests for each of the pipeline's programs: `make testgen`.
 
 p4testgen executes a program symbolically and writes, for one path after another, entries, a packet and what
-must leave. Its tests are committed in STF, one file for each program, so that running them does not need
-p4testgen; `provenance.json` beside them holds its version and the SHA-256 of each source and output.
+must leave. What it wrote is committed in STF, one file for each program, so that nobody needs it to run them;
+`provenance.json` beside it holds its version and the SHA-256 of each source and output.
 """
 
 from __future__ import annotations

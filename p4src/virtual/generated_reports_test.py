@@ -10,7 +10,7 @@ import pytest
 
 from virtual.replay import Outcome, Replays, scripts
 from virtual.under_test import GREEN, RED, YELLOW
-from weir.ptftests.scripts import Script, is_like
+from weir.ptftests.scripts import Script, matches
 
 REPORT_BYTES = 42 + 56
 """Bytes before the inner packet: outer headers and the report's (docs/spec/telemetry-report.md)."""
@@ -63,7 +63,7 @@ def disagreement(script: Script, made: Outcome) -> str | None:
         return f"Tofino reports {int(pattern[WIRE_LENGTH], 16)} bytes, IP says {ip_wire_length(script.frame)}"
     for digits in (SEQUENCE, TIMES, *((WIRE_LENGTH,) if dropped else ())):
         ours[digits] = theirs[digits] = "*" * (digits.stop - digits.start)
-    if not is_like("".join(ours), "".join(theirs)):
+    if not matches("".join(ours), "".join(theirs)):
         return f"{''.join(ours)} is reported, not {''.join(theirs)}"
     if not script.frame.startswith(sent[REPORT_BYTES:]):
         return f"{sent[REPORT_BYTES:].hex()} is the inner packet"

@@ -10,7 +10,7 @@ import pytest
 from virtual.replay import BURSTS, DECLARED, DIFFERENCES, DROPPED, Outcome, Replays, scripts
 from virtual.under_test import GREEN, RED, YELLOW, Report
 from weir.controlplane.entities import TableEntry
-from weir.ptftests.scripts import Script, is_like
+from weir.ptftests.scripts import Script, matches
 
 BRIDGE_DIGITS = 2 * 26
 """Digits of `bridge_t` (p4src/tna/types.p4), which precedes every frame between ingress and egress."""
@@ -48,7 +48,7 @@ def disagreement(script: Script, made: Outcome) -> str | None:
         return f"frames leave through {sorted(made.left)}, not {sorted(script.expected)}"
     for port, (pattern,) in script.expected.items():
         assert pattern is not None
-        if not is_like(made.left[port], pattern[BRIDGE_DIGITS:]):
+        if not matches(made.left[port], pattern[BRIDGE_DIGITS:]):
             return f"{made.left[port]} leaves, not {pattern[BRIDGE_DIGITS:]}"
     if named_cell(script) and made.met != tuple(int(colour == colour_of(script)) for colour in BURSTS):
         return f"{made.met} packets met cell {named_cell(script)}"
