@@ -182,7 +182,7 @@ def test_a_report_that_a_full_queue_deflected_is_still_that_report():
     assert [report.packet_number for report in found] == [1, 3, 4, 5]
 
 
-def test_a_gap_is_reported_with_its_number_by_the_packet_after_it():
+def test_a_gap_is_reported_with_its_size_by_the_packet_after_it():
     ports = {RECEIVING: f"{SLOW},limit=154B"}
     switch = PipelineUnderTest(queue_drops(), shared(), forward("set_numbered_egress"), ports=ports)
     events = [event for _ in range(6) for event in switch.send(FRAME, 0)]

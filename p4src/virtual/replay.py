@@ -56,7 +56,7 @@ def for_v1model(script: Script) -> Iterator[Entity]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What v1model did with a packet."""
+    """The frames, reports and counts that a packet caused on v1model."""
 
     left: Mapping[int, str]
     """Frames that left, in hex, by port."""

@@ -173,7 +173,7 @@ class PipelineUnderTest:
         self.switch.modify(p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=meter.id, config=config)))
 
     def send(self, frame: bytes, time_ns: int | None = None, port: int = SENDING) -> list[Event]:
-        """Let a frame arrive at `time_ns`, by default now; what it caused."""
+        """Let a frame arrive at `time_ns`, by default now; returns the events that it caused."""
         return self.switch.process(port, frame, self.switch.now_ns if time_ns is None else time_ns)
 
     def passed(self, frame: bytes, time_ns: int | None = None) -> list[bytes]:

@@ -11,7 +11,7 @@ from weir.ptftests.base import WeirTest
 from weir.ptftests.packets import ARP, DST_IP, DST_IP6, SRC_IP, SRC_IP6, Ether, IPv6
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
-NOBODY = "02:00:00:00:00:77"
+UNKNOWN_MAC = "02:00:00:00:00:77"
 
 
 class AFrameToAKnownStationLeavesThroughItsPortOnly(WeirTest):
@@ -22,7 +22,9 @@ class AFrameToAKnownStationLeavesThroughItsPortOnly(WeirTest):
 
 class AFrameToAnUnknownStationIsFloodedButNotBack(WeirTest):
     def runTest(self) -> None:
-        frame = packets.sized(Ether(dst=NOBODY, src=packets.host_mac(1)) / packets.IP(src=SRC_IP, dst=DST_IP))
+        frame = packets.sized(
+            Ether(dst=UNKNOWN_MAC, src=packets.host_mac(1)) / packets.IP(src=SRC_IP, dst=DST_IP)
+        )
         self.assertEqual(self.traffic.exchange(1, [frame]), {1: [], 2: [frame], 3: [frame], 4: [frame]})
 
 

@@ -86,8 +86,8 @@ class AFloodedPacketMeetsItsPolicerOnce(WeirTest):
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
-        nobody = bytes.fromhex("020000000077")
-        sent = [nobody + frame[6:] for frame in packets.numbered(3, FRAME_BYTES)]
+        unknown_mac = bytes.fromhex("020000000077")
+        sent = [unknown_mac + frame[6:] for frame in packets.numbered(3, FRAME_BYTES)]
         passed = sent[:2]
         self.assertEqual(self.traffic.exchange(1, sent), {1: [], 2: passed, 3: passed, 4: passed})
         self.assert_colours(self.cell, [(FRAME_BYTES, colour) for colour in (GREEN, GREEN, RED)])
