@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Only calls the compilers and the `weir` command. `make help` lists the targets.
+# Calls the compilers and the `weir` command, nothing else. `make help` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -30,8 +30,8 @@ $(VENV)/.python: pyproject.toml constraints.txt | system
 softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descriptors.py
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
-# One call for the programs and the Python extensions, so that what they share is compiled once. The variable is pyo3's:
-# an extension takes Python's symbols from the interpreter that loads it.
+# One call for the programs and the Python extensions, so that shared crates are compiled once. The variable is pyo3's:
+# an extension gets Python's symbols from the interpreter that loads it.
 $(VENV)/.rust: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
 	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --release --locked \
 	    -p weir-switch -p weir-collector -p weir-core --features weir-core/python \
@@ -44,7 +44,7 @@ $(VENV)/.rust: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.pyt
 .PHONY: setup
 setup: $(VENV)/.rust ## build everything into .venv/bin
 
-# Its protobuf is too old for the rest of the project, so it lives by itself.
+# Its protobuf is too old for the rest of the project, so it has a separate environment.
 P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
 
 $(P4RUNTIME_SHELL)/.python: | $(VENV)/.python

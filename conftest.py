@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every Python test."""
+"""Signal handling of every Python test."""
 
 import signal
 
 
 def pytest_configure() -> None:
-    """Undo what a shell and nohup do to commands in the background, as continuous integration may run this.
+    """Restore the handlers of SIGINT and SIGHUP, which a shell's background jobs and nohup ignore.
 
-    They ignore SIGINT and SIGHUP, and their children inherit that. `weir` keeps such a wish, but tests of
-    Ctrl-C and of closed terminals cannot.
+    Continuous integration may run the tests that way, and children inherit it. `weir` keeps ignoring these
+    signals then, but tests of Ctrl-C and of closed terminals need them.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser in the assembly that p4c writes for Tofino, and what it makes of a packet.
+"""Read the parser in the assembly that p4c writes for Tofino, and run it on a packet.
 
-Only what decides the way through the states and the headers' valid bits is read: rows with their match,
-loads of match registers, shifts, and constants written to containers.
+Only the parts that decide the path through the states and the headers' valid bits are read: rows with their
+match, loads of match registers, shifts, and constants written to containers.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PADDING = "min_parse_depth"
-"""How states begin that the compiler adds: Tofino 1 takes 65 bytes of each packet, whatever is in them."""
+"""Prefix of the names of states that the compiler adds: Tofino 1 reads 65 bytes of each packet, whatever is
+in them."""
 MOST_STATES = 256
-"""No packet goes through more: the hardware has as many rows."""
+"""No packet passes more states: the hardware has as many rows."""
 
 
 class AssemblyError(Exception):
-    """The assembly has something that this reader does not know, or its parser does not end."""
+    """The assembly has something that this reader does not support, or its parser does not end."""
 
 
 @dataclass
 class Row:
-    """A line of a state: what it matches (hex digits, * for any), and what it does."""
+    """A line of a state: its match pattern (hex digits, * for any) and its actions."""
 
     pattern: str
     loads: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -44,20 +45,20 @@ class AssemblyState:
 
 @dataclass
 class AssemblyParser:
-    """A direction's parser, and which bit of which container says that a header is valid."""
+    """The parser of one direction, and the container and bit of each header's valid bit."""
 
     start: str
     prefix_bytes: int
-    """What the hardware puts before the packet."""
+    """Length of the metadata that the hardware puts before the packet."""
     states: dict[str, AssemblyState]
     valid_bits: dict[str, tuple[str, int]]
 
     def selects(self) -> int:
-        """How many states have rows that match something and not everything."""
+        """Number of states with a row that does not match everything."""
         return sum(any(set(row.pattern) - set("0x*") for row in state.rows) for state in self.states.values())
 
     def parse(self, packet: bytes) -> tuple[frozenset[str], int]:
-        """The headers that are valid once a packet has gone through, and how many of its bytes they took."""
+        """The headers that are valid after the packet was parsed, and how many of its bytes they take."""
         data = bytes(self.prefix_bytes) + packet
         at = 0
         registers: dict[str, int] = {}
@@ -72,9 +73,11 @@ class AssemblyParser:
                 )
                 return valid, at - self.prefix_bytes
             state = self.states[name]
-            row = next((row for row in state.rows if takes(row.pattern, state.registers, registers)), None)
+            row = next(
+                (row for row in state.rows if row_matches(row.pattern, state.registers, registers)), None
+            )
             if row is None:
-                raise AssemblyError(f"state {name} has no row for what it matches on")
+                raise AssemblyError(f"state {name} has no row for the packet's match registers")
             for container, value in row.writes:
                 containers[container] = containers.get(container, 0) | value
             loaded = {
@@ -93,8 +96,8 @@ def register_bytes(register: str) -> int:
     return 2 if register.startswith("half") else 1
 
 
-def takes(pattern: str, names: list[str], registers: dict[str, int]) -> bool:
-    """Whether a row's pattern takes what stands in the match registers."""
+def row_matches(pattern: str, names: list[str], registers: dict[str, int]) -> bool:
+    """Whether a row's pattern matches the contents of the match registers."""
     if not names or pattern == "*":
         return True
     bits = "".join(f"{registers.get(name, 0):0{8 * register_bytes(name)}b}" for name in names)
@@ -103,7 +106,7 @@ def takes(pattern: str, names: list[str], registers: dict[str, int]) -> bool:
 
 
 def pattern_bits(pattern: str, width: int) -> str:
-    """A pattern, of hexadecimal, octal or binary digits and *, as one letter per bit."""
+    """A pattern of hexadecimal, octal or binary digits and *, as one letter per bit."""
     digit_bits = {"0x": 4, "0o": 3, "0b": 1}.get(pattern[:2])
     if digit_bits is not None:
         base = 1 << digit_bits
@@ -142,15 +145,15 @@ def read_assembly(path: Path) -> dict[str, AssemblyParser]:
 
 
 def valid_bits(lines: list[str]) -> dict[str, tuple[str, int]]:
-    """Container and bit of each header's valid bit, from the section of the PHV allocation."""
+    """Container and bit of each header's valid bit, from the PHV allocation's section."""
     found = {}
     for line in lines:
         match = re.match(r"\s+(?:(?:in|e)gress::)?hdr\.(\w+)\.\$valid:\s*(.*)", line)
         if match:
-            place = re.search(r"\b([A-Z]*[BHW]\d+)(?:\((\d+)\))?", match.group(2))
-            if place is None:
+            container = re.search(r"\b([A-Z]*[BHW]\d+)(?:\((\d+)\))?", match.group(2))
+            if container is None:
                 raise AssemblyError(f"no container in: {line.strip()}")
-            found[match.group(1)] = (place.group(1), int(place.group(2) or 0))
+            found[match.group(1)] = (container.group(1), int(container.group(2) or 0))
     return found
 
 
@@ -186,7 +189,7 @@ def read_parser(lines: list[str], bits: dict[str, tuple[str, int]]) -> AssemblyP
 
 
 def read_action(row: Row, key: str, value: str) -> None:
-    """One thing that a row does."""
+    """Read one action of a row."""
     if key == "shift":
         row.shift = int(value)
     elif key == "next":

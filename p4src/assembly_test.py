@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of sources and of assemblies; `tofino_test.py` compares the two for weir's programs."""
+"""Reading sources and assemblies; `tofino_test.py` compares the two for weir's programs."""
 
 import pytest
 
@@ -82,9 +82,9 @@ def source_file(tmp_path):
     return path
 
 
-def read_ways(path):
+def read_paths(path):
     source = parser_paths.read_source([path], {})
-    return list(parser_paths.ways(parser_paths.read_parser(path, "P", source), source, "start"))
+    return list(parser_paths.all_paths(parser_paths.read_parser(path, "P", source), source, "start"))
 
 
 def compiled(tmp_path, text=ASSEMBLY):
@@ -94,19 +94,19 @@ def compiled(tmp_path, text=ASSEMBLY):
 
 
 def test_every_arm_that_accepts_gets_a_packet(source_file):
-    ways = read_ways(source_file)
-    assert {way.arms for way in ways} == {(("start", 1),), (("start", 0), ("parse_inner", 0))}
-    by_headers = {way.headers: way.packet for way in ways}
+    found = read_paths(source_file)
+    assert {path.arms for path in found} == {(("start", 1),), (("start", 0), ("parse_inner", 0))}
+    by_headers = {path.headers: path.packet for path in found}
     assert by_headers[frozenset({"outer"})][:2] != b"\x08\x00"
     inner = by_headers[frozenset({"outer", "inner"})]
     assert inner[:2] == b"\x08\x00"
     assert inner[2] >> 4 & 3 == 3
 
 
-def test_the_assembly_takes_packets_the_ways_of_the_source(source_file, tmp_path):
+def test_the_assembly_parses_packets_on_the_paths_of_the_source(source_file, tmp_path):
     parser = compiled(tmp_path)
-    for way in read_ways(source_file):
-        assert parser.parse(way.packet) == (way.headers, way.header_bytes)
+    for taken in read_paths(source_file):
+        assert parser.parse(taken.packet) == (taken.headers, taken.header_bytes)
 
 
 @pytest.mark.parametrize(
@@ -120,16 +120,18 @@ def test_patterns_have_digits_of_any_base(pattern, bits):
 def test_a_select_that_was_lost_is_found(source_file, tmp_path):
     lost = ASSEMBLY.replace("      match: [ half ]\n      0x0800:", "      *:").replace("0x****", "0x12**")
     parser = compiled(tmp_path, lost)
-    assert any(parser.parse(way.packet) != (way.headers, way.header_bytes) for way in read_ways(source_file))
+    assert any(
+        parser.parse(taken.packet) != (taken.headers, taken.header_bytes) for taken in read_paths(source_file)
+    )
 
 
-def test_a_key_that_nobody_knows_is_refused(source_file):
+def test_an_unknown_key_is_refused(source_file):
     source_file.write_text(SOURCE.replace("TYPE_A: parse", "TYPE_B: parse"))
     with pytest.raises(ValueError, match="TYPE_B"):
-        read_ways(source_file)
+        read_paths(source_file)
 
 
-def test_a_parser_that_goes_round_is_refused(tmp_path):
+def test_a_parser_with_a_cycle_is_refused(tmp_path):
     parser = compiled(tmp_path, ASSEMBLY.replace("        next: end", "        next: $entry"))
     with pytest.raises(assembly.AssemblyError, match="does not end"):
         parser.parse(bytes(64))

@@ -28,14 +28,14 @@ PROVENANCE = "provenance.json"
 
 @dataclass(frozen=True)
 class Program:
-    """A P4 program and the folder, both relative to the project, that takes its compiled form."""
+    """A P4 program and the folder of its compiled form, both relative to the project."""
 
     source: str
     build: str
     accepted: str = ""
-    """Text of a compiler warning that nobody can avoid; any other one refuses the program."""
+    """Text of a compiler warning that cannot be avoided; any other warning is an error."""
     chip: tofino.Chip | None = None
-    """The Tofino that it is for; without one it is for bmv2 and the embedded switch."""
+    """The program's Tofino; None for bmv2 and the embedded switch."""
 
     @property
     def name(self) -> str:
@@ -44,13 +44,13 @@ class Program:
 
     @property
     def outputs(self) -> tuple[str, str]:
-        """File names of the BMv2 JSON, or of what the program takes of its chip, and of the P4Info."""
+        """File names of the BMv2 JSON, or of the chip resources that the program uses, and of the P4Info."""
         first = f"{self.name}.json" if self.chip is None else f"{self.name}.resources.json"
         return first, f"{self.name}.p4info.txtpb"
 
     @property
     def compilable(self) -> bool:
-        """Whether what compiles it is on PATH."""
+        """Whether its compiler is on PATH."""
         return shutil.which(COMPILER) is not None if self.chip is None else tofino.on_path()
 
 
@@ -93,7 +93,7 @@ PROGRAMS = (
 
 
 class CompileError(Exception):
-    """p4c is missing or refused a program; the text says which and why."""
+    """p4c is missing or refused a program; the message says which and why."""
 
 
 def sha256(path: Path) -> str:
@@ -107,7 +107,7 @@ def sources(program: Program) -> list[Path]:
 
 
 def sources_of(source: Path) -> list[Path]:
-    """A file and every project file that it includes, directly or not, in order of name."""
+    """As :func:`sources`, for a file."""
     found: set[Path] = set()
     todo = [source]
     while todo:
@@ -126,7 +126,7 @@ def digests(program: Program) -> dict[str, str]:
 
 
 def compiler_version(program: Program) -> str:
-    """The compiler on PATH and what it says of its version."""
+    """The name of the compiler on PATH and the version that it prints."""
     if program.chip is not None:
         return tofino.version()
     done = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
@@ -153,7 +153,7 @@ def compile_program(program: Program, folder: Path) -> None:
 
 
 def provenance(build: Path) -> dict[str, Any]:
-    """What is recorded of the programs compiled into a folder, by program name."""
+    """The provenance of the programs compiled into a folder, by program name."""
     path = build / PROVENANCE
     recorded: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return recorded
@@ -164,7 +164,7 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__).parse_args()
     if shutil.which(COMPILER) is None:
         print(
-            f"{COMPILER} is not on PATH: install the package p4lang-p4c (https://github.com/p4lang/p4c)",
+            f"{COMPILER} is not on PATH; install the package p4lang-p4c (https://github.com/p4lang/p4c)",
             file=sys.stderr,
         )
         return 1

@@ -24,10 +24,10 @@ def test_the_committed_output_is_what_the_compiler_wrote(program):
 @programs
 def test_the_output_names_no_file_outside_the_project(program):
     if program.chip is not None:
-        pytest.skip("what a program takes of its chip names no files")
+        pytest.skip("the resources of a Tofino program name no files")
     text = (build_p4.ROOT / program.build / program.outputs[0]).read_text()
     files = {info["filename"] for info in find_source_infos(json.loads(text)) if info["filename"]}
-    assert files, "the JSON says where its parts come from"
+    assert files, "the JSON names the source file of its parts"
     assert not [name for name in files if name.startswith("/")]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The P4Infos of v1model and of both Tofinos say the same, save what is declared here and in
+"""The P4Infos of v1model and of both Tofinos are the same, except for the differences declared here and in
 docs/tofino.md."""
 
 from pathlib import Path
@@ -18,11 +18,11 @@ SMALLER = {
     "policer_counter",
     "unlearned_counter",
 }
-"""Arrays of one element per policer: Tofino has memory for fewer in a stage."""
+"""Arrays with one element per policer: a stage of Tofino has memory for fewer."""
 ONLY_TOFINO_TABLES = {"pre_colour"}
 PRE_COLOURS = ("come_in_yellow", "come_in_red", "come_in_green")
 ONLY_TOFINO_ACTIONS = set(PRE_COLOURS)
-"""Colours of packets that come in: v1model's meter takes none."""
+"""Colours with which packets come in: v1model's meter is colour-blind."""
 ONLY_V1MODEL = {"last_number"}
 """Numbers for gap counting: Tofino deflects what a full queue drops."""
 
@@ -86,7 +86,7 @@ def test_actions_have_the_same_parameters(v1model, tofino):
     assert {name: ours[name] for name in theirs} == theirs
 
 
-def test_colours_that_come_in_are_told_by_cell_and_dscp_and_have_no_parameters(tofino):
+def test_incoming_colours_are_matched_by_cell_and_dscp_and_have_no_parameters(tofino):
     assert describe_tables(tofino)["pre_colour"] == {
         "keys": [("cell", 16, p4i.MatchField.TERNARY), ("dscp", 6, p4i.MatchField.TERNARY)],
         "actions": [(name, p4i.ActionRef.TABLE_AND_DEFAULT) for name in PRE_COLOURS],

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parsers of a P4 source, as far as weir writes them: every way through them, with a packet for each.
+"""Every path through the parsers of a P4 source, with a packet for each; reads the subset of P4 that weir
+uses.
 
 A compiler that loses a select still exits with 0. So every arm of every select gets a packet that takes it,
-and what the compiled parser makes of that packet is compared with what the source says (`tofino_test.py`).
+and the compiled parser's result for that packet is compared with the source's (`tofino_test.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ Key = tuple[int, int]
 
 
 class SourceError(Exception):
-    """The source has something that this reader does not know; the text says where and what."""
+    """The source has something that this reader does not support; the message says where and what."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A line of a select: its keys, and the state that it leads to."""
+    """A line of a select: its keys and the next state."""
 
     keys: tuple[Key, ...]
     target: str
@@ -40,8 +41,8 @@ class State:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way through a parser, with a packet that takes it."""
+class ParserPath:
+    """A path through a parser, with a packet that takes it."""
 
     arms: tuple[tuple[str, int], ...]
     """State and number of the arm."""
@@ -52,7 +53,7 @@ class Way:
 
 @dataclass
 class Source:
-    """What a parser needs of its sources: constants, layouts of headers and the members of their struct."""
+    """The constants, the layouts of headers and the members of their struct that parsers refer to."""
 
     constants: dict[str, int] = field(default_factory=dict)
     layouts: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
@@ -79,7 +80,7 @@ def strip(text: str) -> str:
 
 
 def read_source(paths: Sequence[Path], widths: dict[str, int]) -> Source:
-    """Constants, headers and `headers_t` of some files; `widths` are of the architecture's own types."""
+    """Constants, headers and `headers_t` of some files; `widths` has the bits of the architecture's types."""
     text = "\n".join(strip(path.read_text()) for path in paths)
     source = Source(typedefs=dict(widths))
     for bits, name in re.findall(r"typedef\s+bit<(\d+)>\s+(\w+);", text):
@@ -104,7 +105,7 @@ def bits_of(kind: str, typedefs: dict[str, int]) -> int:
     if literal:
         return int(literal.group(1))
     if kind not in typedefs:
-        raise SourceError(f"the width of type {kind} is not known")
+        raise SourceError(f"unknown width of type {kind}")
     return typedefs[kind]
 
 
@@ -141,7 +142,7 @@ def read_state(name: str, body: str, source: Source) -> State:
 
 
 def split(text: str) -> list[str]:
-    """Parts between commas that are in no brackets."""
+    """Parts between commas that are outside brackets."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "([<") - (letter in ")]>")
@@ -152,7 +153,7 @@ def split(text: str) -> list[str]:
 
 
 def read_keys(text: str, count: int, source: Source) -> tuple[Key, ...]:
-    """The keys of an arm: values and masks, of as many subjects as there are."""
+    """The keys of an arm, as value and mask of each of `count` subjects."""
     if text in ("default", "_"):
         return (WILD,) * count
     inner = text[1:-1] if text.startswith("(") else text
@@ -174,12 +175,12 @@ def number(text: str, source: Source) -> int:
 
 @dataclass
 class Bits:
-    """A packet being made up: bits that are settled, and others that are still free."""
+    """A packet under construction: some bits are settled, the others are still free."""
 
     settled: dict[int, int] = field(default_factory=dict)
 
     def settle(self, offset: int, width: int, value: int, mask: int) -> bool:
-        """Give bits their values; False if some have others already."""
+        """Set bits to their values; False if some already have another value."""
         wanted = {
             offset + at: value >> (width - 1 - at) & 1 for at in range(width) if mask >> (width - 1 - at) & 1
         }
@@ -189,23 +190,23 @@ class Bits:
         return True
 
     def copy(self) -> Bits:
-        """Another one with the same bits."""
+        """A copy with the same bits."""
         return Bits(dict(self.settled))
 
     def value(self, offset: int, width: int) -> int:
-        """What some bits say; free ones are 0."""
+        """The value of some bits; free ones are 0."""
         found = 0
         for at in range(offset, offset + width):
             found = found << 1 | self.settled.get(at, 0)
         return found
 
     def packet(self, length: int) -> bytes:
-        """The packet, of so many bytes."""
+        """The packet, `length` bytes of it."""
         return self.value(0, 8 * length).to_bytes(length, "big")
 
 
-def place(subject: str, source: Source, at: int, offsets: dict[str, int]) -> tuple[int, int]:
-    """Where in the packet a select's subject stands: offset and width in bits."""
+def locate(subject: str, source: Source, at: int, offsets: dict[str, int]) -> tuple[int, int]:
+    """Position in the packet of a select's subject: offset and width in bits."""
     ahead = re.fullmatch(r"packet\.lookahead<bit<(\d+)>>\(\)(?:\[(\d+):(\d+)\])?", subject)
     if ahead:
         width = int(ahead.group(1))
@@ -220,24 +221,26 @@ def place(subject: str, source: Source, at: int, offsets: dict[str, int]) -> tup
     return offsets[of_header.group(1)] + offset, width
 
 
-def ways(states: dict[str, State], source: Source, start: str, spare: bytes = 64 * b"\xff") -> Iterator[Way]:
-    """Every way from a state to accept; the packets have spare bytes behind what is extracted."""
+def all_paths(
+    states: dict[str, State], source: Source, start: str, spare: bytes = 64 * b"\xff"
+) -> Iterator[ParserPath]:
+    """Every path from a state to accept; the packets have spare bytes after the extracted headers."""
     no_arms: tuple[tuple[str, int], ...] = ()
     todo = [(start, Bits(), 0, dict[str, int](), no_arms)]
     while todo:
-        name, bits, at, offsets, way = todo.pop()
+        name, bits, at, offsets, taken = todo.pop()
         state = states[name]
         offsets = dict(offsets)
         for header in state.extracts:
             offsets[header] = at
             at += source.width(header)
-        places = [place(subject, source, at, offsets) for subject in state.subjects]
+        fields = [locate(subject, source, at, offsets) for subject in state.subjects]
         for index, arm in enumerate(state.arms):
-            for chosen in choices(bits, places, arm, state.arms[:index]):
-                longer = (*way, (name, index))
+            for chosen in choices(bits, fields, arm, state.arms[:index]):
+                longer = (*taken, (name, index))
                 if arm.target == "accept":
                     packet = chosen.packet(at // 8) + spare
-                    yield Way(longer, packet, frozenset(offsets), at // 8)
+                    yield ParserPath(longer, packet, frozenset(offsets), at // 8)
                 elif arm.target != "reject":
                     todo.append((arm.target, chosen, at, offsets, longer))
 
@@ -245,17 +248,17 @@ def ways(states: dict[str, State], source: Source, start: str, spare: bytes = 64
 FILLERS = (*range(16), 90, 153, 255, 0x1234, 0xFFFF)
 
 
-def choices(bits: Bits, places: Sequence[tuple[int, int]], arm: Arm, before: Sequence[Arm]) -> Iterator[Bits]:
-    """Ways to settle an arm's subjects so that it matches and none before it does.
+def choices(bits: Bits, fields: Sequence[tuple[int, int]], arm: Arm, before: Sequence[Arm]) -> Iterator[Bits]:
+    """Values of an arm's subjects for which it matches and no arm before it does.
 
-    One is enough, save where a mask leaves bits free that a later select may look at.
+    One choice is enough, unless a mask leaves bits free that a later select may read.
     """
-    widths = [width for _, width in places]
+    widths = [width for _, width in fields]
     masked = any(0 < mask < (1 << width) - 1 for (_, mask), width in zip(arm.keys, widths, strict=False))
     seen = set[tuple[int, ...]]()
     for filler in FILLERS:
         made = bits.copy()
-        for (offset, width), (value, mask) in zip(places, arm.keys, strict=True):
+        for (offset, width), (value, mask) in zip(fields, arm.keys, strict=True):
             full = (1 << width) - 1
             if not made.settle(offset, width, value, mask & full):
                 break
@@ -263,7 +266,7 @@ def choices(bits: Bits, places: Sequence[tuple[int, int]], arm: Arm, before: Seq
                 if offset + at not in made.settled:
                     made.settled[offset + at] = filler >> (width - 1 - at) & 1
         else:
-            values = [made.value(offset, width) for offset, width in places]
+            values = [made.value(offset, width) for offset, width in fields]
             if tuple(values) not in seen and not any(matches(values, other) for other in before):
                 seen.add(tuple(values))
                 yield made
@@ -272,5 +275,5 @@ def choices(bits: Bits, places: Sequence[tuple[int, int]], arm: Arm, before: Seq
 
 
 def matches(values: Sequence[int], arm: Arm) -> bool:
-    """Whether an arm takes these values of the subjects."""
+    """Whether an arm matches these values of the subjects."""
     return all((value ^ key) & mask == 0 for value, (key, mask) in zip(values, arm.keys, strict=True))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test that p4testgen wrote in Python for PTF does, as a script in STF.
+"""Translate a PTF test in Python that p4testgen wrote into a script in STF.
 
-The test is run against an object that writes down the calls instead of carrying them out. PTF is the only
-form in which p4testgen says which colour a meter gives; STF is what the switch's virtual time understands
-(`softswitch/conformance`), and smaller.
+The test runs against an object that records the calls instead of carrying them out. p4testgen gives the
+colour of a meter only in PTF; the switch in virtual time reads STF (`softswitch/conformance`), which is
+also smaller.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ HEX_DIGIT_BITS = 4
 
 
 class RecordingError(Exception):
-    """A generated test does something that cannot be written down; the text says what."""
+    """A generated test does something that cannot be recorded; the message says what."""
 
 
 class Mask:
-    """A frame that is expected, and the bits of it that may be anything."""
+    """An expected frame, and which of its bits may have any value."""
 
     def __init__(self, frame: bytes) -> None:
-        """All bits count."""
+        """At first, all bits are compared."""
         self._digits = list(frame.hex())
 
     def set_do_not_care(self, offset_bits: int, length_bits: int) -> None:
-        """These bits may be anything; so may the rest of their hexadecimal digits."""
+        """Ignore these bits, and with them the rest of their hexadecimal digits."""
         for digit in range(offset_bits // HEX_DIGIT_BITS, -(-(offset_bits + length_bits) // HEX_DIGIT_BITS)):
             self._digits[digit] = "*"
 
     def pattern(self) -> str:
-        """As STF writes it."""
+        """The pattern in STF."""
         return "".join(self._digits)
 
 
 @dataclass
 class Recorder:
-    """Takes the place of the class that generated tests inherit from."""
+    """Replaces the base class of generated tests."""
 
     lines: list[str] = field(default_factory=list)
     device_id: int = 0
     failureException: type[Exception] = RecordingError  # unittest's name
 
     def setUp(self) -> None:
-        """Nothing is to be connected."""
+        """Connect nothing."""
 
     def updateConfig(self) -> bool:  # generated tests call it so
-        """Nor is a program to be loaded."""
+        """Load no program."""
         return True
 
     def tearDown(self) -> None:
-        """Nor disconnected."""
+        """Disconnect nothing."""
 
     def Exact(self, name: str, value: int) -> tuple[str, str]:
-        """A key field that is matched whole."""
+        """An exact key field."""
         return name, f"{value:#x}"
 
     def Ternary(self, name: str, value: int, mask: int) -> tuple[str, str]:
-        """A key field that is matched in the bits of a mask."""
+        """A ternary key field."""
         width = max(mask.bit_length(), value.bit_length())
         bits = "".join(str(value >> at & 1) if mask >> at & 1 else "*" for at in range(width - 1, -1, -1))
-        return name, f"0b*{bits}"  # the first: of bits beyond, if the field has more
+        return name, f"0b*{bits}"  # the first * stands for all higher bits of the field
 
     def table_add(
         self,
@@ -85,7 +85,7 @@ class Recorder:
         self.lines.append(f"mirroring_add {session} {port}")
 
     def meter_write(self, name: str, index: int, config: Any) -> None:
-        """The bursts of a meter cell; its buckets do not refill."""
+        """Record the bursts of a meter cell; its rates are 0, so its buckets do not refill."""
         self.lines.append(f"meter_set_rates {name} {index} 0:{config.cburst} 0:{config.pburst}")
 
     def send_packet(self, port: int, frame: bytes) -> None:
@@ -101,7 +101,7 @@ def record(source: str) -> list[str]:
     """The generated tests of a file, each as a script without comments.
 
     Raises:
-        RecordingError: for a call that is not known here.
+        RecordingError: for an unknown call.
     """
     ptfutils = SimpleNamespace(
         test_param_get=lambda name: None,
@@ -142,7 +142,7 @@ def record(source: str) -> list[str]:
 
 
 class _standing_for:  # read as a phrase: `with _standing_for(modules)`
-    """Other modules under some names, for a while."""
+    """Replaces modules by others of the same names while the block runs."""
 
     def __init__(self, modules: dict[str, SimpleNamespace]) -> None:
         self._modules = modules

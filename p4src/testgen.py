@@ -28,31 +28,32 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "p4src" / "generated"
 GENERATOR = "p4testgen"
 FIXED_ADDRESSES = ("setarch", "--addr-no-randomize")
-"""The order of p4testgen's paths depends on where its objects are, whatever the seed: so its environment and
-the names of its files are always the same too."""
+"""p4testgen's order of paths depends on the addresses of its objects, whatever the seed. So its environment
+and the names of its files are always the same too."""
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
 FOLDER = Path("target") / "testgen"
 SEED = "1"
 PORTS = "1:4"
-"""Of the switches in the tests."""
+"""Ports of the switches in the tests."""
 MIRROR = "drop_mirror"
-"""That of ingress. p4testgen says nothing of its copies but in its trace."""
+"""The mirror of ingress. Its copies appear only in p4testgen's trace."""
 MIRRORED = r"\]: tmp_\d+\.(why|tracked|colour) = (\d+);"
-"""The copy's fields that a path fixes: of others the trace has values that the test's entries have not."""
+"""The copy's fields that a path determines. For others, the trace has values that differ from the test's
+entries."""
 WHOLE_BITS = "1024:1024"
-"""What the assumptions of p4src/generated/assumptions.p4 are made for."""
+"""The packet size for which p4src/generated/assumptions.p4 was written."""
 REPORT_SESSION, REPORT_PORT = 7, 4
-"""Of the mirrored copies in p4src/generated/weir_reports.p4."""
+"""Session and port of the mirrored copies in p4src/generated/weir_reports.p4."""
 REPORT_NUMBERS = (slice(86, 92), slice(132, 164), slice(188, 196))
-"""Digits of a report that come of the switch's past and its clock: sequence, times, packet number."""
+"""Digits of a report that depend on the switch's past and its clock: sequence, times, packet number."""
 REPORT_FLAGS, DROPPED = slice(106, 107), 8
 REPORTING = "WeirEgress.queue.report_enqueues,WeirEgress.queue.report_queue"
-"""Tables that p4testgen leaves alone: it would meet `truncate` behind them, and end there."""
+"""Tables for which p4testgen makes no entries: it would reach `truncate` after them, and end there."""
 SEPARATOR = "# test "
 
 
 class GenerateError(Exception):
-    """p4testgen is missing or failed; the text says which and why."""
+    """p4testgen is missing or failed; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -61,31 +62,31 @@ class Batch:
 
     source: str
     tests: int
-    """At most so many."""
+    """The largest number of tests."""
     packet_bits: str = "0:1024"
     options: tuple[str, ...] = ()
     reports: bool = False
-    """Whether what leaves is a report of the packet, on v1model."""
+    """Whether the expected frame is a report of the packet, on v1model."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program, and how p4testgen is called for it."""
+    """A program, and the options of p4testgen for it."""
 
     name: str
     options: tuple[str, ...]
     batches: tuple[Batch, ...]
     traced: bool = False
-    """Whether the tests are those of Tofino: in STF, with what p4testgen saw on the way in comments."""
+    """Whether the tests are those of Tofino: in STF, with p4testgen's trace in comments."""
 
     @property
     def scripts(self) -> Path:
-        """Where the tests are kept."""
+        """The file of the tests."""
         return SCRIPTS / f"{self.name}.stf"
 
 
 def tofino(chip: Chip) -> Program:
-    """A program of Tofino: any paths, packets with possible lengths, and frames that leave."""
+    """Ingress of a Tofino program: any packets, possible lengths, frames that leave, red packets."""
     source = f"p4src/generated/tofino{chip.number}.p4"
     batches = (
         Batch(source, 40, options=("--disable-assumption-mode", "-DASSUMPTIONS=AssumeLengths")),
@@ -97,7 +98,7 @@ def tofino(chip: Chip) -> Program:
 
 
 def tofino_reports(chip: Chip) -> Program:
-    """A program of Tofino from the packet to the report of it: packets that are dropped, and such as pass."""
+    """A Tofino program from the packet to its report: packets that are dropped and packets that pass."""
     source = f"p4src/generated/tofino{chip.number}_reports.p4"
     batches = (
         Batch(source, 50, WHOLE_BITS, ("-DASSUMPTIONS=AssumeLengths",)),
@@ -108,7 +109,7 @@ def tofino_reports(chip: Chip) -> Program:
 
 
 def options_of(chip: Chip) -> tuple[str, ...]:
-    """What p4testgen is told of a chip; its meters give back the colour that they took."""
+    """p4testgen's options for a chip; its meters return their input colour."""
     return (
         *("--target", chip.target, "--arch", chip.arch),
         *(f"-D__TARGET_TOFINO__={chip.number}", "-DRED_BEFORE=2"),
@@ -139,7 +140,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 
 
 def generate(program: Program, batch: Batch, folder: Path, timeout_s: float) -> list[str]:
-    """The scripts that p4testgen writes in one run into a folder of the project, in its order."""
+    """Run p4testgen with a folder of the project; its scripts, in its order."""
     shutil.rmtree(ROOT / folder, ignore_errors=True)
     (ROOT / folder).mkdir(parents=True)
     command = [*FIXED_ADDRESSES, shutil.which(GENERATOR) or GENERATOR, *program.options, "--std", "p4-16"]
@@ -165,15 +166,15 @@ def generate(program: Program, batch: Batch, folder: Path, timeout_s: float) -> 
         written = sorted(said.parent.glob("*.stf"), key=lambda path: int(path.stem.rpartition("_")[2]))
         return [without_trace(path.read_text()) for path in written]
     scripts = [script for path in sorted(said.parent.glob("*.py")) for script in record(path.read_text())]
-    return [of_a_report(script) for script in scripts] if batch.reports else scripts
+    return [for_real_switches(script) for script in scripts] if batch.reports else scripts
 
 
-def of_a_report(script: str) -> str:
-    """A script of a v1model report for real switches: with session, the packet itself, no exact times."""
+def for_real_switches(script: str) -> str:
+    """A v1model script with a report, for real switches: with session and packet, without exact times."""
     match = re.fullmatch(rf"(.*)expect {REPORT_PORT} (\S+)\$\n", script, re.DOTALL)
     if match is None:
         raise RecordingError(f"no report leaves through port {REPORT_PORT}:\n{script}")
-    # Every packet is reported, so that no flow of an earlier script has one to wait for.
+    # Every packet is reported, so that a flow's count from an earlier script does not matter.
     before, report = re.sub(r"\bevery:\w+", "every:0x1", match.group(1)), list(match.group(2))
     lines = [f"mirroring_add {REPORT_SESSION} {REPORT_PORT}\n{before}"]
     if not int("".join(report[REPORT_FLAGS]), 16) & DROPPED:
@@ -185,7 +186,7 @@ def of_a_report(script: str) -> str:
 
 
 def without_trace(script: str) -> str:
-    """A script in STF without its comments; what it says of a mirrored copy becomes a line of its own."""
+    """A script in STF without its comments; the fields of a mirrored copy become a separate line."""
     lines = [line for line in script.splitlines() if line.strip() and not line.startswith("#")]
     if f"{MIRROR}.emit" in script:
         fields = [f"{name}:{value}" for name, value in re.findall(MIRRORED, script)]
@@ -194,7 +195,7 @@ def without_trace(script: str) -> str:
 
 
 def shorten(script: str) -> str:
-    """The same with hexadecimal digits instead of bits where no digit has both fixed and free bits."""
+    """The script with hexadecimal digits instead of bits where no digit has both fixed and free bits."""
     return re.sub(r"(?<=:)0b(\*?)([01*]*)", _in_digits, script)
 
 
@@ -217,7 +218,7 @@ def sources(program: Program) -> dict[str, str]:
 
 
 def version() -> str:
-    """What p4testgen says of its version; as that can be nothing, the version of the p4c beside it too."""
+    """The version that p4testgen prints, which can be none, and therefore that of the p4c on PATH too."""
     done = subprocess.run(
         [GENERATOR, "--target", "bmv2", "--arch", "v1model", "--version"], capture_output=True, text=True
     )
@@ -231,7 +232,7 @@ def version() -> str:
 
 
 def main() -> int:
-    """Write the tests of the programs asked for, with their provenance."""
+    """Write the tests of the selected programs, with their provenance."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=sorted(PROGRAMS), action="append", help="default: all")
     parser.add_argument("--seconds", type=float, default=1800, help="for each run (default 1800)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of what p4testgen writes; p4testgen itself is not needed."""
+"""Processing of p4testgen's output; p4testgen itself is not needed."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_calls_of_a_generated_test_become_lines_in_the_order_of_the_tests_number
     ]
 
 
-def test_a_call_that_nobody_knows_is_named():
+def test_an_unknown_call_is_named():
     with pytest.raises(recorder.RecordingError, match=r"Test2: .*packet_out"):
         recorder.record(GENERATED.replace("self.meter_write(", "self.packet_out("))
 
@@ -65,7 +65,7 @@ def test_bits_are_written_as_digits_where_that_says_the_same():
     )
 
 
-def test_a_traced_script_keeps_its_lines_and_what_it_says_of_a_mirrored_copy():
+def test_a_traced_script_keeps_its_lines_and_the_fields_of_a_mirrored_copy():
     traced = """# [State] accept
 # [P4Testgen AssignmentStatement]: tmp_15.setValid();
 # [P4Testgen AssignmentStatement]: tmp_15.cell = 7;
@@ -85,20 +85,22 @@ ENTRIES = "add c.forward dst:0x1 c.set_egress(port:0x3)\nadd c.q 1 cell:0x1 c.re
 REPORT = f"{'0' * 86}{'5' * 6}{'0' * 14}{{}}{'0' * 25}{'6' * 32}{'0' * 24}{'7' * 8}abcd"
 
 
-def test_a_report_loses_what_comes_of_the_switchs_past_and_clock_and_its_packet_leaves_too():
+def test_a_report_loses_the_digits_of_the_switchs_past_and_clock_and_its_packet_leaves_too():
     written = ENTRIES.replace("every:0x1", "every:0x0")
-    said = testgen.of_a_report(f"{written}packet 1 0A0B\nexpect 4 {REPORT.format(0)}$\n")
+    said = testgen.for_real_switches(f"{written}packet 1 0A0B\nexpect 4 {REPORT.format(0)}$\n")
     report = REPORT.format(0).translate(str.maketrans("567", "***"))
     assert said == f"mirroring_add 7 4\n{ENTRIES}packet 1 0A0B\nexpect 3\nexpect 4 {report}$\n"
 
 
 def test_a_packet_that_is_reported_dropped_does_not_leave():
-    assert "expect 3" not in testgen.of_a_report(f"{ENTRIES}packet 1 0A\nexpect 4 {REPORT.format(8)}$\n")
+    assert "expect 3" not in testgen.for_real_switches(
+        f"{ENTRIES}packet 1 0A\nexpect 4 {REPORT.format(8)}$\n"
+    )
 
 
 def test_a_script_without_a_report_is_refused():
     with pytest.raises(recorder.RecordingError, match="no report"):
-        testgen.of_a_report(f"{ENTRIES}packet 1 0A\nexpect 3 0A$\n")
+        testgen.for_real_switches(f"{ENTRIES}packet 1 0A\nexpect 3 0A$\n")
 
 
 @pytest.mark.parametrize("name", testgen.PROGRAMS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a program for Tofino with the p4c-barefoot and bfas on PATH, and read what it takes of the chip.
+"""Compile a program for Tofino with the p4c-barefoot and bfas on PATH, and read the resources that it uses.
 
-The compiler alone proves little: the assembler finds what does not fit. Both must be silent about errors.
+The compiler alone proves little: the assembler finds what does not fit. Neither may print an error.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ ROOT = Path(__file__).resolve().parent.parent
 COMPILER = "p4c-barefoot"
 ASSEMBLER = "bfas"
 WIDTHS = {"PortId_t": 9}
-"""Types of the architecture in weir's headers."""
+"""Bits of the architecture's types in weir's headers."""
 PARSERS = {"ingress": ("WeirIngressParser", "parse_ethernet"), "egress": ("WeirEgressParser", "start")}
-"""By direction: the parser, and its first state behind what the hardware puts before a packet."""
+"""By direction: the parser, and its first state after the metadata that the hardware puts before a packet."""
 WITHOUT_VALID_BIT = {"ingress": frozenset[str](), "egress": frozenset({"bridge"})}
-"""Headers whose validity nobody asks for: in front of a packet in egress stands either `mirror` or this."""
+"""Headers whose validity is never read: a packet in egress begins with either `mirror` or this header."""
 METER = "WeirIngress.police.policer"
-METER_SAYS = {"green": "0", "yellow": "1", "red": "2", "color_aware": "true", "count": "bytes"}
+METER_FIELDS = {"green": "0", "yellow": "1", "red": "2", "color_aware": "true", "count": "bytes"}
 PRE_COLOUR = "meta.shared.colour_before(0..1)"
 COLOUR_AWARE = 6
-"""The type of access, in the assembler's numbers, for which the meter takes the packet's colour in."""
+"""The assembler's number of the meter access with a packet colour as input."""
 STAGE_PARTS = {
     "rams": ("srams", "srams"),
     "map_rams": ("maprams", "map_rams"),
@@ -43,21 +43,21 @@ STAGE_PARTS = {
     "gateways": ("gateways", "gateways"),
     "logical_tables": ("ids", "logical_tables"),
 }
-"""Parts of a stage: their name in the compiler's file, that of the list in them, and ours."""
+"""Parts of a stage: by name in the compiler's file, the name of its list, and the name here."""
 
 
 class TofinoError(Exception):
-    """The compiler or the assembler is missing, or refused the program; the text says which and why."""
+    """The compiler or the assembler is missing, or refused the program; the message says which and why."""
 
 
 @dataclass(frozen=True)
 class Chip:
-    """A kind of Tofino, as the compiler and the assembler call it."""
+    """A Tofino chip, by the compiler's and the assembler's names."""
 
     target: str
     arch: str
     number: int
-    """What the architecture's headers want as `__TARGET_TOFINO__`."""
+    """The architecture's `__TARGET_TOFINO__`."""
 
 
 TOFINO1 = Chip("tofino", "tna", 1)
@@ -65,19 +65,22 @@ TOFINO2 = Chip("tofino2", "t2na", 2)
 
 
 def on_path() -> bool:
-    """Whether both tools are there."""
+    """Whether both tools are on PATH."""
     return shutil.which(COMPILER) is not None and shutil.which(ASSEMBLER) is not None
 
 
 def version() -> str:
-    """What the compiler says of its version."""
+    """The compiler's name and the version that it prints."""
     done = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
     match = re.search(r"^Version\s+(.*)", done.stdout + done.stderr, re.MULTILINE)
     return f"{COMPILER} {match.group(1).strip() if match else 'of unknown version'}"
 
 
 def run(command: list[str], what: str) -> str:
-    """Run a tool in the project's folder; what it printed, or an error with it."""
+    """Run a tool in the project's folder and return its output.
+
+    Raises TofinoError, with the output, if the tool fails or prints an error.
+    """
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     said = done.stdout + done.stderr
     if done.returncode != 0 or re.search(r"\berror:", said):
@@ -92,7 +95,7 @@ def compile_program(
     name = Path(source).stem
     command = [COMPILER, "--target", chip.target, "--arch", chip.arch, "--std", "p4-16", "-g", "--verbose"]
     command += [f"-D__TARGET_TOFINO__={chip.number}", *(f"-D{define}" for define in defines)]
-    # Meters, counters, registers and digests as P4Runtime itself has them, like on v1model.
+    # Meters, counters, registers and digests as P4Runtime's standard entities, as on v1model.
     command += ["--p4runtime-force-std-externs", "--p4runtime-files", str(p4info)]
     run([*command, "-o", str(folder), source], source)
     pipe = folder / "pipe"
@@ -104,7 +107,7 @@ def compile_program(
 def build(
     source: str, chip: Chip, sources: Sequence[Path], p4info: Path, defines: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Compile, assemble and check a program; what it takes of the chip, and what of it was checked."""
+    """Compile, assemble and check a program; its resources, and how much of its parsers was checked."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         compile_program(source, chip, p4info, folder, defines)
@@ -115,34 +118,35 @@ def build(
 
 
 def check_meter(text: str) -> None:
-    """Hold the policers' meter in an assembly against what the source asks of it: colours, and one taken in.
+    """Check in an assembly that the policers' meter is colour-aware and has the colour codes of reports.
 
-    Raises TofinoError for a meter that would be blind to a packet's colour, or give others than reports have.
+    Raises TofinoError for a meter that would ignore a packet's colour, or whose codes differ from those of
+    reports.
     """
     block = re.search(rf"^  meter \S*{re.escape(METER)}:\n((?:    .*\n)+)", text, re.MULTILINE)
     if block is None:
         raise TofinoError(f"the assembly has no meter {METER}")
-    says = dict(re.findall(r"^    (\w+): (.*)$", block.group(1), re.MULTILINE))
-    if {name: says.get(name) for name in METER_SAYS} != METER_SAYS or "pre_color" not in says:
-        raise TofinoError(f"meter {METER} of the assembly says {says}")
+    fields = dict(re.findall(r"^    (\w+): (.*)$", block.group(1), re.MULTILINE))
+    if {name: fields.get(name) for name in METER_FIELDS} != METER_FIELDS or "pre_color" not in fields:
+        raise TofinoError(f"meter {METER} of the assembly has {fields}, not {METER_FIELDS} and pre_color")
     if f": {PRE_COLOUR}\n" not in text or f"{METER}({COLOUR_AWARE}, $hash_dist)" not in text:
-        raise TofinoError(f"meter {METER} of the assembly does not take {PRE_COLOUR} in")
+        raise TofinoError(f"meter {METER} of the assembly does not have {PRE_COLOUR} as input")
 
 
 def check_parsers(
     sources: Sequence[Path], compiled: dict[str, assembly.AssemblyParser]
 ) -> dict[str, dict[str, int]]:
-    """Hold the parsers of an assembly against their source: one packet for each way through each parser.
+    """Compare the parsers of an assembly with their source: one packet for each path through each parser.
 
-    Raises TofinoError for a select that has no way into one of its arms, and for a way that differs.
+    Raises TofinoError for an arm of a select that no packet takes, and for a path that differs.
     """
     source = parser_paths.read_source(sources, WIDTHS)
     text = next(path for path in sources if path.name == "parser.p4")
     report = {}
     for gress, (name, start) in PARSERS.items():
         states = parser_paths.read_parser(text, name, source)
-        ways = list(parser_paths.ways(states, source, start))
-        taken = {arm for way in ways for arm in way.arms}
+        paths = list(parser_paths.all_paths(states, source, start))
+        taken = {arm for path in paths for arm in path.arms}
         wanted = {
             (state.name, index)
             for state in states.values()
@@ -151,23 +155,23 @@ def check_parsers(
         }
         if wanted - taken:
             raise TofinoError(f"{name}: no packet was found for {sorted(wanted - taken)}")
-        without = {header for way in ways for header in way.headers} - compiled[gress].valid_bits.keys()
+        without = {header for path in paths for header in path.headers} - compiled[gress].valid_bits.keys()
         if without != WITHOUT_VALID_BIT[gress]:
             raise TofinoError(f"{name}: the assembly has no valid bits for {sorted(without)}")
-        for way in ways:
-            made = compiled[gress].parse(way.packet)
-            wanted_headers = way.headers - without
-            if made != (wanted_headers, way.header_bytes):
+        for path in paths:
+            made = compiled[gress].parse(path.packet)
+            wanted_headers = path.headers - without
+            if made != (wanted_headers, path.header_bytes):
                 raise TofinoError(
-                    f"{name}: by {way.arms} the source takes {sorted(wanted_headers)},"
-                    f" {way.header_bytes} bytes, the assembly {sorted(made[0])}, {made[1]} bytes"
+                    f"{name}: on path {path.arms} the source extracts {sorted(wanted_headers)},"
+                    f" {path.header_bytes} bytes, the assembly {sorted(made[0])}, {made[1]} bytes"
                 )
-        report[gress] = {"arms": len(wanted), "ways": len(ways), "selects": compiled[gress].selects()}
+        report[gress] = {"arms": len(wanted), "ways": len(paths), "selects": compiled[gress].selects()}
     return report
 
 
 def reachable(states: dict[str, parser_paths.State], start: str) -> set[str]:
-    """The states that a parser comes to."""
+    """The states that a parser can reach from a start state."""
     found: set[str] = set()
     todo = [start]
     while todo:
@@ -179,7 +183,7 @@ def reachable(states: dict[str, parser_paths.State], start: str) -> set[str]:
 
 
 def resources(folder: Path) -> dict[str, Any]:
-    """What a compiled program takes: of each stage, and in all."""
+    """Resources of a compiled program, per stage and in total."""
     found = json.loads((folder / "pipe" / "logs" / "resources.json").read_text())["resources"]
     mau = found["mau"]
     stages = [stage_resources(stage) for stage in sorted(mau["mau_stages"], key=lambda s: s["stage_number"])]
@@ -193,5 +197,5 @@ def resources(folder: Path) -> dict[str, Any]:
 
 
 def stage_resources(stage: dict[str, Any]) -> dict[str, int]:
-    """How many of each part one stage has in use."""
+    """Number of each part that one stage uses."""
     return {ours: len(stage[part][items]) for part, (items, ours) in STAGE_PARTS.items()}

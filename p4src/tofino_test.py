@@ -63,7 +63,7 @@ ASSEMBLY = """\
 """
 
 
-def test_a_meter_that_takes_colours_in_and_gives_those_of_reports_is_right():
+def test_a_colour_aware_meter_with_the_colour_codes_of_reports_is_accepted():
     tofino.check_meter(ASSEMBLY)
 
 
@@ -78,13 +78,13 @@ def test_a_meter_that_takes_colours_in_and_gives_those_of_reports_is_right():
         ("police.policer:", "police.other:"),
     ],
 )
-def test_a_meter_that_the_compiler_made_blind_is_found(here, there):
+def test_a_meter_that_the_compiler_made_colour_blind_is_found(here, there):
     with pytest.raises(tofino.TofinoError, match="meter"):
         tofino.check_meter(ASSEMBLY.replace(here, there))
 
 
 @programs
-def test_the_documentation_says_what_the_program_takes(program):
+def test_the_documentation_has_the_programs_resources(program):
     stages, total = report(program)["stages"], report(program)["total"]
     cells = [f"`{program.name}`", f"{stages['used']} of {stages['available']}"]
     cells += [f"{total.get(part, 0)} of {count * stages['available']}" for part, count in IN_A_STAGE.items()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what `make bench-pcap` measured: peak memory over packets, of weir and of a cross join."""
+"""Plots the results of `make bench-pcap`: peak memory over packets, of weir and of a cross join."""
 
 from __future__ import annotations
 

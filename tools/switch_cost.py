@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what the dataplane's `cost_growth` example measured: ns per packet over entries and over flows."""
+"""Plots the results of the dataplane's `cost_growth` example: ns per packet over entries and over flows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def figure(series: dict[str, list[tuple[int, float]]]) -> go.Figure:
     )
     for name, points in series.items():
         sizes, costs = zip(*points, strict=True)
-        # Few flows: what grows beside them is the memory that many flows reach, not the work.
+        # With few flows the memory touched does not grow: the difference to the solid line is cache misses,
+        # not work.
         line = {"dash": "dot"} if name.endswith(" flows)") else {}
         trace = go.Scatter(x=sizes, y=costs, name=name, mode="lines+markers", line=line)
         plot.add_trace(trace, row=1, col=2 if name == FLOWS else 1)

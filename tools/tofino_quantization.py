@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws how far Tofino's meters are from what was asked for, for random rates and bursts."""
+"""Plots by how much Tofino's meters miss the configured value, for random rates and bursts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLOURS = {"rate": "#1f77b4", "burst": "#d62728"}
 
 
 def random_pairs(seed: int) -> list[tuple[int, int]]:
-    """(bytes/s, bytes), both even in their logarithm."""
+    """Pairs of (bytes/s, bytes), both log-uniform."""
     draw = random.Random(seed)
 
     def even(low: float, high: float) -> float:
@@ -40,7 +40,7 @@ def errors(target: Tofino, pairs: list[tuple[int, int]]) -> dict[str, list[float
 
 
 def figure() -> go.Figure:
-    """The error of rates over the rate, of bursts over the burst, and how many pairs are off by how much."""
+    """The error of rates over the rate, of bursts over the burst, and the distribution of both errors."""
     titles = (f"{TOFINO.name}: rate", f"{TOFINO.name}: burst", "share of pairs whose error is at most")
     plot = make_subplots(rows=1, cols=3, horizontal_spacing=0.07, subplot_titles=titles)
     pairs = random_pairs(seed=1)

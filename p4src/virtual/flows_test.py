@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Per-flow policers: hashed cells, learned cells, and what happens to flows that have none."""
+"""Per-flow policers: hashed cells, learned cells, and the treatment of flows without a learned cell."""
 
 import ipaddress
 import zlib
@@ -117,7 +117,7 @@ def test_a_new_flow_is_announced_and_meets_a_hashed_cell_until_it_is_learned(ver
 
 
 @MODES
-def test_a_flood_of_new_flows_meets_hashed_cells_alone_and_is_counted(version):
+def test_a_flood_of_new_flows_meets_only_hashed_cells_and_is_counted(version):
     switch = PipelineUnderTest(classify(version, "police_learned"), learn(version, 5001))
     for port in range(10_000, 12_000):
         switch.send(packet(version, f.tcp(port)))

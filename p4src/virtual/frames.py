@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets by hand, header by header, so that each length in them can be wrong on purpose."""
+"""Packets built header by header, so that each length in them can be wrong on purpose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
 
 
 def ones_complement_sum(data: bytes) -> int:
-    """RFC 1071, of an even number of bytes."""
+    """The sum of RFC 1071, of an even number of bytes."""
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -25,7 +25,7 @@ def checksum(data: bytes) -> int:
 
 
 def ethernet(ether_type: int, payload: bytes = b"", vid: int | None = None) -> bytes:
-    """From the server to the client; tagged (IEEE 802.1Q) if there is a VLAN."""
+    """A frame from the server to the client; tagged (IEEE 802.1Q) if `vid` is given."""
     macs = bytes.fromhex(CLIENT_MAC + SERVER_MAC)
     tag = b"" if vid is None else struct.pack("!HH", 0x8100, vid)
     return macs + tag + struct.pack("!H", ether_type) + payload
@@ -43,7 +43,7 @@ def ipv4_header(
     total_length: int | None = None,
     version_ihl: int | None = None,
 ) -> bytes:
-    """An IPv4 header with a right checksum; `fragment` is flags and offset."""
+    """An IPv4 header with a correct checksum; `fragment` is flags and offset."""
     ihl = 5 + len(options) // 4
     length = ihl * 4 + payload_bytes if total_length is None else total_length
     header = struct.pack(
@@ -62,7 +62,7 @@ def ipv4_header(
 
 
 def ipv4(payload: bytes, protocol: int = TCP, *, vid: int | None = None, **fields: object) -> bytes:
-    """A frame with an IPv4 packet; fields as `ipv4_header` has them."""
+    """A frame with an IPv4 packet; `fields` are those of `ipv4_header`."""
     return ethernet(0x0800, ipv4_header(len(payload), protocol, **fields) + payload, vid)  # type: ignore[arg-type]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packets meet a policer that names ports, and that none of them is changed."""
+"""Which packets meet a policer that matches ports; no packet is changed."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PORTS = {"has_ports": 1, "dst_port": 40000}
 
 
 def meets(frame: bytes, ports: dict[str, int] = PORTS) -> tuple[int, int]:
-    """How many packets the ports' policer met, and how many the other; the frame came out as it was."""
+    """Packets that met the policer with `ports`, and the other one; asserts that the frame is unchanged."""
     table = "classify_ipv6" if b"\x86\xdd" in frame[12:18] else "classify"
     switch = PipelineUnderTest(shared(table, ports, priority=2), shared(table, cell=CELL + 1))
     assert switch.passed(frame) == [frame]
@@ -43,7 +43,7 @@ def test_ports_are_found_in_ipv4(transport, vid):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=len)
-def test_ports_are_found_behind_ipv4_options(options):
+def test_ports_are_found_after_ipv4_options(options):
     assert meets(f.ipv4(f.tcp(), options=options)) == (1, 0)
     assert meets(f.ipv4(f.udp(), f.UDP, options=options, vid=1)) == (1, 0)
 
@@ -63,7 +63,7 @@ def test_ports_are_found_in_ipv6(transport, vid):
 
 
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
-def test_ports_are_found_behind_ipv6_extension_headers(chain):
+def test_ports_are_found_after_ipv6_extension_headers(chain):
     first, headers = chain
     assert meets(f.ipv6(headers + f.tcp(), first)) == (1, 0)
 
@@ -105,11 +105,11 @@ def test_other_protocols_of_ip_have_no_ports():
         pytest.param(f.ethernet(0x88B5), id="no payload"),
     ],
 )
-def test_what_is_not_ip_passes_untouched_and_meets_no_policer(frame):
+def test_frames_without_ip_pass_untouched_and_meet_no_policer(frame):
     assert meets(frame) == (0, 0)
 
 
-def test_padding_behind_the_packet_stays():
+def test_padding_after_the_packet_stays():
     frame = f.ipv4(f.tcp(payload_bytes=0)) + bytes(6)
     assert meets(frame) == (1, 0)
     assert meets(f.ipv6(f.udp(payload_bytes=0), f.UDP) + bytes(6)) == (1, 0)

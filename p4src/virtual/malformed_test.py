@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Malformed packets: each is dropped for its reason, reported, and met by no policer."""
+"""Malformed packets: each is dropped for its reason, reported, and meets no policer."""
 
 import pytest
 
@@ -17,7 +17,8 @@ WHOLE = {
     "IPv6 tagged": f.ipv6(f.tcp(), vid=9),
     "IPv6 with extensions": f.ipv6(CHAIN + f.tcp(), f.HOP_BY_HOP),
 }
-# Where each header ends, and the reason of a frame that ends before that; then its length is wrong.
+# Offset of each header's end, and the reason of a frame that ends before it; in the last, the length is
+# wrong.
 CUTS = {
     "IPv4": [(14, 101), (34, 103), (38, 107), (154, 112)],
     "IPv4 tagged": [(14, 101), (18, 102), (38, 103), (42, 107), (146, 112)],
@@ -29,7 +30,7 @@ CUTS = {
 
 
 def assert_dropped(switch: PipelineUnderTest, frame: bytes, reason: int) -> None:
-    """Dropped, counted and reported for a reason, and metered by nobody."""
+    """Assert that a frame is dropped, counted and reported for a reason, and not metered."""
     before = switch.count("drop_counter", reason)
     (report,) = reports(switch.send(frame))
     assert (report.drop_reason, report.inner) == (reason, frame[:128])
@@ -123,7 +124,7 @@ def test_a_payload_length_within_extensions_and_transport_is_dropped(protocol, l
     assert switch.passed(f.ipv6(payload, first, payload_length=len(chain) + least)) != []
 
 
-def test_a_malformed_packet_that_nobody_wants_reported_is_counted_all_the_same():
+def test_a_malformed_packet_without_a_report_is_counted_nevertheless():
     switch = PipelineUnderTest(*EVERYTHING)
     switch.delete(entry("report", "report_drops", priority=1, session=SESSION, collector=COLLECTOR))
     assert frames(switch.send(f.ipv4(f.tcp())[:20])) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is reported of packets that were enqueued, and of those that a full queue dropped."""
+"""Reports of packets that were enqueued, and of those that a full queue dropped."""
 
 import pytest
 from finsy.proto import p4r
@@ -27,7 +27,7 @@ from weir.controlplane.entities import CloneSession, MeterCell
 
 MS = 1_000_000
 WATCHED = (shared(watched=1), shared("classify_ipv6", watched=1))
-# 154 bytes take a millisecond; the first goes at once.
+# 154 bytes take a millisecond; the first frame leaves at once.
 SLOW = "rate=1232kbit/s,burst=154B"
 FRAME = f.ipv4(f.tcp())
 
@@ -75,7 +75,7 @@ def test_a_policer_that_is_not_watched_or_has_no_entry_reports_no_enqueue():
     assert other_cell.packets("report_counter", COLLECTOR) == 0
 
 
-def test_a_cell_that_is_excepted_from_enqueue_reports_spends_no_packet_of_its_flows():
+def test_a_cell_that_is_excepted_from_enqueue_reports_does_not_count_packets_of_its_flows():
     excepted = entry("report_enqueues", "no_enqueue_report", {"cell": CELL}, 2)
     switch = PipelineUnderTest(*WATCHED, enqueues(every=10), excepted)
     assert reports(switch.send(FRAME)) == []
@@ -83,7 +83,7 @@ def test_a_cell_that_is_excepted_from_enqueue_reports_spends_no_packet_of_its_fl
     assert len(reports(switch.send(FRAME))) == 1, "the first packet that counts"
 
 
-def test_a_collector_is_not_told_that_it_is_none():
+def test_an_entry_cannot_use_the_default_action_no_collector():
     with pytest.raises(Exception, match="no_collector"):
         PipelineUnderTest().write(entry("collector", "no_collector", {"collector": SECOND_COLLECTOR}))
 
@@ -135,7 +135,7 @@ def test_a_packet_that_a_full_queue_dropped_is_reported_with_its_policer_and_que
         assert (report.policer, report.colour, report.wire_length) == (CELL, 0, 154)
         assert (report.inner, report.queue_lost) == (FRAME[:128], None)
     assert switch.packets("egress_port_counter", RECEIVING) == 1
-    assert switch.packets("drop_counter", 51) == 0, "not ingress dropped it"
+    assert switch.packets("drop_counter", 51) == 0, "it was not ingress that dropped it"
 
 
 def test_a_packet_without_a_policer_that_a_full_queue_dropped_is_reported_too():
@@ -182,7 +182,7 @@ def test_a_report_that_a_full_queue_deflected_is_still_that_report():
     assert [report.packet_number for report in found] == [1, 3, 4, 5]
 
 
-def test_gaps_that_a_queue_left_are_reported_by_number_behind_them():
+def test_a_gap_is_reported_with_its_size_by_the_packet_after_it():
     ports = {RECEIVING: f"{SLOW},limit=154B"}
     switch = PipelineUnderTest(queue_drops(), shared(), forward("set_numbered_egress"), ports=ports)
     events = [event for _ in range(6) for event in switch.send(FRAME, 0)]
@@ -194,7 +194,7 @@ def test_gaps_that_a_queue_left_are_reported_by_number_behind_them():
     assert (report.inner, report.wire_length) == (FRAME[:128], 154)
 
 
-def test_what_the_policer_drops_leaves_no_gap():
+def test_drops_of_the_policer_leave_no_gap():
     switch = PipelineUnderTest(
         queue_drops(),
         shared(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the v1model program makes of the entries and the packet of a test that p4testgen wrote for Tofino."""
+"""Run the entries and the packet of a test that p4testgen wrote for Tofino on the v1model program."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from weir.softswitch.events import SentFrame
 REPORTS = 5
 """The port of the collector; generated tests have ports 1 to 4."""
 DROPPED, MALFORMED = (70, 72), range(101, 117)
-"""Reasons."""
+"""Drop reasons."""
 DECLARED = Path(__file__).resolve().parents[2] / "docs" / "tofino.md"
 DIFFERENCES: Mapping[str, Sequence[int]] = {
     "lengths beyond the frame (reasons 112, 115)": (112, 115),
     "lengths that end within the headers (113, 116)": (113, 116),
 }
-"""By the capability's name in docs/tofino.md: the reasons for which v1model drops a packet that shows it."""
+"""By the capability's name in docs/tofino.md: the reasons for which v1model drops a packet that Tofino
+passes."""
 LARGE_BYTES = 1 << 20
 BURSTS = {GREEN: (LARGE_BYTES, LARGE_BYTES), YELLOW: (1, LARGE_BYTES), RED: (1, 1)}
-"""Committed and peak burst of cells that give each frame this colour; on Tofino it comes in with it."""
+"""Committed and peak burst of cells that give each frame this colour; on Tofino it comes in with the
+colour."""
 
 
 def scripts(kind: str = "") -> list[Script]:
-    """Of both chips."""
+    """The generated scripts of both chips; `kind` is empty or `_reports`."""
     return [script for chip in ("tofino1", "tofino2") for script in read(FOLDER / f"{chip}{kind}.stf")]
 
 
 def for_v1model(script: Script) -> Iterator[Entity]:
-    """The script's entries, with one session for whatever p4testgen chose, and a collector if it has none.
+    """The script's entries, with one session instead of p4testgen's, and a collector if the script has none.
 
-    Which colour packets come in with is left out: the cells of the switch say which they get.
+    Entries for the incoming colour are left out: here the cells of the switch give the colour.
     """
     yield CloneSession(SESSION, (REPORTS,))
     entries = [entity for entity in script.written if isinstance(entity, TableEntry)]
@@ -45,7 +47,7 @@ def for_v1model(script: Script) -> Iterator[Entity]:
         if "session" in args:
             if not collects:
                 yield collector(args["collector"], inner_bytes=len(script.frame))
-            # Every packet is reported, so that no flow of an earlier script has one to wait for.
+            # Every packet is reported, so that a flow's count from an earlier script does not matter.
             args |= {"session": SESSION} | ({"every": 1} if "every" in args else {})
             entry = replace(entry, args=tuple(sorted(args.items())))
         if entry.table != "pre_colour":
@@ -54,19 +56,18 @@ def for_v1model(script: Script) -> Iterator[Entity]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What v1model made of a packet."""
+    """The frames, reports and counts that a packet caused on v1model."""
 
     left: Mapping[int, str]
-    """By port."""
-    told: Sequence[SentFrame]
-    """Reports."""
+    """Frames that left, in hex, by port."""
+    reports: Sequence[SentFrame]
     dropped: Sequence[int]
     """Reasons for which packets were counted."""
     met: tuple[int, int, int]
-    """Packets by colour in the cell that Tofino names."""
+    """Packets by colour in the cell that the packet met on Tofino."""
 
     def shows_a_declared_difference(self) -> bool:
-        """Whether it was dropped for a reason that a capability of Tofino lets it pass for."""
+        """Whether it was dropped for a reason that Tofino, by a declared capability, does not drop it for."""
         return any(set(reasons) & set(self.dropped) for reasons in DIFFERENCES.values())
 
 
@@ -74,12 +75,12 @@ class Replay:
     """A switch for all scripts of a colour, as loading the pipeline takes longer than they do."""
 
     def __init__(self, colour: int) -> None:
-        """Without any entry. All its cells give the colour."""
+        """Start without entries, and with cells that all give the colour."""
         self._switch = PipelineUnderTest(alone=True)
         self._switch.meter_all(*BURSTS[colour])
 
     def run(self, script: Script, cell: int) -> Outcome:
-        """Write a script's entries, send its packet, and take the entries back."""
+        """Write a script's entries, send its packet, and delete the entries."""
         entities = list(for_v1model(script))
         self._switch.write(*entities)
         met, dropped = self._switch.colours(cell), self._dropped()
@@ -102,7 +103,7 @@ class Replays:
     """One :class:`Replay` for each colour, made when the first script of the colour comes."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without any."""
         self._by_colour: dict[int, Replay] = {}
 
     def run(self, script: Script, colour: int, cell: int) -> Outcome:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled pipeline on a switch in virtual time: entries by name in, frames, counters and digests out."""
+"""The compiled pipeline on a switch in virtual time: write entries by name, read frames, counters,
+digests."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ class Report:
 
     @classmethod
     def of(cls, event: SentFrame) -> Report:
-        """Decode; what is the same in every report is asserted."""
+        """Decode a report, and assert the fields that are the same in every report."""
         frame = event.frame
         assert frame[12:14] == b"\x08\x00"
         total_length, udp_length = struct.unpack("!H", frame[16:18])[0], struct.unpack("!H", frame[38:40])[0]
@@ -92,7 +93,7 @@ class Report:
         queue, ingress_ns, egress_ns, drop, policer, colour, _, wire, number = struct.unpack(
             "!IQQIHBBII", data[20:56]
         )
-        assert drop >> 24 == queue >> 24, "the queue that it was meant for"
+        assert drop >> 24 == queue >> 24, "queue_id and drop queue_id are the same"
         assert {9: 0xE000, 10: 0xF000}[words] == ds_bits
         start = 20 + 4 * words
         assert length == min(255, 2 + words + -(-len(data[start:]) // 4))
@@ -118,7 +119,7 @@ class Report:
 
 
 class PipelineUnderTest:
-    """A switch with the pipeline, the client behind RECEIVING, and a collector behind COLLECTING."""
+    """A switch with the pipeline, the client at port RECEIVING, and a collector at COLLECTING."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class PipelineUnderTest:
         policer: p4i.MeterSpec.Type.ValueType | None = None,
         alone: bool = False,
     ) -> None:
-        """Add `entities` to the forwarding and reporting that every test has, or let them stand alone."""
+        """Write `entities`, and unless `alone` also the forwarding and reporting that every test uses."""
         self.pipeline = load_pipeline(policer=policer)
         self.switch = VirtualSwitch(dict.fromkeys(range(1, 6), "") | dict(ports or {}))
         self.switch.set_pipeline(self.pipeline.schema.p4info, self.pipeline.program_path.read_bytes())
@@ -149,7 +150,7 @@ class PipelineUnderTest:
             self._update(p4r.Update.MODIFY if isinstance(one, MeterCell) else p4r.Update.INSERT, one)
 
     def delete(self, entity: Entity) -> None:
-        """Take an entity back."""
+        """Delete an entity."""
         self._update(p4r.Update.DELETE, entity)
 
     def _update(self, kind: p4r.Update.Type.ValueType, one: Entity) -> None:
@@ -158,7 +159,7 @@ class PipelineUnderTest:
         self.switch.write(p4r.WriteRequest(device_id=1, updates=[update]))
 
     def meter(self, **config: int) -> None:
-        """Configure the cell as P4Runtime says it: cir, cburst, pir, pburst, eburst."""
+        """Configure the cell with P4Runtime's fields: cir, cburst, pir, pburst, eburst."""
         meter = self.pipeline.schema.meters["policer"]
         cell = p4r.MeterEntry(
             meter_id=meter.id, index=p4r.Index(index=CELL), config=p4r.MeterConfig(**config)
@@ -172,11 +173,11 @@ class PipelineUnderTest:
         self.switch.modify(p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=meter.id, config=config)))
 
     def send(self, frame: bytes, time_ns: int | None = None, port: int = SENDING) -> list[Event]:
-        """Let a frame arrive, now unless told otherwise."""
+        """Let a frame arrive at `time_ns`, by default now; returns the events that it caused."""
         return self.switch.process(port, frame, self.switch.now_ns if time_ns is None else time_ns)
 
     def passed(self, frame: bytes, time_ns: int | None = None) -> list[bytes]:
-        """What came out to the client because of a frame."""
+        """Send a frame; the frames that leave to the client."""
         return [event.frame for event in frames(self.send(frame, time_ns)) if event.port == RECEIVING]
 
     def count(self, counter: str, index: int) -> tuple[int, int]:
@@ -192,7 +193,7 @@ class PipelineUnderTest:
         return self.count(counter, index)[0]
 
     def colours(self, cell: int = CELL) -> tuple[int, int, int]:
-        """Packets per colour of a cell, once it is clear that they are those that met it."""
+        """Packets per colour of a cell; asserts that their sum is the number of packets that met it."""
         found = [self.packets("policer_counter", cell << 2 | colour) for colour in range(4)]
         assert found[3] == 0
         assert sum(found) == self.packets("met_counter", cell)
@@ -217,7 +218,7 @@ def _forwards(entity: Entity) -> bool:
 
 
 def forward(action: str = "set_egress", port: int = RECEIVING) -> TableEntry:
-    """The client is behind a port."""
+    """The client is reached through a port."""
     return entry("forward", action, {"dst": CLIENT}, port=port)
 
 
@@ -247,7 +248,7 @@ def reports(events: list[Event]) -> list[Report]:
 
 
 def digests(events: list[Event]) -> list[tuple[bytes, ...]]:
-    """Members of the digests that came."""
+    """Members of the digests among the events."""
     found = []
     for event in events:
         if isinstance(event, ControllerMessage):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a packet of a colour, and what is counted of it."""
+"""Verdicts by colour, and the counters of packets that met a policer."""
 
 import pytest
 from finsy.proto import p4i
@@ -54,16 +54,16 @@ def test_three_colours_of_two_rates_have_three_verdicts():
 
 
 def test_three_colours_of_a_single_rate_follow_rfc_2697():
-    # Green takes from the committed bucket alone, yellow from the excess bucket: two of each, then red.
+    # Green takes from the committed bucket only, yellow from the excess bucket: two of each, then red.
     switch = PipelineUnderTest(*BOTH, drop(), policer=p4i.MeterSpec.SINGLE_RATE_THREE_COLOR)
     switch.meter(cir=154, cburst=308, pir=154, pburst=308, eburst=308)
     frame = f.ipv4(f.tcp())
     assert [len(switch.passed(frame, 0)) for _ in range(5)] == [1, 1, 1, 1, 0]
     assert switch.colours() == (2, 2, 1)
-    # A frame's worth of tokens a second fill the committed bucket first.
+    # One second brings tokens for one frame, which fill the committed bucket first.
     assert switch.passed(frame, 1_000_000_000) == [frame]
     assert switch.colours() == (3, 2, 1)
-    # Three frames' worth: two for the committed bucket, and what overflows it for the excess bucket.
+    # Tokens for three frames: two fill the committed bucket, the third overflows into the excess bucket.
     assert [len(switch.passed(frame, 4_000_000_000)) for _ in range(4)] == [1, 1, 1, 0]
     assert switch.colours() == (5, 3, 2)
 
@@ -127,7 +127,7 @@ def test_a_policed_packet_that_is_flooded_is_policed_once():
     assert switch.colours() == (1, 0, 1)
 
 
-def test_a_counter_per_port_counts_what_came_in_and_what_left():
+def test_port_counters_count_frames_that_come_in_and_leave():
     switch = PipelineUnderTest(shared(), drop(), MeterCell("policer", CELL, NO_RATE, 154))
     frame = f.ipv4(f.tcp())
     for _ in range(3):

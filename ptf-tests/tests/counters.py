@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters agree with the packets: per policer and colour, per port, per reason of a drop."""
+"""Counters agree with the packets: per policer and colour, per port, per drop reason."""
 
 from weir.controlplane.counters import Count
 from weir.ptftests import entries, packets
@@ -42,7 +42,7 @@ class PortsCountWhatEntersAndWhatLeaves(WeirTest):
         frames = packets.numbered(10, FRAME_BYTES)
         counters = {"ingress_port_counter": entered, "egress_port_counter": left}
         counted = {}
-        # The sentinels of an exchange are counted too: an exchange without frames says how much that is.
+        # The sentinels of an exchange are counted too; an exchange without frames gives their number.
         for sent in ([], frames):
             before = {name: self.control.counts(name, [port])[port] for name, port in counters.items()}
             self.traffic.exchange(1, sent)

@@ -14,7 +14,7 @@ FRAME_BYTES = 100
 
 
 class Dropping(WeirTest):
-    """A policer that drops what is beyond `burst_bytes`, and reports it to the first collector."""
+    """A policer that drops packets beyond `burst_bytes`."""
 
     burst_bytes = 1
 
@@ -76,9 +76,9 @@ class AFrameBeyondTheInnerLengthIsCutAndAShorterOneIsWhole(Dropping):
 
 class IngressTimesAreThoseOfTheSwitchsClock(Dropping):
     def runTest(self) -> None:
-        # Each exchange waits for the one before, so times rise from one to the next. All of them lie within
-        # what our own clock saw from before the first to after the last; clocks of computers drift by less
-        # than 1 in 1000, and v1model's resolution of 1 µs adds its own at both ends.
+        # Each exchange waits for the one before, so the times rise. They span at most the time that our clock
+        # measured around all exchanges, with a tolerance: clocks of computers differ by less than 1 in 1000,
+        # and v1model's resolution adds 1 µs at both ends.
         self.report_to_first()
         before_ns = time.monotonic_ns()
         found = []
@@ -91,13 +91,13 @@ class IngressTimesAreThoseOfTheSwitchsClock(Dropping):
         self.assertLess(found[-1].ingress_ns - found[0].ingress_ns, elapsed_ns * 1.001 + 2000)
 
 
-class ADropThatNobodyAskedForIsNotReported(Dropping):
+class ADropWithoutAReportEntryIsNotReported(Dropping):
     def runTest(self) -> None:
         left = self.traffic.exchange(1, packets.numbered(5))
         self.assertEqual(left, {1: [], 2: [], 3: [], 4: []})
 
 
-class EachCollectorGetsItsPolicersReportsInASequenceOfItsOwn(Dropping):
+class EachCollectorGetsItsPolicersReportsInASeparateSequence(Dropping):
     def runTest(self) -> None:
         other = self.cell + 1
         self.report_to_first()

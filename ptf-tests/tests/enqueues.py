@@ -25,7 +25,7 @@ class Enqueuing(WeirTest):
         )
 
     def report_enqueued(self, every: int, congested_at: int = 0) -> None:
-        """What passes is reported to the first collector."""
+        """Report packets that pass to the first collector."""
         self.install(
             entries.report_enqueued(
                 self.cell, FIRST.session, FIRST.number, every=every, congested_at=congested_at
@@ -33,11 +33,11 @@ class Enqueuing(WeirTest):
         )
 
     def exchange(self, frames: list[bytes]) -> Frames:
-        """What leaves when these enter port 1, with the reports that egress mirrors."""
+        """Send frames into port 1; the frames that leave, with the reports that egress mirrors."""
         return self.traffic.exchange(1, frames, rounds=2)
 
     def flow(self, number: int, count: int) -> list[bytes]:
-        """Frames of a flow of this test alone: the pipeline goes on counting a flow's packets."""
+        """Frames of a flow that only this test uses, as the pipeline never resets a flow's packet count."""
         return packets.numbered(count, FRAME_BYTES, src_port=20_000 + self.cell // 64 + number)
 
 
@@ -64,7 +64,7 @@ class AnEnqueueReportSaysThatThePacketPassedAndWhen(Enqueuing):
         self.assertGreaterEqual(report.egress_ns, report.ingress_ns)
 
 
-class OneInNOfEachFlowIsReportedTheFirstAmongThem(Enqueuing):
+class OneInNOfEachFlowIsReportedStartingWithTheFirst(Enqueuing):
     def runTest(self) -> None:
         self.report_enqueued(every=4)
         one, other = self.flow(0, 12), self.flow(1, 6)
@@ -77,7 +77,7 @@ class OneInNOfEachFlowIsReportedTheFirstAmongThem(Enqueuing):
         self.assertEqual(len(inner), 3 + 2)
 
 
-class WhatIsDroppedIsNotReportedAsEnqueued(Enqueuing):
+class DroppedPacketsAreNotReportedAsEnqueued(Enqueuing):
     burst_bytes = entries.burst_of(3)
 
     def runTest(self) -> None:
@@ -90,7 +90,7 @@ class WhatIsDroppedIsNotReportedAsEnqueued(Enqueuing):
         self.assertEqual(left[2], sent[:3])
         self.assertEqual([report.inner for report in passed], sent[:3])
         self.assertEqual([report.inner for report in dropped], sent[3:])
-        # One packet count for both kinds.
+        # Both kinds share one packet count.
         numbers = [report.packet_number for report in passed + dropped]
         self.assertEqual(numbers, list(range(1, 9)))
 
@@ -105,7 +105,7 @@ class APolicerThatIsNotWatchedHasNoEnqueueReports(WeirTest):
         self.assertEqual(self.traffic.exchange(1, sent, rounds=2), {1: [], 2: sent, 3: [], 4: []})
 
 
-class TheInnerPacketIsTheOneThatCameInThoughThePolicerRewroteIt(Enqueuing):
+class TheInnerPacketIsTheOneThatCameInEvenIfThePolicerRewroteIt(Enqueuing):
     def runTest(self) -> None:
         self.report_enqueued(every=1)
         self.install(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where frames go, and that they arrive as they were sent."""
+"""The ports through which frames leave; they arrive unchanged."""
 
 from socket import AF_INET6, inet_ntop, inet_pton
 
@@ -11,7 +11,7 @@ from weir.ptftests.base import WeirTest
 from weir.ptftests.packets import ARP, DST_IP, DST_IP6, SRC_IP, SRC_IP6, Ether, IPv6
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
-NOBODY = "02:00:00:00:00:77"
+UNKNOWN_MAC = "02:00:00:00:00:77"
 
 
 class AFrameToAKnownStationLeavesThroughItsPortOnly(WeirTest):
@@ -22,11 +22,13 @@ class AFrameToAKnownStationLeavesThroughItsPortOnly(WeirTest):
 
 class AFrameToAnUnknownStationIsFloodedButNotBack(WeirTest):
     def runTest(self) -> None:
-        frame = packets.sized(Ether(dst=NOBODY, src=packets.host_mac(1)) / packets.IP(src=SRC_IP, dst=DST_IP))
+        frame = packets.sized(
+            Ether(dst=UNKNOWN_MAC, src=packets.host_mac(1)) / packets.IP(src=SRC_IP, dst=DST_IP)
+        )
         self.assertEqual(self.traffic.exchange(1, [frame]), {1: [], 2: [frame], 3: [frame], 4: [frame]})
 
 
-class AnArpRequestReachesEverybodyAndItsReplyTheAsker(WeirTest):
+class AnArpRequestIsFloodedAndItsReplyReachesTheRequester(WeirTest):
     def runTest(self) -> None:
         asker, answerer = packets.host_mac(1), packets.host_mac(2)
         request = packets.sized(
@@ -42,7 +44,7 @@ class AnArpRequestReachesEverybodyAndItsReplyTheAsker(WeirTest):
         self.assertEqual(self.traffic.exchange(2, [reply]), {1: [reply], 2: [], 3: [], 4: []})
 
 
-class ANeighbourSolicitationReachesEverybodyAndItsAnswerTheAsker(WeirTest):
+class ANeighbourSolicitationIsFloodedAndItsAnswerReachesTheRequester(WeirTest):
     def runTest(self) -> None:
         asker, answerer = packets.host_mac(1), packets.host_mac(2)
         group = in6_getnsma(inet_pton(AF_INET6, DST_IP6))
@@ -64,7 +66,7 @@ class ANeighbourSolicitationReachesEverybodyAndItsAnswerTheAsker(WeirTest):
         self.assertEqual(answered, {1: [advertisement], 2: [], 3: [], 4: []})
 
 
-class WhatIsNotIpIsForwardedUntouched(WeirTest):
+class FramesThatAreNotIpAreForwardedUntouched(WeirTest):
     def runTest(self) -> None:
         # LLC (802.3 length), slow protocols, LLDP, MPLS, PPPoE session, 802.1ad, no EtherType in use.
         types = (0x0026, 0x8809, 0x88CC, 0x8847, 0x8864, 0x88A8, 0xFFFF)

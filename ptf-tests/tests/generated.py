@@ -19,7 +19,7 @@ class EveryGeneratedPacketComesOutAsTheGeneratorSays(WeirTest):
         self.control.undo()  # generated entries may be for the same stations, sessions and collectors
         for script in scripts.read(scripts.FOLDER / "weir.stf"):
             if len(script.frame) < ETHERNET_BYTES or not script.ports <= set(PORTS):
-                continue  # p4testgen knows neither; its mirror sessions name any port
+                continue  # p4testgen has neither limit; its mirror sessions may name any port
             with self.subTest(script.name):
                 try:
                     self.install(*self._sentinels(), *script.written)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learned policers: a new flow is announced and hashed; a known one has a bucket of its own."""
+"""Learned policers: a new flow is announced and hashed; a known one has its own bucket."""
 
 from finsy import P4DigestList
 
@@ -18,26 +18,26 @@ HASHED_CELLS = 16
 
 
 class Learning(WeirTest):
-    """Flows to the tests' port are learned; the first 16 cells are hashed ones, another is a flow's own."""
+    """A learned policer for the tests' port: 16 hashed cells, then the known flow's cell."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.mine = self.cell + HASHED_CELLS
+        self.own_cell = self.cell + HASHED_CELLS
         self.install(
             *(
                 entries.token_bucket(self.cell + number, entries.burst_of(2))
                 for number in range(HASHED_CELLS)
             ),
-            entries.token_bucket(self.mine, entries.burst_of(5)),
+            entries.token_bucket(self.own_cell, entries.burst_of(5)),
             entries.verdict((self.cell, 0xFF00), RED, "drop_packet"),
             entries.police_learned(self.cell, HASHED_CELLS - 1, dst_port=DST_PORT),
             entries.police_learned(self.cell, HASHED_CELLS - 1, table=IPV6, dst_port=DST_PORT),
         )
 
     def known_flow(self) -> TableEntry:
-        """What gives the tests' flow a cell of its own."""
+        """The entry that gives the tests' flow its own cell."""
         return entries.learned(
-            self.mine,
+            self.own_cell,
             src=entries.ip(SRC_IP),
             dst=entries.ip(DST_IP),
             protocol=UDP,
@@ -46,13 +46,13 @@ class Learning(WeirTest):
         )
 
     def learn(self) -> None:
-        """The tests' flow has a cell of its own."""
+        """Give the tests' flow its own cell."""
         self.install(self.known_flow())
 
     def announced(self) -> P4DigestList:
         """The next new flows of the test's policer.
 
-        bmv2 keeps what it learns for up to a second, and tells whoever asks meanwhile: of earlier tests too.
+        bmv2 buffers digests for up to a second, so those of earlier tests can come too; they are skipped.
         """
         while True:
             digest = self.control.digest()
@@ -64,7 +64,7 @@ class Learning(WeirTest):
         return self.control.counts("unlearned_counter", [self.cell])[self.cell].packets
 
     def hashed(self, src_port: int) -> int:
-        """The cell of a flow that is not known."""
+        """The cell of an unknown flow."""
         return hashed_cell(self.cell, HASHED_CELLS, SRC_IP, DST_IP, UDP, src_port, DST_PORT)
 
 
@@ -109,20 +109,20 @@ class AnUnknownFlowMeetsAHashedCellAndIsCountedUnlearned(Learning):
         self.assertEqual(self.unlearned(), 5)
 
 
-class AKnownFlowMeetsACellOfItsOwn(Learning):
+class AKnownFlowMeetsItsOwnCell(Learning):
     def runTest(self) -> None:
         self.learn()
         sent = packets.numbered(8)
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent[:5])
-        self.assertEqual(self.control.counts("met_counter", [self.mine])[self.mine].packets, 8)
+        self.assertEqual(self.control.counts("met_counter", [self.own_cell])[self.own_cell].packets, 8)
         self.assertEqual(self.unlearned(), 0)
 
 
-class AKnownIpv6FlowMeetsACellOfItsOwn(Learning):
+class AKnownIpv6FlowMeetsItsOwnCell(Learning):
     def runTest(self) -> None:
         self.install(
             entries.learned(
-                self.mine,
+                self.own_cell,
                 table="flow_policer_ipv6",
                 src=entries.ip(SRC_IP6),
                 dst=entries.ip(DST_IP6),
@@ -150,7 +150,7 @@ class ReportsOfAKnownFlowSayThatItIsTracked(Learning):
 
 class WhenTheCellsRunOutFlowsStayHashedAndTheControlPlaneSaysSo(Learning):
     def runTest(self) -> None:
-        pool = range(self.mine, self.mine + 3)
+        pool = range(self.own_cell, self.own_cell + 3)
         learner = FlowLearner({self.cell: pool})
         self.install(*(entries.token_bucket(cell, entries.burst_of(5)) for cell in pool))
         self.control.listen()
@@ -174,7 +174,7 @@ class AFlowThatIsForgottenMeetsItsHashedCellAgain(Learning):
         self.traffic.exchange(1, packets.numbered(3))
         self.control.delete(self.known_flow())
         self.traffic.exchange(1, packets.numbered(2))
-        met = self.control.counts("met_counter", [self.mine, self.hashed(SRC_PORT)])
+        met = self.control.counts("met_counter", [self.own_cell, self.hashed(SRC_PORT)])
         self.assertEqual([count.packets for count in met.values()], [3, 2])
 
 
@@ -192,8 +192,8 @@ class AFloodOfNewFlowsFillsHashedCellsAndTakesNothingFromKnownOnes(Learning):
         met = self.control.counts("met_counter", cells)
         self.assertEqual(sum(count.packets for count in met.values()), self.flows)
         self.assertTrue(all(met[cell].packets for cell in cells))
-        beyond = range(self.mine, self.cell + 256)
+        beyond = range(self.own_cell, self.cell + 256)
         other = self.control.counts("met_counter", beyond)
         self.assertEqual(
-            {cell: count.packets for cell, count in other.items() if count.packets}, {self.mine: 8}
+            {cell: count.packets for cell, count in other.items() if count.packets}, {self.own_cell: 8}
         )

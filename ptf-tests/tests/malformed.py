@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Malformed packets: dropped before they are forwarded or metered, counted by reason, reported with cell 0.
 
-Frames that end in their Ethernet header or VLAN tag are not among them: Linux neither sends nor delivers any.
+Frames that end in their Ethernet header or VLAN tag are missing: Linux neither sends nor delivers them.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ NO_CELL = 0
 
 
 class Malformed(WeirTest):
-    """Everything is policed and reported, so that a frame that slips through shows."""
+    """Polices and reports all packets, so that a malformed frame that is not dropped is noticed."""
 
     needs: tuple[str, ...] = ("short_frames",)
 
@@ -34,7 +34,7 @@ class Malformed(WeirTest):
         )
 
     def assert_refused(self, reason: str, frames: Iterable[bytes]) -> None:
-        """All frames are dropped for the reason, reported whole, and met no policer."""
+        """All frames are dropped for the reason, reported with their first 128 bytes, and meet no policer."""
         sent = list(frames)
         number = REASONS[reason]
         before = self.drops(number)
@@ -48,13 +48,13 @@ class Malformed(WeirTest):
 
 
 def ipv4(**fields: object) -> bytearray:
-    """A good UDP frame, to be spoilt."""
+    """A correct UDP frame over IPv4, to be corrupted."""
     header = IP(src=SRC_IP, dst=DST_IP, **fields)
     return bytearray(packets.sized(packets.ethernet() / header / UDP(sport=1, dport=2), 120))
 
 
 def ipv6(*extensions: packets.Packet) -> bytearray:
-    """A good UDP frame, to be spoilt."""
+    """A correct UDP frame over IPv6, to be corrupted."""
     packet = packets.ethernet() / IPv6(src=SRC_IP6, dst=DST_IP6)
     for extension in extensions:
         packet /= extension
@@ -62,7 +62,7 @@ def ipv6(*extensions: packets.Packet) -> bytearray:
 
 
 def with_number(frame: bytearray, at: int, value: int) -> bytes:
-    """The frame with another 16-bit number somewhere."""
+    """The frame with a 16-bit number replaced at an offset."""
     return bytes(frame[:at]) + value.to_bytes(2, "big") + bytes(frame[at + 2 :])
 
 
@@ -76,7 +76,7 @@ class AFrameThatEndsInItsIpv4Options(Malformed):
     def runTest(self) -> None:
         frame = ipv4()
         cut = []
-        # A header length of up to 15 words: the options reach beyond the frame, whatever they are.
+        # The header length is up to 15 words, so the options reach beyond the frame.
         for words in range(6, 16):
             frame[ETHERNET_BYTES] = 0x40 | words
             shortest, whole = ETHERNET_BYTES + IPV4_BYTES, ETHERNET_BYTES + 4 * words
@@ -178,9 +178,9 @@ class AnIpv6LengthThatEndsInTheHeaders(Malformed):
         self.assert_refused("IPv6 overlap", frames)
 
 
-class PaddingBehindAPacketIsNoReasonToRefuseIt(WeirTest):
+class APaddedPacketIsNotMalformed(WeirTest):
     def runTest(self) -> None:
-        # Ethernet pads short packets, so a length may end before the frame does.
+        # Ethernet pads short frames, so a packet may end before its frame.
         self.install(
             entries.police_shared(self.cell, table=IPV4), entries.police_shared(self.cell, table=IPV6)
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which bucket a packet meets, and when that bucket says no.
+"""Which bucket a packet meets, and when that bucket lacks tokens.
 
-At one byte in a second no bucket gains what a frame lacks while a test runs (one that takes longer than
-traffic.PATIENCE_S fails), so that the bursts alone decide, to the byte.
+At one byte a second a bucket gains too little for another frame while a test runs (one that takes longer than
+traffic.PATIENCE_S fails). So only the bursts decide, to the byte.
 """
 
 import time
@@ -73,8 +73,8 @@ class ATokenBucketPassesItsBurstAndThenNothing(WeirTest):
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
         big = packets.numbered(8, FRAME_BYTES)
-        # 90 bytes of the burst are left: 30 s at one byte in a second short of 100, enough for 60 and not
-        # twice.
+        # 90 bytes of the burst are left: enough for one frame of 60, and at one byte a second not for
+        # 100 (10 s) or for two of 60 (30 s).
         small = packets.numbered(2, 60)
         self.assertEqual(self.traffic.exchange(1, [*big, *small])[2], [*big[:5], small[0]])
 
@@ -86,8 +86,8 @@ class AFloodedPacketMeetsItsPolicerOnce(WeirTest):
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
-        nobody = bytes.fromhex("020000000077")
-        sent = [nobody + frame[6:] for frame in packets.numbered(3, FRAME_BYTES)]
+        unknown_mac = bytes.fromhex("020000000077")
+        sent = [unknown_mac + frame[6:] for frame in packets.numbered(3, FRAME_BYTES)]
         passed = sent[:2]
         self.assertEqual(self.traffic.exchange(1, sent), {1: [], 2: passed, 3: passed, 4: passed})
         self.assert_colours(self.cell, [(FRAME_BYTES, colour) for colour in (GREEN, GREEN, RED)])
@@ -97,9 +97,8 @@ class ThreeColoursOfTwoRatesFollowRfc2698(WeirTest):
     needs = ("exact_buckets",)
 
     def runTest(self) -> None:
-        # RFC 2698, section 3, colour-blind: red when the peak bucket lacks the bytes; else it loses them, and
-        # the packet is yellow when the committed bucket lacks them, else green. A big packet that is red
-        # costs nothing.
+        # RFC 2698, section 3, colour-blind: red if the peak bucket lacks the bytes; else it loses them, and
+        # the packet is yellow if the committed bucket lacks them, else green. A red packet takes no tokens.
         committed_bytes, peak_bytes = 3 * FRAME_BYTES, 5 * FRAME_BYTES
         self.install(
             entries.two_rate(self.cell, committed_bytes, peak_bytes),
@@ -117,9 +116,8 @@ class ThreeColoursOfOneRateFollowRfc2697(WeirTest):
     policer = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
 
     def runTest(self) -> None:
-        # RFC 2697, section 3, colour-blind: green when the committed bucket has the bytes, which it then
-        # loses; else yellow when the excess bucket has them, which it then loses; else red, which costs
-        # nothing.
+        # RFC 2697, section 3, colour-blind: green if the committed bucket has the bytes, which it then loses;
+        # else yellow if the excess bucket has them, which it then loses; else red, which takes no tokens.
         self.install(
             entries.single_rate(self.cell, 3 * FRAME_BYTES, 2 * FRAME_BYTES),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
@@ -136,8 +134,8 @@ class APacketLeavesAColourAwareMeterNoBetterThanItCameIn(WeirTest):
 
     def runTest(self) -> None:
         # RFC 2698, section 3, colour-aware, with drop precedences of RFC 2597. The peak bucket holds seven
-        # and a half frames, the committed one four and a half. A red packet takes from neither; a yellow one
-        # from the peak bucket alone; what no entry names comes in green.
+        # and a half frames, the committed one four and a half. A red packet takes from neither, a yellow one
+        # only from the peak bucket. A packet without an entry comes in green.
         self.install(
             entries.two_rate(self.cell, entries.burst_of(4), entries.burst_of(7)),
             entries.pre_colour(self.cell, AF12, "come_in_yellow"),
@@ -152,7 +150,7 @@ class APacketLeavesAColourAwareMeterNoBetterThanItCameIn(WeirTest):
         self.assert_colours(self.cell, ((FRAME_BYTES, colour) for colour in colours))
 
 
-class AColourThatComesInIsOfItsPolicerAlone(WeirTest):
+class APreColourAppliesToItsPolicerOnly(WeirTest):
     needs = ("colour_aware",)
 
     def runTest(self) -> None:
@@ -174,11 +172,11 @@ class TokensArriveAtTheConfiguredRate(WeirTest):
     needs = ("exact_buckets",)
 
     def runTest(self) -> None:
-        # Whenever a frame of L bytes is red, the bucket holds less than L. So between two red frames, T apart
-        # by the switch's clock, what passed differs from rate × T by less than L, and by what arrives in the
-        # microseconds that v1model's clock rounds away at both ends. What passed is what the packet numbers
-        # of the reports leave out. The bucket takes 5 s to fill: a sender that is held up for less loses no
-        # token.
+        # When a frame of L bytes is red, the bucket holds less than L. So between two red frames, T apart
+        # by the switch's clock, the bytes that passed differ from rate × T by less than L, plus the tokens
+        # of the microseconds that v1model's clock rounds away at both ends. The packets that passed are the
+        # numbers missing from the reports. The bucket takes 5 s to fill: a sender that stalls for less
+        # loses no token.
         rate_bytes_per_s, burst_bytes, span_ns = 20_000, 100_000, 500_000_000
         self.install(
             entries.token_bucket(self.cell, burst_bytes, rate_bytes_per_s),
@@ -194,13 +192,13 @@ class TokensArriveAtTheConfiguredRate(WeirTest):
         while last.ingress_ns - first.ingress_ns < span_ns:
             found, last_took_ns = self._next_reds()
             last, reds = found[-1], reds + len(found)
-            self.assertGreater(last.ingress_ns, first.ingress_ns, "the switch's clock stands still")
+            self.assertGreater(last.ingress_ns, first.ingress_ns, "the switch's clock does not advance")
         elapsed_ns = last.ingress_ns - first.ingress_ns
         passed_bytes = (last.packet_number - first.packet_number - reds) * FRAME_BYTES
         arrived_bytes = rate_bytes_per_s * elapsed_ns / 1e9
         tolerance_bytes = FRAME_BYTES + rate_bytes_per_s * 2e-6
         if not self.can.meters_at_ingress_time:
-            # The meter's time is later than the report's by no more than it took until the report was here.
+            # The meter's time is later than the report's by at most the time until the report arrived here.
             tolerance_bytes += rate_bytes_per_s * (first_took_ns + last_took_ns) / 1e9
         self.assertLess(
             abs(passed_bytes - arrived_bytes),
@@ -210,7 +208,7 @@ class TokensArriveAtTheConfiguredRate(WeirTest):
         print(f"{passed_bytes} of {arrived_bytes:.0f} bytes, tolerance {tolerance_bytes:.0f}", end=" ")
 
     def _next_reds(self) -> tuple[list[Report], int]:
-        """Reports of the next frames that are red, and how long it took from their frames to them, in ns."""
+        """Reports of the next red frames, and the time from sending to the reports, in ns."""
         for _ in range(1000):
             began_ns = time.monotonic_ns()
             reports = self.traffic.exchange(1, self.frames)[FIRST.port]

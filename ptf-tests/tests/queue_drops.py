@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a full egress queue drops is reported: packet by packet where the switch deflects it, else by number.
+"""Drops of a full egress queue are reported: packet by packet where the switch deflects them, else by number.
 
-Which packets find the queue full depends on the switch's threads. What is exact is the sum: every packet that
-was sent leaves, or is reported.
+Which packets find the queue full depends on the switch's threads. The sum is exact: every packet that was
+sent leaves or is reported.
 """
 
 from weir.ptftests import entries, packets
@@ -18,12 +18,12 @@ QUEUE_PACKETS, QUEUE_PACKETS_PER_S = 4, 10
 
 
 class FullQueue(WeirTest):
-    """Station 2 is behind a queue that is slow and short; whatever else, the others are not."""
+    """The queue to station 2 is slow and short; those to the others are not."""
 
     needs: tuple[str, ...] = ("shapes_queues",)
 
     def fill(self, frames: list[bytes], collector_port: int | None) -> tuple[list[bytes], list[bytes]]:
-        """Send through the queue; return what left at station 2, and at the first collector until then."""
+        """Send through the queue; the frames that reached station 2, and those at the first collector."""
         self.addCleanup(self.device.restore_queue, 2)
         self.device.slow_queue(2, QUEUE_PACKETS, QUEUE_PACKETS_PER_S, FRAME_BYTES, collector_port)
         while_full = self.traffic.exchange(1, frames, ports=(FIRST.port,))[FIRST.port]
@@ -48,7 +48,7 @@ class EveryPacketThatAQueueDroppedIsReportedOnceWhereTheSwitchDeflects(FullQueue
         self.assertEqual({(report.wire_length, report.policer) for report in found}, {(FRAME_BYTES, 0)})
 
 
-class ThePacketBehindAGapReportsHowManyTheQueueDropped(FullQueue):
+class ThePacketAfterAGapReportsHowManyTheQueueDropped(FullQueue):
     def runTest(self) -> None:
         station = mac_number(host_mac(2))
         self.control.delete(entries.forward(station, self.p4_port(2)))
@@ -71,7 +71,8 @@ class ThePacketBehindAGapReportsHowManyTheQueueDropped(FullQueue):
 
 class EnqueueReportsSayHowFullTheQueueWasAndWhetherThatIsCongestion(FullQueue):
     def runTest(self) -> None:
-        # Above an empty queue and, where occupancy is in bytes, above one packet; below what the queue holds.
+        # More than an empty queue and, where occupancy is in bytes, more than one packet; less than the
+        # limit.
         congested_at = 2
         self.install(
             entries.police_shared(self.cell, watched=True, src=entries.ip(packets.SRC_IP)),

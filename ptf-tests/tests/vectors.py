@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports are, byte for byte, the hex vectors of docs/spec/telemetry-report.md.
 
-What a vector fixes is chosen here: packet and sequence number by setting the pipeline's registers, node and
-addresses by the collector's entry, colour and policer by the meter. Two fields cannot be chosen and are put
-into the vector as the switch sent them: ingress_ns, which drops.IngressTimesAreThoseOfTheSwitchsClock checks,
-and hw_id, which is 0 in a switch with one pipeline.
+The tests set a vector's fields: packet and sequence number through the pipeline's registers, node and
+addresses through the collector's entry, colour and policer through the meter. Two fields cannot be set and
+are copied from the report into the vector: ingress_ns, which drops.IngressTimesAreThoseOfTheSwitchsClock
+checks, and hw_id, which is 0 in a switch with one pipeline.
 """
 
 from weir.ptftests import entries, expect
@@ -24,13 +24,13 @@ class VectorTest(WeirTest):
     needs = ("writes_registers", "short_frames")
 
     def provoke(self, vector: Vector, sender: int, collector: Collector) -> bytes:
-        """The report's frame. The packet enters at port `sender`; behind its inner bytes come zeros."""
+        """The report's frame. The packet enters at port `sender`; zeros follow its inner bytes."""
         cell, colour = int(vector.values["policer"]), int(vector.values["colour"])
         wire_length, number = int(vector.values["wire_length"]), int(vector.values["packet_number"])
         self.device.write_register("packet_number", cell, number - 1)
         self.device.write_register("sequence", collector.number, int(vector.values["sequence"]))
         self.install(
-            # Yellow: the peak bucket has the bytes and the committed one has not. Red: none has.
+            # Yellow: only the peak bucket has the bytes. Red: neither has.
             entries.two_rate(cell, 1, wire_length if colour == YELLOW else 1),
             entries.verdict(cell, colour, "drop_packet"),
             entries.police_shared(cell, src=entries.ip(vector.values["src"])),
@@ -41,7 +41,7 @@ class VectorTest(WeirTest):
         return frame
 
     def assert_report(self, payload: bytes, vector: Vector) -> None:
-        """Equal, but for the time and the subsystem."""
+        """The payload is the vector, except for the time and the subsystem."""
         found = expect.decode(payload)
         wanted = bytearray(vector.payload)
         wanted[INGRESS_NS] = payload[INGRESS_NS]
@@ -80,15 +80,15 @@ class AYellowAckRoundedUpIsTheVectorWithItsOuterHeaders(VectorTest):
         self.assert_report(frame[expect.OUTER_BYTES :], vector)
 
 
-class AnEnqueuedAckIsTheVectorButForItsQueue(VectorTest):
+class AnEnqueuedAckIsTheVectorExceptForItsQueue(VectorTest):
     def runTest(self) -> None:
-        # The vector's queue (its number, occupancy and congestion) and both times are the switch's; what they
-        # mean is shown by enqueues and queue_drops. All other bytes are the vector's.
+        # The fields of the queue (number, occupancy, congestion) and both times are copied from the switch's
+        # report; enqueues and queue_drops test them. All other bytes must be the vector's.
         vector = expect.vectors()["enqueue-green-through-queue-2"]
         cell, number = int(vector.values["policer"]), int(vector.values["packet_number"])
         self.device.write_register("packet_number", cell, number - 1)
         self.device.write_register("sequence", FIRST.number, int(vector.values["sequence"]))
-        # In this test alone this flow is watched; its count of packets to the next report is still 0.
+        # Only this test watches this flow, so its count of packets to the next report is still 0.
         self.install(
             entries.token_bucket(cell, 10_000),
             entries.police_shared(cell, watched=True, src=entries.ip(vector.values["src"])),
@@ -104,10 +104,10 @@ class AnEnqueuedAckIsTheVectorButForItsQueue(VectorTest):
         self.assertEqual(payload.hex(), wanted.hex())
 
 
-class AReportOfAGapIsTheVectorButForItsTimes(VectorTest):
+class AReportOfAGapIsTheVectorExceptForItsTimes(VectorTest):
     def runTest(self) -> None:
-        # The two counts of the port's packets, before and behind its queue, are set apart by five losses. The
-        # vector's packet is for station 1.
+        # The two counts of the port's packets, before and after its queue, are set to differ by five losses.
+        # The vector's packet is for station 1.
         vector = expect.vectors()["gap-of-five-before-a-green-packet"]
         cell, lost = int(vector.values["policer"]), int(vector.values["queue_lost"])
         station, port = mac_number(host_mac(1)), self.p4_port(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to packets of a colour: pass, drop, remark DSCP, mark ECN CE."""
+"""Verdicts on packets of a colour: pass, drop, remark DSCP, mark ECN CE."""
 
 from weir.ptftests import entries, packets
 from weir.ptftests.base import WeirTest
@@ -14,7 +14,7 @@ IPV4_AT = 14
 
 
 class Green(WeirTest):
-    """A policer of IPv4 and IPv6 whose packets are all green, so that one verdict meets them."""
+    """A policer of IPv4 and IPv6 whose packets are all green, so that one verdict applies to them."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -25,7 +25,7 @@ class Green(WeirTest):
         )
 
     def verdict(self, action: str, **args: int) -> None:
-        """What happens to the test's packets."""
+        """Set the verdict on the test's packets."""
         self.install(entries.verdict(self.cell, GREEN, action, **args))
 
 
@@ -35,7 +35,7 @@ def ipv6(traffic_class: int) -> bytes:
     return packets.sized(packets.ethernet() / header / TCP(), FRAME_BYTES)
 
 
-class EachColourHasAVerdictOfItsOwn(WeirTest):
+class EachColourHasItsOwnVerdict(WeirTest):
     def runTest(self) -> None:
         self.install(
             entries.two_rate(self.cell, entries.burst_of(3), entries.burst_of(6)),
@@ -77,7 +77,7 @@ class OneVerdictCanHoldForARangeOfCells(WeirTest):
 class RemarkingWritesTheDscpAndTheRightChecksum(Green):
     def runTest(self) -> None:
         self.verdict("remark_dscp", dscp=46)
-        # Every DSCP and ECN that a packet can come with; the identification makes checksums of many kinds.
+        # Every DSCP and ECN of an incoming packet; the identification varies the checksum.
         sent = [packets.udp(tos=tos, id=tos * 257) for tos in range(256)]
         expected = [packets.udp(tos=46 << 2 | tos & 3, id=tos * 257) for tos in range(256)]
         self.assertEqual(self.traffic.exchange(1, sent)[2], expected)
@@ -85,8 +85,8 @@ class RemarkingWritesTheDscpAndTheRightChecksum(Green):
 
 class RemarkingKeepsAChecksumRightThatIsNearZero(Green):
     def runTest(self) -> None:
-        # Where one's complement has two zeros: headers whose checksum is just above and below 0 before or
-        # after.
+        # One's complement has two zeros: headers whose checksum is just above or below 0, before or after
+        # remarking.
         self.verdict("remark_dscp", dscp=0)
         sent, expected = [], []
         for tos in (0, 4, 0x80, 0xFC):
@@ -125,7 +125,7 @@ class RemarkingWritesTheDscpOfIpv6(Green):
         self.assertEqual(self.traffic.exchange(1, sent)[2], expected)
 
 
-class RemarkingReachesBehindAVlanTagAndLeavesTheTag(Green):
+class RemarkingWorksBelowAVlanTagAndKeepsTheTag(Green):
     def runTest(self) -> None:
         self.verdict("remark_dscp", dscp=18)
 
@@ -136,7 +136,7 @@ class RemarkingReachesBehindAVlanTagAndLeavesTheTag(Green):
         self.assertEqual(self.traffic.exchange(1, [tagged(1)])[2], [tagged(18 << 2 | 1)])
 
 
-class MarkingWritesCeOnPacketsThatKnowEcn(Green):
+class MarkingWritesCeOnEcnCapablePackets(Green):
     def runTest(self) -> None:
         self.verdict("mark_ce", drop_not_ect=1)
         sent = [packets.udp(tos=20 << 2 | ecn) for ecn in (ECT_0, ECT_1, CE)]
@@ -145,14 +145,14 @@ class MarkingWritesCeOnPacketsThatKnowEcn(Green):
         self.assertEqual(self.traffic.exchange(1, sent)[2], expected)
 
 
-class APacketThatKnowsNoEcnPassesUnmarkedIfTheVerdictSaysSo(Green):
+class ANotEctPacketPassesUnmarkedIfTheVerdictSaysSo(Green):
     def runTest(self) -> None:
         self.verdict("mark_ce", drop_not_ect=0)
         sent = [packets.udp(tos=20 << 2 | NOT_ECT), ipv6(20 << 2 | NOT_ECT)]
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
 
 
-class APacketThatKnowsNoEcnIsDroppedForThatReasonIfTheVerdictSaysSo(Green):
+class ANotEctPacketIsDroppedForThatReasonIfTheVerdictSaysSo(Green):
     def runTest(self) -> None:
         self.verdict("mark_ce", drop_not_ect=1)
         self.install(entries.report_drops(self.cell, FIRST.session, FIRST.number))

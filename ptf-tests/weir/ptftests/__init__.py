@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the PTF tests stand on: runs, switches, entities, packets and what is expected of them."""
+"""The library of the PTF tests: runs, switches, entities, packets and expected reports."""

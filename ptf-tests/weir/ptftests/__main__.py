@@ -19,7 +19,7 @@ EXIT_USAGE = 2
 
 
 def arguments() -> argparse.ArgumentParser:
-    """What the runner takes."""
+    """The runner's command line."""
     parser = argparse.ArgumentParser(prog="python -m weir.ptftests", description=__doc__)
     parser.add_argument("--target", choices=sorted(TARGETS), default="embedded")
     parser.add_argument("--address", help="P4Runtime of a switch that runs already, HOST:PORT")
@@ -41,7 +41,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """0 when no test failed or the target cannot run here, which is said; 1 when one did; 2 for bad usage."""
+    """0: no test failed, or the target cannot run here, which is printed; 1: one failed; 2: bad usage."""
     given = arguments().parse_args()
     if not ptf_program().exists():
         print("ptf: PTF is not installed; install it with: make ptf", file=sys.stderr)
@@ -51,18 +51,18 @@ def main() -> int:
     p4info, program = given.p4info.resolve(), given.program.resolve()
     for path in (p4info, program):
         if not path.is_file():
-            print(f"ptf: {path}: no such file; valid: what p4c made (make p4)", file=sys.stderr)
+            print(f"ptf: {path}: no such file; valid: the output of p4c (make p4)", file=sys.stderr)
             return EXIT_USAGE
     try:
         if given.address is None and given.port_map is None:
-            return _on_a_switch_of_our_own(given, p4info, program, logs)
-        return _on_a_switch_that_runs(given, p4info, program, logs)
+            return _on_a_started_switch(given, p4info, program, logs)
+        return _on_a_running_switch(given, p4info, program, logs)
     except (SandboxError, PortMapError, ControlPlaneError) as error:
         print(f"ptf: {error}", file=sys.stderr)
         return EXIT_USAGE
 
 
-def _on_a_switch_of_our_own(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:
+def _on_a_started_switch(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:
     target: str = given.target
     if target not in STARTERS:
         print(f"ptf: {target} is not started from here; valid: --address and --port-map", file=sys.stderr)
@@ -76,7 +76,7 @@ def _on_a_switch_of_our_own(given: argparse.Namespace, p4info: Path, program: Pa
     )
 
 
-def _on_a_switch_that_runs(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:
+def _on_a_running_switch(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:
     if given.address is None or given.port_map is None:
         print("ptf: valid: --address and --port-map together, or neither", file=sys.stderr)
         return EXIT_USAGE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every PTF test has: the switch with two hosts and two collectors, and nothing of it left afterwards.
+"""Base class of all PTF tests: a switch with two hosts and two collectors, and a check that all is removed.
 
 station 1 ── port 1 ┐           ┌ port 3 ── collector 1
                     ┼ the switch┼
@@ -50,7 +50,7 @@ class WeirTest(unittest.TestCase):
 
     needs: tuple[str, ...] = ()
     policer: p4i.MeterSpec.Type.ValueType | None = None
-    """A MeterSpec.Type that the test wants the policers to have; by default what the P4Info says."""
+    """The policers' MeterSpec.Type in this test; by default that of the P4Info."""
 
     def setUp(self) -> None:
         """Put stations, flood group, mirror sessions and collectors on the switch."""
@@ -70,7 +70,7 @@ class WeirTest(unittest.TestCase):
             self.addCleanup(self.control.push)
             self.control.push(self.policer)
         before = self.control.entities()
-        self.addCleanup(self._nothing_stays, before)
+        self.addCleanup(self._assert_unchanged, before)
         self.addCleanup(self.control.undo)
         self.reports = Reports(self.control, self.traffic, self.p4_port)
         self.control.insert(*self._stations(), *self.reports.entities())
@@ -88,7 +88,7 @@ class WeirTest(unittest.TestCase):
                 self.control.insert(entity)
 
     def assert_colours(self, cell: int, packets_met: Iterable[tuple[int, int]]) -> None:
-        """The cell's counters say what its packets, as (bytes, colour), were; nothing was counted before."""
+        """Compare the cell's counters, which began at 0, with its packets, as (bytes, colour)."""
         wanted = [Count(0, 0)] * len(entries.COLOURS)
         met = 0
         for size, colour in packets_met:
@@ -108,6 +108,6 @@ class WeirTest(unittest.TestCase):
             yield entries.forward(packets.mac_number(packets.host_mac(port)), self.p4_port(port))
             yield entries.forward(sentinel_mac(port), self.p4_port(port))
 
-    def _nothing_stays(self, before: set[str]) -> None:
-        stayed = self.control.entities() ^ before
-        self.assertFalse(stayed, f"the test left the switch changed: {stayed}")
+    def _assert_unchanged(self, before: set[str]) -> None:
+        changed = self.control.entities() ^ before
+        self.assertFalse(changed, f"the test left the switch changed: {changed}")

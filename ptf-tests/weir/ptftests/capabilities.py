@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each target can do, declared. A test that needs what is missing says SKIP and why."""
+"""The declared capabilities of each target. A test that needs a missing one prints SKIP and why."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class Cannot:
 
 
 Ability = bool | Cannot
-"""True, or why not."""
+"""True, or the reason why not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What tests may need of a target beside the pipeline itself."""
+    """Capabilities that tests may need of a target beside the pipeline itself."""
 
     writes_registers: Ability
     """The pipeline's registers can be set, so that packet and sequence numbers can be chosen."""
     exact_buckets: Ability
     """A meter's rate and burst are what was written, to the byte."""
     single_rate_three_colours: Ability
-    """The policers can be of RFC 2697's kind."""
+    """The policers can be single-rate three-colour meters (RFC 2697)."""
     colour_aware: Ability
-    """A meter takes the colour in that a packet brings along."""
+    """A meter can be colour-aware: it takes the packet's colour as input."""
     meters_at_ingress_time: Ability
-    """A meter's clock is the one that stamps packets when they come in."""
+    """A meter uses a packet's ingress timestamp as its time."""
     shapes_queues: Ability
     """The test can make a port's egress queue slow and short."""
     deflects_queue_drops: Ability
@@ -46,10 +46,10 @@ class Capabilities:
     long_extensions: Ability
     """The parser follows four IPv6 extension headers, each of up to 72 bytes."""
     frame_length: Ability
-    """Ingress knows how long a frame is."""
+    """Ingress knows a frame's length."""
 
 
-_V1MODEL_COLOUR = Cannot("v1model's meter takes no colour in")
+_V1MODEL_COLOUR = Cannot("v1model's meter is colour-blind")
 EMBEDDED = Capabilities(
     writes_registers=True,
     exact_buckets=True,
@@ -65,9 +65,9 @@ EMBEDDED = Capabilities(
 BMV2 = Capabilities(
     writes_registers=True,
     exact_buckets=True,
-    single_rate_three_colours=Cannot("bmv2's meters are of two rates"),
+    single_rate_three_colours=Cannot("bmv2 has two-rate meters only"),
     colour_aware=_V1MODEL_COLOUR,
-    meters_at_ingress_time=Cannot("bmv2's meters read the clock when a packet meets them"),
+    meters_at_ingress_time=Cannot("bmv2's meters read the clock when they are executed"),
     shapes_queues=True,
     deflects_queue_drops=Cannot("bmv2 drops a packet at a full queue without a trace"),
     short_frames=True,
@@ -77,13 +77,13 @@ BMV2 = Capabilities(
 _TOFINO_BUCKETS = Cannot("Tofino rounds rates and bursts to what its meters can express")
 _TOFINO_QUEUES = Cannot("queues are set in the chassis configuration, before the run")
 _TOFINO_EXTENSIONS = Cannot("Tofino's parser follows two extension headers of at most 24 bytes")
-_TOFINO_LENGTH = Cannot("Tofino's ingress is not told how long a frame is")
+_TOFINO_LENGTH = Cannot("Tofino's ingress does not know a frame's length")
 TOFINO_MODEL = Capabilities(
     writes_registers=Cannot("Stratum does not write registers of TNA programs"),
     exact_buckets=_TOFINO_BUCKETS,
-    single_rate_three_colours=Cannot("Tofino's meters are of two rates"),
+    single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
     colour_aware=True,
-    meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
+    meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("the model's queues never fill"),
     short_frames=True,
@@ -93,11 +93,11 @@ TOFINO_MODEL = Capabilities(
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
     exact_buckets=_TOFINO_BUCKETS,
-    single_rate_three_colours=Cannot("Tofino's meters are of two rates"),
+    single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
     colour_aware=True,
-    meters_at_ingress_time=Cannot("Tofino's meters have a clock of their own"),
+    meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
     shapes_queues=_TOFINO_QUEUES,
-    deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot"),
+    deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot do"),
     short_frames=Cannot("Ethernet pads frames to 60 bytes"),
     long_extensions=_TOFINO_EXTENSIONS,
     frame_length=_TOFINO_LENGTH,

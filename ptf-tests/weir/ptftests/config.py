@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run's settings, as the runner hands them to the tests, and the port map file."""
+"""The settings of a run, which the runner passes to the tests, and the port map file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PORTS = (1, 2, 3, 4)
 
 
 class PortMapError(Exception):
-    """The port map file cannot be used; the text says why and what would be valid."""
+    """The port map file cannot be used; the message says why and what would be valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Where the switch is and what it can be asked beside P4Runtime."""
+    """The switch under test: its target, addresses, ports and program."""
 
     target: str
     address: str
@@ -44,22 +44,22 @@ class RunConfig:
     ports: tuple[Port, ...]
     p4info: str
     program: str
-    """What the switch runs: for bmv2 and weir-switch p4c's JSON."""
+    """The file that the switch runs: for bmv2 and weir-switch p4c's JSON."""
     tls: Tls | None = None
     thrift_port: int | None = None
-    """bmv2's own service, for what P4Runtime does not have there."""
+    """Port of bmv2's Thrift service, for queues and registers."""
 
     def port(self, number: int) -> Port:
-        """The port that the tests call so."""
+        """The port with a number of the tests."""
         return next(port for port in self.ports if port.number == number)
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the settings as JSON."""
         path.write_text(json.dumps(asdict(self), indent=2))
 
     @classmethod
     def load(cls, path: Path) -> RunConfig:
-        """Read what `save` wrote."""
+        """Read a file that `save` wrote."""
         found: dict[str, Any] = json.loads(path.read_text())
         found["ports"] = tuple(Port(**port) for port in found["ports"])
         found["tls"] = Tls(**found["tls"]) if found["tls"] else None
@@ -70,7 +70,7 @@ def read_port_map(path: Path) -> tuple[Port, ...]:
     """Ports of a port map file: a JSON list of `{"ptf_port": 1, "p4_port": 132, "iface_name": "eth1"}`.
 
     Raises:
-        PortMapError: the file is not that, or has not the ports that the tests use.
+        PortMapError: the file is no such list, or does not have exactly the ports that the tests use.
     """
     valid = f'valid: a JSON list of {{"ptf_port": …, "p4_port": …, "iface_name": …}} for ptf_port {PORTS}'
     try:

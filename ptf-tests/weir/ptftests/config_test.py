@@ -18,7 +18,7 @@ def test_a_port_map_gives_the_switchs_ports_and_interfaces(tmp_path):
     "text",
     ["", "{}", "[1]", json.dumps(ENTRIES[:3]), json.dumps([*ENTRIES, ENTRIES[0]]), '[{"ptf_port": 1}]'],
 )
-def test_what_is_no_port_map_is_refused_with_what_would_be_valid(tmp_path, text):
+def test_an_invalid_port_map_is_refused_with_what_would_be_valid(tmp_path, text):
     path = tmp_path / "ports.json"
     path.write_text(text)
     with pytest.raises(PortMapError, match=r"ports\.json: .*; valid: .*p4_port"):

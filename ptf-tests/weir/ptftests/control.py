@@ -38,7 +38,7 @@ Writable = Entity | FinsyEntity
 
 
 class Control:
-    """The primary controller of the switch under test, in a thread of its own."""
+    """The primary controller of the switch under test, in a separate thread."""
 
     def __init__(self, config: RunConfig) -> None:
         """Connect. Raises ControlPlaneError."""
@@ -71,23 +71,23 @@ class Control:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def insert(self, *entities: Writable) -> None:
-        """Write new entities, in order; `undo` takes them away."""
+        """Write new entities, in order; `undo` deletes them."""
         self._run(self._session.write("insert", entities))
         self._written += [("insert", entity) for entity in entities]
 
     def modify(self, *entities: Writable) -> None:
-        """Set what always exists, such as meter cells; `undo` resets it."""
+        """Set entities that always exist, such as meter cells; `undo` resets them."""
         self._run(self._session.write("modify", entities))
         self._written += [("modify", entity) for entity in entities]
 
     def delete(self, *entities: Writable) -> None:
-        """Take away entities that `insert` wrote."""
+        """Delete entities that `insert` wrote."""
         self._run(self._session.write("delete", entities))
         for entity in entities:
             self._written.remove(("insert", entity))
 
     def undo(self) -> None:
-        """Take back all that was written, the last first."""
+        """Delete or reset all that was written, the last first."""
         written, self._written = self._written, []
         for operation, entity in reversed(written):
             if operation == "insert":
@@ -96,9 +96,9 @@ class Control:
                 self._run(self._session.write("modify", [_unset(entity)]))
 
     def entities(self) -> set[str]:
-        """Everything that can be inserted and is on the switch now: entries, groups, mirror sessions."""
-        asked: list[Any] = [P4TableEntry(table.alias) for table in self._schema.tables]
-        found = self._read([*asked, P4MulticastGroupEntry(), P4CloneSessionEntry()])
+        """All inserted entities that are on the switch now: entries, groups, mirror sessions."""
+        tables: list[Any] = [P4TableEntry(table.alias) for table in self._schema.tables]
+        found = self._read([*tables, P4MulticastGroupEntry(), P4CloneSessionEntry()])
         return {
             repr(entity)
             for entity in found
@@ -111,7 +111,7 @@ class Control:
         return {entry.index: Count(entry.packet_count, entry.byte_count) for entry in found}
 
     def listen(self) -> None:
-        """Have new flows announced; `undo` ends it."""
+        """Enable the digests of new flows until `undo`."""
         self.insert(*DIGESTS)
 
     def digest(self) -> P4DigestList:
@@ -144,7 +144,7 @@ def _credentials(tls: Tls | None) -> GRPCCredentialsTLS | None:
 
 
 def _unset(entity: Writable) -> FinsyEntity:
-    """What resets something that was modified."""
+    """The write that resets a modified entity."""
     match entity:
         case MeterCell():
             return P4MeterEntry(entity.meter, index=entity.index)

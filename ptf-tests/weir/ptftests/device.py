@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests ask of a software switch beside tables and meters: registers and queues."""
+"""Registers and queues of a software switch, beside its tables and meters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BMV2_CLI = "simple_switch_CLI"
 
 
 class Device:
-    """The switch under test, by what its target offers; capabilities say what may be asked."""
+    """The switch under test, through its target's own interfaces; capabilities say what it supports."""
 
     def __init__(self, config: RunConfig, control: Control) -> None:
-        """Name the switch."""
+        """Use the switch of a run."""
         self._config, self._control = config, control
 
     def write_register(self, register: str, index: int, value: int) -> None:
@@ -29,9 +29,9 @@ class Device:
     def slow_queue(
         self, port: int, packets: int, packets_per_s: int, frame_bytes: int, deflect_to: int | None
     ) -> None:
-        """Let a port's egress queue hold so many packets and send them at a rate.
+        """Limit a port's egress queue to a number of packets and a rate.
 
-        `deflect_to`: through which port what it drops goes, where the switch can deflect.
+        `deflect_to`: the port to which dropped packets are deflected, where the switch can deflect.
         """
         p4_port = self._config.port(port).p4_port
         if self._config.target == "bmv2":
@@ -42,7 +42,7 @@ class Device:
             self._links(p4_port, f"packets={packets},{rate},deflect={deflect}")
 
     def restore_queue(self, port: int) -> None:
-        """The queue as it was before `slow_queue`."""
+        """Set the queue back to its state before `slow_queue`."""
         p4_port = self._config.port(port).p4_port
         if self._config.target == "bmv2":
             self._bmv2(f"set_queue_rate 1000000000 {p4_port}", f"set_queue_depth 64 {p4_port}")
@@ -54,7 +54,7 @@ class Device:
         _run([program, "links", "set", "--at", self._config.address, str(p4_port), options])
 
     def _bmv2(self, *lines: str) -> None:
-        """Commands of bmv2's CLI; it exits with 0 whatever they say, so that what they say is looked at."""
+        """Run commands of bmv2's CLI. It exits with 0 even if they fail, so their output is checked."""
         command = [BMV2_CLI, "--thrift-port", str(self._config.thrift_port)]
         said = _run(command, "\n".join(lines) + "\n")
         if "Error" in said or "Invalid" in said:

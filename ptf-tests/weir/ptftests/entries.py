@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests put on the switch, by the names in the pipeline's P4Info."""
+"""The entities that tests write to the switch, by the names in the pipeline's P4Info."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weir.ptftests.packets import mac_number
 COLOURS = GREEN, YELLOW, RED = (0, 1, 2)
 FLOOD_GROUP = 1
 LOWEST_RATE_BYTES_PER_S = 1
-"""While a test runs, which is seconds, such a bucket gains a few bytes: less than any frame."""
+"""At this rate a bucket gains a few bytes in the seconds that a test takes: less than any frame."""
 PRIORITY = 10
 IPV4, IPV6 = "classify", "classify_ipv6"
 
@@ -38,22 +38,22 @@ def entry(table: str, keys: dict[str, Key], action: str, priority: int = 0, **ar
 
 
 def forward(mac: int, p4_port: int) -> TableEntry:
-    """A station is behind a port."""
+    """A station is reached through a port."""
     return entry("forward", {"dst": mac}, "set_egress", port=p4_port)
 
 
 def flood_group(p4_ports: tuple[int, ...]) -> MulticastGroup:
-    """Where frames to unknown stations go."""
+    """The group for frames to unknown stations."""
     return MulticastGroup(FLOOD_GROUP, p4_ports)
 
 
 def session(number: int, p4_port: int) -> CloneSession:
-    """Where mirrored packets go."""
+    """A mirror session to a port."""
     return CloneSession(number, (p4_port,))
 
 
 def _classify(table: str, keys: dict[str, Key], action: str, priority: int, **args: int) -> TableEntry:
-    """An entry that names ports is for packets that have some, unless it says otherwise."""
+    """A classify entry; one that matches ports also matches `has_ports` = 1 unless `keys` has it."""
     ports: dict[str, Key] = {"has_ports": 1} if keys.keys() & {"src_port", "dst_port"} else {}
     return entry(table, ports | keys, action, priority, **args)
 
@@ -75,12 +75,12 @@ def police_hashed(
 def police_learned(
     base: int, mask: int, priority: int = PRIORITY, *, table: str = IPV4, watched: bool = False, **keys: Key
 ) -> TableEntry:
-    """Each matching flow meets the cell that `learned` gives it; until then, as `police_hashed` says."""
+    """Each matching flow meets the cell that `learned` gives it; until then, that of `police_hashed`."""
     return _classify(table, keys, "police_learned", priority, base=base, mask=mask, watched=watched)
 
 
 def learned(cell: int, *, table: str = "flow_policer", **keys: Key) -> TableEntry:
-    """A flow has a cell of its own."""
+    """A flow gets its own cell."""
     return entry(table, keys, "set_flow_cell", cell=cell)
 
 
@@ -90,7 +90,7 @@ def pre_colour(cell: Key, dscp: Key, action: str, priority: int = PRIORITY) -> T
 
 
 def verdict(cell: Key, colour: int, action: str, priority: int = PRIORITY, **args: int) -> TableEntry:
-    """What happens to packets of a colour."""
+    """The verdict on packets of a colour."""
     return entry("verdict", {"cell": cell, "colour": colour}, action, priority, **args)
 
 
@@ -116,17 +116,17 @@ def report_enqueued(
 
 
 def report_queue_drops(p4_port: int, mirror: int, collector: int) -> TableEntry:
-    """What the queue of a port drops is reported."""
+    """Packets that the queue of a port drops are reported."""
     return entry("report_queue", {"port": p4_port}, "report_queue_drops", session=mirror, collector=collector)
 
 
 def forward_numbered(mac: int, p4_port: int) -> TableEntry:
-    """A station is behind a port, whose egress looks for gaps."""
+    """A station is reached through a port whose egress detects gaps."""
     return entry("forward", {"dst": mac}, "set_numbered_egress", port=p4_port)
 
 
 def burst_of(frames: int, frame_bytes: int = 100) -> int:
-    """A burst that lets so many frames pass, also on a target that rounds it by less than half a frame."""
+    """A burst that lets `frames` frames pass, also on a target that rounds it by less than half a frame."""
     return frames * frame_bytes + frame_bytes // 2
 
 
@@ -150,7 +150,7 @@ def two_rate(cell: int, committed_burst_bytes: int, peak_burst_bytes: int) -> P4
 
 
 def collector(number: int, *, switch: Endpoint, here: Endpoint, node_id: int, inner_bytes: int) -> TableEntry:
-    """Where a collector is, and how reports to it look."""
+    """A collector's addresses, and the parameters of its reports."""
     return entry(
         "collector",
         {"collector": number},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports as they leave the switch: fields that never vary are checked, the others decoded.
+"""Decode the switch's reports (docs/spec/telemetry-report.md), and check the fields that never vary.
 
-docs/spec/telemetry-report.md is what this file follows; expect_test.py reads its vectors.
+expect_test.py tests this with the specification's vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEADERS = struct.Struct("!IIBBBBHHHHIQQBBHHBBII")
 
 
 class WrongReport(AssertionError):
-    """A frame at a collector is no report as the specification has it; the text names the field."""
+    """A frame at a collector is not a report of the specification; the message names the field."""
 
 
 class Endpoint(NamedTuple):
@@ -59,7 +59,7 @@ class Report:
 
 
 def decode(payload: bytes) -> Report:
-    """A datagram's payload. Raises WrongReport when a field that never varies does."""
+    """Decode a datagram's payload. Raises WrongReport if a constant field has another value."""
     if len(payload) < HEADERS_BYTES:
         raise WrongReport(f"{len(payload)} bytes; valid: at least {HEADERS_BYTES}")
     group, node_id, types, words, metadata_words, flags, *rest = _HEADERS.unpack_from(payload)
@@ -117,7 +117,7 @@ def payload_of(frame: bytes, switch: Endpoint, collector: Endpoint) -> bytes:
 
 
 def _outer(switch: Endpoint, collector: Endpoint, payload_bytes: int) -> bytes:
-    """Ethernet, IPv4 and UDP as the specification's table "On the wire" has them."""
+    """Ethernet, IPv4 and UDP headers by the specification's section "On the wire"."""
     macs = bytes.fromhex((collector.mac + switch.mac).replace(":", ""))
     addresses = ipaddress.IPv4Address(switch.ip).packed + ipaddress.IPv4Address(collector.ip).packed
     head = struct.pack("!BBHHHBB", 0x45, 0, 28 + payload_bytes, 0, 0x4000, 64, 17)
@@ -158,7 +158,7 @@ def vectors(specification: Path = SPECIFICATION) -> dict[str, Vector]:
 
 
 def malformed(specification: Path = SPECIFICATION) -> dict[str, Vector]:
-    """The vectors of the specification that must be refused, by name; their `error` says how."""
+    """The vectors of the specification that must be refused, by name; `error` has the expected error."""
     return {name: one for name, one in _all_vectors(specification).items() if "error" in one.values}
 
 

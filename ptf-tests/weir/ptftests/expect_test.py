@@ -12,7 +12,7 @@ OWN = [
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_vector_of_weirs_own_is_decoded_to_its_values(name):
+def test_a_vector_of_weirs_domain_is_decoded_to_its_values(name):
     vector = expect.vectors()[name]
     report = expect.decode(vector.payload)
     for field in expect.Report.__slots__:

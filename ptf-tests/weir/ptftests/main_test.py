@@ -9,7 +9,7 @@ from weir.ptftests import __main__ as runner
 
 @pytest.fixture
 def run(monkeypatch, tmp_path, capsys):
-    """Runs the runner with arguments; PTF counts as installed. Returns the exit code and what was said."""
+    """Runs the runner with arguments, with PTF as installed. Returns the exit code and the output."""
     monkeypatch.setattr(runner, "ptf_program", lambda: Path(sys.executable))
 
     def with_arguments(*arguments):
@@ -50,7 +50,7 @@ def test_a_switch_that_does_not_answer_is_named(run, tmp_path):
     ports = tmp_path / "ports.json"
     entries = [f'{{"ptf_port": {port}, "p4_port": {port}, "iface_name": "lo"}}' for port in (1, 2, 3, 4)]
     ports.write_text(f"[{', '.join(entries)}]")
-    # Port 9 (discard) of the loopback: nobody serves gRPC there.
+    # Port 9 (discard) of the loopback serves no gRPC.
     code, said = run("--target", "tofino", "--address", "127.0.0.1:9", "--port-map", str(ports))
     assert code == 2
     assert "no P4Runtime at 127.0.0.1:9" in said

@@ -19,7 +19,7 @@ __all__ = ["ARP", "ICMP", "IP", "TCP", "UDP", "Dot1Q", "Ether", "IPv6", "Packet"
 
 
 def host_mac(port: int) -> str:
-    """The station behind a port."""
+    """MAC address of the station at a port."""
     return f"02:00:00:00:00:{port:02x}"
 
 
@@ -29,15 +29,15 @@ def mac_number(mac: str) -> int:
 
 
 def ethernet(src: int = 1, dst: int = 2) -> Packet:
-    """Between the stations behind two ports."""
+    """An Ethernet header between the stations at two ports."""
     return Ether(src=host_mac(src), dst=host_mac(dst))
 
 
 def sized(packet: Packet, frame_bytes: int = 100) -> bytes:
-    """The packet's bytes with a payload of counting bytes up to a length; lengths and checksums are right."""
+    """The packet's bytes, padded to a length with counting bytes; lengths and checksums are correct."""
     missing = frame_bytes - len(packet)
     if missing < 0:
-        raise ValueError(f"the headers have {len(packet)} bytes; valid: a frame of at least so many")
+        raise ValueError(f"the headers have {len(packet)} bytes; valid: a frame of at least as many")
     return bytes(packet / Raw(bytes(number & 0xFF for number in range(missing))))
 
 
@@ -54,7 +54,7 @@ def tcp(frame_bytes: int = 100, src_port: int = SRC_PORT, dst_port: int = DST_PO
 
 
 def option(content: bytes) -> Packet:
-    """An option of IPv4, as it is on the wire."""
+    """An option of IPv4, from its bytes on the wire."""
     return IPOption(content)
 
 

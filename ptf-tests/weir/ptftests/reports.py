@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two collectors of the tests: what the switch must know of them, and the reports that reached them."""
+"""The two collectors of the tests: their entities on the switch, and the reports that reached them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ COLLECTORS = (FIRST, SECOND)
 
 
 class Reports:
-    """Collectors on the switch, and reports out of frames."""
+    """Entities of the collectors, and decoding of reports."""
 
     def __init__(self, control: Control, traffic: Traffic, p4_port: Callable[[int], int]) -> None:
-        """Nothing is written yet."""
+        """Write nothing yet."""
         self._control, self._traffic, self._p4_port = control, traffic, p4_port
 
     def entities(self) -> Iterator[Writable]:
@@ -63,7 +63,7 @@ class Reports:
             yield self.collector(collector)
 
     def collector(self, collector: Collector) -> Writable:
-        """What the switch must know of a collector."""
+        """The switch's entry for a collector."""
         return entries.collector(
             collector.number,
             switch=collector.switch,
@@ -73,7 +73,7 @@ class Reports:
         )
 
     def decode(self, frames: Sequence[bytes], collector: Collector = FIRST) -> list[Report]:
-        """Reports out of the frames that left through a collector's port, all of them. Raises WrongReport."""
+        """Decode all frames that left through a collector's port as reports. Raises WrongReport."""
         found = [decode(payload_of(frame, collector.switch, collector.here)) for frame in frames]
         for report in found:
             if report.node_id != collector.node_id:
@@ -81,12 +81,12 @@ class Reports:
         return found
 
     def sent(self, collector: Collector = FIRST) -> int:
-        """How many reports the switch says it has made for a collector."""
+        """Reports that the switch has sent to a collector, by its counter."""
         return self._control.counts("report_counter", [collector.number])[collector.number].packets
 
 
 def sequence_gaps(found: Sequence[Report]) -> list[tuple[int, int]]:
-    """Neighbours whose sequence numbers do not follow each other."""
+    """Sequence numbers of adjacent reports that do not follow each other."""
     pairs = itertools.pairwise(found)
     return [
         (one.sequence, other.sequence)

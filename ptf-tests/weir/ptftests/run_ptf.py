@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs PTF itself on a switch that is there: loads the program, then every test."""
+"""Run PTF on a running switch: load the program, then run every test."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from weir.ptftests.control import Control
 from weir.topo.stop import StopToken
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-# Frames that may wait at a port for the test to look at them; PTF throws older ones away.
+# Frames that may wait at a port until the test reads them; PTF discards older ones.
 _QUEUE_FRAMES = 20_000
 
 
 def ptf_program() -> Path:
-    """PTF's own script, which stands beside the Python that it is installed for."""
+    """PTF's script, in the folder of the Python for which it is installed."""
     return Path(sys.executable).with_name("ptf")
 
 
 def run_ptf(config: RunConfig, tests: Sequence[str], logs: Path, stop: StopToken | None = None) -> int:
-    """PTF's exit code: 0 when no test failed. Raises ControlPlaneError when the switch takes no program."""
+    """PTF's exit code: 0 when no test failed. Raises ControlPlaneError if the switch refuses the program."""
     control = Control(config)
     control.push()
     control.close()

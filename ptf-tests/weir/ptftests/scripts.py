@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests that p4testgen generated (`p4src/generated`): entries, a frame, and what must leave."""
+"""Read the tests that p4testgen generated (`p4src/generated`): entries, a frame, and what must leave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGIT_BITS = {"0x": 4, "0b": 1}
 
 
 class ScriptError(Exception):
-    """A script has a line that is not known here; the text says which."""
+    """A script has an unknown line; the message has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,24 @@ class Script:
     port: int
     frame: bytes
     expected: Mapping[int, tuple[str | None, ...]]
-    """By port what leaves: hexadecimal digits, * for any; None for any frame."""
+    """Frames that must leave, by port: hexadecimal digits, * for any; None for any frame."""
     mirrored: Mapping[str, int] | None = None
-    """Of a Tofino's copy for a collector: the fields in front of it."""
+    """Metadata of Tofino's mirrored copy for a collector."""
 
     @property
     def ports(self) -> set[int]:
-        """Ports that the frame, what must leave and mirror sessions name."""
+        """Ports of the frame, of the frames that must leave and of mirror sessions."""
         mirrored = (entity.ports for entity in self.written if isinstance(entity, CloneSession))
         return {self.port, *self.expected, *(port for ports in mirrored for port in ports)}
 
     def problem(self, left: Frames) -> str | None:
-        """How what left differs from what had to; None when it does not."""
+        """How the frames that left differ from the expected ones; None if they do not."""
         for port in sorted(left.keys() | self.expected.keys()):
             frames, patterns = left.get(port, []), self.expected.get(port, ())
             if len(frames) != len(patterns):
                 return f"{len(frames)} frames left through port {port}, {len(patterns)} had to"
             for frame, pattern in zip(frames, patterns, strict=True):
-                if pattern is not None and not is_like(frame.hex(), pattern):
+                if pattern is not None and not matches(frame.hex(), pattern):
                     return f"port {port} sent {frame.hex()}, not {pattern}"
         return None
 
@@ -126,12 +126,12 @@ def _meter(name: str, cell: int, committed: str, peak: str) -> P4MeterEntry:
 
 
 def _last(name: str) -> str:
-    """A name without the controls around it."""
+    """A name without those of its enclosing controls."""
     return name.rpartition(".")[2]
 
 
-def is_like(frame: str, pattern: str) -> bool:
-    """Whether hexadecimal digits are those of a pattern."""
+def matches(frame: str, pattern: str) -> bool:
+    """Whether hexadecimal digits match a pattern."""
     return len(frame) == len(pattern) and all(
         want in ("*", digit) for want, digit in zip(pattern, frame, strict=True)
     )

@@ -45,12 +45,12 @@ def test_a_script_is_entries_a_frame_and_what_must_leave(file):
         ({2: [b"\x05\xff"], 3: [b""], 4: [b""]}, "1 frames left through port 4, 0 had to"),
     ],
 )
-def test_what_differs_is_named(file, left, says):
+def test_a_difference_is_named(file, left, says):
     (script,) = read(file(SCRIPT))
     assert script.problem(left) == says
 
 
 @pytest.mark.parametrize("line", ["frobnicate 3", "packet 1"])
-def test_a_line_that_is_not_known_is_named(file, line):
+def test_an_unknown_line_is_named(file, line):
     with pytest.raises(ScriptError, match=f"test x 7: '{line}'"):
         list(read(file(SCRIPT + line + "\n")))

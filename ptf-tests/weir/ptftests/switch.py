@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a software switch on links of its own, inside the sandbox.
+"""Start a software switch on its own veth pairs, inside the sandbox.
 
 PTF ── p1 ═ s1 ── port 1 ┐
 PTF ── p2 ═ s2 ── port 2 ┤ switch
@@ -24,7 +24,7 @@ from weir.topo.switchproc import SwitchPort, SwitchProcess
 _ADDRESS = "127.0.0.1:9559"
 _DEVICE_ID = 1
 Starter = Callable[[Path, Path, Path, StopToken], AbstractContextManager[RunConfig]]
-"""Takes the P4Info, the program, a folder for logs, and what ends the wait."""
+"""Starts a switch, from P4Info, program, a folder for logs, and a token that ends the wait."""
 
 
 def make_links() -> tuple[Port, ...]:

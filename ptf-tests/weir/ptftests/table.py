@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of features in docs/ptf.md, and the tests that there are; nothing is run or imported."""
+"""Read the table of features in docs/ptf.md and the existing tests, without running or importing them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "bmv2": ("bmv2",),
     "Tofino": ("tofino-model", "tofino"),
 }
-"""Targets of each column; a column says SKIP when one of its targets lacks something."""
+"""Targets of each column; a column says SKIP if one of its targets lacks a needed capability."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A feature: what each column says, and its tests. Without tests, the last cell is the reason."""
+    """A feature: its cell in each column, and its tests. Without tests, the last cell is the reason."""
 
     feature: str
     columns: Mapping[str, str]
@@ -47,7 +47,7 @@ def rows(page: Path = PAGE) -> list[Row]:
 
 
 def needs_of_tests(folder: Path = TESTS) -> dict[str, tuple[str, ...]]:
-    """What each test needs, by `file.Class`, its base classes in the same file included."""
+    """The capabilities that each test needs, by `file.Class`, with those of base classes in the same file."""
     return dict(test for path in sorted(folder.glob("*.py")) for test in _tests(path))
 
 
@@ -67,5 +67,5 @@ def _tests(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def runs_on(column: str, needs: tuple[str, ...]) -> bool:
-    """Whether all targets of a column can what a test needs."""
+    """Whether all targets of a column have the capabilities that a test needs."""
     return all(getattr(TARGETS[target], name) for target in COLUMNS[column] for name in needs)

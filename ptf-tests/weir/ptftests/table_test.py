@@ -8,15 +8,15 @@ TESTS = needs_of_tests()
 NAMED = [name for row in rows() for name in row.tests]
 
 
-def test_every_test_that_the_table_names_is_there():
+def test_every_test_that_the_table_names_exists():
     assert set(NAMED) - set(TESTS) == set()
 
 
-def test_every_test_stands_in_the_table_once():
+def test_every_test_is_in_the_table_once():
     assert sorted(NAMED) == sorted(TESTS)
 
 
-def test_a_row_without_a_test_says_why():
+def test_a_row_without_a_test_has_a_reason():
     for row in rows():
         assert row.tests or len(row.last.split()) > 3, row.feature
 
@@ -37,5 +37,5 @@ def test_every_need_is_a_capability_and_every_lack_has_a_reason():
             assert ability is True or ability.why, f"{target}: {name}"
 
 
-def test_every_target_stands_in_a_column():
+def test_every_target_has_a_column():
     assert {target for targets in COLUMNS.values() for target in targets} == set(TARGETS)

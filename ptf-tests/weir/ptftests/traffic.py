@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames into the switch and out of it, without sleeping: a sentinel tells when all has passed.
+"""Send frames into the switch and collect those that leave, without sleeping: a sentinel shows that all have.
 
-A sentinel is a frame that the program forwards to one port. Ports are first in, first out, so when it has
-left a port, everything that entered before it and leaves there has left too: "nothing came" is a fact. What
-egress mirrors comes to the collector's port only when its packet leaves another: that takes a second round.
+A sentinel is a frame that the program forwards to one port. Ports are first in, first out. So when the
+sentinel has left a port, every frame that entered before it and leaves there has left too, and "no frame
+left" can be asserted. A copy that egress mirrors reaches the collector's port only after its packet left
+another: that takes a second round.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _CHUNK = 16
 PATIENCE_S = 20.0
 
 Frames = Mapping[int, list[bytes]]
-"""What left the switch, by port, in order."""
+"""Frames that left the switch, by port, in order."""
 
 
 class Dataplane(Protocol):
-    """What this module uses of `ptf.dataplane.DataPlane`."""
+    """The part of `ptf.dataplane.DataPlane` that this module uses."""
 
     def send(self, device_number: int, port_number: int, packet: bytes) -> int:
         """Send into a port."""
@@ -35,13 +36,13 @@ class Dataplane(Protocol):
     def poll(
         self, device_number: int = 0, port_number: int | None = None, timeout: float | None = None
     ) -> tuple[int, int | None, bytes | None, float]:
-        """Take the oldest frame of a port; None when none comes in time."""
+        """Take the oldest frame of a port; None if none arrives in time."""
 
     def flush(self) -> None:
-        """Forget what came."""
+        """Discard all received frames."""
 
 
-class NothingCame(AssertionError):
+class MissingFrame(AssertionError):
     """A frame that had to leave the switch did not."""
 
 
@@ -54,13 +55,13 @@ class Traffic:
     """The links of the switch, by the tests' port numbers."""
 
     def __init__(self, dataplane: Dataplane) -> None:
-        """Take PTF's dataplane as it is."""
+        """Use PTF's dataplane, without the frames received so far."""
         self._dataplane = dataplane
         self._tags = itertools.count(1)
         dataplane.flush()
 
     def send(self, port: int, frame: bytes) -> None:
-        """One frame, without waiting for anything."""
+        """Send one frame, without waiting for anything."""
         self._dataplane.send(0, port, frame)
 
     def exchange(
@@ -71,7 +72,7 @@ class Traffic:
         `rounds`: 2 when egress mirrors.
 
         Raises:
-            NothingCame: a sentinel did not leave: the switch forwards nothing, or a queue overflowed.
+            MissingFrame: a sentinel did not leave: the switch forwards nothing, or a queue overflowed.
         """
         left: dict[int, list[bytes]] = {number: [] for number in ports}
         for chunk in _chunks(frames):
@@ -83,7 +84,7 @@ class Traffic:
         return left
 
     def flushed(self, port: int, ports: Sequence[int] = PORTS) -> Frames:
-        """What leaves through `ports` before sentinels that enter `port` now."""
+        """Frames that leave through `ports` before sentinels that enter `port` now."""
         tag = b"sentinel%08d" % next(self._tags)
         for number in ports:
             head = sentinel_mac(number).to_bytes(6, "big") + bytes(6) + SENTINEL_TYPE.to_bytes(2, "big")
@@ -91,9 +92,9 @@ class Traffic:
         return {number: self._until(number, tag) for number in ports}
 
     def await_frames(self, port: int, count: int) -> list[bytes]:
-        """The next `count` frames that leave through a port, whatever else they wait for.
+        """The next `count` frames that leave through a port, without sentinels.
 
-        For what sentinels may overtake: packets that the switch itself takes back. Raises NothingCame.
+        For packets that sentinels may overtake, such as deflected ones. Raises MissingFrame.
         """
         frames: list[bytes] = []
         while len(frames) < count:
@@ -118,7 +119,7 @@ class Traffic:
             frame = self._dataplane.poll(0, port, timeout=left)[2]
             if frame is not None:
                 return bytes(frame)
-        raise NothingCame(f"{what} did not leave through port {port} within {PATIENCE_S:g} s")
+        raise MissingFrame(f"{what} did not leave through port {port} within {PATIENCE_S:g} s")
 
 
 def _is_sentinel(frame: bytes) -> bool:
