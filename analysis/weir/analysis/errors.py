@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in the analysis, by itself: who names an error need not load statistics."""
+"""The exceptions of the analysis, in a module that imports nothing."""
 
 
 class ClockError(ValueError):
-    """Two clocks cannot be pinned to each other: no packet carries both stamps."""
+    """Two clocks cannot be aligned: no packet carries both stamps."""
 
 
 class CompressionError(ValueError):
@@ -11,11 +11,11 @@ class CompressionError(ValueError):
 
 
 class FlowChoiceError(ValueError):
-    """The flow to look at is not in the capture, or the capture does not decide which it is."""
+    """The chosen flow is not in the capture, or the choice is ambiguous."""
 
 
 class RunFileError(ValueError):
-    """A file of a run directory is missing or does not hold what it should; names file and place."""
+    """A file of a run directory is missing or invalid; the text names the file and the key."""
 
 
 class UnknownDetectorError(ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run says about itself: `manifest.json` and `collector.json`, checked as they are read."""
+"""Reads and validates a run's `manifest.json` and `collector.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weir.analysis.errors import RunFileError
 
 
 class _Read(BaseModel):
-    # Fields of a newer writer are ignored: an archived run stays readable.
+    # Unknown fields of other versions are ignored, so that archived runs stay readable.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -26,7 +26,7 @@ class ColourCount(_Read):
 
 
 class ColourCounters(_Read):
-    """What the switch counted per colour, summed over the policer's cells."""
+    """The switch's counters per colour, summed over the policer's cells."""
 
     green: ColourCount = ColourCount()
     yellow: ColourCount = ColourCount()
@@ -46,7 +46,7 @@ class ColourCounters(_Read):
 
 
 class Match(_Read):
-    """Traffic that meets a policer, in addresses and ports; what is None matches everything."""
+    """Traffic of a policer, by addresses and ports; None matches everything."""
 
     src: tuple[str, ...] | None = None
     dst: tuple[str, ...] | None = None
@@ -57,7 +57,7 @@ class Match(_Read):
 
 
 class Policer(_Read):
-    """One policer of a phase: as asked for, as the target made it, and what it counted."""
+    """One policer of a phase: configured and effective values, and its counters."""
 
     name: str
     index: int
@@ -69,11 +69,11 @@ class Policer(_Read):
     counters: ColourCounters | None = None
     packets_met: int | None = None
     dropped_colours: tuple[str, ...] | None = ("red",)
-    """Colours that it dropped; None when a colour does not decide it."""
+    """Colours that it dropped; None when the colour does not decide about a drop."""
     plain: bool = True
-    """Whether it was one token bucket all the time, and dropped what did not conform."""
+    """Whether it was one unchanged token bucket that dropped non-conforming packets."""
     match: tuple[Match, ...] | None = None
-    """What the switch sends here, policers in this order; None in a manifest that does not say."""
+    """Traffic of this policer; the first policer that matches meters a packet. None: not in the manifest."""
 
     @property
     def applied_rate_bps(self) -> float:
@@ -106,14 +106,14 @@ class Flow(_Read):
 
 
 class Pair(_Read):
-    """Two flows of which the configuration says whether they share a policer."""
+    """Two flows; by the configuration they share a policer or do not."""
 
     flows: tuple[str, str]
     truth: Literal["shared", "separate"]
 
 
 class Phase(_Read):
-    """One stretch of the experiment with its own policers and flows; times are CLOCK_REALTIME."""
+    """One phase of the experiment with its policers and flows; times are CLOCK_REALTIME."""
 
     name: str
     start_ns: int | None = None
@@ -132,11 +132,11 @@ class Host(_Read):
     delay_s: float = 0.0
     jitter_s: float = 0.0
     rate_bps: int | None = None
-    """Of the switch's queue towards it; None where there is none to wait in."""
+    """Rate of the switch's queue towards the host; None without a queue."""
     queue_bytes: int | None = None
-    """What that queue holds."""
+    """Size of that queue."""
     loss: float = 0.0
-    """Share of the frames to it that its link loses at random."""
+    """Share of the frames to the host that its link loses at random."""
     capture_received: int | None = None
     capture_drops: int | None = None
 
@@ -162,13 +162,13 @@ class SwitchStats(_Read):
 
     @property
     def unreported_losses(self) -> int:
-        """Packets that queues dropped without deflecting them or that links lost: in no report."""
+        """Packets in no report: dropped by queues without deflection, or lost by links."""
         dropped = sum(port.queue_drops + port.link_lost for port in self.ports)
         return dropped - self.dataplane.get("deflected", 0)
 
 
 class Switch(_Read):
-    """What the switch counted over the whole run."""
+    """The switch's counters over the whole run."""
 
     stats: SwitchStats | None = None
     reports_sent: int | None = None
@@ -199,7 +199,7 @@ class Manifest(_Read):
 
 
 class Collector(_Read):
-    """`collector.json`: the collector's account of what reached it."""
+    """`collector.json`: the collector's counters."""
 
     schema_version: Literal[1] = Field(alias="schema")
     received: int

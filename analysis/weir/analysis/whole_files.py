@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all, and whose errors name them."""
+"""Writes files atomically, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """What is written to the path that this gives becomes ``path``. What was there stays when that fails.
+    """Yield a temporary path, which is renamed to ``path`` on success; on failure ``path`` is unchanged.
 
     Raises:
         OSError: names the file also where the system does not, as for a full disk.
