@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded switch in virtual time: packets and times in, packets and times out, deterministic."""
+"""The embedded switch in virtual time, deterministic: packets and times in, packets and times out."""
 
 from weir.softswitch.captures import Record, read_pcap, write_pcap
 from weir.softswitch.errors import CaptureFormatError, RequestRefusedError
