@@ -134,7 +134,7 @@ def count(packets: Packets, flying: Bools) -> Account:
     )
 
 
-def share_out(pool: int, claims: Sequence[int]) -> list[int]:
+def apportion(pool: int, claims: Sequence[int]) -> list[int]:
     """Divide a pool among claims: each gets all that it claims where the pool suffices, else its proportion.
 
     The last units go to the largest remainders, ties to the earlier claim. No part exceeds its claim.
@@ -170,12 +170,12 @@ def attribute(
     for policer in dict.fromkeys(name for name in policers.values() if name is not None):
         members = [flow for flow in accounts if policers.get(flow) == policer]
         pool = min(left, lost.by_policer.get(policer, left))
-        parts = share_out(pool, [result[flow].unexplained for flow in members])
+        parts = apportion(pool, [result[flow].unexplained for flow in members])
         left -= sum(parts)
         for flow, part in zip(members, parts, strict=True):
             result[flow] = _with(result[flow], reports_lost=part)
     names = list(result)
-    parts = share_out(emulated_losses, [result[flow].unexplained for flow in names])
+    parts = apportion(emulated_losses, [result[flow].unexplained for flow in names])
     for flow, part in zip(names, parts, strict=True):
         result[flow] = _with(result[flow], emulated_losses=part)
     return result
