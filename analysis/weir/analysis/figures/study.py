@@ -33,8 +33,8 @@ from weir.analysis.tables import Floats
 MIN_TREE_SAMPLES = 8
 Condition = tuple[float, float, float, float]
 FACTORS = ("bottleneck, Mbit/s", "RTT, ms", "burst or queue, kB", "random loss, %")
-WORDS = ("rate", "RTT", "burst or queue", "random loss")
-SHORT = ("rate", "rtt", "buffer", "random-loss")
+FACTOR_NAMES = ("rate", "RTT", "burst or queue", "random loss")
+FACTOR_IDS = ("rate", "rtt", "buffer", "random-loss")
 RATE, RTT, BUFFER, RANDOM_LOSS = range(4)
 RTT_STEP_MS = 5
 """Minimum RTTs differ from run to run under one condition, so they are rounded to multiples of this."""
@@ -127,7 +127,7 @@ def study(records: Records, title: str) -> Study:
         ),
         Section(
             "comparison",
-            "Are the differences real?",
+            "Significance of differences",
             "Kolmogorov–Smirnov tests: two congestion controls in one scenario, or one in two scenarios.",
             _tests(flows),
         ),
@@ -280,8 +280,8 @@ def _gains(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
     caption = "(goodput of BBR − goodput of CUBIC) ÷ goodput of CUBIC, medians of each condition"
     return tuple(
         heat_figure(
-            "gp-gain" if (x, y) == (RATE, RTT) else f"gp-gain-{SHORT[x]}-{SHORT[y]}",
-            f"GpGain of BBR over CUBIC by {WORDS[x]} and {WORDS[y]}",
+            "gp-gain" if (x, y) == (RATE, RTT) else f"gp-gain-{FACTOR_IDS[x]}-{FACTOR_IDS[y]}",
+            f"GpGain of BBR over CUBIC by {FACTOR_NAMES[x]} and {FACTOR_NAMES[y]}",
             f"{caption}; a cell with several conditions shows their median.",
             heat_map([(at[x], at[y], gain) for at, gain in gains.items()]),
             x=FACTORS[x],

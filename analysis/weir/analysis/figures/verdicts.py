@@ -15,8 +15,8 @@ from weir.analysis.statistics import Share, share
 def verdict_items(found: Sequence[Evaluation]) -> tuple[Table, ...]:
     """All figures of the evaluations, and the table of their numbers."""
     return (
-        *_errors("false-positives", "Separate, but called shared", found, "false_positives"),
-        *_errors("false-negatives", "Shared, but called separate", found, "false_negatives"),
+        *_errors("false-positives", "False positives: separate, judged shared", found, "false_positives"),
+        *_errors("false-negatives", "False negatives: shared, judged separate", found, "false_negatives"),
         *_undecided(found),
         *_curves(found),
         *_calibration(found),

@@ -73,7 +73,7 @@ def pair_charts(result: Result) -> list[dict[str, Any]]:
         found.append(
             {
                 "title": f"Phase {pair.phase}: correlation by interval size",
-                "subtitle": f"verdict {pair.verdict.replace('_', ' ')}, in truth {pair.truth}",
+                "subtitle": f"verdict {pair.verdict.replace('_', ' ')}, truth {pair.truth}",
                 "legend": True,
                 "y": "rank correlation",
                 "x": "size of the intervals in seconds",
