@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run showed: ground truth against inference, the law of conservation, detectors, the report.
+"""Analysis of a run: inferred losses against the ground truth, packet conservation, detectors, the report.
 
-The names are loaded when they are asked for: who counts the losses of a capture needs no statistics.
-A function with the name of its module, `detect.detect`, is imported from the module.
+Names are imported on first use, so that counting the losses of a capture does not load scipy. A function named
+like its module, `detect.detect`, is imported from that module.
 """
 
 from importlib import import_module

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures as they lie on disk, compressed or not, for readers in Python; the core decompresses by itself."""
+"""Decompresses capture files for readers in Python; the Rust core decompresses by itself."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _OPENERS: dict[bytes, Callable[[Path], Any]] = {
     b"BZh": bz2.open,
     b"\x28\xb5\x2f\xfd": _zstd,
 }
-"""How a file is opened, by its first bytes (xz, gzip, bzip2, Zstandard)."""
+"""Opens a file, by its first bytes: xz, gzip, bzip2, Zstandard."""
 
 
 @contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """The capture as the core reads it: itself, or a decompressed copy that lives as long as the context.
+    """Yield an uncompressed capture: `path` itself, or a decompressed copy that is deleted on exit.
 
-    A FIFO is taken to hold a plain capture, and can be read once.
+    A FIFO must hold an uncompressed capture.
 
     Raises CompressionError when the compressed data are damaged, OSError when there is no such file.
     """
     if path.is_fifo():
-        # What is read of it to look at it, is gone.
+        # Bytes read to recognise the compression would be missing for the reader.
         yield path
         return
     with path.open("rb") as file:

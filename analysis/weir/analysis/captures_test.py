@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From real capture files through the Rust core to the result."""
+"""Capture files through the Rust core to the result."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def test_captures_and_reports_give_both_sides_of_the_law(tmp_path: Path) -> None
 
 
 def test_a_retransmission_that_is_lost_too_and_a_lost_tail_are_inferred(tmp_path: Path) -> None:
-    # Segment 20 is lost. Three ACKs of later ones are back 23 ms after, segment 43 just gone out: it is
-    # sent again as transmission 44, lost too, and so is the last segment, which only a timeout finds.
+    # Segment 20 is lost. Three duplicate ACKs are back 23 ms later, just after segment 43 was sent, so it is
+    # retransmitted as transmission 44. That is lost too, and so is the last segment, which only a timeout
+    # finds.
     transfer = write_run(tmp_path, segments=200, drop=(20, 44, 201))
     [flow] = analyse(tmp_path).flows
     assert transfer.transmissions == 203
@@ -47,11 +48,11 @@ def test_losses_of_a_capture_alone(tmp_path: Path) -> None:
     write_run(tmp_path)
     found = losses_of(tmp_path / "pcap" / "server.pcap")
     [data] = [flow for flow in found.flows if flow.payload_bytes]
-    # Transmissions 50 and 51 are segments 49 and 50: segment 20 was sent again in between; 120 is 117.
+    # Retransmissions shift the numbers: transmissions 50, 51 and 120 are segments 49, 50 and 117.
     assert data.losses["seq"].to_pylist() == [1 + index * MSS for index in (20, 49, 50, 117)]
 
 
-def test_detector_takes_two_captures(tmp_path: Path) -> None:
+def test_a_detector_compares_flows_of_two_captures(tmp_path: Path) -> None:
     write_run(tmp_path / "a")
     write_run(tmp_path / "b", drop=(30, 31))
     files = [tmp_path / name / "pcap" / "server.pcap" for name in ("a", "b")]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One clock pinned to another by the packets that both have stamped.
+"""Aligns one clock with another by the packets that both have stamped.
 
-The differences of the two stamps are offset + drift × time + a delay that is never negative, so the line that
-matters lies under all of them. Of all lines under the points this takes the one with the smallest sum of
-distances: Moon, Skelly and Towsley, "Estimation and removal of clock skew from network delay measurements",
-INFOCOM 1999, their linear program. Its optimum is the edge of the points' lower convex hull that spans the
-mean time, so it needs a sort and one pass: O(n log n). The offset found this way includes the smallest
-one-way delay between the two stamps; no two one-way stamps can tell these apart.
+The difference of the two stamps is offset + drift × time + a delay that is never negative, so the clocks'
+line lies below all points. Of all lines below them this takes the one with the smallest sum of vertical
+distances: the linear program of Moon, Skelly and Towsley, "Estimation and removal of clock skew from network
+delay measurements", INFOCOM 1999. Its optimum is the edge of the points' lower convex hull that spans the
+mean time, so a sort and one pass find it: O(n log n). The offset includes the smallest one-way delay between
+the two stamps; one-way stamps cannot separate the two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_DRIFT_PPM = 500.0
 """Quartz is within 100 ppm and NTP slews by at most 500 ppm (RFC 5905 §11); more is a wrong fit."""
 
 MIN_SPAN_NS = 1_000_000_000
-"""Over less than a second the noise of the stamps outweighs any real drift; the offset alone is fitted."""
+"""Over a shorter time the noise of the stamps outweighs any real drift; only the offset is fitted."""
 
 _BINS = 64
 
@@ -37,14 +37,14 @@ class ClockFit:
     drift_ppm: float
     points: int
     outliers: int
-    """Points far below the envelope, left out: a stamp that precedes its cause is a mismatched packet."""
+    """Points far below the envelope, left out as mismatched packets: none can arrive before it is sent."""
     residual_ns: int
-    """Median over 64 equal stretches of time of the smallest distance to the line: how well it is pinned."""
+    """Median over 64 equal parts of the time of the smallest distance to the line: the quality of the fit."""
     spread_ns: int
-    """95th percentile of the distances: how much delay varies between the two places."""
+    """95th percentile of the distances: how much the delay between the two points of capture varies."""
 
     def to_target(self, source_ns: Ints) -> Ints:
-        """Times of the source clock, moved to the target clock (int64 ns, any shape)."""
+        """Convert times of the source clock to the target clock (int64 ns, any shape)."""
         # The drift term is small, so float64 keeps it exact to less than 1 ns; the large terms stay integers.
         drift = np.rint((source_ns - self.origin_ns) * (self.drift_ppm * 1e-6)).astype(np.int64)
         return np.asarray(source_ns + self.offset_ns + drift, dtype=np.int64)
@@ -80,11 +80,11 @@ def lower_envelope_line(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def _bin_minima(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """The lowest point of each of `_BINS` equal stretches of x (empty ones left out)."""
+    """The lowest point of each of `_BINS` equal parts of x (empty ones left out)."""
     span = max(float(x[-1] - x[0]), 1.0)
-    place = ((x - x[0]) / span * (_BINS - 1e-9)).astype(np.int64)
-    order = np.lexsort((y, place))
-    first = np.flatnonzero(np.r_[True, np.diff(place[order]) > 0])
+    bin_of = ((x - x[0]) / span * (_BINS - 1e-9)).astype(np.int64)
+    order = np.lexsort((y, bin_of))
+    first = np.flatnonzero(np.r_[True, np.diff(bin_of[order]) > 0])
     return x[order][first], y[order][first]
 
 
@@ -98,16 +98,16 @@ def _plausible(x: Floats, y: Floats) -> Bools:
     slope = float(np.median((low_y[j] - low_y[i]) / (low_x[j] - low_x[i])))
     level = low_y - slope * low_x
     centre = float(np.median(level))
-    # 1.4826 × MAD estimates a standard deviation; 10 of them, and at least 100 µs, spare every real minimum.
+    # 1.4826 × MAD estimates the standard deviation; 10 of them, and at least 100 µs, keep every real minimum.
     allowed = max(10 * 1.4826 * float(np.median(np.abs(level - centre))), 100_000.0)
     return np.asarray(y - slope * x >= centre - allowed)
 
 
 def fit_clock(source_ns: Ints, target_ns: Ints) -> ClockFit:
-    """Pin the source clock to the target clock by packets stamped by both (int64 ns, one length).
+    """Fit the source clock to the target clock by packets stamped by both (int64 ns, arrays of one length).
 
-    Raises ClockError without any packet. With less than a second between the first and the last, or a slope
-    that no oscillator has (MAX_DRIFT_PPM), the drift is taken as 0 and the offset as the smallest difference.
+    With less than MIN_SPAN_NS between the first and the last packet, or a drift above MAX_DRIFT_PPM, the
+    drift is taken as 0 and the offset as the smallest difference. Raises ClockError without any packet.
     """
     if len(source_ns) != len(target_ns):
         raise ValueError(f"{len(source_ns)} source stamps but {len(target_ns)} target stamps; give pairs")
@@ -141,37 +141,38 @@ def fit_clock(source_ns: Ints, target_ns: Ints) -> ClockFit:
 
 
 @dataclass(frozen=True, eq=False)
-class Pinned:
-    """A sender's clock moved to the switch's, following the delay between the two where it is known.
+class AlignedClock:
+    """Converts a sender's times to the switch's clock, with the delay between the two where it is known.
 
-    The fit alone places every packet at the smallest delay. Packets that the switch stamped show the delay of
-    their moment, and the way to the switch is first-in first-out, so the packets between two of them had a
-    delay between theirs: after a stall of the switch it falls by as much as the sender's time passes.
+    The fit alone assumes the smallest delay for every packet. Packets that the switch stamped (anchors) show
+    the delay at their time, and the path to the switch is first-in first-out, so packets between two anchors
+    had a delay between theirs.
     """
 
     fit: ClockFit
     anchor_ns: Ints
-    """When the stamped packets were sent, ascending; may be empty."""
+    """Times of sending of the anchors, ascending; may be empty."""
     delay_ns: Floats
-    """How much later than the fit says the switch stamped them."""
+    """The anchors' delay above the smallest, which the fit includes."""
 
     @property
     def jitter_ns(self) -> int:
-        """About how wrong one moved time is (one σ): each anchor against the line between its two neighbours.
+        """The standard error of a converted time, by each anchor's distance from its neighbours' line.
 
-        Independent errors make that difference √1.5 times as wide as one of them; 1.4826 × the median of its
-        size estimates its σ, whatever a few stalls do. 0 with fewer than three anchors: nothing is known.
+        The line joins the two neighbours. Independent errors of σ give distances of √1.5 σ; 1.4826 × the
+        median estimates these despite a few stalls. 0 with fewer than three anchors, where the error is
+        unknown.
         """
         if len(self.anchor_ns) < 3:
             return 0
         at = (self.anchor_ns - self.fit.origin_ns).astype(np.float64)
-        before, here, behind = at[:-2], at[1:-1], at[2:]
-        share = (here - before) / np.maximum(behind - before, 1.0)
+        before, here, after = at[:-2], at[1:-1], at[2:]
+        share = (here - before) / np.maximum(after - before, 1.0)
         line = self.delay_ns[:-2] * (1 - share) + self.delay_ns[2:] * share
         return round(1.4826 * float(np.median(np.abs(self.delay_ns[1:-1] - line))) / math.sqrt(1.5))
 
     def to_target(self, source_ns: Ints) -> Ints:
-        """Times of the sender's clock, moved to the switch's (int64 ns)."""
+        """Convert times of the sender's clock to the switch's (int64 ns)."""
         moved = self.fit.to_target(source_ns)
         if len(self.anchor_ns) == 0:
             return moved
@@ -185,12 +186,12 @@ class Pinned:
         return np.asarray(moved + np.rint(between).astype(np.int64), dtype=np.int64)
 
 
-def pin(source_ns: Ints, target_ns: Ints) -> Pinned:
-    """Fit the clocks and keep the stamped packets as anchors; mismatched ones are left out."""
+def align(source_ns: Ints, target_ns: Ints) -> AlignedClock:
+    """Fit the clocks and keep the packets stamped by both as anchors, without mismatched ones."""
     fit = fit_clock(source_ns, target_ns)
     order = np.argsort(source_ns, kind="stable")
     source, target = source_ns[order], target_ns[order]
     delay = (target - fit.to_target(source)).astype(np.float64)
-    # The envelope lies below all sound points but for rounding; what is far below was left out of the fit.
+    # The fit lies below all sound points except for rounding; mismatched packets lie far below it.
     sound = delay >= -max(100_000, 10 * fit.residual_ns)
-    return Pinned(fit, source[sound], delay[sound])
+    return AlignedClock(fit, source[sound], delay[sound])

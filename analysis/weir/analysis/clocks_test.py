@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from weir.analysis.clocks import fit_clock, lower_envelope_line, pin
+from weir.analysis.clocks import align, fit_clock, lower_envelope_line
 from weir.analysis.errors import ClockError
 
 EPOCH_NS = 1_760_000_000_000_000_000
@@ -37,7 +37,7 @@ def test_line_is_the_optimum_of_the_linear_program_of_moon_et_al() -> None:
     x = np.sort(rng.uniform(0, 100, 300))
     y = 3 - 0.25 * x + rng.exponential(2.0, 300)
     slope, intercept = lower_envelope_line(x, y)
-    # minimise Σ(y − a·x − b) subject to a·x + b ≤ y, by an unrelated solver
+    # Minimise Σ(y − a·x − b) subject to a·x + b ≤ y, with scipy's solver.
     best = linprog([-x.sum(), -300.0], A_ub=np.c_[x, np.ones(300)], b_ub=y, bounds=[(None, None)] * 2)
     assert np.all(slope * x + intercept <= y + 1e-9)
     assert -(slope * x.sum() + 300 * intercept) == pytest.approx(best.fun, rel=1e-9)
@@ -53,7 +53,7 @@ def test_one_early_packet_with_a_wrong_match_does_not_move_the_line() -> None:
     assert fit.drift_ppm == pytest.approx(10.0, abs=0.2)
 
 
-def test_first_packet_is_not_special() -> None:
+def test_a_late_first_packet_does_not_move_the_offset() -> None:
     source, target = stamps(drift_ppm=0.0, offset_ns=123_456_789)
     late = target.copy()
     late[0] += 400_000_000
@@ -68,7 +68,7 @@ def test_short_overlap_gives_the_smallest_difference_and_no_drift() -> None:
     assert fit.to_target(source).tolist() == [500, 1_500, 2_500]
 
 
-def test_drift_no_oscillator_has_is_refused() -> None:
+def test_a_drift_that_no_oscillator_has_is_taken_as_zero() -> None:
     source, target = stamps(drift_ppm=5_000.0, offset_ns=0, n=4)
     assert fit_clock(source, target).drift_ppm == 0.0
 
@@ -80,30 +80,30 @@ def test_no_shared_packet_is_an_error() -> None:
 
 
 def test_a_stall_of_the_switch_is_followed_between_stamped_packets() -> None:
-    # One packet per ms; the switch stands still from 5.0 s to 5.03 s; every eighth packet is stamped.
+    # One packet per ms; the switch stalls from 5.0 s to 5.03 s; every eighth packet is stamped.
     sent = EPOCH_NS + np.arange(0, 10_000_000_000, 1_000_000)
     ingress = sent - EPOCH_NS + 20_000
     stalled = (ingress >= 5_000_000_000) & (ingress < 5_030_000_000)
     ingress = np.where(stalled, 5_030_000_000, ingress)
     stamped = np.arange(len(sent)) % 8 == 0
-    pinned = pin(sent[stamped], ingress[stamped])
-    error = np.abs(pinned.to_target(sent) - ingress)
+    clock = align(sent[stamped], ingress[stamped])
+    error = np.abs(clock.to_target(sent) - ingress)
     assert int(np.median(error)) <= 1
-    # Only between the last stamped packet before the stall and the first in it is the delay not known.
+    # The delay is unknown only between the last stamped packet before the stall and the first one in it.
     assert int((error > 1_000).sum()) <= 16
-    assert int(np.abs(pinned.fit.to_target(sent) - ingress).max()) > 29_000_000
-    assert np.all(np.diff(pinned.to_target(sent)) >= 0)
+    assert int(np.abs(clock.fit.to_target(sent) - ingress).max()) > 29_000_000
+    assert np.all(np.diff(clock.to_target(sent)) >= 0)
 
 
-def test_the_error_of_moved_times_is_estimated_from_the_anchors_themselves() -> None:
+def test_the_error_of_converted_times_is_estimated_from_the_anchors() -> None:
     rng = np.random.default_rng(12)
     sent = np.sort(rng.integers(0, 20 * 10**9, 4_000))
     # A slow queue of up to 3 ms, independent errors of 40 µs, and a stall of 80 ms.
     noise = rng.normal(0, 40_000, 4_000)
     delay = 10**6 + 3e6 * np.sin(np.arange(4_000) / 300) ** 2 + noise
     delay[2_000:2_040] += 80_000_000
-    pinned = pin(sent, sent + delay.astype(np.int64))
-    print(f"estimated {pinned.jitter_ns / 1e3:.1f} µs of {noise.std() / 1e3:.1f} µs")
-    assert pinned.jitter_ns == pytest.approx(noise.std(), rel=0.15)
-    assert pin(sent, sent + 10**9).jitter_ns == 0
-    assert pin(sent[:2], sent[:2] + 5).jitter_ns == 0
+    clock = align(sent, sent + delay.astype(np.int64))
+    print(f"estimated {clock.jitter_ns / 1e3:.1f} µs of {noise.std() / 1e3:.1f} µs")
+    assert clock.jitter_ns == pytest.approx(noise.std(), rel=0.15)
+    assert align(sent, sent + 10**9).jitter_ns == 0
+    assert align(sent[:2], sent[:2] + 5).jitter_ns == 0

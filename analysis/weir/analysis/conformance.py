@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a policer keep to its configuration? Its passed bytes against rate × time + burst.
+"""Compares the bytes that a policer passed with its configuration: rate × time + burst.
 
 Times are those at the policer (the switch's clock). A token bucket of rate r and burst b passes at most
-r·T + b bytes in any window of length T, and, as long as it is never full, exactly r·T plus what its level
-fell by, which is at most b. Linear time after sorting.
+r·T + b bytes in any window of length T. While it is never full, it passes exactly r·T plus the bytes by which
+its level fell, at most b. Linear time after sorting.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ WINDOW_NS = 5_000_000_000
 
 @dataclass(frozen=True)
 class FirstBurst:
-    """From the last moment at which the bucket was full to the first drop after it."""
+    """The burst from the last time at which the bucket was full to the first drop after it."""
 
     passed_bytes: int
     expected_bytes: float
-    """burst + rate × elapsed; less than one frame of it can be left when a frame is dropped."""
+    """burst + rate × elapsed; at the drop less than one frame of it can be left."""
     elapsed_s: float
 
 
 LONG_RUN_NS = 1_000_000_000
 LONG_RUN_BYTES = 1_500_000
-"""A stretch of at least so long and so much: a frame at each of its ends is then 0.2 % of it."""
+"""Shortest long run; one frame at each of its ends is then at most 0.2 % of it."""
 
 
 @dataclass(frozen=True)
 class LongRun:
-    """The longest stretch from a drop to a drop in which the bucket was never full: there, what passes is the
-    rate alone. `error_percent` is of `throughput_bps` against the configured rate."""
+    """The longest time from drop to drop in which the bucket was never full: its throughput is the rate.
+
+    `error_percent` is that of `throughput_bps` against the configured rate.
+    """
 
     span_s: float
     throughput_bps: float
@@ -44,15 +46,15 @@ class LongRun:
 
 @dataclass(frozen=True)
 class Conformance:
-    """How far the passed bytes of one policer are from its configuration; percentages of rate × window.
+    """The difference between the passed bytes of one policer and its configuration, over windows of length T.
 
     `excess_percent`: the most that any window passed above rate × T + burst, relative to that bound; negative
     when every window stayed below. `saturated_deviation_percent`: the largest |bytes − rate × T| relative to
     rate × T over the windows in which the bucket was never full; None when there is no such window.
-    `rate_error_percent`: the same from a drop to the first drop at least T later: the bucket held less than a
-    frame at both ends, so this is the error of the rate itself, without the bucket's swing.
-    `deviation_percent`: the figure to quote, the worse of the two (an excess only when there is one); None
-    when the policer was not saturated and no window exceeded the bound.
+    `rate_error_percent`: the same from a drop to the first drop at least T later. The bucket held less than a
+    frame at both ends, so this is the error of the rate, without changes of the bucket's level.
+    `deviation_percent`: the figure to quote, the larger of saturated deviation and positive excess; None when
+    the policer was not saturated and no window exceeded the bound.
     """
 
     window_s: float
@@ -69,11 +71,11 @@ class Conformance:
 def bucket_deficit(
     times_ns: Ints, wire_bytes: Ints, passed: Bools, rate_bps: float, burst_bytes: float
 ) -> Floats:
-    """Bytes that a token bucket lacks to be full, just before each packet; 0 exactly where it is full.
+    """The bytes missing from a full token bucket just before each packet; 0 exactly where it is full.
 
-    It starts full; a packet that passed takes its bytes; what flows in above the burst is lost. A drop says
-    more than any bookkeeping: the bucket held less than that frame. So the replay is set right at each drop,
-    and neither an error of the policer's rate nor of the clocks adds up over the run.
+    The bucket starts full, and a packet that passed takes its bytes. A drop shows that the bucket held less
+    than that frame, so the level is corrected at each drop: errors of the policer's rate or of the clocks do
+    not accumulate over the run.
     """
     per_ns = rate_bps / 8e9
     found: list[float] = []
@@ -111,9 +113,9 @@ def conformance(
     burst_bytes: float,
     window_ns: int = WINDOW_NS,
 ) -> Conformance:
-    """Hold a policer's packets against its rate and burst (arrays of one length, any order).
+    """Compare a policer's packets with its rate and burst (arrays of one length, any order).
 
-    A capture shorter than the window gives no window and no figure.
+    A capture shorter than the window gives no window, and None for every percentage.
     """
     order = np.argsort(times_ns, kind="stable")
     times, sizes, pass_ = times_ns[order], wire_bytes[order], passed[order]
@@ -136,7 +138,7 @@ def conformance(
     ends_open = np.searchsorted(times, times[starts] + window_ns, side="left")
     emptiest = before[ends_open] - before[np.minimum(starts + 1, ends_open)]
 
-    # Full just before packet k means full since some time after packet k − 1: look one packet further.
+    # A bucket full just before packet k filled up after packet k − 1, so include the packet after the window.
     deficit = bucket_deficit(times, sizes, pass_, rate_bps, burst_bytes)
     full_before = np.concatenate(([0], np.cumsum(deficit == 0)))
     last = np.minimum(ends + 1, len(times))
@@ -148,7 +150,7 @@ def conformance(
             float(np.abs(emptiest[saturated] - allowed).max()),
         )
         deviation = worst / allowed * 100
-    # From drop to drop: all that passed between, against the time between.
+    # From drop to drop: bytes passed between them against rate × time.
     error = None
     drops = np.flatnonzero(~pass_)
     later = np.searchsorted(times[drops], times[drops] + window_ns, side="left")
@@ -172,7 +174,7 @@ def conformance(
 
 
 def _long_run(times_ns: Ints, passed_before: Ints, full_before: Ints, rate_bps: float) -> LongRun | None:
-    """Of drops: when each was, what had passed before it, and how often the bucket had been full by then."""
+    """The arguments are arrays over drops: time, bytes passed before, how often the bucket had been full."""
     if len(times_ns) == 0:
         return None
     _, first = np.unique(full_before, return_index=True)

@@ -19,7 +19,7 @@ def policed(
     burst_bytes: float = BURST_BYTES,
     seed: int = 3,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Poisson arrivals through a token bucket written the slow way, packet by packet."""
+    """Poisson arrivals through a token bucket, packet by packet."""
     rng = np.random.default_rng(seed)
     n = int(seconds * offered_bps / 8 / FRAME)
     times = np.cumsum(rng.exponential(FRAME * 8e9 / offered_bps, n)).astype(np.int64)
@@ -59,7 +59,7 @@ def test_a_policer_one_percent_too_slow_is_caught() -> None:
     assert found.deviation_percent > 0.9
 
 
-def test_first_burst_is_the_bucket_plus_what_flowed_in_meanwhile() -> None:
+def test_the_first_burst_is_the_bucket_plus_the_tokens_added_meanwhile() -> None:
     found = conformance(*policed(6, 200e6), RATE_BPS, BURST_BYTES).first_burst
     assert found is not None
     assert found.expected_bytes - FRAME < found.passed_bytes <= found.expected_bytes
@@ -87,14 +87,15 @@ def test_a_capture_shorter_than_the_window_has_no_figure() -> None:
     assert found.first_burst is not None
 
 
-def test_deficit_follows_the_bucket_and_is_set_right_at_drops() -> None:
+def test_the_deficit_follows_the_bucket_and_is_corrected_at_drops() -> None:
     # 8 Mbit/s is one byte per µs; the bucket holds 3,000 bytes.
     times = np.array([0, 100_000, 5_000_000, 5_000_000, 5_000_000], dtype=np.int64)
     sizes = np.array([1000, 1500, 2000, 1500, 500], dtype=np.int64)
     passed = np.array([True, True, True, False, True])
-    # full; 1000 − 100; full again; 2000 lacking; the drop says that at least 1500 lack: no news
+    # Full; 1000 − 100; full again; 2000 missing. The drop shows at least 1500 missing, which is known
+    # already.
     assert bucket_deficit(times, sizes, passed, 8e6, 3000).tolist() == [0, 900, 0, 2000, 2000]
-    # with only 1000 taken before, the drop of 1500 bytes proves that 1500 lack
+    # With only 1000 taken before, the drop of 1500 bytes proves that 1500 are missing.
     sizes[2] = 1000
     assert bucket_deficit(times, sizes, passed, 8e6, 3000).tolist() == [0, 900, 0, 1000, 1500]
 
@@ -127,7 +128,7 @@ def test_a_rate_half_a_percent_off_does_not_agree() -> None:
     assert agreement_of((), 0, found, None)[0] is False
 
 
-def test_why_nobody_can_say_whether_a_rate_was_kept() -> None:
+def test_the_reasons_why_it_is_unknown_whether_a_rate_was_kept() -> None:
     idle = conformance(*policed(20, 20e6), RATE_BPS, BURST_BYTES)
     short = conformance(*policed(2, 60e6), RATE_BPS, BURST_BYTES)
     assert idle.long_run is short.long_run is None

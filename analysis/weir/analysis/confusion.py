@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end host inferred against what happened to each packet."""
+"""Compares the losses that the end host inferred with what happened to each packet."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FAST_RETRANSMIT, RTO, LOST_RETRANSMISSION, TAIL = CAUSES = (
     "lost_retransmission",
     "tail",
 )
-"""Why data were sent again, as `weir_core` names it."""
+"""Causes of retransmission, by `weir_core`'s names."""
 
 TICK_NS = 1_000_000
-"""Of the time stamps of Linux' TCP. A receiver discards a segment whose stamp is older than the one that it
-saw last in order (RFC 7323 section 5.3), and says no more of it than of a lost one."""
+"""Resolution of Linux' TCP timestamps. A receiver discards a segment whose timestamp is older than that of
+the last one in order (PAWS, RFC 7323 section 5.3); to the sender it looks lost."""
 
 
 @dataclass(frozen=True)
 class FalseInference:
-    """One packet on which inference and truth differ."""
+    """One packet where inference and truth differ."""
 
     kind: str
     """`false_positive` (inferred lost, but not lost) or `false_negative` (lost, but not inferred)."""
@@ -37,10 +37,10 @@ class FalseInference:
 
 @dataclass(frozen=True)
 class CauseConfusion:
-    """The part of the confusion that belongs to one cause of retransmission.
+    """The confusion of one cause of retransmission.
 
-    A loss that was missed has no cause: its row is the one that it would have had, by the truth. A lost
-    retransmission is one, the loss of what was never sent again is a tail, any other has the row None.
+    A missed loss has no inferred cause, so the truth gives its row: a lost retransmission has that row, data
+    that was never sent again the row `tail`, any other loss the row None.
     """
 
     cause: str | None
@@ -66,13 +66,13 @@ class CauseConfusion:
 
 @dataclass(frozen=True)
 class Confusion:
-    """Inference against truth, over the packets whose loss a sender can notice.
+    """Inference against truth, over the packets whose loss a sender can notice: those with data, SYN or FIN.
 
-    A sender notices the loss of data (or SYN, FIN); it retransmits no pure ACK, so those drops are counted in
-    `uninferable_losses` and belong to neither side. Precision and recall are None where nothing was inferred
-    or nothing was lost. `detection_delay_s` is the time from a lost transmission to its inference.
-    `time_error_s` is how far the inferred time of a loss (its transmission's, moved to the switch's clock) is
-    from the moment at which the switch dropped it; None where the clocks are not pinned.
+    Pure ACKs are never retransmitted, so their drops are counted in `uninferable_losses` only. Precision is
+    None where nothing was inferred, recall where nothing was lost. `detection_delay_s` is the time from a
+    lost transmission to its inference. `time_error_s` is the distance between the inferred time of a loss
+    (its time of sending, on the switch's clock) and the time of the drop at the switch; None without aligned
+    clocks.
     """
 
     true_positive: int
@@ -107,17 +107,15 @@ class Confusion:
 def compare(
     packets: Packets, flying: Bools, *, acknowledged: bool = True, clock: ClockFit | None = None
 ) -> Confusion:
-    """Hold the inference against the truth for one flow, packets in order of sending.
+    """Compare inference and truth for one flow, packets in order of sending.
 
-    `acknowledged` is False for protocols whose sender learns of no loss (UDP): nothing is inferable then.
-    `clock` pins the sender's clock to the switch's.
-
-    Lost in truth is what the switch reported dropped and what vanished without a report; what was still in
-    flight at the end was not lost.
+    `acknowledged` is False for protocols without acknowledgments (UDP), where no loss is inferable. `clock`
+    converts the sender's times to the switch's clock. Truly lost are packets that were reported dropped, and
+    packets that never arrived; those marked in `flying` were still in flight and are not lost.
     """
     lost = packets.dropped | (~packets.received & ~flying)
-    # What was judged without payload is a SYN or FIN: it takes a sequence number too. Data counts even where
-    # the capture ended before it could be judged.
+    # A packet that was judged without payload is a SYN or FIN, which takes a sequence number too. Data counts
+    # even where the capture ended before it could be judged.
     inferable = ((packets.payload_length > 0) | packets.judged | packets.inferred_lost) & acknowledged
     inferred = packets.inferred_lost & inferable
     hit, wrong, missed = lost & inferred, inferred & ~lost, inferable & lost & ~inferred
@@ -147,9 +145,9 @@ def _quantile(values: Floats, share: float) -> float | None:
 
 
 def _time_errors(packets: Packets, hit: Bools, clock: ClockFit | None) -> Floats:
-    """In seconds for what was reported dropped and inferred; NaN for the rest.
+    """Seconds, for packets both reported dropped and inferred lost; NaN for others.
 
-    The fit alone, without its anchors: these are the very drops, and would be off by nothing.
+    Uses the fit without its anchors: the anchors are these drops, so their error would always be 0.
     """
     errors = np.full(len(packets), np.nan)
     known = hit & packets.dropped & (packets.ingress_ns > 0)
@@ -159,7 +157,7 @@ def _time_errors(packets: Packets, hit: Bools, clock: ClockFit | None) -> Floats
 
 
 def _sent_again(packets: Packets, which: Bools) -> Bools:
-    """Of these packets, those of which a byte was sent again."""
+    """Mark the packets in `which` of which a byte was sent again."""
     again = np.zeros(len(packets), dtype=bool)
     for i in np.flatnonzero(which):
         # Sequence numbers wrap: compare by the distance modulo 2^32 (RFC 9293 §3.4).

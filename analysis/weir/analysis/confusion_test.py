@@ -31,8 +31,8 @@ def test_every_packet_falls_into_one_cell() -> None:
 
 def test_each_cause_has_its_part_of_the_confusion_and_the_parts_add_up() -> None:
     ms = 1_000_000
-    # An original and its retransmission are dropped, and both noticed; the next original is not lost, though
-    # sent again; then an original, a retransmission and a last original are dropped and never noticed.
+    # An original and its retransmission are dropped and both inferred; the next original is retransmitted but
+    # not lost; then an original, a retransmission and a last original are dropped and not inferred.
     packets = make_packets(
         sent_ns=[0, 30 * ms, 60 * ms, 61 * ms, 90 * ms, 100 * ms, 130 * ms, 160 * ms, 161 * ms],
         received_ns=[None, None, 70 * ms, 71 * ms, 99 * ms, None, None, 170 * ms, None],
@@ -58,13 +58,13 @@ def test_each_cause_has_its_part_of_the_confusion_and_the_parts_add_up() -> None
     }
     for name in ("true_positive", "false_positive", "false_negative"):
         assert sum(getattr(one, name) for one in found.causes) == getattr(found, name)
-    # Sent at 0 and 30 ms, 1 and 31 ms on the switch's clock, which dropped them at 1 and 32 ms.
+    # Sent at 0 and 30 ms, that is 1 and 31 ms on the clock of the switch, which dropped them at 1 and 32 ms.
     assert [one.time_error_median_s for one in found.causes] == [0.0, None, 0.001, None, None]
     assert found.time_error_median_s == 0.0005
     assert compare(packets, np.zeros(9, dtype=bool)).time_error_median_s is None
 
 
-def test_a_packet_that_came_too_late_for_its_receiver_is_told_from_a_wrong_guess() -> None:
+def test_a_packet_discarded_by_paws_is_distinguished_from_a_wrong_inference() -> None:
     ms = 1_000_000
     packets = make_packets(
         sent_ns=[0, 2 * ms, 20 * ms],

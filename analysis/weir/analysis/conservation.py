@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law of conservation: every packet that was sent and did not arrive has a reason, or the run has a bug.
+"""The law of conservation of packets: each one that was sent and did not arrive has a reason, or is a bug.
 
     sent − received = reported drops + reports lost + emulated losses + in flight + unexplained
 
@@ -27,7 +27,7 @@ class Account:
     emulated_losses: int = 0
     in_flight: int = 0
     contradictions: int = 0
-    """Packets that were reported dropped and arrived all the same: never explained, each one is a bug."""
+    """Packets that were reported dropped but arrived: never explained, each one is a bug."""
 
     @property
     def missing(self) -> int:
@@ -36,12 +36,12 @@ class Account:
 
     @property
     def explained(self) -> int:
-        """The right side without the rest."""
+        """The right side without `unexplained`."""
         return self.reported_drops + self.reports_lost + self.emulated_losses + self.in_flight
 
     @property
     def unexplained(self) -> int:
-        """What the law leaves over; negative when more was reported than is missing."""
+        """The difference of both sides; negative when more was reported than is missing."""
         return self.missing - self.explained
 
     def __add__(self, other: Account) -> Account:
@@ -72,7 +72,7 @@ def total(accounts: Sequence[Account]) -> Account:
 
 @dataclass(frozen=True)
 class LostReports:
-    """How many drop reports are known to be lost on the way, and of which policer where that is known.
+    """Drop reports known to be lost between switch and collector, per policer where that is known.
 
     `gaps`: missing sequence numbers between received reports. `tail`: reports that the switch counted after
     the last one received, which no gap shows. `by_policer`: red packets counted minus reports received.
@@ -84,7 +84,7 @@ class LostReports:
 
     @property
     def pool(self) -> int:
-        """All reports known lost."""
+        """All reports known to be lost."""
         return self.gaps + self.tail
 
 
@@ -97,7 +97,7 @@ def lost_reports(
     red_by_policer: Mapping[str, int],
     reported_by_policer: Mapping[str, int],
 ) -> LostReports:
-    """Count the lost reports from the collector's account and the switch's counters.
+    """Count the lost reports from the counts of the collector and of the switch.
 
     `sent_by_switch` is None for a switch that does not count them: then only gaps are known.
     """
@@ -109,14 +109,14 @@ def lost_reports(
 
 
 def in_flight(packets: Packets, capture_end_ns: int, path_ns: int) -> Bools:
-    """Packets that had no time to arrive: neither received nor reported, sent within `path_ns` of the end."""
+    """Mark packets without time to arrive: not received, not reported, sent within `path_ns` of the end."""
     return np.asarray(~packets.received & ~packets.dropped & (packets.sent_ns > capture_end_ns - path_ns))
 
 
 def path_time_ns(packets: Packets, round_trip_ns: int) -> int:
-    """How long a packet of this flow can be under way: its path and the longest wait in a queue.
+    """The longest time a packet of this flow can be in flight: a round trip and the longest wait in a queue.
 
-    The stamps of sender and receiver need not be of one clock: only the spread of their differences counts.
+    Sender's and receiver's clocks may differ: only the spread of the transit times is used.
     """
     transit = (packets.received_ns - packets.sent_ns)[packets.received]
     waiting = int(transit.max() - transit.min()) if len(transit) else 0
@@ -134,10 +134,10 @@ def count(packets: Packets, flying: Bools) -> Account:
     )
 
 
-def share_out(pool: int, claims: Sequence[int]) -> list[int]:
-    """Give each claim its part of a pool: all of it where the pool suffices, else in proportion.
+def apportion(pool: int, claims: Sequence[int]) -> list[int]:
+    """Divide a pool among claims: each gets all that it claims where the pool suffices, else its proportion.
 
-    Largest remainders decide the last units, the earlier claim first; the parts never exceed the claims.
+    The last units go to the largest remainders, ties to the earlier claim. No part exceeds its claim.
     """
     wanted = [max(0, claim) for claim in claims]
     everything = sum(wanted)
@@ -160,22 +160,22 @@ def attribute(
 ) -> dict[str, Account]:
     """Attribute known lost reports, then emulated losses, to the flows that miss packets.
 
-    A lost report names no flow, so this is the most that can be said: a flow gets at most what it misses, the
-    flows of a policer together at most what that policer's counter shows unreported, all flows together at
-    most the reports known lost. What the pools do not cover stays unexplained. Flows behind no policer can
-    lose packets only to the links.
+    A lost report names no flow, so only upper bounds are known: a flow gets at most its missing packets, the
+    flows of a policer together at most the drops that its counter shows and no report names, all flows
+    together at most the reports known to be lost. The remainder stays unexplained. Flows without a policer
+    can lose packets only on links.
     """
     result = dict(accounts)
     left = lost.pool
     for policer in dict.fromkeys(name for name in policers.values() if name is not None):
         members = [flow for flow in accounts if policers.get(flow) == policer]
         pool = min(left, lost.by_policer.get(policer, left))
-        parts = share_out(pool, [result[flow].unexplained for flow in members])
+        parts = apportion(pool, [result[flow].unexplained for flow in members])
         left -= sum(parts)
         for flow, part in zip(members, parts, strict=True):
             result[flow] = _with(result[flow], reports_lost=part)
     names = list(result)
-    parts = share_out(emulated_losses, [result[flow].unexplained for flow in names])
+    parts = apportion(emulated_losses, [result[flow].unexplained for flow in names])
     for flow, part in zip(names, parts, strict=True):
         result[flow] = _with(result[flow], emulated_losses=part)
     return result
@@ -187,7 +187,7 @@ def _with(account: Account, *, reports_lost: int = 0, emulated_losses: int = 0) 
 
 @dataclass(frozen=True)
 class PolicerCheck:
-    """Three ways of counting the packets that met one policer, and two of counting its drops."""
+    """Independent counts of one policer: three of its packets, two of its drops."""
 
     counted_by_colour: int | None
     packets_met: int | None
@@ -200,7 +200,7 @@ class PolicerCheck:
 
     @property
     def disagreements(self) -> list[str]:
-        """In words, every pair of counts that differs; empty when all agree."""
+        """A sentence for each pair of counts that differs; empty when all agree."""
         found = []
         if self.counted_by_colour is not None and self.counted_by_colour != self.sent_in_captures:
             found.append(

@@ -33,7 +33,7 @@ def test_a_flow_never_gets_more_than_the_pool_of_lost_reports() -> None:
     accounts = {"a": Account(100, 90, 4), "b": Account(100, 97, 0)}
     lost = LostReports(gaps=3, tail=0, by_policer={"common": 9})
     after = conservation.attribute(accounts, {"a": "common", "b": "common"}, lost, 0)
-    # 6 and 3 missing, 3 reports known lost: two thirds and one third of them, the rest stays unexplained.
+    # 6 and 3 packets are missing, 3 reports known lost: divided 2 to 1; 6 packets stay unexplained.
     assert [after[f].reports_lost for f in accounts] == [2, 1]
     assert conservation.total(list(after.values())).unexplained == 6
 

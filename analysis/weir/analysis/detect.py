@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detectors on anyone's captures: which flows they look at, and what they are given of them."""
+"""Runs detectors on captures: chooses the flows and converts them to the detectors' input."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weir.analysis.errors import FlowChoiceError
 from weir.analysis.traces import CaptureTraces, FlowTrace, traces_of
 
 CLOCK_ERROR_NS = 2_000_000
-"""Clocks of two captures are taken to agree within this: hosts that keep time, or one host."""
+"""Assumed bound on the difference of two captures' clocks: hosts with NTP or PTP, or one host."""
 
 
 def policing(name: str, path: Path) -> tuple[CaptureTraces, list[FlowVerdict]]:
-    """Judge every flow of a capture by a detector of policing; raises what `traces_of` raises."""
+    """Judge every flow of a capture by a detector of policing; raises the errors of `traces_of`."""
     capture = traces_of(path)
     return capture, POLICING_DETECTORS[name](capture.flows)
 
@@ -36,11 +36,11 @@ def choose_flow(capture: CaptureTraces, wanted: str | None = None) -> FlowTrace:
 def detect(
     name: str, first: Path, second: Path | None = None, flows: tuple[str | None, str | None] = (None, None)
 ) -> tuple[PairResult, tuple[FlowTrace, FlowTrace]]:
-    """Judge two flows by a detector of pairs: of one capture that holds both, or of one each.
+    """Judge two flows by a detector of pairs: both from one capture, or one from each of two.
 
-    The flow with the most data of each file is taken, or the two with the most of the one, unless `flows`
-    names them. The captures' clocks are taken as they are: without a switch or the receiver's capture
-    nothing pins one to the other. Raises UnknownDetectorError, FlowChoiceError and what `traces_of` raises.
+    Unless `flows` names them, these are the flow with the most data of each capture, or the two with the most
+    data of a single one. Clocks are not aligned, as two senders' captures have no packet in common. Raises
+    UnknownDetectorError, FlowChoiceError and the errors of `traces_of`.
     """
     judge = pair_detector(name)
     captures = [traces_of(first)]
@@ -58,7 +58,7 @@ def detect(
 
 
 def events_of(flow: FlowTrace, clock_error_ns: int = 0) -> FlowEvents:
-    """What a detector of pairs sees of a flow; raises FlowChoiceError without an RTT sample."""
+    """The input of a detector of pairs from a flow's trace; raises FlowChoiceError without an RTT sample."""
     if not len(flow.rtt_ns):
         raise FlowChoiceError(f"{flow.name} has no RTT sample; the capture must hold its ACKs too")
     data = flow.payload_bytes > 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in the analysis, by itself: who names an error need not load statistics."""
+"""The exceptions of the analysis, in a module that imports nothing."""
 
 
 class ClockError(ValueError):
-    """Two clocks cannot be pinned to each other: no packet carries both stamps."""
+    """Two clocks cannot be aligned: no packet carries both stamps."""
 
 
 class CompressionError(ValueError):
@@ -11,7 +11,7 @@ class CompressionError(ValueError):
 
 
 class FlowChoiceError(ValueError):
-    """The flow to look at is not in the capture, or the capture does not decide which it is."""
+    """The chosen flow is not in the capture, or the choice is ambiguous."""
 
 
 class UnknownDetectorError(ValueError):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often detectors of pairs are right where the truth is known: simulations, or runs of the switch.
+"""Evaluates detectors of pairs where the truth is known: in simulations, or in runs of the switch.
 
-Errors come with exact intervals (C. Clopper, E. Pearson, Biometrika 26, 1934); scores with the area under
-the ROC curve; p-values with the part below 0.05 where nothing is shared, and a Kolmogorov–Smirnov test
-against the uniform distribution. "Cannot tell" is counted apart: it is neither right nor wrong.
+Error rates have exact intervals (C. Clopper, E. Pearson, Biometrika 26, 1934), scores the area under the ROC
+curve; p-values of separate flows have the part below 0.05 and a Kolmogorov–Smirnov test against the uniform
+distribution. The verdict `insufficient_loss` is counted as undecided, neither right nor wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weir.rundir.errors import RunFileError
 
 @dataclass(frozen=True)
 class Trial:
-    """One verdict beside its truth; `score` is higher the more it speaks for one bucket, `cpu_s` the cost."""
+    """One verdict and its truth; a higher `score` is more evidence for one bucket, `cpu_s` is the cost."""
 
     detector: str
     scenario: str
@@ -43,10 +43,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A detector over some trials. ROC points are (false positives, true positives), both as rates.
+    """A detector's results over some trials. ROC points are rates (false positives, true positives).
 
-    `null_ps` are the p-values where nothing is shared, ascending; `cpu_s` is processor time per pair, with
-    the longest one beside it.
+    `null_ps` are the p-values of separate flows, ascending; `cpu_s` is the mean processor time per pair,
+    `cpu_max_s` the longest.
     """
 
     detector: str
@@ -88,7 +88,7 @@ def synthetic_trials(
 
 
 def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
-    """The verdicts in the results of finished runs; raises RunFileError where there is none."""
+    """The verdicts in the results of finished runs; raises RunFileError where a result is missing."""
     for directory in directories:
         path = RunDirectory(directory).result
         try:
@@ -102,7 +102,7 @@ def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
 
 
 def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """What speaks for one bucket, and its p, from the numbers of any detector of pairs."""
+    """The score for one bucket, and its p, from the `detail()` of any detector of pairs."""
     if isinstance(detail.get("memory"), dict):
         return _score_of_shared(detail["decided_by"], detail["memory"], detail["buckets"])
     if "kappa" in detail:
@@ -115,21 +115,21 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
         return detail["grouped"] / detail["bottleneck"], None
     if detail.get("sizes_used"):
         return detail["significant"] / detail["sizes_used"], None
-    told = [size["p"] for size in detail.get("sizes", ()) if size.get("p") is not None]
-    return (float(np.mean(np.array(told) < LEVEL)) if told else None), None
+    ps = [size["p"] for size in detail.get("sizes", ()) if size.get("p") is not None]
+    return (float(np.mean(np.array(ps) < LEVEL)) if ps else None), None
 
 
 def _score_of_shared(
     decided_by: str, memory: Mapping[str, Any], buckets: Mapping[str, Any] | None
 ) -> tuple[float | None, float | None]:
-    """How far the test that decided is above its own threshold, so that scores of both compare."""
+    """The distance of the deciding test to its own threshold, so that scores of both tests are comparable."""
     if decided_by == "buckets" and buckets is not None:
         return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, memory["p"]
     return (None if memory["kappa"] is None else memory["kappa"] - MIN_KAPPA), memory["p"]
 
 
 def evaluate(trials: Sequence[Trial]) -> list[Evaluation]:
-    """Each detector over all scenarios (scenario `all`) and over each."""
+    """Evaluate each detector over all scenarios (scenario `all`) and over each one."""
     detectors = list(dict.fromkeys(trial.detector for trial in trials))
     scenarios = list(dict.fromkeys(trial.scenario for trial in trials))
     result = []
@@ -167,7 +167,7 @@ def _evaluation(detector: str, scenario: str, trials: Sequence[Trial]) -> Evalua
 
 
 def roc(trials: Sequence[Trial]) -> tuple[tuple[tuple[float, float], ...], float | None]:
-    """The ROC curve over all thresholds of the score, and its area; none where one truth has no score."""
+    """The ROC curve over all thresholds of the score, and its area; None where one truth has no scores."""
     scores = {
         truth: np.sort([t.score for t in trials if t.truth == truth and t.score is not None])
         for truth in ("shared", "separate")

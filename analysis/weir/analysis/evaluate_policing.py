@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a detector of policing is right where the truth is known, and how near rate and burst are."""
+"""Evaluates detectors of policing where the truth is known: verdicts, and errors of rate and burst."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ RATE_WITHIN, BURST_WITHIN = 0.05, 0.10
 
 @dataclass(frozen=True)
 class PolicingTrial:
-    """One verdict on one flow; errors are relative to the truth, None where one of both is no policer."""
+    """One verdict on one flow; errors are relative to the truth, None unless both name a policer."""
 
     detector: str
     kind: str
-    """Of simulated flows, or the name of the run."""
+    """The kind of simulated flows, or the name of the run."""
     flow: str
     policed: bool
     verdict: str
     rate_error: float | None
     burst_error: float | None
     burst_near: bool | None
-    """Within 10 % or one frame."""
+    """Whether the burst is within 10 % or one frame of the truth."""
     rate_held: bool | None
-    """Whether the detector's 95 % interval of the rate holds it; None where it gives none."""
+    """Whether the detector's 95 % interval holds the true rate; None where it gives no interval."""
     cpu_s: float
 
 
 @dataclass(frozen=True)
 class PolicingEvaluation:
-    """A detector over the trials of one kind. Shares are of the verdicts that decide."""
+    """A detector's results over the trials of one kind; shares are of the verdicts that decide."""
 
     detector: str
     kind: str
@@ -59,7 +59,7 @@ class PolicingEvaluation:
 
 
 def policing_trials(detector: str, runs: int, seconds: float, seed: int = 0) -> Iterator[PolicingTrial]:
-    """Judge `runs` draws of every kind; raises KeyError for a detector that is not there."""
+    """Judge `runs` draws of every kind; raises KeyError for an unknown detector."""
     judge = POLICING_DETECTORS[detector]
     for kind in SINGLE_KINDS:
         for run in range(runs):
@@ -77,7 +77,7 @@ def policing_trials(detector: str, runs: int, seconds: float, seed: int = 0) -> 
 def policing_trial(
     detector: str, kind: str, flow: str, found: FlowVerdict, bucket: tuple[float, float] | None, cpu_s: float
 ) -> PolicingTrial:
-    """Hold a verdict against rate (bit/s) and burst (bytes) of the flow's policer; None: it has none."""
+    """Compare a verdict with the rate (bit/s) and burst (bytes) of the flow's policer; None: no policer."""
     rate = burst = near = held = None
     if bucket is not None and found.rate_bps is not None and found.burst_bytes is not None:
         true_rate, true_burst = bucket

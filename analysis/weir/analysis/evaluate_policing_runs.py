@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detectors of policing over the captures of finished runs, where the switch's configuration is the truth.
+"""Evaluates detectors of policing on the captures of finished runs; the switch's configuration is the truth.
 
-As `weir detect policing` takes a capture, a detector is given all TCP flows of a phase at once: those that
-share a policer are explained together. Of the switch's reports it sees nothing, unless the senders' clocks
-differ: then the reports bring them to one.
+A detector gets all TCP flows of a phase at once, as in `weir detect policing`, so that flows that share a
+policer are explained together. The switch's reports are used only to align the senders' clocks where these
+differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from weir.analysis.clocks import Pinned
+from weir.analysis.clocks import AlignedClock
 from weir.analysis.detectors.policing import POLICING_DETECTORS
 from weir.analysis.evaluate_policing import PolicingTrial, policing_trial
 from weir.analysis.policers import NOT_PLAIN
@@ -30,7 +30,7 @@ from weir.rundir.manifest import Flow, Policer, read_manifest
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A measured flow that cannot be judged, and why."""
+    """A measured flow that cannot be judged, with the reason."""
 
     run: str
     flow: str
@@ -44,14 +44,14 @@ class LeftOut:
 def policing_trials_of_runs(
     directories: Iterable[Path], detectors: Sequence[str], joiner: Join | None = None
 ) -> tuple[list[PolicingTrial], list[LeftOut]]:
-    """Judge each measured flow of each run, and name those that are left out.
+    """Judge each measured flow of each run; the second list names those that cannot be judged.
 
-    `joiner` replaces `weir_core.join_run`. Raises KeyError for a detector that is not there, RunFileError for
+    `joiner` replaces `weir_core.join_run`. Raises KeyError for an unknown detector, RunFileError for
     a directory that is no run or lacks its captures or reports, and `weir_core.CaptureError`.
     """
     judges = {name: POLICING_DETECTORS[name] for name in detectors}
     if joiner is None:
-        # Imported here: the pure half and its tests need no compiled extension.
+        # Imported here so that tests with another joiner run without the compiled extension.
         import weir_core
 
         joiner = weir_core.join_run
@@ -96,9 +96,9 @@ def _why_not(
     flow: Flow,
     policer: Policer | None,
     traces: Mapping[str, FlowTrace],
-    clocks: Mapping[str, Pinned] | None,
+    clocks: Mapping[str, AlignedClock] | None,
 ) -> str | None:
-    """Why a flow cannot be judged, or held against its policer; None where it can."""
+    """The reason why a flow cannot be judged or compared with its policer; None where it can."""
     if flow.protocol != TCP:
         return "no TCP: its capture does not show what was lost"
     if flow.policer is not None and policer is None:
@@ -114,8 +114,8 @@ def _why_not(
     return None
 
 
-def _traces(flows: Sequence[Directed], clocks: Mapping[str, Pinned] | None) -> dict[str, FlowTrace]:
-    """The TCP flows with data by label, the largest first; with `clocks`, on the switch's and no others."""
+def _traces(flows: Sequence[Directed], clocks: Mapping[str, AlignedClock] | None) -> dict[str, FlowTrace]:
+    """The TCP flows with data by label, largest first; with `clocks`, those on the switch's clock only."""
     usable = [
         flow
         for flow in flows
@@ -124,10 +124,10 @@ def _traces(flows: Sequence[Directed], clocks: Mapping[str, Pinned] | None) -> d
         and (clocks is None or (flow.src_host or "") in clocks)
     ]
 
-    def moved(flow: Directed, at_ns: Ints) -> Ints:
+    def aligned(flow: Directed, at_ns: Ints) -> Ints:
         return at_ns if clocks is None else clocks[flow.src_host or ""].to_target(at_ns)
 
-    data_ns = {f.row.key: moved(f, f.packets.sent_ns[f.packets.payload_length > 0]) for f in usable}
+    data_ns = {f.row.key: aligned(f, f.packets.sent_ns[f.packets.payload_length > 0]) for f in usable}
     traces: dict[str, FlowTrace] = {}
     for flow in usable:
         row = flow.row
@@ -135,8 +135,8 @@ def _traces(flows: Sequence[Directed], clocks: Mapping[str, Pinned] | None) -> d
         back = data_ns.get((row.dst, row.src, row.dst_port, row.src_port, TCP), trace.request_ns)
         traces[flow.label] = replace(
             trace,
-            time_ns=moved(flow, trace.time_ns),
-            rtt_sent_ns=moved(flow, trace.rtt_sent_ns),
+            time_ns=aligned(flow, trace.time_ns),
+            rtt_sent_ns=aligned(flow, trace.rtt_sent_ns),
             request_ns=back,
         )
     return dict(sorted(traces.items(), key=lambda item: -int(item[1].payload_bytes.sum())))

@@ -17,7 +17,7 @@ from weir_tests.analysis.synthetic_run import SyntheticJoin, write_run
 
 
 def edit(run_dir: Path, phase: int, change: dict[str, Any], *, policer: int = 0) -> None:
-    """Change a policer of a phase in the manifest, as another configuration would have written it."""
+    """Change a policer of a phase in the manifest."""
     path = run_dir / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["phases"][phase]["policers"][policer].update(change)
@@ -25,40 +25,41 @@ def edit(run_dir: Path, phase: int, change: dict[str, Any], *, policer: int = 0)
 
 
 def exact(joined: SyntheticJoin) -> SyntheticJoin:
-    """The same run with every loss inferred and no other; each error would put the bucket off by a frame."""
-    place = joined.packets.schema.get_field_index("inferred_lost")
-    packets = joined.packets.set_column(place, "inferred_lost", joined.packets["dropped"])
+    """The same run with all losses inferred exactly; each error would change the bucket by a frame."""
+    index = joined.packets.schema.get_field_index("inferred_lost")
+    packets = joined.packets.set_column(index, "inferred_lost", joined.packets["dropped"])
     return replace(joined, packets=packets)
 
 
 def delayed(joined: SyntheticJoin, source: str, by_ns: int) -> SyntheticJoin:
-    """The same run with the clock of one sender wrong by so much."""
+    """The same run with the clock of one sender ahead by `by_ns`."""
     flows = [row["flow"] for row in joined.flows.to_pylist() if row["src"] == source]
 
     def moved(table: Any, column: str) -> Any:
         its = np.isin(table["flow"].to_numpy(), flows)
-        place = table.schema.get_field_index(column)
+        index = table.schema.get_field_index(column)
         times = pc.add(table[column], pa.array(np.where(its, by_ns, 0), pa.int64()))
-        return table.set_column(place, column, times)
+        return table.set_column(index, column, times)
 
     return replace(joined, packets=moved(joined.packets, "sent_ns"), rtts=moved(joined.rtts, "time_ns"))
 
 
-def test_flows_of_a_run_are_held_against_the_policer_that_they_were_configured_for(tmp_path: Path) -> None:
+def test_flows_of_a_run_are_compared_with_their_configured_policer(tmp_path: Path) -> None:
     joined = exact(write_run(tmp_path, seconds=2))
     trials, left_out = policing_trials_of_runs([tmp_path], ["policing"], joined)
     assert left_out == []
     assert [(t.kind, t.flow, t.policed, t.verdict) for t in trials] == [
         ("demo", f"{phase}/measured{i}", True, "policed") for phase in ("shared", "separate") for i in (1, 2)
     ]
-    # The exact bucket stands behind the fixture; the third flow of the shared one is not measured, but seen.
+    # The fixture has exact buckets. The third flow of the shared one is not measured but takes part in the
+    # fit.
     for trial in trials:
         assert trial.rate_error is not None
         assert trial.rate_error < 0.001
         assert trial.burst_near
 
 
-def test_senders_with_clocks_of_their_own_are_brought_to_one(tmp_path: Path) -> None:
+def test_clocks_of_senders_that_differ_are_aligned(tmp_path: Path) -> None:
     joined = delayed(exact(write_run(tmp_path, seconds=2)), "10.0.0.3", 7_000_000_000)
     trials, left_out = policing_trials_of_runs([tmp_path], ["policing"], joined)
     assert [(t.flow, t.verdict, t.burst_near) for t in trials] == [
@@ -80,7 +81,7 @@ def test_a_flow_without_a_policer_is_not_policed_in_truth(tmp_path: Path) -> Non
     assert sum(trial.policed for trial in trials) == 4
 
 
-def test_what_cannot_be_judged_is_named_with_its_reason(tmp_path: Path) -> None:
+def test_a_flow_that_cannot_be_judged_is_named_with_the_reason(tmp_path: Path) -> None:
     joined = write_run(tmp_path, seconds=3)
     edit(tmp_path, 0, {"cells": 4})
     edit(tmp_path, 1, {"plain": False})
@@ -111,13 +112,13 @@ def test_what_cannot_be_judged_is_named_with_its_reason(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_path_that_is_no_run_directory_is_refused_by_name(tmp_path: Path) -> None:
     joined = SyntheticJoin()
     file = tmp_path / "a.pcap"
     file.touch()
-    for place in (tmp_path, file, tmp_path / "none"):
+    for path in (tmp_path, file, tmp_path / "none"):
         with pytest.raises(RunFileError, match=r"manifest\.json: not found; a run directory holds "):
-            policing_trials_of_runs([place], ["policing"], joined)
+            policing_trials_of_runs([path], ["policing"], joined)
     write_run(tmp_path, seconds=2)
     (tmp_path / "pcap" / "server2.pcap").unlink()
     with pytest.raises(RunFileError, match=r"server2\.pcap: not found"):

@@ -25,7 +25,7 @@ def test_a_seed_gives_the_same_flows_again(kind: str) -> None:
     assert (first.rate_bps is None) == (not kind.startswith("policed"))
 
 
-def test_what_passed_a_drawn_policer_is_within_its_rate_and_burst() -> None:
+def test_bytes_that_passed_a_drawn_policer_are_within_its_rate_and_burst() -> None:
     truth = draw_single("policed-two", 3, 8.0)
     assert truth.rate_bps is not None
     assert truth.burst_bytes is not None
@@ -53,7 +53,7 @@ def test_errors_are_relative_to_the_truth_and_a_frame_is_near() -> None:
     assert (free.policed, free.rate_error, free.burst_near) == (False, None, None)
 
 
-def test_shares_are_of_what_was_decided() -> None:
+def test_shares_are_of_the_verdicts_that_decide() -> None:
     def trial(verdict: str, rate: float | None = None, near: bool | None = None) -> PolicingTrial:
         return PolicingTrial("d", "policed", "f", True, verdict, rate, rate, near, near, 0.5)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any detector of pairs over the captures of finished runs, where the switch's configuration is the truth."""
+"""Evaluates detectors of pairs on the captures of finished runs; the switch's configuration is the truth."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from weir.rundir.manifest import read_manifest
 def judged_trials(
     directories: Iterable[Path], detectors: Sequence[str], joiner: Join | None = None
 ) -> Iterator[Trial]:
-    """Judge each pair of each run anew, from what the senders' captures show.
+    """Judge each pair of each run again, from the senders' captures.
 
     `joiner` replaces `weir_core.join_run`. Raises UnknownDetectorError before anything is read, RunFileError
     for a run without its captures and reports, and `weir_core.CaptureError`.
     """
     judges = {name: pair_detector(name) for name in detectors}
     if joiner is None:
-        # Imported here: the pure half and its tests need no compiled extension.
+        # Imported here so that tests with another joiner run without the compiled extension.
         import weir_core
 
         joiner = weir_core.join_run

@@ -22,14 +22,14 @@ def trial(truth: str, verdict: str, score: float, p: float | None = None) -> Tri
 
 
 def test_intervals_are_those_of_clopper_and_pearson() -> None:
-    # Tables of the exact binomial: 1 of 10 gives 0.25 to 44.5 %; none of 10 at most 30.8 %.
+    # From tables of exact binomial intervals: 1 of 10 gives 0.25 to 44.5 %; 0 of 10 at most 30.8 %.
     one, none = share(1, 10), share(0, 10)
     assert (one.low, one.high) == pytest.approx((0.0025, 0.4450), abs=1e-4)
     assert (none.low, none.high) == pytest.approx((0.0, 0.3085), abs=1e-4)
     assert share(0, 0).rate is None
 
 
-def test_cannot_tell_is_neither_right_nor_wrong() -> None:
+def test_an_undecided_trial_is_neither_right_nor_wrong() -> None:
     trials = [
         trial("shared", "shared", 0.9),
         trial("shared", "separate", 0.2),
@@ -57,10 +57,10 @@ def test_the_roc_curve_goes_through_every_threshold() -> None:
 def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
     memory = {"kappa": 0.05, "p": 0.4}
     buckets = {"score_together": 0.9, "scores_alone": [0.7, 0.5]}
-    told = {"decided_by": "memory", "memory": {"kappa": 0.85, "p": 0.01}, "buckets": None}
-    assert score_of(told) == (pytest.approx(0.60), 0.01)
-    left_to_buckets = {"decided_by": "buckets", "memory": memory, "buckets": buckets}
-    assert score_of(left_to_buckets) == (pytest.approx(0.25), 0.4)
+    by_memory = {"decided_by": "memory", "memory": {"kappa": 0.85, "p": 0.01}, "buckets": None}
+    assert score_of(by_memory) == (pytest.approx(0.60), 0.01)
+    by_buckets = {"decided_by": "buckets", "memory": memory, "buckets": buckets}
+    assert score_of(by_buckets) == (pytest.approx(0.25), 0.4)
     undecided = {"decided_by": "memory", "memory": memory, "buckets": buckets}
     assert score_of(undecided) == (pytest.approx(-0.20), 0.4)
 
@@ -97,11 +97,11 @@ def test_any_detector_judges_the_captures_of_runs_as_their_analysis_would(tmp_pa
     result = analyse(tmp_path, joined)
     again = list(judged_trials([tmp_path], ["wehey_loss_trend", "loss-blocks"], joined))
     of_rule = [trial for trial in again if trial.detector == "wehey_loss_trend"]
-    told = [pair for pair in result.pairs if pair.detector == "wehey_loss_trend"]
+    pairs = [pair for pair in result.pairs if pair.detector == "wehey_loss_trend"]
     assert [(t.truth, t.verdict, t.score) for t in of_rule] == [
-        (pair.truth, pair.verdict, score_of(pair.detail)[0]) for pair in told
+        (pair.truth, pair.verdict, score_of(pair.detail)[0]) for pair in pairs
     ]
-    assert len(again) == 2 * len(told) > 0
+    assert len(again) == 2 * len(pairs) > 0
     with pytest.raises(UnknownDetectorError, match="no detector 'x'"):
         list(judged_trials([tmp_path / "none"], ["x"], joined))
     with pytest.raises(RunFileError, match=r"manifest\.json"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a classifier of bottleneck buffers learns from: five features of each BBR flow, sample by sample.
+"""Features for a classifier of bottleneck buffers: five values per sample of a BBR flow.
 
-I. U. Akgun et al., "Predicting Network Buffer Capacity for BBR Fairness", section 2.2. There they come from a
-tracepoint at every ACK; here from the socket's state every tenth of a second, so the time between two
+I. U. Akgun et al., "Predicting Network Buffer Capacity for BBR Fairness", section 2.2. Their samples come
+from a tracepoint at every ACK; ours are the socket's state every tenth of a second, so the time between two
 ACKs is the mean over a sample's interval, and TCP's RTT is the smoothed one.
 """
 
@@ -38,9 +38,9 @@ Key = tuple[str, str, int, int]
 
 
 def features(sockets: Any, flows: Mapping[Key, str]) -> Any:
-    """The table of features from samples of sockets; `flows` names each connection.
+    """The table of features (SCHEMA) from socket samples; `flows` maps connections to flow names.
 
-    A sample without new ACKs since the one before it, or before BBR has estimates, has no features.
+    Samples without new ACKs since the previous one, or before BBR has estimates, are left out.
     """
     if not set(_NEEDED) <= set(sockets.column_names):
         return SCHEMA.empty_table()
@@ -78,6 +78,6 @@ def _of_flow(flow: str, columns: Mapping[str, Any]) -> Any:
 
 
 def features_of_run(run_dir: Path, flows: Mapping[Key, str]) -> Any:
-    """The table of a run; empty where it has no samples of BBR flows."""
+    """The features of a run; empty where it has no samples of BBR flows."""
     path = RunDirectory(run_dir).sockets
     return features(pq.read_table(path), flows) if path.is_file() else SCHEMA.empty_table()

@@ -24,7 +24,7 @@ def sample(key: tuple[str, str, int, int], tenth: int, received: int, bbr: bool 
     }
 
 
-def test_a_sample_has_the_five_features_and_the_mean_time_between_its_acks() -> None:
+def test_a_sample_has_five_features_with_the_mean_time_between_acks() -> None:
     rows = [
         sample(BBR, 0, 10, bbr=False),  # no estimate yet
         sample(BBR, 1, 20),
@@ -32,7 +32,7 @@ def test_a_sample_has_the_five_features_and_the_mean_time_between_its_acks() -> 
         sample(STRANGER, 1, 20),
         sample(BBR, 2, 70),
         sample(STRANGER, 2, 70),
-        sample(BBR, 3, 70),  # nothing came
+        sample(BBR, 3, 70),  # no new ACK
         sample(BBR, 4, 71),
     ]
     found = features(pa.Table.from_pylist(rows), NAMED)

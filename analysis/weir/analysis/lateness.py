@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much longer than its link's delay a frame was under way: what switch and scheduler added to it."""
+"""The delay that switch and scheduler add to a frame beyond the delay of its link."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from weir.analysis.run_data import Directed
 from weir.rundir.manifest import Manifest
 
 ONE_CLOCK = "softswitch"
-"""The target whose senders and receivers are of one machine, so that their stamps can be subtracted."""
+"""The target whose senders and receivers run on one machine, so that their timestamps can be subtracted."""
 
 
 def switch_lateness(manifest: Manifest, flows: Iterable[Directed]) -> LatenessResult | None:
-    """Received − sent − delay of the link, over all frames that no queue or jitter may have kept."""
+    """Received − sent − delay of the link, over all frames on links without queue and jitter."""
     if manifest.target != ONE_CLOCK:
         return None
     delay_ns = {

@@ -23,7 +23,7 @@ def with_hosts(manifest: Manifest, **change: object) -> Manifest:
     return manifest.model_copy(update={"hosts": tuple(h.model_copy(update=change) for h in manifest.hosts)})
 
 
-def test_a_frame_is_late_by_what_its_link_does_not_explain(data: RunData) -> None:
+def test_lateness_is_the_delay_beyond_that_of_the_link(data: RunData) -> None:
     found = switch_lateness(data.manifest, data.flows)
     earlier = switch_lateness(with_hosts(data.manifest, delay_s=0.0), data.flows)
     assert found is not None
@@ -46,12 +46,12 @@ def test_two_stalled_frames_in_a_hundred_show_at_the_99th_percentile_and_not_at_
     assert before is not None
     assert after is not None
     assert after.p50_s == pytest.approx(before.p50_s, abs=2e-5)
-    # Of the stalled two percent, the middle one.
+    # The 99th percentile is the median of the stalled 2 %.
     assert after.p99_s == pytest.approx(before.p50_s + 7e-3, abs=1e-4)
 
 
 @pytest.mark.parametrize("change", [{"rate_bps": 10**6}, {"jitter_s": 0.001}])
-def test_frames_that_may_have_waited_in_a_queue_say_nothing(data: RunData, change: dict[str, object]) -> None:
+def test_frames_that_may_have_been_queued_are_not_counted(data: RunData, change: dict[str, object]) -> None:
     assert switch_lateness(with_hosts(data.manifest, **change), data.flows) is None
 
 

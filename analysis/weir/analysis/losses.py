@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir losses FILE`: the losses in anyone's captures, without a switch."""
+"""Losses inferred from captures alone, without a switch: `weir losses FILE`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 class FlowLosses:
     """One directed flow of a capture, with its inferred losses.
 
-    `losses` has the columns sent_ns, detected_ns, seq, length, cause, place, confidence; sorted by the time
-    of sending. `losses_before` of them have place `before`: they never passed the capture and are not among
-    `packets` (a capture at the receiver has only such). Confidence is high, medium or low: docs/losses.md.
-    `delivery_rates_bps`: payload delivered per second, a sample per ACK.
+    `losses` has the columns sent_ns, detected_ns, seq, length, cause, place, confidence (docs/losses.md) and
+    is sorted by the time of sending. `losses_before` of them were lost before the point of capture (place
+    `before`) and are not in `packets`; at a receiver all are. `delivery_rates_bps`: payload delivered per
+    second, a sample per ACK.
     """
 
     flow: int
@@ -44,11 +44,11 @@ class FlowLosses:
 
     @property
     def loss_ratio(self) -> float | None:
-        """Inferred losses ÷ packets sent, those that never came to the capture included."""
+        """Inferred losses ÷ packets sent, with those lost before the point of capture."""
         return self.losses.num_rows / (self.packets + self.losses_before) if self.packets else None
 
     def summary(self) -> dict[str, Any]:
-        """The flow without its single losses, ready for JSON."""
+        """The flow without the list of its losses, ready for JSON."""
         causes = self.losses["cause"].value_counts().to_pylist()
         return {
             **{name: getattr(self, name) for name in _FLOW_COLUMNS if name != "flow"},
@@ -59,7 +59,7 @@ class FlowLosses:
         }
 
     def _delivery_rate(self) -> dict[str, float] | None:
-        """Deciles and median; None without samples, and where the losses show a receiver's side."""
+        """First decile, median, last decile; None without samples, or in a capture at the receiver."""
         import numpy as np
 
         if not len(self.delivery_rates_bps) or 2 * self.losses_before > self.losses.num_rows:
@@ -70,14 +70,14 @@ class FlowLosses:
 
 @dataclass(frozen=True)
 class CaptureLosses:
-    """All flows of a capture and what the reader should know about the file."""
+    """All flows of a capture, and warnings about the file."""
 
     path: str
     flows: tuple[FlowLosses, ...]
     warnings: tuple[str, ...]
 
     def to_json(self, *, events: bool = True) -> dict[str, Any]:
-        """The capture's flows, with every single loss unless `events` is False."""
+        """The capture's flows, with a list of every loss unless `events` is False."""
         rows = []
         for flow in self.flows:
             row = flow.summary()
@@ -89,12 +89,11 @@ class CaptureLosses:
 
 @dataclass(frozen=True)
 class CaptureCounts:
-    """What a capture holds, counted while it was read once: memory follows the data in flight and the
-    number of flows, not the file.
+    """Counts of a capture, read in one pass whose memory does not grow with the file.
 
-    `largest` are the flows that carried most payload, the largest first, as rows of the flows table of
-    `weir_core`; `flows_with_data` counts those that carried any. `losses`, by cause too, is of all flows and
-    of transmissions that passed the capture; `losses_before` were lost before they came to it.
+    `largest` are the flows with the most payload, largest first, as rows of the flows table of `weir_core`;
+    `flows_with_data` counts those with any. `losses` and `losses_by_cause` count transmissions of all flows
+    that passed the point of capture; `losses_before` were lost before it.
     """
 
     path: str
@@ -117,7 +116,7 @@ _LOSS_COLUMNS = ("sent_ns", "detected_ns", "seq", "length", "cause", "place", "c
 
 
 def losses_of(path: Path) -> CaptureLosses:
-    """Infer the losses of every flow of a capture; raises as `traces.traces_of`."""
+    """Infer the losses of every flow of a capture; raises the errors of `traces.traces_of`."""
     import weir_core
 
     read = weir_core.read_losses(path)
@@ -129,8 +128,10 @@ def losses_of(path: Path) -> CaptureLosses:
 
 
 def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
-    """Count the losses of every flow of a capture of any size, and name the `largest` flows; raises as
-    `traces.traces_of`."""
+    """Count the losses in a capture of any size, and return the `largest` flows.
+
+    Raises the errors of `traces.traces_of`.
+    """
     import weir_core
 
     stream = weir_core.stream_losses(path)
@@ -153,7 +154,7 @@ def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
 
 
 def cut_warning(path: str, acknowledgments: int) -> str:
-    """What it means that the snap length was too short."""
+    """The warning that the snap length was too short."""
     return (
         f"{path}: the snap length cut the TCP options of {acknowledgments:,} ACKs; without timestamps and "
         "SACK blocks, spurious retransmissions go unnoticed and confidence is low (128 bytes hold all)"

@@ -57,9 +57,9 @@ def test_delivery_rates_are_split_by_flow_and_summed_up() -> None:
     assert found.flows[2].summary()["delivery_rate_bps"] is None
 
 
-def test_behind_the_losses_there_is_no_delivery_rate() -> None:
-    behind = replace(capture().flows[1], losses_before=2)
-    assert behind.summary()["delivery_rate_bps"] is None
+def test_a_capture_after_the_losses_has_no_delivery_rate() -> None:
+    at_receiver = replace(capture().flows[1], losses_before=2)
+    assert at_receiver.summary()["delivery_rate_bps"] is None
 
 
 def test_json_keeps_every_loss_and_warning() -> None:

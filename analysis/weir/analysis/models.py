@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`result.json`: what one run showed. Counts are packets; units are in the names."""
+"""The schema of `result.json`. Counts are packets; units are in the names."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Law(_Model):
     """The right side without `unexplained`."""
     unexplained: int
     contradictions: int
-    """Packets reported dropped that arrived all the same."""
+    """Packets that were reported dropped but arrived."""
 
     @classmethod
     def of(cls, account: Account) -> Law:
-        """The law as the account has it."""
+        """The law of an account."""
         return cls(
             sent=account.sent,
             received=account.received,
@@ -52,7 +52,7 @@ class Law(_Model):
 
 
 class FalseInferenceResult(_Model):
-    """One packet on which the end host's inference and the truth differ."""
+    """One packet where the end host's inference and the truth differ."""
 
     kind: Literal["false_positive", "false_negative"]
     sent_ns: int
@@ -62,7 +62,7 @@ class FalseInferenceResult(_Model):
 
 
 class CauseResult(_Model):
-    """The confusion of one cause of retransmission; `cause` is None for losses missed that have none."""
+    """The confusion of one cause of retransmission; `cause` is None for missed losses without one."""
 
     cause: str | None
     true_positive: int
@@ -111,11 +111,11 @@ class FlowResult(_Model):
     """From a lost transmission to its inference."""
     detection_delay_p95_s: float | None
     time_error_median_s: float | None
-    """From the inferred time of a loss (its transmission's, on the switch's clock) to its drop there."""
+    """From the inferred time of a loss (its time of sending, on the switch's clock) to the drop."""
     time_error_p95_s: float | None
     causes: tuple[CauseResult, ...]
     false_inferences: tuple[FalseInferenceResult, ...]
-    """At most 1,000 of them; the counts are complete."""
+    """At most 1,000; the counts are complete."""
     retransmissions: int
     spurious_retransmissions: int
     loss_ratio: float | None
@@ -123,7 +123,7 @@ class FlowResult(_Model):
     throughput_bps: float | None
     """Received frame bytes (without FCS) × 8 ÷ time from first to last packet sent."""
     goodput_bps: float | None
-    """Received payload bytes, each retransmission counted, × 8 ÷ the same time."""
+    """Received payload bytes, including duplicates, × 8 ÷ the same time."""
     duration_s: float
     min_rtt_s: float | None
     mean_delay_s: float | None
@@ -131,7 +131,7 @@ class FlowResult(_Model):
 
 
 class OtherFlow(_Model):
-    """A directed 5-tuple that the experiment does not name: ACKs, control connections, the rest."""
+    """A directed 5-tuple that the experiment does not name: ACKs, control connections, others."""
 
     kind: Literal["acks", "control", "other"]
     of: str | None
@@ -147,7 +147,7 @@ class OtherFlow(_Model):
 
 
 class FirstBurstResult(_Model):
-    """What passed from the last full bucket to the first drop, against burst + rate × time."""
+    """Bytes passed from the last full bucket to the first drop, against burst + rate × time."""
 
     passed_bytes: int
     expected_bytes: float
@@ -155,7 +155,7 @@ class FirstBurstResult(_Model):
 
 
 class LongRunResult(_Model):
-    """The longest stretch in which a policer's bucket was never full: its throughput against the rate."""
+    """The longest time in which a policer's bucket was never full: its throughput against the rate."""
 
     span_s: float
     throughput_bps: float
@@ -177,7 +177,7 @@ class ConformanceResult(_Model):
 
 
 class PolicerResult(_Model):
-    """One policer of one phase: its configuration, its counters, and whether all ways of counting agree."""
+    """One policer of one phase: configuration, counters, and whether all counts agree."""
 
     name: str
     phase: str
@@ -197,16 +197,16 @@ class PolicerResult(_Model):
     disagreements: tuple[str, ...]
     conformance: ConformanceResult | None
     conformance_note: str | None
-    """Why there is no figure, or what it rests on."""
+    """The reason why there are no figures, or a note on them."""
     agrees: bool | None = None
     """Whether long-run throughput, the switch's counters and the configured rate agree within half a percent;
-    None where nobody can say."""
+    None where this is unknown."""
     agreement: str = ""
-    """By how much, or why nobody can say."""
+    """The difference, or the reason why it is unknown."""
 
 
 class PairResult(_Model):
-    """Two measured flows: what a detector says from the inferred losses, beside the truth."""
+    """Two measured flows: a detector's verdict from the inferred losses, and the truth."""
 
     phase: str
     flows: tuple[str, str]
@@ -215,23 +215,23 @@ class PairResult(_Model):
     verdict: Literal["shared", "separate", "insufficient_loss"]
     reason: str
     detail: dict[str, Any]
-    """The detector's statistics; `switch_view` is its answer given the true drops."""
+    """The detector's statistics; `switch_view` is its verdict given the true drops."""
 
 
 class LinkResult(_Model):
-    """The link to a host, as the experiment asks for it."""
+    """The link to a host, as configured."""
 
     host: str
     delay_s: float
     rate_bps: int | None
-    """Of the queue in front of it; None where there is none."""
+    """Rate of the queue before the link; None without a queue."""
     queue_bytes: int | None
     loss: float
-    """Share of the frames that it loses at random."""
+    """Share of the frames that the link loses at random."""
 
 
 class ClockResult(_Model):
-    """A sender's clock pinned to the switch's; the offset includes the smallest delay between the two."""
+    """A sender's clock relative to the switch's; the offset includes the smallest delay between the two."""
 
     host: str
     target: Literal["switch"] = "switch"
@@ -244,7 +244,7 @@ class ClockResult(_Model):
 
 
 class TelemetryResult(_Model):
-    """The way of the drop reports from the switch to the collector."""
+    """Counts of the drop reports between switch and collector."""
 
     sent_by_switch: int | None
     received: int
@@ -260,10 +260,10 @@ class TelemetryResult(_Model):
 
 
 class LatenessResult(_Model):
-    """How much longer than its link's delay frames were under way, in seconds; nearest-rank percentiles.
+    """Delay of frames beyond that of their link, in seconds; nearest-rank percentiles.
 
-    From the sender's capture to the receiver's, over all frames of links without a queue or jitter: what the
-    switch and the kernel's scheduler added.
+    Measured from the sender's capture to the receiver's over all frames on links without queue and jitter, so
+    it is the delay of the switch and the kernel's scheduler.
     """
 
     frames: int
@@ -283,7 +283,7 @@ class PhaseResult(_Model):
 
 
 class Result(_Model):
-    """One run. `valid` is about the measurement, `explained` about the law, `complete` about the run."""
+    """One run. `valid`: the measurement is sound; `explained`: the law holds; `complete`: it finished."""
 
     schema_version: Literal[1] = Field(default=1, alias="schema")
     name: str
@@ -296,12 +296,12 @@ class Result(_Model):
     valid: bool
     invalid_reasons: tuple[str, ...]
     explained: bool
-    """Every flow's `unexplained` is 0, all ways of counting agree and every report found its packet."""
+    """Every flow's `unexplained` is 0, all counts agree, and every report matches a packet."""
     headline: str
     law: Law
-    """The law over everything the captures hold between the hosts."""
+    """The law over all captured packets between the hosts."""
     outside_packets: int
-    """Packets sent to no captured host (multicast, broadcast): the law cannot hold them."""
+    """Packets sent to no captured host (multicast, broadcast), which the law does not cover."""
     phases: tuple[PhaseResult, ...]
     flows: tuple[FlowResult, ...]
     other_flows: tuple[OtherFlow, ...]
@@ -311,6 +311,6 @@ class Result(_Model):
     clocks: tuple[ClockResult, ...]
     telemetry: TelemetryResult
     switch_lateness: LatenessResult | None = None
-    """None where senders, switch and receivers have no common clock, or every link has a queue."""
+    """None where senders and receivers have no common clock, or every link has a queue."""
     notes: tuple[str, ...] = ()
-    """What the reader should know about the run's configuration and captures."""
+    """Notes for the reader on the run's configuration and captures."""

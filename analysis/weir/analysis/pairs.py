@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The detectors' verdict on each pair of a run, from what was inferred, beside the truth."""
+"""Runs the detectors on each pair of a run, with the inferred losses and with the true drops."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from weir.analysis.clocks import Pinned
+from weir.analysis.clocks import AlignedClock
 from weir.analysis.detectors import FlowEvents, pair_detector
 from weir.analysis.models import PairResult
 from weir.analysis.run_data import Directed
@@ -14,8 +14,8 @@ from weir.analysis.tables import Bools
 from weir.rundir.manifest import Pair, Phase
 
 
-def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents | None:
-    """The data packets of a flow, on the switch's clock where it is pinned; None without an RTT."""
+def flow_events(flow: Directed, lost: Bools, fit: AlignedClock | None) -> FlowEvents | None:
+    """The data packets of a flow, on the switch's clock if `fit` is given; None without an RTT."""
     if not flow.row.min_rtt_ns:
         return None
     data = flow.packets.payload_length > 0
@@ -35,21 +35,23 @@ def flow_events(flow: Directed, lost: Bools, fit: Pinned | None) -> FlowEvents |
 
 @dataclass(frozen=True)
 class PairEvents:
-    """Two flows as detectors take them: with the losses inferred, and with those that the switch reported."""
+    """The detectors' input for two flows: with the inferred losses, and with the reported drops."""
 
     inferred: tuple[FlowEvents, FlowEvents]
     true: tuple[FlowEvents, FlowEvents]
-    pinned: bool
-    """Both are on the switch's clock."""
+    on_switch_clock: bool
+    """Both flows are on the switch's clock; otherwise each is on its sender's."""
 
 
-def events_of_pair(pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, Pinned]) -> PairEvents | str:
-    """The two flows of a pair, or why there is nothing to judge."""
+def events_of_pair(
+    pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, AlignedClock]
+) -> PairEvents | str:
+    """The two flows of a pair, or the reason why they cannot be judged."""
     unseen = [flow for flow in pair.flows if flow not in flows]
     if unseen:
         return f"no packet of {' and '.join(unseen)} in the captures"
     one, other = flows[pair.flows[0]], flows[pair.flows[1]]
-    # Both on the switch's clock or both on their own: never one of each.
+    # Both on the switch's clock or both on their senders' clocks, never one of each.
     common = [fits.get(flow.src_host or "") for flow in (one, other)]
     if None in common:
         common = [None, None]
@@ -65,7 +67,7 @@ def pair_results(
     phase: Phase,
     pair: Pair,
     flows: Mapping[str, Directed],
-    fits: Mapping[str, Pinned],
+    fits: Mapping[str, AlignedClock],
     detectors: Sequence[str],
 ) -> Sequence[PairResult]:
     """One result per detector. Raises UnknownDetectorError."""
@@ -73,7 +75,7 @@ def pair_results(
 
 
 def _judge(
-    name: str, phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, Pinned]
+    name: str, phase: Phase, pair: Pair, flows: Mapping[str, Directed], fits: Mapping[str, AlignedClock]
 ) -> PairResult:
     def without(reason: str) -> PairResult:
         return PairResult(
@@ -99,7 +101,7 @@ def _judge(
         reason=found.reason,
         detail={
             **found.detail(),
-            "clock": "switch" if events.pinned else "each sender's own",
+            "clock": "switch" if events.on_switch_clock else "each sender's own",
             "switch_view": {"verdict": given_truth.verdict, "reason": given_truth.reason},
         },
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each policer of a run: do all counts of its packets agree, and did it keep to its configuration?"""
+"""Checks each policer of a run: do all counts of its packets agree, did it conform to its configuration?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from weir.analysis.clocks import Pinned
+from weir.analysis.clocks import AlignedClock
 from weir.analysis.conformance import LONG_RUN_BYTES, LONG_RUN_NS, Conformance, conformance
 from weir.analysis.conservation import Account, PolicerCheck
 from weir.analysis.models import ConformanceResult, PolicerResult
@@ -17,7 +17,7 @@ from weir.analysis.tables import Bools, Ints, Packets
 from weir.rundir.manifest import Phase, Policer
 
 AGREEMENT_PERCENT = 0.5
-"""Within this a flow's long-run throughput and the configured rate agree."""
+"""Largest difference of the long-run throughput from the configured rate that counts as agreement."""
 
 NOT_PLAIN = "its verdicts, colours or changes are not those of one plain token bucket"
 
@@ -25,40 +25,40 @@ COLOURS = ("green", "yellow", "red")
 
 
 def members(flows: Sequence[Directed], phase: Phase, policer: Policer) -> list[Directed]:
-    """The flows whose packets meet this policer."""
+    """The flows that this policer meters."""
     return [f for f in flows if f.phase is phase and f.policer is policer]
 
 
 def dropped_here(packets: Packets, policer: Policer) -> Bools:
-    """Which packets this policer dropped, and no queue behind it: those were of a colour that passes."""
+    """Mark the packets that this policer dropped; a later queue drops packets of colours that pass."""
     if policer.dropped_colours is None:
         return packets.dropped
     codes = [COLOURS.index(colour) for colour in policer.dropped_colours]
     return np.asarray(packets.dropped & np.isin(packets.colour, codes), dtype=bool)
 
 
-def at_policer(flow: Directed, fit: Pinned) -> Ints:
-    """When each packet met the policer, on the switch's clock: as reported, else by the sender's time."""
+def at_policer(flow: Directed, fit: AlignedClock) -> Ints:
+    """Each packet's time at the policer, on the switch's clock: as reported, else converted from sending."""
     packets = flow.packets
     return np.where(packets.dropped, packets.ingress_ns, fit.to_target(packets.sent_ns))
 
 
 def _check_conformance(
-    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinned]
+    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, AlignedClock]
 ) -> tuple[Conformance | None, str | None]:
     if not flows:
         return None, "no packet met it"
     if not policer.plain:
         return None, NOT_PLAIN
-    unpinned = sorted({f.src_host or f.row.src for f in flows} - set(fits))
-    if unpinned:
-        return None, f"the clock of {', '.join(unpinned)} could not be pinned to the switch's"
+    unaligned = sorted({f.src_host or f.row.src for f in flows} - set(fits))
+    if unaligned:
+        return None, f"the clock of {', '.join(unaligned)} could not be pinned to the switch's"
     if policer.cells > 1:
         return _hashed(flows, policer, fits)
     return _bucket(flows, policer, fits), None
 
 
-def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinned]) -> Conformance:
+def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, AlignedClock]) -> Conformance:
     times: list[Ints] = []
     sizes: list[Ints] = []
     passed: list[Bools] = []
@@ -76,9 +76,9 @@ def _bucket(flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinn
 
 
 def _hashed(
-    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, Pinned]
+    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, AlignedClock]
 ) -> tuple[Conformance | None, str | None]:
-    """Each cell is a bucket of its own; a flow's cell is known from its drop reports."""
+    """Check each cell as a separate bucket; a flow's cell is known from its drop reports."""
     cells: dict[int, list[Directed]] = {}
     unknown = 0
     for flow in flows:
@@ -99,9 +99,9 @@ def policer_result(
     phase: Phase,
     policer: Policer,
     accounts: Mapping[str, Account],
-    fits: Mapping[str, Pinned],
+    fits: Mapping[str, AlignedClock],
 ) -> PolicerResult:
-    """Hold one policer's counters and packets against each other and against its configuration."""
+    """Compare one policer's counters with its packets in the captures and with its configuration."""
     its_flows = members(flows, phase, policer)
     counters = policer.counters
     here = {f.label: dropped_here(f.packets, policer) for f in its_flows}
@@ -118,7 +118,7 @@ def policer_result(
         red=None if dropped is None else dropped.packets,
         reported_drops=sum(int(here[f.label].sum()) for f in its_flows),
         reports_lost=reports_lost,
-        # A dropped packet whose report was lost looks as if it had passed: then bytes cannot be compared.
+        # A dropped packet whose report was lost seems to have passed, so bytes cannot be compared then.
         passed_bytes_counted=None if passed is None or reports_lost else passed.bytes,
         passed_bytes_in_captures=passed_bytes,
     )
@@ -151,9 +151,10 @@ def policer_result(
 def agreement_of(
     disagreements: Sequence[str], reports_lost: int, figure: Conformance | None, note: str | None
 ) -> tuple[bool | None, str]:
-    """Do long-run throughput, the switch's counters and the configured rate agree, and how well or why not?
+    """Whether long-run throughput, counters and configured rate agree, with details or the reason.
 
-    Counters and captures must be equal to the byte; the throughput, half a percent from the rate at the most.
+    Counters and captures must be equal to the byte, the throughput within AGREEMENT_PERCENT of the rate. None
+    where this is unknown.
     """
     if disagreements:
         return False, "; ".join(disagreements)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a run directory to its result: reads captures, reports and manifest, writes what they showed."""
+"""Analyses a run directory: reads captures, reports and manifest, writes `result.json` and tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weir.analysis import conservation
-from weir.analysis.clocks import ClockFit, Pinned, pin
+from weir.analysis.clocks import AlignedClock, ClockFit, align
 from weir.analysis.confusion import compare
 from weir.analysis.conservation import Account, LostReports
 from weir.analysis.detectors import RUN_DETECTORS
@@ -49,14 +49,14 @@ MAX_LISTED = 1000
 
 
 def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
-    """Analyse a run directory; writes `result.json` and parquet files of flows, series and features.
+    """Analyse a run directory; writes `result.json` and Parquet files of flows, series and features.
 
     `joiner` replaces `weir_core.join_run`. Raises RunFileError for missing or malformed files of the run and
     `weir_core.CaptureError` for captures that cannot be read.
     """
     manifest, collector = read_manifest(run_dir), read_collector(run_dir)
     if joiner is None:
-        # Imported here: the pure half and its tests need no compiled extension.
+        # Imported here so that tests with another joiner run without the compiled extension.
         import weir_core
 
         joiner = weir_core.join_run
@@ -76,12 +76,12 @@ def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
 
 
 def evaluate(data: RunData) -> tuple[Result, Any]:
-    """The result of a joined run and its series; pure."""
+    """The result of a joined run, and the table of its series; pure."""
     manifest = data.manifest
     inside = [flow for flow in data.flows if flow.kind != "outside"]
     own = pinned_clocks(inside)
     fits = {host: clock.fit for host, clock in own.items()}
-    pinned = same_clock(own, {flow.src_host for flow in inside if flow.src_host})
+    aligned = same_clock(own, {flow.src_host for flow in inside if flow.src_host})
     flying = {flow.label: _flying(flow, data) for flow in inside}
     lost = _lost_reports(data, inside)
     accounts = conservation.attribute(
@@ -92,11 +92,11 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     )
     bounds = [(phase, *_bounds(phase, inside)) for phase in manifest.phases]
     by_id = {flow.label: flow for flow in inside if flow.kind == "data"}
-    # In the order of the configuration, whatever came first on the wire.
+    # In the order of the configuration, not of the first packets.
     ids = [flow.id for phase in manifest.phases for flow in phase.flows if flow.id in by_id]
     flows = [_flow_result(by_id[name], accounts[name], flying[name], fits) for name in ids]
     policers = [
-        policer_result(inside, phase, policer, accounts, pinned)
+        policer_result(inside, phase, policer, accounts, aligned)
         for phase in manifest.phases
         for policer in phase.policers
     ]
@@ -104,7 +104,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     pairs: list[PairResult] = []
     for phase in manifest.phases:
         for pair in phase.pairs:
-            pairs.extend(pair_results(phase, pair, by_id, pinned, detectors))
+            pairs.extend(pair_results(phase, pair, by_id, aligned, detectors))
     reasons = invalid_reasons(data, fits)
     whole = conservation.total(list(accounts.values()))
     result = Result(
@@ -149,11 +149,11 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
         switch_lateness=switch_lateness(manifest, inside),
         notes=tuple(notes(data)),
     )
-    return result, series_table(bounds, inside, pinned)
+    return result, series_table(bounds, inside, aligned)
 
 
-def pinned_clocks(flows: Sequence[Directed]) -> dict[str, Pinned]:
-    """Each sending host's clock pinned to the switch's by the packets that the switch dropped."""
+def pinned_clocks(flows: Sequence[Directed]) -> dict[str, AlignedClock]:
+    """Align each sending host's clock with the switch's, by the packets that the switch dropped."""
     sent: dict[str, list[Any]] = {}
     for flow in flows:
         if flow.src_host is not None and flow.packets.dropped.any():
@@ -161,18 +161,18 @@ def pinned_clocks(flows: Sequence[Directed]) -> dict[str, Pinned]:
             sent.setdefault(flow.src_host, []).append(
                 np.stack([flow.packets.sent_ns[dropped], flow.packets.ingress_ns[dropped]])
             )
-    return {host: pin(*np.concatenate(stamps, axis=1)) for host, stamps in sent.items()}
+    return {host: align(*np.concatenate(stamps, axis=1)) for host, stamps in sent.items()}
 
 
 def _policer_key(flow: Directed) -> str | None:
-    """Policers of two phases may have one name."""
+    """A key with the phase, as policers of two phases may have the same name."""
     if flow.phase is None or flow.policer is None:
         return None
     return f"{flow.phase.name}/{flow.policer.name}"
 
 
 def _flying(flow: Directed, data: RunData) -> Bools:
-    """Packets of a flow still under way when the captures ended."""
+    """Mark the packets of a flow that were in flight when the captures ended."""
     ends = [phase.end_ns for phase in data.manifest.phases if phase.end_ns is not None]
     round_trips = [f.row.min_rtt_ns for f in data.flows if f.row.min_rtt_ns is not None]
     round_trip_ns = flow.row.min_rtt_ns or max(round_trips, default=1_000_000_000)
@@ -202,7 +202,7 @@ def _lost_reports(data: RunData, flows: Sequence[Directed]) -> LostReports:
 
 
 def _bounds(phase: Phase, flows: Sequence[Directed]) -> tuple[int, int]:
-    """Start and end of a phase; where the manifest does not say, from its flows' first to last packet."""
+    """Start and end of a phase by the manifest, else by its flows' first and last packets."""
     its = [flow.packets.sent_ns for flow in flows if flow.phase is phase]
     first = min((int(sent[0]) for sent in its), default=0)
     last = max((int(sent[-1]) for sent in its), default=first)

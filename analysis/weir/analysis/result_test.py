@@ -40,7 +40,7 @@ def test_every_packet_of_a_sound_run_is_explained(run: tuple[Path, SyntheticJoin
     assert result.law.missing == result.law.explained == sum(flow.reported_drops for flow in result.flows)
 
 
-def test_all_packets_between_the_hosts_are_in_the_law(run: tuple[Path, SyntheticJoin, Result]) -> None:
+def test_the_law_covers_all_packets_between_the_hosts(run: tuple[Path, SyntheticJoin, Result]) -> None:
     _, joined, result = run
     assert result.law.sent == joined.packets.num_rows
     assert sum(phase.law.sent for phase in result.phases) == result.law.sent
@@ -65,7 +65,7 @@ def test_policer_counts_agree_and_the_rate_is_kept(run: tuple[Path, SyntheticJoi
         assert first.expected_bytes - 2 * 1514 < first.passed_bytes < first.expected_bytes + 2 * 1514
 
 
-def test_clocks_are_pinned_by_the_dropped_packets(run: tuple[Path, SyntheticJoin, Result]) -> None:
+def test_clocks_are_aligned_by_the_dropped_packets(run: tuple[Path, SyntheticJoin, Result]) -> None:
     _, _, result = run
     assert {clock.host for clock in result.clocks} == {"server1", "server2", "server3"}
     for clock in result.clocks:
@@ -102,7 +102,7 @@ def test_detectors_of_delay_see_round_trips_on_the_clock_of_the_packets(tmp_path
         assert smallest["n"] >= 0.9 * smallest["intervals"] > 0, smallest
 
 
-def test_files_hold_what_the_design_names(run: tuple[Path, SyntheticJoin, Result]) -> None:
+def test_files_have_the_documented_fields(run: tuple[Path, SyntheticJoin, Result]) -> None:
     run_dir, _, result = run
     written = json.loads((run_dir / "result.json").read_text())
     assert written["schema"] == 1
@@ -135,12 +135,12 @@ def test_measured_flows_have_their_throughput_at_intervals_of_their_rtt(
         found[kind] = rows["time_s"].to_pylist(), rows["value"].to_pylist()
     times, _ = found[PER_RTT]
     assert times[1] - times[0] == pytest.approx(flow.min_rtt_s, rel=0.01)
-    # The same bytes, however finely they are counted.
+    # Both series count the same bytes.
     sums = [sum(rates) * (times[1] - times[0]) for times, rates in found.values()]
     assert sums[0] == pytest.approx(sums[1], rel=1e-3)
 
 
-def test_lost_reports_are_attributed_and_said(tmp_path: Path) -> None:
+def test_lost_reports_are_attributed_and_named_in_the_headline(tmp_path: Path) -> None:
     joined = write_run(tmp_path, seconds=3)
     rows = joined.packets.to_pylist()
     dropped = [i for i, row in enumerate(rows) if row["dropped"]]
@@ -177,7 +177,7 @@ def test_counters_that_disagree_are_named(tmp_path: Path) -> None:
     assert "shared/common" in result.headline
 
 
-def test_what_the_measurement_lost_makes_the_run_invalid(tmp_path: Path) -> None:
+def test_losses_of_the_measurement_make_the_run_invalid(tmp_path: Path) -> None:
     joined = write_run(tmp_path, seconds=2)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     manifest["hosts"][1]["capture_drops"] = 7
@@ -234,7 +234,7 @@ def test_flows_keep_the_order_of_the_configuration(run: tuple[Path, SyntheticJoi
     ]
 
 
-def test_losses_that_no_report_tells_of_are_those_of_links_and_of_queues_that_deflect_nothing() -> None:
+def test_unreported_losses_are_those_of_links_and_of_queues_without_deflection() -> None:
     ports = [{"port": 1, "queue_drops": 5, "link_lost": 2}, {"port": 2, "link_lost": 4}]
     stats = SwitchStats.model_validate({"ports": ports, "dataplane": {"deflected": 3}})
     assert stats.unreported_losses == (5 - 3) + 2 + 4

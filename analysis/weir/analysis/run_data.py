@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run's captures and reports joined, each directed flow told what it is: configured, its ACKs, or other."""
+"""Joins a run's captures with its reports and classifies each directed flow: data, ACKs, control, other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TCP = 6
 
 
 class Joined(Protocol):
-    """What `weir_core.join_run` returns: Arrow tables, counts of what found no partner, warnings."""
+    """The result of `weir_core.join_run`: Arrow tables, counts of unmatched packets and reports, warnings."""
 
     @property
     def flows(self) -> Any: ...  # noqa: D102
@@ -55,10 +55,10 @@ class Directed:
     rtts: RttSamples
     kind: Kind
     configured: Flow | None
-    """The configured flow that it is, or belongs to."""
+    """The configured flow that this is or belongs to."""
     phase: Phase | None
     policer: Policer | None
-    """The policer that its packets meet."""
+    """The policer that meters its packets."""
     src_host: str | None
 
     @property
@@ -72,7 +72,7 @@ class Directed:
 
 @dataclass(frozen=True)
 class RunData:
-    """Everything that the analysis starts from."""
+    """The input of the analysis."""
 
     manifest: Manifest
     collector: Collector
@@ -116,7 +116,7 @@ def _last_packet_ns(packets: Packets) -> int:
 def classify(
     manifest: Manifest, rows: Mapping[int, FlowRow], packets: Packets, rtts: RttSamples
 ) -> tuple[Directed, ...]:
-    """Tell each directed flow what it is, which phase it belongs to and which policer it meets."""
+    """Determine each directed flow's kind, phase and policer."""
     hosts = {address: host.name for host in manifest.hosts for address in host.addresses}
     configured = {
         (flow.src, flow.dst, flow.src_port, flow.dst_port, flow.protocol): (phase, flow)
@@ -174,7 +174,7 @@ def _identify(
 
 
 def _phase_at(phases: Sequence[Phase], time_ns: int) -> Phase | None:
-    """The last phase that had started at that time; the first one for what came before it."""
+    """The last phase that had started at that time; before all phases, the first."""
     if not phases:
         return None
     started = [phase for phase in phases if phase.start_ns is not None and phase.start_ns <= time_ns]
@@ -184,7 +184,7 @@ def _phase_at(phases: Sequence[Phase], time_ns: int) -> Phase | None:
 def _policer(
     row: FlowRow, packets: Packets, phase: Phase | None, kind: Kind, flow: Flow | None
 ) -> Policer | None:
-    """The policer a flow meets: named by its drops, by the configuration, or by the policers' own match."""
+    """The policer of a flow: by drop reports, else by the configuration, else by the policers' matches."""
     if phase is None:
         return None
     cells = packets.policer[packets.dropped]
@@ -197,8 +197,8 @@ def _policer(
     met = first_met(((policer, policer.match or ()) for policer in phase.policers), header)
     if met is not None:
         return met
-    silent = all(policer.match is None for policer in phase.policers)
-    if silent and kind == "control" and flow is not None and row.src == flow.src:
-        # Without the match, the likely one: policers are set by hosts, so the companion goes the same way.
+    without_match = all(policer.match is None for policer in phase.policers)
+    if without_match and kind == "control" and flow is not None and row.src == flow.src:
+        # In a manifest without matches policers apply to hosts, so to a flow's control connection too.
         return next((p for p in phase.policers if p.name == flow.policer), None)
     return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The series of a run in one tidy table, `series.parquet`: what the report's figures are drawn from.
+"""The time series of a run as one table, `series.parquet`, for the report's figures.
 
 Columns: phase, subject (flow id or policer name), kind, time_s (since the phase's start), value.
-Kinds of a flow: switch_loss_ratio, inferred_loss_ratio, sent_bps, received_bps, rtt_s; of a measured one
-received_per_rtt_bps too, over intervals of its shortest RTT.
+Kinds of a flow: switch_loss_ratio, inferred_loss_ratio, sent_bps, received_bps, rtt_s; of a measured one also
+received_per_rtt_bps, over intervals of its shortest RTT.
 Kinds of a policer: passed_bytes (cumulative), allowed_bytes (burst + rate × time since its first packet).
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from weir.analysis.clocks import Pinned
+from weir.analysis.clocks import AlignedClock
 from weir.analysis.policers import at_policer, dropped_here, members
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Floats
@@ -28,7 +28,7 @@ POLICER_KINDS = ("passed_bytes", "allowed_bytes")
 _MAX_POINTS = 300
 _SHORTEST_NS = 100_000_000
 _MAX_RTTS = 5_000
-"""Of a flow's beginning; 100 s where the RTT is 20 ms."""
+"""Intervals of one RTT from a flow's start; 100 s where the RTT is 20 ms."""
 
 SCHEMA = pa.schema(
     [
@@ -42,12 +42,12 @@ SCHEMA = pa.schema(
 
 
 def interval_ns(duration_ns: int) -> int:
-    """Interval of the series: at most 300 of them, whole tenths of a second."""
+    """The interval of the series: whole tenths of a second, at most _MAX_POINTS intervals."""
     return max(1, -(-duration_ns // (_MAX_POINTS * _SHORTEST_NS))) * _SHORTEST_NS
 
 
 def series_table(
-    phases: Sequence[tuple[Phase, int, int]], flows: Sequence[Directed], fits: Mapping[str, Pinned]
+    phases: Sequence[tuple[Phase, int, int]], flows: Sequence[Directed], fits: Mapping[str, AlignedClock]
 ) -> Any:
     """The table for all phases, given as (phase, start_ns, end_ns)."""
     blocks: list[Any] = []
@@ -61,7 +61,7 @@ def series_table(
 
 
 def _phase_series(
-    phase: Phase, start_ns: int, end_ns: int, flows: Sequence[Directed], fits: Mapping[str, Pinned]
+    phase: Phase, start_ns: int, end_ns: int, flows: Sequence[Directed], fits: Mapping[str, AlignedClock]
 ) -> Iterator[tuple[str, str, Floats, Floats]]:
     step_ns = interval_ns(end_ns - start_ns)
     for flow in flows:
@@ -82,7 +82,7 @@ def _phase_series(
 def _policer_series(
     policer: Policer,
     flows: Sequence[Directed],
-    fits: Mapping[str, Pinned],
+    fits: Mapping[str, AlignedClock],
     start_ns: int,
     step_ns: int,
 ) -> Iterator[tuple[str, str, Floats, Floats]]:
@@ -97,7 +97,7 @@ def _policer_series(
         return
     order = np.argsort(times, kind="stable")
     times, passed = times[order], np.cumsum(sizes[order])
-    # The switch's clock has its own zero; the phase's start is moved to it by any of the fits.
+    # The phase's start is on the hosts' clock; any of the fits converts it to the switch's.
     zero = int(fits[next(iter(sorted(hosts)))].to_target(np.array([start_ns]))[0])
     grid = np.arange(times[0], times[-1] + 1, step_ns)
     at = np.searchsorted(times, grid, side="right")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joined packets of a run as typed numpy columns: what the pure functions of this package take."""
+"""The joined packets of a run as typed numpy columns, the input of this package's pure functions."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _INTEGERS = (
 class Packets:
     """One entry per IP packet sent, in the order of the table (all arrays have the same length).
 
-    `sent_ns` is the sender's clock, `received_ns` the receiver's, `ingress_ns` the switch's. Where a packet
-    was not received, not reported or not inferred lost, the flag beside the value is False and the value 0.
-    `judged`: the sender's capture could tell whether the packet arrived.
+    `sent_ns` is on the sender's clock, `received_ns` on the receiver's, `ingress_ns` on the switch's. Where a
+    packet was not received, not reported or not inferred lost, the flag is False and the value 0. `judged`:
+    the sender's capture shows whether the packet arrived.
     """
 
     flow: Ints
@@ -60,11 +60,11 @@ class Packets:
     packet_number: Ints
 
     def __len__(self) -> int:
-        """Packets in the table."""
+        """The number of packets."""
         return len(self.flow)
 
     def select(self, which: Bools | Ints) -> Packets:
-        """The packets that the mask or the indices name, in that order."""
+        """The packets selected by a mask or by indices, in that order."""
         return Packets(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
     def by_flow(self) -> Iterator[tuple[int, Packets]]:
@@ -81,7 +81,7 @@ class Packets:
 def packets_from_arrow(table: Any) -> Packets:
     """Turn the `packets` table of `weir_core.join_run` into numpy columns.
 
-    Raises ValueError when a column is missing; null becomes 0 beside a flag that is False.
+    Raises ValueError when a column is missing. Null becomes 0, with a flag that is False.
     """
     arrow = pa.table(table)
     needed = {f.name for f in fields(Packets)} - {"received"}

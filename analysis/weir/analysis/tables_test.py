@@ -9,7 +9,7 @@ from weir_tests.analysis.packets import make_packets
 from weir_tests.analysis.synthetic_run import PACKET_SCHEMA
 
 
-def test_null_becomes_zero_beside_a_flag() -> None:
+def test_null_becomes_zero_with_a_false_flag() -> None:
     row = {
         **{"flow": 3, "sent_ns": 7, "wire_length": 60, "payload_length": 0, "retransmission": False},
         **{"judged": False, "inferred_lost": False, "dropped": False},
@@ -26,7 +26,7 @@ def test_a_missing_column_is_named() -> None:
         packets_from_arrow(PACKET_SCHEMA.empty_table().drop_columns(["ingress_ns"]))
 
 
-def test_flows_come_apart_in_order_of_sending() -> None:
+def test_packets_are_split_by_flow_in_order_of_sending() -> None:
     packets = make_packets(
         sent_ns=[30, 10, 20, 5], received_ns=[1, 1, 1, 1], dropped=[False] * 4, flow=[1, 1, 0, 1]
     )

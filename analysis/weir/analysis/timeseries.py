@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loss, throughput and RTT of one flow per interval of time, in the switch's view and in the end host's."""
+"""Time series of one flow: loss (dropped and inferred), throughput and RTT per interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weir.analysis.tables import Floats, Ints, Packets, RttSamples
 
 @dataclass(frozen=True)
 class FlowSeries:
-    """One value per interval; `time_s` is the middle of each, since `start_ns` of the request.
+    """One value per interval; `time_s` is the middle of each, relative to `start_ns`.
 
     Loss ratios are packets lost ÷ packets sent in the interval, by the time of sending, NaN where nothing was
     sent; throughputs are frame bytes (without FCS) × 8 ÷ interval.
@@ -31,7 +31,7 @@ class FlowSeries:
 
 
 def edges(start_ns: int, end_ns: int, interval_ns: int) -> Ints:
-    """Edges of the intervals that cover [start, end); the last one may reach beyond the end."""
+    """Edges of the intervals that cover [start, end); the last one may extend beyond the end."""
     if interval_ns <= 0:
         raise ValueError(f"interval of {interval_ns} ns; it must be positive")
     return np.arange(start_ns, max(end_ns, start_ns + 1) + interval_ns, interval_ns, dtype=np.int64)[
@@ -40,19 +40,19 @@ def edges(start_ns: int, end_ns: int, interval_ns: int) -> Ints:
 
 
 def _count(times_ns: Ints, at: Ints, weights: Ints | None = None) -> Ints:
-    """Events (or their weights) per interval; int64 edges, so no float rounding of epoch nanoseconds."""
-    place = np.searchsorted(at, times_ns, side="right") - 1
-    inside = (place >= 0) & (place < len(at) - 1)
+    """Events, or the sum of their weights, per interval; integer edges keep epoch nanoseconds exact."""
+    index = np.searchsorted(at, times_ns, side="right") - 1
+    inside = (index >= 0) & (index < len(at) - 1)
     chosen = None if weights is None else weights[inside].astype(np.float64)
-    return np.rint(np.bincount(place[inside], chosen, minlength=len(at) - 1)).astype(np.int64)
+    return np.rint(np.bincount(index[inside], chosen, minlength=len(at) - 1)).astype(np.int64)
 
 
 def _medians(times_ns: Ints, values: Floats, at: Ints) -> Floats:
     result = np.full(len(at) - 1, np.nan)
-    place = np.searchsorted(at, times_ns, side="right") - 1
-    order = np.argsort(place, kind="stable")
-    places, first = np.unique(place[order], return_index=True)
-    for interval, group in zip(places, np.split(values[order], first[1:]), strict=True):
+    index = np.searchsorted(at, times_ns, side="right") - 1
+    order = np.argsort(index, kind="stable")
+    intervals, first = np.unique(index[order], return_index=True)
+    for interval, group in zip(intervals, np.split(values[order], first[1:]), strict=True):
         if 0 <= interval < len(result) and len(group):
             result[interval] = np.median(group)
     return result

@@ -12,7 +12,7 @@ EPOCH_NS = 1_760_000_000_000_000_000
 MS = 1_000_000
 
 
-def test_losses_are_counted_where_the_lost_packet_was_sent() -> None:
+def test_losses_are_counted_in_the_interval_in_which_the_packet_was_sent() -> None:
     packets = make_packets(
         sent_ns=[EPOCH_NS + t * MS for t in (0, 99, 100, 150, 250)],
         received_ns=[EPOCH_NS + 110 * MS, None, EPOCH_NS + 120 * MS, None, EPOCH_NS + 260 * MS],

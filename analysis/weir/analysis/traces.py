@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures in, one trace per flow out: each data packet with its time, length and fate, and the RTTs.
+"""Reads captures as one trace per flow: time and length of each packet, which were lost, and RTTs.
 
-A capture in front of the policer (at the sender, or on the way) holds the lost packets themselves; the Rust
-core says which they are. One behind the policer (at the receiver) holds the gaps that they left: a hole in
-the sequence numbers that is filled later. Which of the two a file is follows from where the losses show.
+A capture before the policer (at the sender, or on the path) contains the lost packets; the Rust core infers
+which they are. A capture after the policer (at the receiver) contains holes in the sequence numbers instead,
+which are filled later. The view with more losses decides which of the two a capture is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weir.analysis.tables import (
 
 TCP = 6
 REORDERING_PACKETS = 3
-"""A hole filled before this many later packets came is reordering (RFC 5681: three duplicate ACKs)."""
+"""A hole filled within this many packets is reordering (RFC 5681: three duplicate ACKs)."""
 View = Literal["sent", "received"]
 
 
@@ -37,11 +37,12 @@ View = Literal["sent", "received"]
 class FlowTrace:
     """A directed TCP flow at one point of its path: its packets in order of time, arrays of one length.
 
-    `frame_bytes` is the Ethernet frame without FCS, `seq` counts from the flow's first data byte. `view`
-    `received`: lost packets were not seen; they stand where the next packet showed the hole. `rtt_sent_ns`
-    and `rtt_ns`: RTT samples by the time of sending. `request_ns`: when data flowed the other way.
-    `from_start`: the capture holds the flow's SYN. `unfilled` holes never were: the capture itself missed
-    these packets, or ended. `delivery_rates_bps`: payload, a sample per ACK; none behind the losses.
+    `frame_bytes` is the Ethernet frame without FCS, `seq` counts from the flow's first data byte. In the view
+    `received` lost packets were not captured; each is inserted at the time of the packet that showed its
+    hole. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending. `request_ns`: times of data in the
+    other direction. `from_start`: the capture contains the flow's SYN. `unfilled`: holes that were never
+    filled, as the capture missed the packets or ended. `delivery_rates_bps`: payload, a sample per ACK; empty
+    after the losses.
     """
 
     src: str
@@ -63,18 +64,18 @@ class FlowTrace:
 
     @property
     def name(self) -> str:
-        """As ``--flow`` takes it."""
+        """The flow as the option ``--flow`` takes it."""
         return f"{self.src}:{self.src_port}-{self.dst}:{self.dst_port}"
 
     @property
     def losses(self) -> int:
-        """Packets lost."""
+        """The number of lost packets."""
         return int(np.count_nonzero(self.lost))
 
 
 @dataclass(frozen=True)
 class CaptureTraces:
-    """The TCP flows of a capture that carried data, the largest first, and what the reader should know."""
+    """The TCP flows of a capture with data, the largest first, and warnings about the file."""
 
     path: str
     flows: tuple[FlowTrace, ...]
@@ -85,7 +86,7 @@ def traces_of(path: Path) -> CaptureTraces:
     """Read a capture, compressed or not; raises `weir_core.CaptureError`."""
     import weir_core
 
-    # Every address counts as the capture's own: each direction of each flow is judged by what follows it.
+    # No addresses: every host counts as a local sender, so each direction of each flow is judged.
     joined = weir_core.join_run([(path, [])])
     flows = _flows(flows_from_arrow(joined.flows), packets_from_arrow(joined.packets), joined)
     warnings = list(joined.warnings)
@@ -125,9 +126,10 @@ _NONE: Ints = np.empty(0, dtype=np.int64)
 
 
 def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints = _NONE) -> FlowTrace:
-    """The flow as its sender's capture shows it, losses as inferred there; it has at least one data packet.
+    """The trace of a flow from its sender's capture, with the losses inferred there.
 
-    Its packets in order of time and its RTT samples alone, by the time of the ACK.
+    `packets` (at least one with data) are in order of time, `rtts` are this flow's samples by the time of the
+    ACK.
     """
     seq = unwrapped(packets.seq)
     first_data = int(np.argmax(packets.payload_length > 0))
@@ -155,10 +157,10 @@ def unwrapped(seq: Ints) -> Ints:
 
 
 def as_received(flow: FlowTrace) -> FlowTrace:
-    """The flow as seen behind the place of its losses: a hole filled later was a loss, where it opened.
+    """The trace of a flow captured after its losses: a hole filled later was a loss, at the time it opened.
 
-    A hole filled within `REORDERING_PACKETS` packets is reordering. A retransmission that was lost again
-    leaves no trace here and is not counted.
+    A hole filled within `REORDERING_PACKETS` packets is reordering. A lost retransmission leaves no hole and
+    is not counted.
     """
     data = np.flatnonzero(flow.payload_bytes > 0)
     seq, end = flow.seq[data], flow.seq[data] + flow.payload_bytes[data]
@@ -167,7 +169,7 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     first_seen = np.zeros(len(data), dtype=bool)
     first_seen[np.unique(seq, return_index=True)[1]] = True
     fills = np.flatnonzero((seq < before) & first_seen)
-    opened = np.searchsorted(reached, seq[fills], side="right")  # the packet that jumped over it
+    opened = np.searchsorted(reached, seq[fills], side="right")  # the packet that opened the hole
     late = fills - opened > REORDERING_PACKETS
     fills, opened = fills[late], opened[late]
     jumped = np.maximum(seq - before, 0)
@@ -177,16 +179,16 @@ def as_received(flow: FlowTrace) -> FlowTrace:
         np.concatenate([np.arange(len(flow.time_ns)) + 0.5, data[opened].astype(np.float64)]), kind="stable"
     )
 
-    def placed(seen: Ints, missing: Ints) -> Ints:
+    def merged(seen: Ints, missing: Ints) -> Ints:
         return np.concatenate([seen, missing])[order]
 
     lost = np.concatenate([np.zeros(len(flow.time_ns), dtype=bool), np.ones(len(fills), dtype=bool)])[order]
     return replace(
         flow,
-        time_ns=placed(flow.time_ns, flow.time_ns[data[opened]]),
-        frame_bytes=placed(flow.frame_bytes, flow.frame_bytes[data[fills]]),
-        payload_bytes=placed(flow.payload_bytes, flow.payload_bytes[data[fills]]),
-        seq=placed(flow.seq, seq[fills]),
+        time_ns=merged(flow.time_ns, flow.time_ns[data[opened]]),
+        frame_bytes=merged(flow.frame_bytes, flow.frame_bytes[data[fills]]),
+        payload_bytes=merged(flow.payload_bytes, flow.payload_bytes[data[fills]]),
+        seq=merged(flow.seq, seq[fills]),
         lost=lost,
         view="received",
         unfilled=max(unfilled, 0),

@@ -36,7 +36,7 @@ def test_a_hole_filled_at_once_is_reordering() -> None:
     assert as_received(flow).losses == 0
 
 
-def test_a_hole_that_is_never_filled_is_the_captures_own() -> None:
+def test_a_hole_that_is_never_filled_is_no_loss_but_unfilled() -> None:
     flow = make_trace(range(10, 60, 10), seq=segments(0, 1, 4, 5, 6), payload=[MSS] * 5)
     seen = as_received(flow)
     assert (seen.losses, seen.unfilled) == (0, 1)

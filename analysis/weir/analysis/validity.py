@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the measurement itself sound, and what is to be said of the run in one sentence?"""
+"""Checks whether a run's measurement is sound, and sums up the run in a headline."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from weir.analysis.clocks import ClockFit, Pinned
+from weir.analysis.clocks import AlignedClock, ClockFit
 from weir.analysis.conservation import Account
 from weir.analysis.models import PolicerResult
 from weir.analysis.run_data import RunData
 
 MAX_RESIDUAL_NS = 1_000_000
-"""A clock pinned worse than this moves packets between intervals of loss; the run is then not valid."""
+"""Largest residual of a valid run: a larger error moves packets to other intervals of the loss series."""
 
 SAME_CLOCK_NS = 1_000_000
-"""Offsets closer than this are of one clock: hosts of one machine."""
+"""Clocks whose offsets differ by less are one clock: that of one machine."""
 
 
 def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
-    """Why the measurement cannot be trusted; empty when it can. These are never explained away."""
+    """The reasons why the measurement is not valid; empty when it is."""
     manifest, collector = data.manifest, data.collector
     reasons = list(manifest.invalid_reasons)
 
@@ -68,7 +68,7 @@ UNEXPECTED_DROPS = {
 
 
 def notes(data: RunData) -> list[str]:
-    """What the reader should know: the run's own notes, and packets the switch lost without policing them."""
+    """The run's notes, and a note for each kind of packets that the switch dropped without policing them."""
     found = list(data.notes)
     counted = data.manifest.switch.stats.dataplane if data.manifest.switch.stats else {}
     for name, meaning in UNEXPECTED_DROPS.items():
@@ -77,12 +77,12 @@ def notes(data: RunData) -> list[str]:
     return found
 
 
-def _best(own: Mapping[str, Pinned]) -> ClockFit:
+def _best(own: Mapping[str, AlignedClock]) -> ClockFit:
     return min((clock.fit for clock in own.values()), key=lambda fit: (fit.residual_ns, -fit.points))
 
 
-def one_clock(own: Mapping[str, Pinned]) -> bool:
-    """Whether the hosts' clocks show one moment within `SAME_CLOCK_NS`; a single one does."""
+def one_clock(own: Mapping[str, AlignedClock]) -> bool:
+    """Whether the hosts' clocks agree within `SAME_CLOCK_NS`; a single clock does."""
     if len(own) < 2:
         return True
     at = np.array([_best(own).origin_ns], dtype=np.int64)
@@ -90,19 +90,19 @@ def one_clock(own: Mapping[str, Pinned]) -> bool:
     return max(same_moment) - min(same_moment) <= SAME_CLOCK_NS
 
 
-def same_clock(own: Mapping[str, Pinned], hosts: set[str]) -> dict[str, Pinned]:
-    """A clock for every host: its own, or the best fit of all where they show one clock.
+def same_clock(own: Mapping[str, AlignedClock], hosts: set[str]) -> dict[str, AlignedClock]:
+    """The clock of each host: its own, or the best fit of all hosts where these have one clock.
 
-    Hosts of one machine share its clock, which shows in equal offsets. Where the offsets differ, a host that
-    lost nothing stays without one.
+    Hosts of one machine share its clock and therefore have equal offsets. Where offsets differ, a host
+    without dropped packets has no clock.
     """
     result = {host: clock for host, clock in own.items() if host in hosts}
     if own and one_clock(own):
         best = _best(own)
         nothing = np.empty(0, dtype=np.int64)
         for host in hosts - set(own):
-            # Its own way to the switch is not known, so no delay is added.
-            result[host] = Pinned(best, nothing, nothing.astype(np.float64))
+            # The delay of this host's path to the switch is unknown, so none is added.
+            result[host] = AlignedClock(best, nothing, nothing.astype(np.float64))
     return result
 
 
@@ -113,7 +113,7 @@ def headline(
     data: RunData,
     invalid: bool,
 ) -> str:
-    """The run's verdict in plain words."""
+    """The run's verdict in one sentence, or a few."""
     unexplained = sum(abs(a.unexplained) for a in accounts.values())
     lost = whole.missing - whole.in_flight
     parts = []

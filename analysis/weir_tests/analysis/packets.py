@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small tables for tests, built by hand."""
+"""Small hand-made tables for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_packets(
     ingress_ns: Sequence[int] | None = None,
     flow: Sequence[int] | None = None,
 ) -> Packets:
-    """Packets with the columns given; the others get the values of full-sized packets of one flow."""
+    """Packets with the given columns; other columns are those of full-sized packets of one flow."""
     n = len(sent_ns)
     inferred = [None] * n if inferred_at_ns is None else list(inferred_at_ns)
     payload = _ints([1448] * n if payload_length is None else payload_length)

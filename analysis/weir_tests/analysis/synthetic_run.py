@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run directory as an experiment leaves it, from a small simulation: flows through exact token buckets.
+"""Writes the run directory of a small simulation: flows through exact token buckets.
 
-Two phases (one policer for all flows; then one per measured flow), two measured flows and a background flow,
-ACKs and a control connection. It hands over the tables that `weir_core.join_run` makes of the captures, so
-the tests of this package need neither captures nor the Rust core. Loss and inference are simulated; the
-expected counts are kept beside the tables.
+There are two phases (one policer for all flows, then one per measured flow), two measured flows and a
+background flow, ACKs and a control connection. `write_run` returns the tables that `weir_core.join_run` would
+make of the captures, so tests need neither captures nor the Rust core. Inferred losses are simulated too.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 EPOCH_NS = 1_760_000_000_000_000_000
 SWITCH_ZERO_NS = EPOCH_NS - 3_000_000_000
-"""The switch counts from its own start, 3 s before the run."""
+"""The switch's clock starts at 0, 3 s before the run."""
 DRIFT_PPM = 12.0
 DELAY_NS = 10_000_000
 RTT_NS = 20_000_000
@@ -67,7 +66,7 @@ FLOW_SCHEMA = pa.schema(
 
 @dataclass
 class SyntheticJoin:
-    """The tables of `weir_core.join_run`, as columns that grow."""
+    """A replacement for `weir_core.join_run`, with the tables that it returns."""
 
     flows: Any = None
     packets: Any = None
@@ -76,7 +75,7 @@ class SyntheticJoin:
     warnings: list[str] = field(default_factory=list)
 
     def __call__(self, captures: list[tuple[str, list[str]]], reports: str) -> SyntheticJoin:
-        """Stands where `weir_core.join_run` is called."""
+        """Return the tables, whatever the captures."""
         return self
 
 
@@ -91,7 +90,7 @@ class _Bucket:
     met: int = 0
     counts: dict[str, list[int]] = field(default_factory=lambda: {"green": [0, 0], "red": [0, 0]})
 
-    def meet(self, at_ns: int, size: int) -> bool:
+    def offer(self, at_ns: int, size: int) -> bool:
         if self.met == 0:
             self.level = self.burst_bytes
         else:
@@ -106,13 +105,13 @@ class _Bucket:
 
 
 def to_switch(at_ns: int) -> int:
-    """The switch's clock at a moment of the hosts' clock; the program stamps whole microseconds."""
+    """Convert a time of the hosts' clock to the switch's, which stamps whole microseconds."""
     true_ns = at_ns - SWITCH_ZERO_NS
     return int(true_ns * (1 + DRIFT_PPM * 1e-6)) // 1000 * 1000
 
 
 def write_run(run_dir: Path, seconds: float = 30.0, seed: int = 1) -> SyntheticJoin:
-    """Write manifest and collector account into `run_dir`; returns what to pass as `joiner`."""
+    """Write `manifest.json` and `collector.json` into `run_dir`; returns the `joiner` for the analysis."""
     rng = np.random.default_rng(seed)
     packets: list[dict[str, Any]] = []
     flows: list[dict[str, Any]] = []
@@ -237,7 +236,7 @@ def _phase(
                 }
             )
         arrivals += _offer(rng, number, flow_name, offered[flow_name], start_ns, seconds)
-        # Two packets of a control connection: they meet the flow's policer as well.
+        # Two packets of a control connection, which pass the flow's policer too.
         for offset in (1_000, int(seconds * 1e9)):
             arrivals.append((start_ns + offset, number + 2, flow_name, 100))
     _send(rng, sorted(arrivals), of, buckets, packets, rtts)
@@ -272,12 +271,12 @@ def _phase(
 def _offer(
     rng: np.random.Generator, number: int, name: str, mean_bps: float, start_ns: int, seconds: float
 ) -> list[tuple[int, int, str, int]]:
-    """Frames of one flow: a rate that wanders every 100 ms, frames at random times of the stretch."""
+    """Frames of one flow at random times, with a rate that changes every 100 ms."""
     result = []
-    for stretch in range(int(seconds * 10)):
+    for interval in range(int(seconds * 10)):
         factor = 0.85 + 0.15 * rng.gamma(1.0)
         for at in rng.integers(0, 100_000_000, int(mean_bps * factor / 8 / FRAME / 10)):
-            result.append((start_ns + stretch * 100_000_000 + int(at), number, name, FRAME))
+            result.append((start_ns + interval * 100_000_000 + int(at), number, name, FRAME))
     return result
 
 
@@ -294,9 +293,9 @@ def _send(
     for sent_ns, number, name, size in arrivals:
         ingress_ns = sent_ns + 20_000 + int(rng.exponential(5_000))
         bucket = buckets[of[name]] if name in of else None
-        dropped = bucket is not None and not bucket.meet(sent_ns + 20_000, size)
+        dropped = bucket is not None and not bucket.offer(sent_ns + 20_000, size)
         data = size == FRAME
-        # Three of a thousand inferences are wrong, either way.
+        # 0.3 % of the losses are missed, and 0.03 % of the arrivals wrongly inferred lost.
         inferred = data and (dropped != (rng.random() < (0.003 if dropped else 0.0003)))
         arrived_ns = sent_ns + DELAY_NS + 120_000 + int(rng.exponential(400_000))
         packets.append(

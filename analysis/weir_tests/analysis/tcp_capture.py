@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real captures of a small TCP transfer whose losses are chosen: pcap files and a telemetry.parquet.
+"""Writes the capture files and telemetry.parquet of a simulated TCP transfer with chosen losses.
 
-A sender paces segments over a path of 10 ms each way; the receiver acknowledges each one (cumulatively, with
-SACK); a segment is sent again once three later ones are acknowledged, and by timeout at the end. The switch
-drops the transmissions named, 20 µs after they were sent, and reports each with its first 128 bytes.
+A sender paces segments over a path of 10 ms each way. The receiver acknowledges each one (cumulatively, with
+SACK). A segment is retransmitted once three later ones are acknowledged, or after a timeout. The switch drops
+the chosen transmissions 20 µs after they were sent and reports each with its first 128 bytes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Host:
 
 @dataclass
 class Transfer:
-    """The simulation; `drop` names transmissions of the sender by number, from 0."""
+    """The simulation; `drop` holds the numbers of the dropped transmissions, from 0."""
 
     segments: int
     drop: Collection[int]
@@ -104,13 +104,13 @@ class Transfer:
         for i in range(self.segments):
             self._at(self.start_ns + i * PACE_NS, partial(self._send, index=i))
         while self._events:
-            now, _, happen = heapq.heappop(self._events)
-            happen(now)
+            now, _, action = heapq.heappop(self._events)
+            action(now)
         return self
 
-    def _at(self, when_ns: int, happen: Callable[[int], None]) -> None:
+    def _at(self, when_ns: int, action: Callable[[int], None]) -> None:
         self._order += 1
-        heapq.heappush(self._events, (when_ns, self._order, happen))
+        heapq.heappush(self._events, (when_ns, self._order, action))
 
     def _send(self, now: int, index: int) -> None:
         frame = self._frame(self.sender, self.receiver, now, 1 + index * MSS, 1, MSS)
@@ -146,7 +146,7 @@ class Transfer:
         for done in [i for i in self._outstanding if i < upto or i == index]:
             del self._outstanding[done]
         for other, sent in sorted(self._outstanding.items()):
-            # Lost when three transmissions sent after it have arrived (as RACK, RFC 8985, without its timer).
+            # Lost when three later transmissions have arrived (as RACK, RFC 8985, without its timer).
             if sum(later > sent for later in self._arrived) >= 3:
                 self._send(now, other)
 
@@ -207,7 +207,7 @@ class Transfer:
 
 
 def write_run(run_dir: Path, segments: int = 400, drop: Collection[int] = (20, 50, 51, 120)) -> Transfer:
-    """Write a whole run directory of one transfer behind one policer; returns what happened."""
+    """Write the run directory of one transfer through one policer; returns the finished simulation."""
     server, client = Host("10.0.0.2", 40_000), Host("10.0.0.1", 5_201)
     transfer = Transfer(segments, drop, server, client).run()
     (run_dir / "pcap").mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of single flows for tests, built by hand."""
+"""Hand-made traces of single flows for tests."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def make_trace(
     port: int = 40000,
     from_start: bool = True,
 ) -> FlowTrace:
-    """A flow of full-sized packets unless `payload` says otherwise; `lost` are positions."""
+    """A flow, by default of full-sized packets; `lost` holds indices of packets."""
     at = np.array(time_ns, dtype=np.int64)
     sizes = np.full(len(at), 1448, dtype=np.int64) if payload is None else np.array(payload, dtype=np.int64)
-    fate = np.zeros(len(at), dtype=bool)
-    fate[np.array(lost, dtype=np.int64)] = True
+    is_lost = np.zeros(len(at), dtype=bool)
+    is_lost[np.array(lost, dtype=np.int64)] = True
     rtts = np.full(len(at), RTT_NS, dtype=np.int64) if rtt_ns is None else np.array(rtt_ns, dtype=np.int64)
     return FlowTrace(
         src="10.0.0.2",
@@ -38,7 +38,7 @@ def make_trace(
         frame_bytes=sizes + 66,
         payload_bytes=sizes,
         seq=np.cumsum(sizes) - sizes if seq is None else np.array(seq, dtype=np.int64),
-        lost=fate,
+        lost=is_lost,
         rtt_sent_ns=at[: len(rtts)],
         rtt_ns=rtts,
         request_ns=np.empty(0, dtype=np.int64),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded switch in virtual time: packets and times in, packets and times out, deterministic."""
+"""The embedded switch in virtual time, deterministic: packets and times in, packets and times out."""
 
 from weir.softswitch.errors import CaptureFormatError, RequestRefusedError
 from weir.softswitch.events import ControllerMessage, Event, SentFrame

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m weir.softswitch``: a program, its entries and captures in; captures out."""
+"""The command ``python -m weir.softswitch``: runs captures through a P4 program with given entries."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _print(result: Replay, outgoing: dict[int, Path]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code instead of raising what a user can mend."""
+    """Run the command; prints errors that a user can fix, and returns the exit code."""
     try:
         code = app(args=arguments, prog_name="python -m weir.softswitch", standalone_mode=False)
     except typer.TyperException as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the switch in virtual time raises besides ValueError."""
+"""Exceptions of the switch in virtual time, besides ValueError."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class RefusedElement:
     """One update of a write, or one query of a read, that was refused."""
 
     index: int
-    """Its place in the request, from 0."""
+    """Its index in the request, from 0."""
     code: str
-    """Canonical code, such as INVALID_ARGUMENT."""
+    """The canonical gRPC code, such as INVALID_ARGUMENT."""
     message: str
 
 
 class RequestRefusedError(Exception):
-    """A P4Runtime request was refused; ``elements`` has each update or query at fault, if there are any."""
+    """A P4Runtime request was refused; ``elements`` holds the updates or queries at fault."""
 
     def __init__(self, code: str, message: str, elements: Sequence[RefusedElement] = ()) -> None:
         """Keep the canonical code, the switch's text, and the elements."""
@@ -36,7 +36,7 @@ class RequestRefusedError(Exception):
 
     @classmethod
     def of(cls, error: RequestError) -> Self:
-        """The error of a status, details decoded."""
+        """Decode the details of an error's status."""
         status = rpc_status.Status.FromString(error.details)
         elements = []
         for index, detail in enumerate(status.details):
@@ -51,4 +51,4 @@ def _name(code: int) -> str:
 
 
 class CaptureFormatError(ValueError):
-    """A file that is no capture that can be read: which, where in it, and what would be valid."""
+    """A file is not a readable capture; the text says which file, where in it, and what is valid."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves the switch."""
+"""The outputs of the switch: frames, and messages to the controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from finsy.proto import p4r
 
 @dataclass(frozen=True, slots=True)
 class SentFrame:
-    """A frame left through a port."""
+    """A frame that left through a port."""
 
     time_ns: int
     port: int
@@ -20,7 +20,7 @@ class SentFrame:
 
 @dataclass(frozen=True, slots=True)
 class ControllerMessage:
-    """What a controller would get on its stream: a packet-in, a digest list, or another notification."""
+    """A message on the controller's stream: a packet-in, a digest list, or another notification."""
 
     time_ns: int
     message: p4r.StreamMessageResponse

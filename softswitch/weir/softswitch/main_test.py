@@ -19,7 +19,7 @@ PIPELINE = ["--json", str(P4 / "weir.json"), "--p4info", str(P4 / "weir.p4info.t
 
 @pytest.fixture
 def capture(tmp_path: Path) -> list[str]:
-    """Arguments: 200 packets that arrive at port 1, entries that police them, reports out of port 3."""
+    """Arguments for 200 packets that arrive at port 1, entries that police them, reports out of port 3."""
     arrivals = take(poisson(Random(4), 250_000.0), 200)
     records = (Record(EPOCH_NS + at_ns, frame(length, at)) for at, (at_ns, length) in enumerate(arrivals))
     write_pcap(tmp_path / "in.pcap", records)
@@ -29,7 +29,7 @@ def capture(tmp_path: Path) -> list[str]:
     return [*PIPELINE, "--entries", str(entries), *through]
 
 
-def test_captures_go_through_the_pipeline_with_their_times(
+def test_captures_pass_the_pipeline_with_their_times(
     capture: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     meter = tmp_path / "meter.txtpb"
@@ -41,8 +41,8 @@ def test_captures_go_through_the_pipeline_with_their_times(
     passed, dropped = list(read_pcap(out)), list(read_pcap(reports))
     assert len(passed) + len(dropped) == 200
     assert dropped
-    came = {record.frame: record.time_ns for record in read_pcap(tmp_path / "in.pcap")}
-    assert all(record.time_ns == came[record.frame] + 5_000_000 for record in passed)
+    arrived_ns = {record.frame: record.time_ns for record in read_pcap(tmp_path / "in.pcap")}
+    assert all(record.time_ns == arrived_ns[record.frame] + 5_000_000 for record in passed)
     counted = json.loads(stats.read_text())
     assert counted["dataplane"]["received"] == 200
     assert counted["ports"]["2"]["tx_packets"] == len(passed)

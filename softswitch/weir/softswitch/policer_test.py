@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policer against the RFCs in exact fractions: one verdict for every packet, through the whole switch.
+"""Compares the policer's verdict on every packet, through the whole switch, with the RFCs in exact fractions.
 
 Each run draws new cases; a failure prints the seed that repeats it (WEIR_POLICER_SEED=<seed>).
 """
@@ -25,7 +25,7 @@ SEED = int(os.environ.get("WEIR_POLICER_SEED") or SystemRandom().randrange(1 << 
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of meter: P4Runtime's, the reference, and how a configuration of it is drawn."""
+    """A type of meter: its number in P4Runtime, the reference, and a function that draws a configuration."""
 
     spec: p4i.MeterSpec.Type.ValueType
     reference: Callable[[Config], token_buckets.Meter]
@@ -41,7 +41,7 @@ def rate(random: Random) -> int:
 
 
 def burst(random: Random) -> int:
-    """From less than the shortest frame to 100 MB, exact multiples of a full frame among them."""
+    """A burst from less than the shortest frame to 100 MB; a fifth are exact multiples of a full frame."""
     if random.random() < 0.2:
         return 1_514 * random.randint(1, 100)
     return logarithmic(random, 40, 100_000_000)
@@ -93,7 +93,7 @@ def test_every_verdict_is_that_of_exact_arithmetic(kind: Kind, process: traffic.
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: p4i.MeterSpec.Type.Name(kind.spec).lower())
-def test_all_colours_come_about_and_a_year_passes(kind: Kind) -> None:
+def test_all_colours_occur_within_a_year_of_traffic(kind: Kind) -> None:
     config = Config(125_000, 15_000, 250_000, 30_000) if kind.draw is two_rates else Config(125_000, 15_000)
     if kind.draw is one_rate_two_bursts:
         config = Config(125_000, 15_000, ebs=30_000)
@@ -105,7 +105,7 @@ def test_all_colours_come_about_and_a_year_passes(kind: Kind) -> None:
 
 
 def test_a_packet_conforms_in_the_nanosecond_in_which_its_last_token_arrives() -> None:
-    # 3 bytes/s: 100 tokens take 33.333… s; 33,333,333,334 ns are the first whole ones that suffice.
+    # At 3 bytes/s, 100 tokens take 33.333… s; 33,333,333,334 ns is the first whole nanosecond after that.
     kind, config = KINDS[2], Config(3, 100)
     for at_ns, expected in [(33_333_333_333, Colour.RED), (33_333_333_334, Colour.GREEN)]:
         assert check(kind, config, [(0, 100), (at_ns, 100)], "exact") == [Colour.GREEN, expected]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures through the switch: what arrives at a port from one file, what leaves a port into another."""
+"""Replays captures through the switch: one file per ingress port, the frames of each egress port out."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _TEXT = (".txtpb", ".txt", ".pbtxt", ".textproto")
 
 
 class InputFileError(ValueError):
-    """A file of the pipeline or of requests that is not what it should be."""
+    """A file of the pipeline or of requests cannot be parsed."""
 
 
 @dataclass
 class Replay:
-    """What came of it; times in ns since the epoch, like those of the captures."""
+    """The result of a replay; times in ns since the epoch, like those of the captures."""
 
     received: int = 0
     sent: dict[int, list[Record]] = field(default_factory=dict)
-    """By port, in order of time."""
+    """Frames by egress port, in order of time."""
     messages: list[ControllerMessage] = field(default_factory=list)
     """Packet-ins, digest lists and other notifications."""
 
 
 def read_p4info(path: Path) -> p4i.P4Info:
-    """A P4Info in text format (``.txtpb``) or binary.
+    """Read a P4Info in text format (``.txtpb``) or binary.
 
     Raises:
-        InputFileError: it is none.
+        InputFileError: the file is no P4Info.
         OSError: the file cannot be read.
     """
     p4info = p4i.P4Info()
@@ -49,10 +49,10 @@ def read_p4info(path: Path) -> p4i.P4Info:
 
 
 def read_writes(path: Path, device_id: int) -> p4r.WriteRequest:
-    """A p4.v1.WriteRequest in text format (``.txtpb``) or binary; a device id of 0 becomes ``device_id``.
+    """Read a WriteRequest in text format (``.txtpb``) or binary; a device id of 0 becomes ``device_id``.
 
     Raises:
-        InputFileError: it is none.
+        InputFileError: the file is no WriteRequest.
         OSError: the file cannot be read.
     """
     request = p4r.WriteRequest()
@@ -74,13 +74,14 @@ def _parse(path: Path, message: Message) -> None:
 
 
 def replay(switch: VirtualSwitch, inputs: Mapping[int, Path], linger_ns: int) -> Replay:
-    """Let the captures arrive, each at its port; then ``linger_ns`` more pass for what is still under way.
+    """Replay each capture at its port, then run up to ``linger_ns`` more for frames still in the switch.
 
-    The earliest frame arrives now on the switch's clock; those of one time arrive in the order of ``inputs``.
+    The earliest frame arrives at the switch's current time; frames with equal times arrive in the order of
+    ``inputs``.
 
     Raises:
-        CaptureFormatError: an input.
-        ValueError: frames whose times go back.
+        CaptureFormatError: an input is not a readable capture.
+        ValueError: an input is not in order of time.
         OSError: an input cannot be read.
     """
     result = Replay()

@@ -15,18 +15,18 @@ from weir.softswitch.errors import RequestRefusedError
 from weir.softswitch.events import ControllerMessage, Event, SentFrame
 
 CPU_PORT = 510
-"""Frames sent to it are packet-ins, unless told otherwise."""
+"""Default CPU port: frames sent to it become packet-ins."""
 DROP_PORT = 511
-"""What ``mark_to_drop`` of v1model writes, unless told otherwise."""
+"""Default drop port: the egress port that v1model's ``mark_to_drop`` sets."""
 
 
 class VirtualSwitch:
-    """A switch whose time, in ns from 0, passes when the caller says so; it starts without a program.
+    """A switch whose time, in ns from 0, is advanced by the caller; it starts without a program.
 
-    The caller is the one controller and the primary: election ids in requests are ignored. Requests that the
+    The caller is the only controller and the primary: election ids in requests are ignored. Requests that the
     switch refuses raise :class:`RequestRefusedError` with the code and text that a gRPC client would get.
     Requests may be of any class that serializes to the message, finsy's or those of PyPI's p4runtime.
-    Times must not go back; one that does raises ValueError and changes nothing.
+    A time before the current one raises ValueError and changes nothing.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class VirtualSwitch:
         """Make a switch.
 
         Args:
-            ports: Port numbers, or numbers with what happens to frames that leave there, in the words of
-                ``weir-switch --port`` (``"rate=10Mbit/s,burst=15kB,limit=64kB,delay=20ms"``; "" for nothing).
-            seed: Of the program's random numbers and of the emulated links.
+            ports: Port numbers, or port numbers with options for their egress as in ``weir-switch --port``
+                (``"rate=10Mbit/s,burst=15kB,limit=64kB,delay=20ms"``; "" for none).
+            seed: Seed of the program's random numbers and of the emulated links.
             cpu_port: Frames sent to this port become packet-ins.
             drop_port: The port number that means "drop".
             device_id: The id that requests must carry.
 
         Raises:
-            ValueError: a port's number or options.
+            ValueError: a port's number or options are invalid.
         """
         options = ports if isinstance(ports, Mapping) else dict.fromkeys(ports, "")
         self.device_id = device_id
@@ -64,23 +64,23 @@ class VirtualSwitch:
 
     @property
     def next_event_ns(self) -> int | None:
-        """When something next happens by itself, such as a queued frame leaving; None: nothing will."""
+        """The time of the next pending event, such as a queued frame's egress; None without one."""
         return self._switch.next_event_ns
 
     def process(self, port: int, frame: bytes, time_ns: int) -> list[Event]:
-        """Let a frame (Ethernet without FCS) arrive; what left until and at ``time_ns``, in order of time."""
+        """Process an arriving frame (Ethernet without FCS); the events up to ``time_ns``, in order."""
         return _events(self._switch.process(port, frame, time_ns))
 
     def process_batch(self, packets: Sequence[tuple[int, bytes, int]]) -> list[Event]:
-        """:meth:`process` of each (port, frame, time in ns), in order; none of them if a time goes back."""
+        """:meth:`process` each (port, frame, time in ns) in order; none of them if a time goes back."""
         return _events(self._switch.process_batch(packets))
 
     def run_until(self, time_ns: int) -> list[Event]:
-        """Let time pass; what left meanwhile, in order of time. In how many steps makes no difference."""
+        """Advance the time; the events until then, in order. The number of steps makes no difference."""
         return _events(self._switch.run_until(time_ns))
 
     def run_until_idle(self, limit_ns: int) -> list[Event]:
-        """Let time pass until nothing more happens by itself, but not beyond ``limit_ns``."""
+        """Advance the time until no event is pending, but not beyond ``limit_ns``; the events until then."""
         events: list[Event] = []
         while (due_ns := self.next_event_ns) is not None and due_ns <= limit_ns:
             found = self.run_until(due_ns)
@@ -90,7 +90,7 @@ class VirtualSwitch:
         return events
 
     def set_pipeline(self, p4info: p4i.P4Info, program: bytes) -> None:
-        """Run ``program``, the JSON that ``p4c-bm2-ss`` wrote, with empty tables."""
+        """Load ``program``, the JSON output of ``p4c-bm2-ss``, with empty tables."""
         config = p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=program)
         self.set_forwarding_pipeline_config(
             p4r.SetForwardingPipelineConfigRequest(
@@ -101,31 +101,31 @@ class VirtualSwitch:
         )
 
     def set_forwarding_pipeline_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
-        """P4Runtime's request as it is."""
+        """P4Runtime's SetForwardingPipelineConfig."""
         with _refusals():
             self._switch.set_pipeline(request.SerializeToString())
 
     def get_forwarding_pipeline_config(
         self, request: p4r.GetForwardingPipelineConfigRequest
     ) -> p4r.GetForwardingPipelineConfigResponse:
-        """P4Runtime's request as it is."""
+        """P4Runtime's GetForwardingPipelineConfig."""
         with _refusals():
             response = self._switch.get_pipeline(request.SerializeToString())
         return p4r.GetForwardingPipelineConfigResponse.FromString(response)
 
     def capabilities(self, request: p4r.CapabilitiesRequest) -> p4r.CapabilitiesResponse:
-        """P4Runtime's request as it is."""
+        """P4Runtime's Capabilities."""
         with _refusals():
             response = self._switch.capabilities(request.SerializeToString())
         return p4r.CapabilitiesResponse.FromString(response)
 
     def write(self, request: p4r.WriteRequest) -> None:
-        """P4Runtime's request as it is, at the switch's time."""
+        """P4Runtime's Write, at the current time."""
         with _refusals():
             self._switch.write(request.SerializeToString())
 
     def read(self, request: p4r.ReadRequest) -> list[p4r.Entity]:
-        """P4Runtime's request as it is; the entities of all responses."""
+        """P4Runtime's Read; the entities of all responses."""
         with _refusals():
             responses = self._switch.read(request.SerializeToString())
         return [entity for response in responses for entity in p4r.ReadResponse.FromString(response).entities]
@@ -147,17 +147,17 @@ class VirtualSwitch:
         self.write(p4r.WriteRequest(device_id=self.device_id, updates=updates))
 
     def send(self, message: p4r.StreamMessageRequest) -> list[Event]:
-        """A packet-out or a digest acknowledgement at the switch's time; what left at once because of it."""
+        """Send a packet-out or a digest acknowledgement at the current time; its immediate events."""
         with _refusals():
             return _events(self._switch.send(message.SerializeToString()))
 
     def stats(self) -> dict[str, Any]:
-        """What was counted, in the form that ``weir-switch --stats`` writes."""
+        """The switch's counters, in the format of ``weir-switch --stats``."""
         stats: dict[str, Any] = json.loads(self._switch.stats())
         return stats
 
     def port_stats(self, port: int) -> dict[str, int]:
-        """Packets and bytes of a port: received, sent, dropped by its queue, waiting; else zeros."""
+        """Packets and bytes of a port: received, sent, dropped by its queue, queued; 0 for unknown ports."""
         return self._switch.port_stats(port)
 
 

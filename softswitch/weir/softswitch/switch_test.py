@@ -16,7 +16,7 @@ MS = 1_000_000
 
 
 def learning_switch(ports: dict[int, str], seed: int = 1) -> VirtualSwitch:
-    """The learning switch of the test programs: it floods to group 1 and sends a digest per new address."""
+    """The learning switch of the test programs: floods to group 1 and sends a digest per new address."""
     switch = VirtualSwitch(ports, seed=seed)
     p4info = p4i.P4Info()
     text_format.Parse((PROGRAMS / "l2_learning.p4info.txtpb").read_text(), p4info)
@@ -38,8 +38,9 @@ def ethernet(destination: int, source: int, length_bytes: int = 100) -> bytes:
     return header + bytes(length_bytes - len(header))
 
 
-def test_a_frame_leaves_when_rate_and_delay_of_its_port_say() -> None:
-    # 8 Mbit/s: a byte per microsecond. The bucket holds the first frame; the second waits for 100 tokens.
+def test_a_frame_leaves_after_rate_and_delay_of_its_port() -> None:
+    # 8 Mbit/s is a byte per microsecond. The bucket suffices for the first frame; the second waits for 100
+    # tokens.
     switch = learning_switch({1: "", 2: "rate=8Mbit/s,burst=100B,delay=3ms"})
     at_ns = 1_000
     sent = [*switch.process(1, ethernet(2, 1), at_ns), *switch.process(1, ethernet(2, 1), at_ns)]
@@ -53,7 +54,7 @@ def test_a_frame_leaves_when_rate_and_delay_of_its_port_say() -> None:
     assert switch.stats()["dataplane"]["received"] == 2
 
 
-def test_digests_come_as_messages_when_their_timeout_passes() -> None:
+def test_digests_are_sent_when_their_timeout_expires() -> None:
     switch = learning_switch({1: "", 2: ""})
     assert not any(isinstance(e, ControllerMessage) for e in switch.process(1, ethernet(2, 7), 1 * MS))
     switch.process(2, ethernet(1, 8), 2 * MS)
@@ -68,7 +69,7 @@ def test_digests_come_as_messages_when_their_timeout_passes() -> None:
     assert switch.send(p4r.StreamMessageRequest(digest_ack=ack)) == []
 
 
-def test_in_how_many_steps_time_passes_makes_no_difference() -> None:
+def test_the_number_of_steps_makes_no_difference() -> None:
     def run(steps: int) -> list[object]:
         switch = learning_switch({1: "", 2: "rate=2Mbit/s,burst=3kB,delay=7ms", 3: "delay=1ms"}, seed=5)
         events: list[object] = []
@@ -80,11 +81,10 @@ def test_in_how_many_steps_time_passes_makes_no_difference() -> None:
             events += switch.process(1, ethernet(2, number, max(length, 60)), time_ns)
         return events + list(switch.run_until_idle(10**12))
 
-    # A message holds no order with others of its kind beside that of time.
     assert run(0) == run(7)
 
 
-def test_a_batch_is_what_its_packets_are_one_by_one_and_a_seed_repeats_it() -> None:
+def test_a_batch_gives_the_events_of_single_packets_with_the_same_seed() -> None:
     config = Config(125_000, 15_000)
     arrivals = take(poisson(Random(1), 250_000.0), 500)
     packets = [(1, frame(length, at), time_ns) for at, (time_ns, length) in enumerate(arrivals)]
@@ -94,7 +94,7 @@ def test_a_batch_is_what_its_packets_are_one_by_one_and_a_seed_repeats_it() -> N
     assert batch == [event for packet in packets for event in single.process(*packet)]
 
 
-def test_time_that_goes_back_is_refused_and_changes_nothing() -> None:
+def test_a_time_before_the_current_one_is_refused_and_changes_nothing() -> None:
     switch = learning_switch({1: "", 2: ""})
     switch.run_until(1_000)
     with pytest.raises(ValueError, match="999 ns is before the switch's time 1000 ns"):

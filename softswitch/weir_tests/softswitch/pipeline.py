@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir's own pipeline on a virtual switch: one policer, whose verdicts can be seen from outside."""
+"""weir's pipeline on a virtual switch: one policer, whose verdicts show in egress frames and reports."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from weir_tests.softswitch.token_buckets import Colour, Config
 
 CLIENT_MAC, SERVER_MAC = 0x0200_0000_0001, 0x0200_0000_0002
 SENDING, RECEIVING, COLLECTING = 1, 2, 3
-"""Ports."""
+"""Ports of the switch."""
 CELL = 7
 _SESSION = 5
 _HEADERS_BYTES = 14 + 20
 _INNER_BYTES = 128
 _DOMAIN_BYTES = 12
-"""Of a report, before the inner packet: cell, colour, reserved, length, number (telemetry-report.md)."""
+"""Domain metadata of a report: cell, colour, reserved, length, number (telemetry-report.md)."""
 
 
 def frame(length_bytes: int, number: int) -> bytes:
@@ -50,7 +50,7 @@ def _entries() -> list[Entity]:
     return [
         TableEntry("forward", (Match("dst", CLIENT_MAC),), "set_egress", (("port", RECEIVING),)),
         TableEntry("classify", (), "police_shared", (("cell", CELL), ("watched", 0)), priority=1),
-        # Only green passes; the colour of what does not is in its report.
+        # Only green passes; the reports of the others contain the colour.
         TableEntry("verdict", (Match("colour", Colour.YELLOW),), "drop_packet", priority=1),
         TableEntry("verdict", (Match("colour", Colour.RED),), "drop_packet", priority=1),
         TableEntry("report", (), "report_drops", (("collector", 1), ("session", _SESSION)), priority=1),
@@ -60,7 +60,7 @@ def _entries() -> list[Entity]:
 
 
 def write_request() -> p4r.WriteRequest:
-    """Police all IPv4 in one cell, whose meter is not set; green passes, the rest is reported."""
+    """Entries that police all IPv4 in one cell; green passes, the rest is reported. The meter is not set."""
     schema = load_pipeline().schema
     encoded = encode_entities([to_finsy(entity) for entity in _entries()], schema)
     updates = [p4r.Update(type=p4r.Update.INSERT, entity=entity) for entity in encoded]
@@ -76,7 +76,7 @@ class PolicingSwitch:
 
     @classmethod
     def start(cls, kind: p4i.MeterSpec.Type.ValueType, config: Config, seed: int) -> PolicingSwitch:
-        """weir's pipeline with a meter of type ``kind``, everything written through P4Runtime."""
+        """Start weir's pipeline with a meter of type ``kind``, configured through P4Runtime."""
         pipeline = load_pipeline()
         p4info = p4i.P4Info.FromString(pipeline.schema.p4info.SerializeToString())
         (policer,) = p4info.meters
@@ -100,7 +100,7 @@ class PolicingSwitch:
         return cls(switch, pipeline)
 
     def colours(self, arrivals: Sequence[tuple[int, int]]) -> list[Colour]:
-        """What the meter made of each packet: green came through, others were dropped and reported."""
+        """The colour of each packet: green ones were forwarded, others dropped and reported."""
         packets = [(SENDING, frame(length, at), time_ns) for at, (time_ns, length) in enumerate(arrivals)]
         found: dict[int, Colour] = {}
         for event in self.switch.process_batch(packets):
@@ -113,7 +113,7 @@ class PolicingSwitch:
         return [found[number] for number in range(len(arrivals))]
 
     def counted(self) -> list[int]:
-        """Packets per colour, as the program counted them."""
+        """Packets per colour, by the program's counter."""
         counter = self.pipeline.schema.counters["policer_counter"]
         entries = [
             p4r.Entity(
@@ -128,11 +128,11 @@ class PolicingSwitch:
 
 
 def _verdict(event: SentFrame) -> tuple[int, Colour]:
-    """Number and colour of a packet, from what left because of it."""
+    """Number and colour of a packet, from the forwarded frame or the report."""
     if event.port == RECEIVING:
         return int.from_bytes(event.frame[_HEADERS_BYTES : _HEADERS_BYTES + 8], "big"), Colour.GREEN
     assert event.port == COLLECTING
-    # The report ends with the inner packet, whose MAC addresses are no others of the report.
+    # The report ends with the inner packet; the report's own MAC addresses differ.
     inner = event.frame.rindex(CLIENT_MAC.to_bytes(6, "big") + SERVER_MAC.to_bytes(6, "big"))
     domain = event.frame[inner - _DOMAIN_BYTES : inner]
     assert int.from_bytes(domain[:2], "big") == CELL

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RFCs' meters in exact fractions, written from their text alone. Slow and plain on purpose.
+"""The RFCs' meters in exact fractions, written from the RFCs alone; simple rather than fast.
 
 Tokens arrive continuously (a rate of r bytes/s gives r · t tokens in t seconds), which is the limit of the
 RFCs' "incremented by one CIR times per second" that a meter without ticks implements.
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Colour(IntEnum):
-    """As v1model numbers them."""
+    """Colours, with v1model's numbers."""
 
     GREEN = 0
     YELLOW = 1
@@ -22,7 +22,7 @@ class Colour(IntEnum):
 
 
 class Meter(Protocol):
-    """A meter; packets come in order of time."""
+    """A meter; packets must be in order of time."""
 
     def colour(self, length_bytes: int, time_ns: int) -> Colour:
         """Colour a packet and take its tokens."""

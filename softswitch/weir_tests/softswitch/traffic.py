@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrivals of packets, random and repeatable: times in ns and lengths in bytes."""
+"""Random, repeatable arrivals of packets: times in ns and lengths in bytes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ DAY_NS = 86_400_000_000_000
 YEAR_NS = 365 * DAY_NS
 
 Arrivals = Iterator[tuple[int, int]]
-"""(time in ns, length in bytes), in order of time, without end."""
+"""Endless (time in ns, length in bytes), in order of time."""
 Process = Callable[[Random, float], Arrivals]
-"""Arrivals that offer about as many bytes/s as the second argument says."""
+"""Generates arrivals with a mean of about the second argument, in bytes/s."""
 
 
 def length_bytes(random: Random) -> int:
-    """Mostly acknowledgements and full frames of the internet, sometimes anything."""
+    """Mostly acknowledgments and full 1,514-byte frames, sometimes any length."""
     kinds = (SHORTEST_BYTES, 1_514, random.randint(SHORTEST_BYTES, LONGEST_BYTES))
     return random.choices(kinds, weights=(3, 5, 2))[0]
 
@@ -34,7 +34,7 @@ def poisson(random: Random, rate: float) -> Arrivals:
 
 
 def on_off(random: Random, rate: float) -> Arrivals:
-    """Bursts at 5 to 50 times the rate, with pauses that bring the mean back."""
+    """Bursts at 5 to 50 times the rate, with pauses that restore the mean."""
     time_ns = 0
     while True:
         speed_up, burst_bytes = random.uniform(5, 50), 0
@@ -47,7 +47,7 @@ def on_off(random: Random, rate: float) -> Arrivals:
 
 
 def back_to_back(random: Random, rate: float) -> Arrivals:
-    """One after the other at a line rate of up to ten times the meter's, several at one instant too."""
+    """Back to back at a line rate of up to ten times the meter's, some at the same time."""
     time_ns, line = 0, rate * random.uniform(1, 10)
     while True:
         length = length_bytes(random)
@@ -57,7 +57,7 @@ def back_to_back(random: Random, rate: float) -> Arrivals:
 
 
 def long_gaps(random: Random, rate: float) -> Arrivals:
-    """Trains of packets between silences of a microsecond to ten days."""
+    """Trains of packets with pauses of a microsecond to 116 days."""
     time_ns = 0
     while True:
         for _ in range(random.randint(1, 50)):
@@ -68,7 +68,7 @@ def long_gaps(random: Random, rate: float) -> Arrivals:
 
 
 def whole_year(random: Random, rate: float) -> Arrivals:
-    """Trains of packets all over a year and a little more, the last of them at its end."""
+    """Trains of packets spread over a year, the last one at its end."""
     trains = 60
     for train in range(trains + 1):
         time_ns = YEAR_NS * train // trains

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classic pcap files (draft-ietf-opsawg-pcap) of Ethernet frames, times as whole nanoseconds.
 
-The readers at hand give times as floats or give headers only (weir_core); neither can be replayed exactly.
+Other readers give times as floats, or headers only (weir_core), which cannot be replayed exactly.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ _VALID = "valid: a classic pcap file of Ethernet frames (tcpdump -w, editcap -F 
 
 
 class Record(NamedTuple):
-    """One frame of a capture; a negative time stands before 1970 and cannot be written."""
+    """One frame of a capture; a negative time is before 1970 and cannot be written."""
 
     time_ns: int
     frame: bytes
 
 
 def read_pcap(path: Path, *, whole: bool = True) -> Iterator[Record]:
-    """The frames of a capture in the file's order, times in ns since the epoch; only whole ones if ``whole``.
+    """The frames of a capture in the file's order, times in ns since the epoch.
 
     Raises:
-        CaptureFormatError: no classic pcap, another link type, frames cut short by snap length or file end.
+        CaptureFormatError: no classic pcap, another link type, an incomplete file or, with ``whole``, frames
+        cut
+            by the snap length.
         OSError: the file cannot be read.
     """
     with path.open("rb") as file:
@@ -48,7 +50,7 @@ def read_pcap(path: Path, *, whole: bool = True) -> Iterator[Record]:
 
 
 def _flavour(path: Path, header: bytes) -> tuple[str, int]:
-    """Byte order and length of a tick in ns."""
+    """The byte order, and the unit of the time stamps in ns."""
     for order in "<>":
         if len(header) >= 4:
             match struct.unpack_from(order + "I", header)[0]:
@@ -82,10 +84,10 @@ def _records(path: Path, file: BinaryIO, order: str, tick_ns: int, whole: bool) 
 
 
 def write_pcap(path: Path, records: Iterable[Record]) -> int:
-    """Write frames with times in ns since the epoch; how many.
+    """Write frames with times in ns since the epoch; returns their number.
 
     Raises:
-        ValueError: a time before the epoch or after 2106, which the format cannot hold.
+        ValueError: a time before the epoch or after 2106, which the format cannot represent.
         OSError: the file cannot be written.
     """
     written = 0

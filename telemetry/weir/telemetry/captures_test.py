@@ -17,7 +17,7 @@ def raw(order: str, magic: int, link: int = 1, records: bytes = b"") -> bytes:
     return struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, link) + records
 
 
-def test_what_is_written_is_read_back_to_the_nanosecond(tmp_path: Path) -> None:
+def test_written_records_are_read_back_to_the_nanosecond(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     assert write_pcap(path, RECORDS) == 3
     assert list(read_pcap(path)) == RECORDS
@@ -47,7 +47,7 @@ def test_either_byte_order_and_unit_is_read(tmp_path: Path, order: str, magic: i
         (raw("<", 0xA1B2C3D4, records=struct.pack("<IIII", 0, 0, 2**31, 2**31)), "valid: at most 262144"),
     ],
 )
-def test_what_is_no_whole_capture_is_refused_with_file_and_place(
+def test_an_invalid_or_incomplete_capture_is_refused_with_file_and_record(
     tmp_path: Path, content: bytes, problem: str
 ) -> None:
     path = tmp_path / "a.pcap"
@@ -58,6 +58,6 @@ def test_what_is_no_whole_capture_is_refused_with_file_and_place(
     assert str(path) in str(refused.value)
 
 
-def test_a_time_that_the_format_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_a_time_that_the_format_cannot_represent_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="valid: 0 to"):
         write_pcap(tmp_path / "a.pcap", [Record(-1, b"")])

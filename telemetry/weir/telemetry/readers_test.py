@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What weir-collector stores is read by pandas, polars, DuckDB and pyarrow without help."""
+"""The Parquet files of weir-collector are readable by pandas, polars, DuckDB and pyarrow."""
 
 import json
 import struct
@@ -47,7 +47,7 @@ def with_polars(path: Path) -> Rows:
 
 def with_duckdb(path: Path) -> Rows:
     duckdb = pytest.importorskip("duckdb")
-    # Quoted: inner is a word of SQL.
+    # Quoted, as `inner` is an SQL keyword.
     names = ", ".join(f'"{name}"' for name in COLUMNS)
     query = f"select {names} from '{path}'"
     rows: Rows = duckdb.sql(query).fetchall()
@@ -73,7 +73,7 @@ def test_every_row_is_read_as_it_was_sent(stored: Path, read: Callable[[Path], R
         assert (bytes(named["inner"]), bool(named["dropped"])) == (payload[start:], bool(payload[11] & 0x80))
 
 
-def test_the_file_says_its_schema_version_run_and_accounts(stored: Path) -> None:
+def test_the_files_metadata_has_schema_version_run_and_accounting(stored: Path) -> None:
     metadata = pytest.importorskip("pyarrow.parquet").read_schema(stored).metadata
     assert (metadata[b"weir.schema_version"], metadata[b"weir.run_id"]) == (b"1", b"readers")
     assert json.loads(metadata[b"weir.accounting"])["rows"] > 0

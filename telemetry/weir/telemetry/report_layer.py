@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telemetry Report Format 2.0 for scapy, with weir's domain. docs/spec/telemetry-report.md has the format.
+"""Telemetry Report Format 2.0 for scapy, with weir's domain metadata (docs/spec/telemetry-report.md).
 
 >>> from scapy.layers.inet import IP, UDP
 >>> from weir.telemetry.report_layer import Report, TelemetryReport
@@ -8,7 +8,7 @@
 >>> TelemetryReport(bytes(packet[TelemetryReport])).reports[0].drop_reason
 70
 
-Importing the module tells scapy that UDP port 32766 holds reports. scapy comes with `weir[decode]`.
+Importing the module registers UDP port 32766 with scapy. scapy is installed with `weir[decode]`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UDP_PORT = 32766
 WEIR_DOMAIN = 0x5745
 """Domain id of weir's own metadata: "WE" in ASCII."""
 TO_THE_END = 255
-"""A report length that means: to the end of the datagram."""
+"""The report length that means "to the end of the datagram"."""
 _INT = 1
 _GROUP_BYTES, _HEAD_BYTES, _MAIN_BYTES, _WORD_BYTES = 8, 4, 8, 4
 _INNER: dict[int, type[Packet]] = {3: Ether, 4: IP, 5: IPv6}
@@ -52,7 +52,7 @@ _INNER: dict[int, type[Packet]] = {3: Ether, 4: IP, 5: IPv6}
 REP_TYPES = {0: "Inner Only", 1: "INT", 2: "IOAM"}
 IN_TYPES = {0: "None", 1: "TLV", 2: "Domain Extension", 3: "Ethernet", 4: "IPv4", 5: "IPv6"}
 COLOURS = {0: "green", 1: "yellow", 2: "red"}
-# From the least significant bit on, as scapy counts.
+# From the least significant bit, as scapy counts.
 _BASELINE = ["drop", *(f"r{n}" for n in range(14, 8, -1)), "buffer", "tx_utilization", "logical_interfaces"]
 _BASELINE += ["egress_ns", "ingress_ns", "queue", "hop_latency", "interfaces", "r0"]
 _WEIR = [*(f"r{n}" for n in range(15, 3, -1)), "queue_lost", "packet_number", "wire_length", "verdict"]
@@ -64,19 +64,19 @@ def _bit(n: int) -> int:
 
 
 def baseline_words(bits: int) -> int:
-    """Words of metadata that RepMdBits stand for: two for bits 4 to 6, one for each other."""
+    """The number of metadata words for RepMdBits: two for each of bits 4 to 6, one for each other bit."""
     return sum(2 if 4 <= n <= 6 else 1 for n in range(16) if bits & _bit(n))
 
 
 def domain_words(domain_id: int, bits: int) -> int:
-    """Words of metadata that DSMdBits of weir's domain stand for; of other domains nothing is known."""
+    """The number of metadata words for DSMdBits of weir's domain; 0 for other, unknown domains."""
     return sum(bool(bits & _bit(n)) for n in range(4)) if domain_id == WEIR_DOMAIN else 0
 
 
 def report_end(words: int, available: int) -> int:
-    """Where a report of `words` words ends within the `available` bytes behind its first word.
+    """The end of a report of `words` words within the `available` bytes after its first word.
 
-    Fewer than four bytes behind it are no report and belong to it.
+    A remainder of fewer than four bytes cannot be another report and belongs to this one.
     """
     stated = words * _WORD_BYTES
     return available if words == TO_THE_END or stated + _HEAD_BYTES > available else stated
@@ -93,7 +93,7 @@ def _if_weir(n: int, field: Any) -> ConditionalField:
 
 
 class _DomainData(StrField):
-    """What the metadata length leaves behind the metadata that is known."""
+    """The rest of the metadata, by its length, after the known fields."""
 
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, bytes]:
         known = baseline_words(pkt.rep_md_bits) + domain_words(pkt.domain_id, pkt.ds_md_bits)
@@ -146,12 +146,12 @@ class Report(Packet):
     ]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """The inner contents' layer; bytes where they are no packet."""
+        """The layer of the inner contents; raw bytes where they are no packet."""
         inner: type[Packet] = _INNER.get(self.inner_type, conf.raw_layer)
         return inner
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in the lengths that were not given; the report's is rounded up."""
+        """Fill in lengths that were not given; the report's is rounded up to words."""
         metadata_words = (len(pkt) - _HEAD_BYTES - _MAIN_BYTES) // _WORD_BYTES
         words = 2 + metadata_words + -(-len(pay) // _WORD_BYTES)
         given = (self.report_length, self.metadata_length)
@@ -161,7 +161,7 @@ class Report(Packet):
 
 
 class _Reports(PacketListField):
-    """Reports to the datagram's end, back to back."""
+    """The reports up to the end of the datagram."""
 
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, list[Packet]]:
         return b"", [Report(part) for part in _split(s)]
@@ -188,17 +188,17 @@ class TelemetryReport(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """What `refusal` names is bytes and no report."""
+        """Leave a payload that `refusal` rejects as raw bytes."""
         raw: type[Packet] = conf.raw_layer
         return raw if _pkt is not None and refusal(_pkt) else cls
 
     def mysummary(self) -> str:
-        """One line: who reports what."""
+        """One line with node id and sequence number."""
         return str(self.sprintf("TelemetryReport node %node_id% sequence %sequence%"))
 
 
 def refusal(payload: bytes) -> str | None:
-    """Why a payload is no report, by the specification's name of the error; None when it is one."""
+    """The specification's name of the error that makes a payload no report; None for a valid one."""
     if len(payload) < _GROUP_BYTES:
         return "truncated"
     if payload[0] >> 4 != 2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scapy layer against the specification's vectors and against reports that switches made."""
+"""The scapy layer against the specification's vectors and against recorded reports of switches."""
 
 import doctest
 from pathlib import Path
@@ -24,7 +24,7 @@ CAPTURES = sorted((Path(__file__).parents[2] / "captures").glob("*.pcap"))
 
 
 def values(datagram: Packet) -> dict[str, int | str]:
-    """What the vectors say of a datagram, as the layer has it."""
+    """The fields of a datagram and of its first report, by the vectors' names."""
     first = datagram.reports[0]
     found: dict[str, Any] = {name: datagram.getfieldval(name) for name in ("node_id", "hw_id", "sequence")}
     for field in first.fields_desc:
@@ -58,12 +58,12 @@ def test_every_field_of_a_vector_is_shown_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_what_was_dissected_is_built_again(name: str) -> None:
+def test_a_dissected_report_is_built_again(name: str) -> None:
     assert bytes(TelemetryReport(VECTORS[name].payload)) == VECTORS[name].payload
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_must_be_refused_is_refused_by_name_and_stays_bytes(name: str) -> None:
+def test_malformed_datagrams_are_refused_by_name_and_stay_bytes(name: str) -> None:
     vector = MALFORMED[name]
     assert refusal(vector.payload) == vector.values["error"]
     frame = IP() / UDP(dport=report_layer.UDP_PORT) / vector.payload
@@ -85,7 +85,7 @@ def test_a_whole_frame_of_the_specification_is_dissected() -> None:
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
-def test_reports_that_a_switch_made_are_dissected_and_built_again(capture: Path) -> None:
+def test_recorded_reports_of_switches_have_the_expected_fields(capture: Path) -> None:
     records = list(read_pcap(capture))
     assert records
     for record in records:

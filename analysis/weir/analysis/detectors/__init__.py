@@ -19,7 +19,7 @@ Verdict = Literal["shared", "separate", "insufficient_loss"]
 
 
 class PairResult(Protocol):
-    """What every detector of a pair returns: its verdict, the reason in words, its numbers."""
+    """The result of a detector of pairs: verdict, reason in words, statistics."""
 
     @property
     def verdict(self) -> Verdict: ...  # noqa: D102
@@ -28,7 +28,7 @@ class PairResult(Protocol):
     def reason(self) -> str: ...  # noqa: D102
 
     def detail(self) -> dict[str, object]:
-        """The statistics behind the verdict, ready for JSON."""
+        """The statistics that led to the verdict, ready for JSON."""
         ...
 
 
@@ -46,7 +46,7 @@ PAIR_DETECTORS: dict[str, PairDetector] = {
 """Detectors of two flows by the name that `weir detect`, `weir evaluate` and `result.json` use."""
 
 RUN_DETECTORS = ("wehey_loss_trend", "shared")
-"""What every run is judged by: the published rule and our own."""
+"""The detectors that judge every run: the published one and ours."""
 
 
 def pair_detector(name: str) -> PairDetector:

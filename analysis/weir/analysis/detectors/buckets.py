@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One bucket or two? Token buckets fitted to each flow alone and to both together.
 
-Decisive where the measured flows are all that the buckets see, or nearly: a bucket that others drain too
-explains nobody's losses from these flows alone, which is said (`insufficient_loss`).
+Works where the measured flows are nearly all traffic of their buckets. Where other flows drain a bucket too,
+the measured ones alone do not explain their losses, and the verdict is `insufficient_loss`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BucketsResult:
     burst_bytes: float | None = None
 
     def detail(self) -> dict[str, object]:
-        """All numbers behind the verdict, ready for JSON."""
+        """All statistics of the verdict, ready for JSON."""
         return {
             "score_together": self.together,
             "scores_alone": self.alone,

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain correlation of two flows' loss, throughput or delay over intervals, by three coefficients.
 
-Intervals, sizes and the majority rule are those of WeHeY (`wehey.py`), so that only the series and the
-coefficient differ: loss ratio (intervals as there), throughput (bytes not lost ÷
-interval), delay (mean RTT above the flow's smallest, M. Rimkevičius, "Localizing Traffic Differentiation
-with TCP BBR", EPFL 2024, sections 4.2 and 6). Spearman, Kendall (tau-b) and Pearson as in scipy.stats,
-one-sided (positive); their p-values take intervals for independent.
+Intervals, their sizes and the majority rule are those of WeHeY (`wehey.py`); only the series and the
+coefficient differ. Series: loss ratio, throughput (bytes not lost ÷ interval), delay (mean RTT above the
+flow's smallest; M. Rimkevičius, "Localizing Traffic Differentiation with TCP BBR", EPFL 2024, sections 4.2
+and 6). Coefficients: Spearman, Kendall (tau-b) and Pearson as in scipy.stats, one-sided (positive). Their
+p-values assume independent intervals.
 
-`resampled_loss_correlation` does not: loss over intervals of 8 RTTs without the RTTs in which BBR probes
-(`probing.py`), and p by rank among one of two null distributions that keep each series' autocorrelation
-(`nulls.py`): all circular shifts of one series against the other, or permutations of its blocks.
+`resampled_loss_correlation` does not assume this. It uses loss over intervals of 8 RTTs without the RTTs in
+which BBR probes (`probing.py`); p is the rank among a null distribution that keeps each series'
+autocorrelation (`nulls.py`): circular shifts of one series, or permutations of its blocks.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _FUNCTIONS: dict[Method, Callable[..., Any]] = {
 }
 Null = Literal["shifts", "blocks"]
 STEADY_RTTS = 8
-"""One gain cycle of BBR, so that every interval loses as many RTTs to its probing."""
+"""One gain cycle of BBR, so that probing removes equally many RTTs from every interval."""
 DRAWS, SEED = 999, 0
-"""Permutations of blocks: the same ones for the same flows."""
+"""Permutations of blocks; the seed is fixed, so that the same flows give the same p."""
 
 
 @dataclass(frozen=True)
 class TrendSize:
-    """One interval size: `intervals` fit, `n` of them are kept; no coefficient without variation."""
+    """One interval size: `intervals` fit, `n` are kept; coefficient and p are None without variation."""
 
     multiple: int
     intervals: int
@@ -74,13 +74,13 @@ class TrendResult:
     sizes: tuple[TrendSize, ...]
 
     def detail(self) -> dict[str, object]:
-        """All numbers behind the verdict, ready for JSON."""
+        """All statistics of the verdict, ready for JSON."""
         return {"metric": self.metric, "method": self.method, "sizes": [asdict(size) for size in self.sizes]}
 
 
 @dataclass(frozen=True)
 class ResampledResult:
-    """The verdict of the correlation whose p is a rank among resampled series; `block` in intervals."""
+    """The verdict of a correlation with p by rank among resampled series; `block` is in intervals."""
 
     verdict: Literal["shared", "separate", "insufficient_loss"]
     reason: str
@@ -90,7 +90,7 @@ class ResampledResult:
     block: int | None = None
 
     def detail(self) -> dict[str, object]:
-        """All numbers behind the verdict, ready for JSON."""
+        """All statistics of the verdict, ready for JSON."""
         return {"n": self.n, "rho": self.rho, "p": self.p, "block": self.block}
 
 
@@ -115,7 +115,7 @@ def trend(a: FlowEvents, b: FlowEvents, metric: Metric, method: Method) -> Trend
 
 
 def resampled_loss_correlation(a: FlowEvents, b: FlowEvents, null: Null) -> ResampledResult:
-    """Spearman's correlation of loss beside BBR's probing, ranked among resampled series."""
+    """Spearman's correlation of loss outside BBR's probing, ranked among resampled series."""
     x = y = np.empty(0)
     if len(a.sent_ns) and len(b.sent_ns):
         x, y = steady_loss(a, b, max(a.min_rtt_ns, b.min_rtt_ns), STEADY_RTTS, MIN_PACKETS)
@@ -139,7 +139,7 @@ def resampled_loss_correlation(a: FlowEvents, b: FlowEvents, null: Null) -> Resa
 
 
 def _pair(a: FlowEvents, b: FlowEvents, metric: Metric, multiple: int) -> tuple[Floats, Floats, int]:
-    """Both series and the number of intervals that fit, of which they hold what says something."""
+    """Both series over the usable intervals, and the number of all intervals that fit."""
     if not len(a.sent_ns) or not len(b.sent_ns):
         return np.empty(0), np.empty(0), 0
     interval = multiple * max(a.min_rtt_ns, b.min_rtt_ns)
@@ -161,12 +161,12 @@ def _series(flow: FlowEvents, metric: Metric, start: int, interval: int, count: 
     at, values = flow.sent_ns, flow.size_bytes * ~flow.lost
     if metric == "delay":
         at, values = flow.rtt_sent_ns, flow.rtt_ns - flow.min_rtt_ns
-    place = (at - start) // interval
-    inside = (place >= 0) & (place < count)
-    total = np.bincount(place[inside], values[inside].astype(np.float64), minlength=count)
+    index = (at - start) // interval
+    inside = (index >= 0) & (index < count)
+    total = np.bincount(index[inside], values[inside].astype(np.float64), minlength=count)
     if metric == "throughput":
         return total * 8e9 / interval, enough
-    samples = np.bincount(place[inside], minlength=count)
+    samples = np.bincount(index[inside], minlength=count)
     with np.errstate(invalid="ignore", divide="ignore"):
         return total / samples / 1e9, enough & (samples > 0)
 
@@ -181,4 +181,4 @@ RESAMPLED = {
     "loss-shifted": partial(resampled_loss_correlation, null="shifts"),
     "loss-blocks": partial(resampled_loss_correlation, null="blocks"),
 }
-"""Loss beside BBR's probing with either null distribution, by name."""
+"""Loss outside BBR's probing with either null distribution, by name."""

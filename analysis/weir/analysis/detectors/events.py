@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a detector sees of a flow: when it sent what, and which of that was lost."""
+"""The input of detectors of pairs: a flow's packets, which of them were lost, and RTTs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from weir.analysis.tables import Bools, Ints
 class FlowEvents:
     """Data packets of one flow in order of sending, arrays of one length.
 
-    `sent_ns` must be on one clock for both flows of a pair, which may be off by a constant up to
-    `clock_error_ns`, with single times wrong by about `jitter_ns`; `size_bytes` is the payload;
-    `min_rtt_ns` the smallest RTT of the flow. RTT samples, where there are any, by the time of sending.
+    `sent_ns` is on one clock for both flows of a pair, up to a constant of at most `clock_error_ns`;
+    `jitter_ns` is the standard error of a single time. `size_bytes` is the payload, `min_rtt_ns` the flow's
+    smallest RTT. RTT samples are optional, with the times at which the sampled packets were sent.
     """
 
     sent_ns: Ints
@@ -29,7 +29,7 @@ class FlowEvents:
     rtt_ns: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        """Refuse what would give a silent wrong answer."""
+        """Refuse input that would give a wrong answer silently."""
         if not len(self.sent_ns) == len(self.size_bytes) == len(self.lost):
             raise ValueError(
                 f"{len(self.sent_ns)} times, {len(self.size_bytes)} sizes and {len(self.lost)} loss flags; "

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared or not by the bucket's memory of one frame.
+"""Do two flows share a policer? By the memory of one frame that a token bucket has after a drop.
 
-After a drop a token bucket holds less than a frame, until frame length ÷ rate has passed. For that long
-every flow of the *same* bucket is at risk, falling linearly to nothing: a packet that comes `age` after the
-other flow's last drop meets a level uniform in [0, frame) plus what flowed in since, and is dropped with
-probability
+After a drop a token bucket holds less than a frame, until frame length ÷ rate has passed. During that time
+every flow of the *same* bucket has a higher risk of loss: a packet that arrives `age` after the other flow's
+last drop meets a level uniform in [0, frame) plus the tokens added since, and is dropped with probability
 
     m = max(0, 1 − age ÷ τ),   τ = frame ÷ rate.
 
-Another bucket knows nothing of it. So with p the flow's own loss rate round each packet (a window of RTTs)
-the excess y − p of what was dropped is regressed on m (1 − p): κ near 1 says one bucket, near 0 two. Both
-directions are pooled.
+A separate bucket does not have this memory. With p the flow's own loss rate around each packet (a window of
+RTTs) and y = 1 for a lost packet, the excess y − p is regressed on m (1 − p): a coefficient κ near 1 means
+one bucket, near 0 two. Both directions are pooled.
 
-τ is unknown, but the bucket passed at least what the two flows got through: τ ≤ frame ÷ (their rates
-together). Smaller ones are tried, down to a fortieth, as others may have most of the bucket. The null
-distribution is of the data: one flow's drops are moved against the other by more than the memory and up to
-two RTTs, which keeps each flow's own pattern (bursts, probing, sawteeth) and the slow trends that both may
-share, and breaks only what happens within a frame's time. The largest statistic over the τ is ranked among
-the same of the moved series (as the jitter methods for spike trains do).
+τ is unknown, but the bucket passed at least the bytes of both flows: τ ≤ frame ÷ (sum of their rates).
+Smaller τ are tried, down to a fortieth of that, as other flows may use most of the bucket. The null
+distribution comes from the data: one flow's drops are shifted by more than the memory and at most two RTTs.
+This keeps each flow's own pattern (bursts, probing, sawteeth) and the slow trends of both, and destroys only
+coincidences within a frame's time. The largest statistic over all τ is ranked among those of the shifted
+series, as in the jitter methods for spike trains.
 
-Where times are too coarse for this, several τ together still show what remains of the excess (`COARSE`): much
-weaker, and silent for BBR, so that its absence says nothing.
+Where times are too coarse for this, several multiples of τ (`COARSE`) still show part of the excess. That
+test is much weaker, and blind for BBR, so the lack of an excess is no evidence of two buckets.
 """
 
 from __future__ import annotations
@@ -34,33 +33,33 @@ from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.tables import Floats
 
 ALPHA = 0.05
-MOVES, MOVES_OF_SCANS = 99, 39
-"""Moved series; each is scanned too where the clocks are uncertain, so there are fewer."""
+SHIFTS, SHIFTS_OF_SCANS = 99, 39
+"""Shifted series; where the clocks are uncertain there are fewer, as all lags are tried for each."""
 MAX_LAGS = 60
 SHORT, FINE, COARSE = (0.025, 0.05, 0.1, 0.2), (0.35, 0.5, 0.7), (4.0, 8.0)
-"""τ tried, in multiples of the largest that the flows' own rates permit."""
+"""τ tried, in multiples of the largest one possible at the flows' rates."""
 USUAL = 0.5
-"""The multiple by which it is judged how much could be seen: two measured flows in twice their rate."""
+"""The multiple for which the expected effect is computed: a bucket with twice the rate of both flows."""
 SHORTEST_S = 60e-6
-"""Of the short τ: what packets have in common within less may come from the machine that sent them."""
+"""The smallest short τ: coincidences within less may come from the machine that sent both flows."""
 WINDOW_RTTS = 2.0
 MIN_KAPPA_SHORT, MIN_KAPPA, MIN_KAPPA_COARSE = 0.5, 0.25, 0.15
-"""Smaller excess is a rest of synchronisation. Fine τ: at most 0.2 behind two policers, simulated or real;
-behind one at least 0.4 in simulations and 0.28 in runs of the switch. Coarse: 0.05 and 0.2."""
+"""Smaller excess may come from synchronised flows. Seen at fine τ: at most 0.2 with two policers, simulated
+or real; with one at least 0.4 in simulations and 0.28 in runs of the switch. At coarse τ: 0.05 and 0.2."""
 LATE = 0.25
-"""Of the best κ: what a shorter τ must have at least. Behind one bucket a half was the least seen."""
+"""Part of the best κ that every shorter τ must reach. With one bucket, at least a half was seen."""
 MIN_EXPECTED = 3.0
-"""Standard deviations by which one bucket would have to stand out for its absence to say something."""
+"""Standard deviations that one bucket's effect must have for its absence to mean two buckets."""
 MIN_LOSSES = 15
 HEADERS_BYTES = 66
 
 
 @dataclass(frozen=True)
 class MemoryResult:
-    """The verdict; `kappa` is the excess at the best scale `tau_us`.
+    """The verdict; `kappa` is the excess at the best `tau_us`.
 
-    `p` is the rank of its statistic `z` among the moved series, `expected_z` what one bucket (κ = 0.5) would
-    give, `lag_us` where both clocks agree best.
+    `p` is the rank of its statistic `z` among the shifted series, `expected_z` the z of one bucket with κ =
+    0.5, `lag_us` the difference of the clocks at which z is largest.
     """
 
     verdict: Literal["shared", "separate", "insufficient_loss"]
@@ -73,7 +72,7 @@ class MemoryResult:
     lag_us: float | None = None
 
     def detail(self) -> dict[str, object]:
-        """All numbers behind the verdict, ready for JSON."""
+        """All statistics of the verdict, ready for JSON."""
         values = asdict(self)
         del values["verdict"], values["reason"]
         return values
@@ -81,7 +80,7 @@ class MemoryResult:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Over the packets of both directions, per scale: Σ x (y − p), Σ x² p (1 − p), Σ x²; x = m (1 − p)."""
+    """Sums over the packets of both directions, per τ: Σ x (y − p), Σ x² p (1 − p), Σ x²; x = m (1 − p)."""
 
     score: Floats
     variance: Floats
@@ -107,7 +106,7 @@ class _Flow:
 
 
 def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
-    """Are two flows behind the same bucket? See the module's text."""
+    """Do two flows share a bucket? See the module's text."""
     losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
     if losses < MIN_LOSSES:
         return MemoryResult(
@@ -122,7 +121,7 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
         _largest_tau(a, b, int(start), int(end)),
         max(a.clock_error_ns, b.clock_error_ns) / 1e9,
     )
-    # Short ones only where nothing has to be scanned for them.
+    # Short τ need exact clocks: no lags to scan.
     shorts = [scale for scale in SHORT if scan_s <= 0 and scale * largest_s >= SHORTEST_S]
     lags = _lags(scan_s, FINE[0] * largest_s)
     test = _Test(
@@ -142,7 +141,7 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     if test.expected_z[usual] >= MIN_EXPECTED and precise:
         for judged in found:
             if judged.large:
-                # As large as one bucket's, and chance may have made it: that is evidence for neither.
+                # As large as with one bucket, but not significant: evidence for neither.
                 why = "too much for two buckets, too little to exclude chance: "
                 return test.result("insufficient_loss", judged, why)
         if test.expected_z[0] < MIN_EXPECTED:
@@ -161,7 +160,7 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
 
 @dataclass(frozen=True)
 class _Judged:
-    """The best of some τ at the best lag; whether its κ is `large` enough to mean something."""
+    """The best of some τ at the best lag; `large` when its κ reaches the minimum for one bucket."""
 
     large: bool
     p: float
@@ -170,7 +169,7 @@ class _Judged:
 
 
 class _Test:
-    """The statistics of some τ, at each lag of the clocks, and of the moved series."""
+    """The statistics for some τ at each lag of the clocks, of the flows and of the shifted series."""
 
     def __init__(
         self,
@@ -186,28 +185,28 @@ class _Test:
         self._least = np.full(len(tau), least)
         self._least[:shorts] = MIN_KAPPA_SHORT
         self._own = [_sums(one, other, float(lag), tau) for lag in lags]
-        self._moved = np.array(
+        self._shifted = np.array(
             [
-                np.max([self._ranked(_sums(one, other, float(move + lag), tau)) for lag in lags], axis=0)
-                for move in _moves(float(tau[-1]), lags, rtt_s)
+                np.max([self._ranked(_sums(one, other, float(shift + lag), tau)) for lag in lags], axis=0)
+                for shift in _shifts(float(tau[-1]), lags, rtt_s)
             ]
         )
 
     @property
     def expected_z(self) -> Floats:
-        """What half of one bucket's effect would give, per τ."""
+        """The z of half of one bucket's effect (κ = 0.5), per τ."""
         sums = self._own[0]
         result: Floats = 0.5 * sums.weight / np.sqrt(np.maximum(sums.variance, 1e-12))
         return result
 
     def _ranked(self, sums: _Sums) -> Floats:
-        """z; of short τ −∞ where κ says nothing, as chance has more of them to choose from."""
+        """z; −∞ for short τ with a small κ, lest more τ give a larger maximum by chance."""
         idle = (sums.kappa < self._least) & (np.arange(len(self.tau)) < self._shorts)
         return np.where(idle, -np.inf, sums.z)
 
     def judged(self, which: slice) -> _Judged:
         z = np.array([self._ranked(sums) for sums in self._own])[:, which]
-        others = self._moved[:, which].max(axis=1)
+        others = self._shifted[:, which].max(axis=1)
         lag, tau = (int(index) for index in np.unravel_index(np.argmax(z), z.shape))
         tau += which.start or 0
         return _Judged(
@@ -218,9 +217,9 @@ class _Test:
         )
 
     def comes_late(self, judged: _Judged) -> bool:
-        """Whether a shorter τ has too little κ: the risk is highest at once, so κ can only fall with τ."""
+        """Whether a shorter τ has too small a κ: the risk is highest after a drop, so κ falls as τ grows."""
         kappa = self._own[judged.lag].kappa
-        seen = self.expected_z >= MIN_EXPECTED / 2  # a whole bucket's effect by MIN_EXPECTED deviations
+        seen = self.expected_z >= MIN_EXPECTED / 2  # κ = 1 would exceed chance by MIN_EXPECTED deviations
         return bool(np.any((kappa < LATE * kappa[judged.tau])[: judged.tau] & seen[: judged.tau]))
 
     def result(
@@ -242,7 +241,7 @@ class _Test:
 
 
 def _largest_tau(a: FlowEvents, b: FlowEvents, start: int, end: int) -> float:
-    """Frame ÷ (rate that both got through), in seconds."""
+    """Frame ÷ (rate of both flows' passed bytes), in seconds."""
     passed = 0.0
     for flow in (a, b):
         inside = (flow.sent_ns >= start) & (flow.sent_ns <= end) & ~flow.lost
@@ -252,7 +251,7 @@ def _largest_tau(a: FlowEvents, b: FlowEvents, start: int, end: int) -> float:
 
 
 def _prepare(flow: FlowEvents, start: int, end: int, rtt_ns: int) -> _Flow:
-    order = np.argsort(flow.sent_ns, kind="stable")  # a fit of clocks may change the order within its error
+    order = np.argsort(flow.sent_ns, kind="stable")  # conversion to another clock may reorder packets
     order = order[(flow.sent_ns[order] >= start) & (flow.sent_ns[order] <= end)]
     time_s, lost = (flow.sent_ns[order] - start) / 1e9, flow.lost[order]
     half = WINDOW_RTTS * rtt_ns / 1e9
@@ -263,7 +262,7 @@ def _prepare(flow: FlowEvents, start: int, end: int, rtt_ns: int) -> _Flow:
 
 
 def _sums(one: _Flow, other: _Flow, lag: float, tau: Floats) -> _Sums:
-    """Both directions, with the first flow's clock moved forward by `lag` seconds."""
+    """Both directions, with the first flow's times increased by `lag` seconds."""
     parts = [_direction(one.drops_s + lag, other, tau), _direction(other.drops_s - lag, one, tau)]
     score, variance, weight = (parts[0][i] + parts[1][i] for i in range(3))
     return _Sums(score, variance, weight)
@@ -283,7 +282,7 @@ def _direction(drops: Floats, flow: _Flow, tau: Floats) -> tuple[Floats, Floats,
 
 
 def _lags(error_s: float, step_s: float) -> Floats:
-    """Moves of the clocks to try: none, or all within their error."""
+    """Differences of the clocks to try: none, or all within their error."""
     if error_s <= 0:
         return np.zeros(1)
     half = min(int(np.ceil(error_s / step_s)), MAX_LAGS)
@@ -291,10 +290,10 @@ def _lags(error_s: float, step_s: float) -> Floats:
     return lags
 
 
-def _moves(longest_s: float, lags: Floats, rtt_s: float) -> Floats:
-    """By how much to move drops: by more than the memory and the clocks' error, but not far."""
+def _shifts(longest_s: float, lags: Floats, rtt_s: float) -> Floats:
+    """Shifts of the drops: larger than the memory and the clocks' error, but only a few RTTs."""
     width = float(lags[-1] - lags[0])
-    count = MOVES if len(lags) == 1 else MOVES_OF_SCANS
+    count = SHIFTS if len(lags) == 1 else SHIFTS_OF_SCANS
     step = max((2 * rtt_s) / (count / 2), longest_s / 4, width)
     one_way = 2 * longest_s + width + step * np.arange(count // 2 + 1)
     result: Floats = np.concatenate([one_way, -one_way])[:count]

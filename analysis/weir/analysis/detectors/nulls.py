@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a statistic of two series would be if they had nothing in common, with each one's own autocorrelation.
+"""Null distributions of a statistic of two series, which keep each series' autocorrelation.
 
-Tests that take values for independent find trends in common between any two slow series. Here one series is
-moved against the other in ways that keep its own course: turned round as a whole, or cut into blocks longer
-than its memory and put together in another order (H. Künsch, Annals of Statistics 17, 1989, for the blocks).
+Tests that assume independent values find common trends in any two slow series. Here one series is resampled:
+shifted circularly, or cut into blocks longer than its memory that are put in random order (H. Künsch, Annals
+of Statistics 17, 1989).
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import numpy as np
 from weir.analysis.tables import Floats
 
 MIN_SHIFT = 0.05
-"""Shifts nearer to none than this part of the series leave too much of it in place."""
+"""Smallest shift, as a part of the series: smaller ones leave it almost unchanged."""
 MIN_BLOCKS = 5
-"""Fewer could be arranged in too few ways for p < 0.05."""
+"""Fewer blocks have too few orders for p < 0.05."""
 
 
 def rank_p(statistic: float, null: Floats) -> float:
-    """The part of the null at least as large, the statistic itself counted among it: never 0."""
+    """The part of the null at least as large as the statistic, which is counted too: never 0."""
     return float((1 + np.count_nonzero(null >= statistic)) / (1 + len(null)))
 
 
 def circular_shifts(series: Floats, min_shift: float = MIN_SHIFT) -> Floats:
-    """The series turned round by every amount but the smallest, a row each."""
+    """The series shifted circularly by all amounts but the smallest, one row each."""
     n = len(series)
     least = max(int(np.ceil(min_shift * n)), 1)
-    turned = [np.roll(series, shift) for shift in range(least, n - least + 1)]
-    return np.array(turned, dtype=np.float64).reshape(len(turned), n)
+    rows = [np.roll(series, shift) for shift in range(least, n - least + 1)]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), n)
 
 
 def block_permutations(series: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
-    """`draws` rows: the series turned round at random, cut into blocks and these arranged anew."""
+    """`draws` rows: the series shifted circularly by a random amount, cut into blocks, in random order."""
     n = len(series)
     block_of = np.arange(n) // block
     keys = rng.random((draws, int(block_of[-1]) + 1))
@@ -42,9 +42,9 @@ def block_permutations(series: Floats, block: int, draws: int, rng: np.random.Ge
 
 
 def block_length(x: Floats, y: Floats) -> int:
-    """Twice the first lag at which neither series remembers itself, at most a fifth of the series.
+    """Twice the first lag without autocorrelation in either series, at most a fifth of the series.
 
-    Memory ends where the autocorrelation is within 2 ÷ √n, which chance alone gives.
+    An autocorrelation below 2 ÷ √n counts as none: chance alone gives as much.
     """
     n = len(x)
     longest = max(n // MIN_BLOCKS, 1)
@@ -52,10 +52,10 @@ def block_length(x: Floats, y: Floats) -> int:
     for series in (x, y):
         centred = series - series.mean()
         power = float(centred @ centred)
-        forgotten = (
+        uncorrelated = (
             lag
             for lag in range(1, longest + 1)
             if power == 0 or abs(float(centred[lag:] @ centred[:-lag])) / power < 2 / np.sqrt(n)
         )
-        lags.append(next(forgotten, longest))
+        lags.append(next(uncorrelated, longest))
     return min(2 * max(lags), longest)

@@ -11,7 +11,7 @@ from weir.analysis.detectors.probing import probing, steady_loss
 from weir.analysis.statistics import share
 
 
-def test_shifts_turn_the_series_round_and_leave_out_those_near_to_none() -> None:
+def test_circular_shifts_leave_out_the_smallest() -> None:
     rows = circular_shifts(np.arange(40.0))
     assert len(rows) == 37
     assert rows[0].tolist() == [38.0, 39.0, *range(38)]
@@ -22,7 +22,7 @@ def test_permuted_blocks_keep_values_and_most_neighbours() -> None:
     rows = block_permutations(np.arange(60.0), 10, 50, np.random.default_rng(1))
     steps = (np.diff(rows, axis=1) == 1).sum(axis=1)
     assert all(sorted(row) == list(range(60)) for row in rows.tolist())
-    assert steps.min() >= 53 - 1  # of 59, at most 5 cuts and the seam of the turned series are broken
+    assert steps.min() >= 53 - 1  # 59 less 5 cuts and the seam of the shifted series
     assert len({tuple(row) for row in rows.tolist()}) > 40
 
 
@@ -41,7 +41,7 @@ def test_blocks_are_longer_than_the_memory_of_the_series() -> None:
 
 
 @pytest.mark.parametrize("null", ["shifts", "blocks"])
-def test_slow_series_without_anything_in_common_keep_the_level(null: str) -> None:
+def test_independent_slow_series_keep_the_significance_level(null: str) -> None:
     rng = np.random.default_rng(3)
     below = naive = 0
     draws = 120
@@ -73,13 +73,13 @@ def test_the_rtts_in_which_bbr_probes_and_drains_are_found() -> None:
     assert not probing(np.arange(3.0)).any()
 
 
-def test_losses_of_probing_alone_are_removed() -> None:
+def test_losses_in_probing_rtts_are_removed() -> None:
     rng = np.random.default_rng(5)
     rtt_ns, flows = 20_000_000, []
     for _ in range(2):
         times, lost = [], []
         for cycle in range(100):
-            # Both probe at once; how hard varies from cycle to cycle, for both alike.
+            # Both probe at the same time, with losses that vary from cycle to cycle alike for both.
             for phase in range(8):
                 packets = {0: 50, 1: 30}.get(phase, 40)
                 start = (cycle * 8 + phase) * rtt_ns

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a flow probes for more bandwidth, as BBR does in one RTT of eight, and loss without these RTTs.
+"""Finds the RTTs in which a flow probes for bandwidth, as BBR does in one of eight, and loss outside them.
 
-BBR sends 1.25 times its estimate for one RTT and 0.75 times for the next (N. Cardwell et al., "BBR:
-Congestion-Based Congestion Control", ACM Queue 14, 2016). Behind a policer the losses of every flow that
-probes lie in the first; flows that start together with one RTT probe together, whether or not they share
-anything.
+BBR sends at 1.25 times its estimate for one RTT and at 0.75 times for the next (N. Cardwell et al., "BBR:
+Congestion-Based Congestion Control", ACM Queue 14, 2016). With a policer, the losses of a BBR flow lie in the
+first of these. Flows that start together with equal RTTs probe together, whether or not they share a policer.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from weir.analysis.tables import Bools, Floats
 
 CYCLE_RTTS = 8
 PROBES_ABOVE, DRAINS_BELOW = 1.125, 0.875
-"""Half of BBR's gains of 1.25 and 0.75 away from the median of the cycle."""
+"""Thresholds relative to the median of a cycle: half way to BBR's gains of 1.25 and 0.75."""
 MIN_PACKETS_PER_RTT = 16
-"""With fewer, a gain is no more than two packets, as chance is."""
+"""With fewer packets a gain is less than chance."""
 
 
 def probing(packets_per_rtt: Floats) -> Bools:
-    """Which RTTs a flow probed or drained in: far from the median of the cycle round each."""
+    """Mark the RTTs in which a flow probed or drained: far from the median of the cycle around them."""
     half = CYCLE_RTTS // 2
     if len(packets_per_rtt) <= half:
         return np.zeros(len(packets_per_rtt), dtype=bool)
@@ -38,16 +37,16 @@ def steady_loss(
 ) -> tuple[Floats, Floats]:
     """Loss ratios of both flows over intervals of `rtts` RTTs, without the RTTs in which either probed.
 
-    Intervals in which a flow sent fewer than `min_packets` packets besides are left out.
+    Intervals in which a flow sent fewer than `min_packets` other packets are left out.
     """
     start = max(int(a.sent_ns.min()), int(b.sent_ns.min()))
     count = max(min(int(a.sent_ns.max()), int(b.sent_ns.max())) - start, 0) // (rtts * rtt_ns)
     sent, lost = [], []
     for flow in (a, b):
-        place = (flow.sent_ns - start) // rtt_ns
-        inside = (place >= 0) & (place < count * rtts)
-        sent.append(np.bincount(place[inside], minlength=count * rtts).astype(np.float64))
-        lost.append(np.bincount(place[inside], flow.lost[inside].astype(np.float64), minlength=count * rtts))
+        index = (flow.sent_ns - start) // rtt_ns
+        inside = (index >= 0) & (index < count * rtts)
+        sent.append(np.bincount(index[inside], minlength=count * rtts).astype(np.float64))
+        lost.append(np.bincount(index[inside], flow.lost[inside].astype(np.float64), minlength=count * rtts))
     steady = ~(probing(sent[0]) | probing(sent[1]))
     total = [np.where(steady, s, 0).reshape(count, rtts).sum(axis=1) for s in sent]
     gone = [np.where(steady, s, 0).reshape(count, rtts).sum(axis=1) for s in lost]

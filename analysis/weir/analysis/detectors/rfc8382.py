@@ -10,15 +10,15 @@
 - 3.2.4: freq_est: intervals ÷ N, of the latest N, in which E_T(OWD) lies more than p_v · var_est beyond
   mean_delay on the other side than the last time that it did.
 - 3.2.5: pkt_loss: packets lost ÷ packets sent of the latest N intervals.
-- 3.3.1: a flow meets a bottleneck when skew_est < c_s, or skew_est < c_h and it met one before, or pkt_loss >
-  p_l. Such flows are parted where freq_est differs by p_f, then var_est by p_mad of the larger, then, with
-  pkt_loss above p_l, pkt_loss by p_d of the larger, else skew_est by p_s.
-- 3.3.2: the first 2 M intervals (21 s) decide nothing.
+- 3.3.1: a flow experiences a bottleneck when skew_est < c_s, or skew_est < c_h and it did before, or
+  pkt_loss > p_l. Such flows are separated where freq_est differs by p_f, then var_est by p_mad of the larger,
+  then, with pkt_loss above p_l, pkt_loss by p_d of the larger, else skew_est by p_s.
+- 3.3.2: the first 2 M intervals (21 s) are not judged.
 
-Ours, where the RFC has no rule: delays are RTT samples by the time of sending, as a sender's capture has
-them, instead of one-way delays; an interval without a sample is passed over; of two flows one above p_l is
-enough to compare losses; and where the RFC follows the flows as they go, the verdict is what it says of most
-of the intervals in which both flows meet a bottleneck.
+Our choices where the RFC has no rule: delays are RTT samples by the time of sending, which a sender's capture
+shows, instead of one-way delays; an interval without a sample is skipped; losses are compared when one of two
+flows is above p_l; and as the RFC groups flows continuously, the verdict is the grouping in most of the
+intervals in which both flows experience a bottleneck.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ P_F, P_MAD, P_D, P_L, P_V = 0.1, 0.1, 0.1, 0.05, 0.7
 
 @dataclass(frozen=True)
 class Rfc8382Result:
-    """The verdict; of `intervals`, both flows saw a bottleneck in `bottleneck`, the same one in `grouped`."""
+    """The verdict; of `intervals`, both flows see a bottleneck in `bottleneck`, the same in `grouped`."""
 
     verdict: Literal["shared", "separate", "insufficient_loss"]
     reason: str
@@ -49,7 +49,7 @@ class Rfc8382Result:
     grouped: int
 
     def detail(self) -> dict[str, object]:
-        """All numbers behind the verdict, ready for JSON."""
+        """All statistics of the verdict, ready for JSON."""
         values = asdict(self)
         del values["verdict"], values["reason"]
         return values
@@ -57,7 +57,7 @@ class Rfc8382Result:
 
 @dataclass(frozen=True)
 class _Statistics:
-    """One value per base interval; NaN before there are enough."""
+    """Arrays with one value per base interval; `skew` is NaN in the first 2 M."""
 
     skew: Floats
     mad: Floats
@@ -110,9 +110,9 @@ def _same(a: _Statistics, b: _Statistics) -> Bools:
 
 
 def _statistics(flow: FlowEvents, start: int, count: int) -> _Statistics:
-    place = (flow.rtt_sent_ns - start) // T_NS
-    inside = (place >= 0) & (place < count)
-    where, delay = place[inside], flow.rtt_ns[inside] / 1e9
+    index = (flow.rtt_sent_ns - start) // T_NS
+    inside = (index >= 0) & (index < count)
+    where, delay = index[inside], flow.rtt_ns[inside] / 1e9
     samples = np.bincount(where, minlength=count)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(where, delay, minlength=count) / samples
@@ -137,7 +137,7 @@ def _statistics(flow: FlowEvents, start: int, count: int) -> _Statistics:
 
 
 def _before(values: Floats) -> Floats:
-    """Each value's predecessor, passing over intervals without one; NaN where there is none."""
+    """Each value's predecessor, skipping intervals without a value; NaN where there is none."""
     result = np.full(len(values), np.nan)
     last = np.nan
     for i, value in enumerate(values.tolist()):
@@ -149,7 +149,7 @@ def _before(values: Floats) -> Floats:
 def _against(
     where: Ints, delay: Floats, level: Floats, count: int, of: Callable[[Floats], Floats]
 ) -> tuple[Floats, Ints]:
-    """Per interval Σ of (delay − level) over delays in intervals with a level, and their number."""
+    """Per interval, the sum of `of(delay − level)` over delays with a known level, and their number."""
     apart = delay - level[where]
     known = np.isfinite(apart)
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RFC 8382: its statistics by plain loops over the definitions, its decisions by queues made for them."""
+"""RFC 8382: statistics compared with plain loops over the definitions, decisions tested with made queues."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def delays(rng: np.random.Generator, queue_s: np.ndarray) -> FlowEvents:  # type
 
 
 def queue(rng: np.random.Generator, scale: float) -> np.ndarray:  # type: ignore[type-arg]
-    """A queue as at a bottleneck: mostly long and sometimes short, so that delays are skewed downwards."""
+    """A bottleneck's queue: mostly long and sometimes short, so that delays are skewed downwards."""
     level = np.repeat(rng.pareto(1.5, 200), 60)
     return (20 - np.minimum(level, 20)) * scale
 
 
-def test_rfc8382_groups_flows_of_one_queue_and_parts_those_of_two() -> None:
+def test_rfc8382_groups_flows_of_one_queue_and_separates_those_of_two() -> None:
     rng = np.random.default_rng(2)
     one = queue(rng, 2e-3)
     together = rfc8382(delays(rng, one), delays(rng, one))
@@ -107,7 +107,7 @@ def statistics(skew: float, mad: float, freq: float, loss: float) -> _Statistics
         ((0.0, 1.0, 0.2, 0.06), False),  # losses compared where one is above p_l
     ],
 )
-def test_each_threshold_parts_flows(other: tuple[float, float, float, float], same: bool) -> None:
+def test_each_threshold_separates_flows(other: tuple[float, float, float, float], same: bool) -> None:
     assert _same(statistics(0.0, 1.0, 0.2, 0.0), statistics(*other)).tolist() == [same]
 
 
@@ -117,7 +117,7 @@ def test_high_losses_are_compared_instead_of_skewness() -> None:
     assert _same(one, statistics(0.0, 1.0, 0.2, 0.17)).tolist() == [False]
 
 
-def test_a_bottleneck_once_met_is_left_at_a_higher_skewness() -> None:
+def test_a_bottleneck_once_found_is_left_at_a_higher_skewness() -> None:
     skew = np.array([0.2, 0.05, 0.2, 0.31, 0.2, 0.5])
     nothing = np.zeros(6)
     loss = np.array([0, 0, 0, 0, 0, 0.06])
@@ -125,7 +125,7 @@ def test_a_bottleneck_once_met_is_left_at_a_higher_skewness() -> None:
     assert met.tolist() == [False, True, True, False, False, True]
 
 
-def test_the_first_intervals_decide_nothing() -> None:
+def test_the_first_intervals_are_not_judged() -> None:
     short = delays(np.random.default_rng(1), np.zeros(2 * M * 70))
     found = rfc8382(short, short)
     assert found.verdict == "insufficient_loss"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The detector `shared`: the bucket's memory of one frame first, explicit buckets where that cannot tell.
+"""The detector `shared`: the bucket's memory of one frame first, fitted buckets where that is undecided.
 
-The memory test (`memory.py`) needs few assumptions and a p-value; explicit buckets (`buckets.py`) need the
-flows to be nearly all that the policer sees, but use everything then. Neither takes slow trends for
-evidence.
+The memory test (`memory.py`) needs few assumptions and gives a p-value. Fitted buckets (`buckets.py`) need
+the two flows to be nearly all traffic of the policer, but then use every packet. Slow trends are evidence in
+neither.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Verdict = Literal["shared", "separate", "insufficient_loss"]
 
 @dataclass(frozen=True)
 class SharedResult:
-    """The verdict of the first of both that could tell."""
+    """The verdict of the first of both tests that decided."""
 
     decided_by: MemoryResult | BucketsResult
     memory: MemoryResult
@@ -33,11 +33,11 @@ class SharedResult:
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason in words."""
         return self.decided_by.reason
 
     def detail(self) -> dict[str, object]:
-        """All numbers behind the verdict, ready for JSON."""
+        """All statistics of the verdict, ready for JSON."""
         return {
             "decided_by": "memory" if self.decided_by is self.memory else "buckets",
             "memory": {"verdict": self.memory.verdict, **self.memory.detail()},
@@ -48,7 +48,7 @@ class SharedResult:
 
 
 def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
-    """Are two flows behind one policer? See the module's text."""
+    """Do two flows share a policer? See the module's text."""
     memory = frame_memory(a, b)
     if memory.verdict != "insufficient_loss":
         return SharedResult(memory, memory, None)

@@ -47,10 +47,10 @@ def test_one_bucket_remembers_the_other_flows_drops(behind_one: Pair, behind_two
     assert two.kappa == pytest.approx(0.0, abs=0.2)
 
 
-def test_an_effect_of_one_bucket_that_chance_may_have_made_is_evidence_for_neither(
+def test_a_large_effect_that_is_not_significant_is_evidence_for_neither(
     behind_one: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Stricter than any rank among 99 moves can be, as if the ranks had been worse.
+    # Stricter than any rank among 99 shifts can be.
     monkeypatch.setattr("weir.analysis.detectors.memory.ALPHA", 0.001)
     found = frame_memory(*behind_one)
     assert found.verdict == "insufficient_loss"
@@ -69,7 +69,7 @@ def test_clocks_that_differ_by_a_constant_are_scanned() -> None:
     assert found.lag_us == pytest.approx(1_300, abs=600)  # frames of both are 0.5 ms apart
 
 
-def test_times_too_coarse_for_a_frame_are_said(behind_two: Pair) -> None:
+def test_times_too_coarse_for_a_frame_are_the_reason(behind_two: Pair) -> None:
     a, b = (replace(flow, jitter_ns=5_000_000) for flow in behind_two)
     found = frame_memory(a, b)
     assert found.verdict == "insufficient_loss"
@@ -77,7 +77,7 @@ def test_times_too_coarse_for_a_frame_are_said(behind_two: Pair) -> None:
 
 
 def policed(measured_mbps: tuple[float, float], other_mbps: float, rate_mbps: float, buckets: int) -> Pair:
-    """Two flows of a minute, of packets at random, among many others behind one bucket or one bucket each."""
+    """Two flows of a minute, packets at random times, among many others in one bucket or in one each."""
     rng = np.random.default_rng(5)
     frame, rate, seconds = 1514, rate_mbps / 8 * 1e6, 60.0
     events = []
@@ -107,7 +107,7 @@ def policed(measured_mbps: tuple[float, float], other_mbps: float, rate_mbps: fl
     return events[0], events[1]
 
 
-def test_one_bucket_is_told_from_two_where_others_have_nearly_all_of_it(
+def test_one_bucket_is_distinguished_from_two_where_others_use_nearly_all_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = frame_memory(*policed((1.5, 1.5), 57, 40, buckets=1))
@@ -129,12 +129,12 @@ def test_few_packets_among_many_others_are_evidence_for_neither() -> None:
     assert "too few packets at once" in found.reason
 
 
-def test_excess_that_comes_later_than_at_once_is_no_buckets() -> None:
+def test_an_excess_that_comes_late_is_not_a_buckets() -> None:
     rng = np.random.default_rng(2)
     times = [np.sort(rng.uniform(0, 60, 6000)) for _ in range(2)]
     lost: tuple[list[bool], list[bool]] = ([], [])
     drops: tuple[list[float], list[float]] = ([-1.0], [-1.0])
-    # As by what stalls a machine: a flow loses 1 to 6 ms after the other.
+    # As when a machine stalls: a flow loses packets 1 to 6 ms after the other.
     for at, flow in sorted((each, owner) for owner in range(2) for each in times[owner].tolist()):
         late = any(0.001 < at - drop < 0.006 for drop in drops[1 - flow][-3:])
         lost[flow].append(bool(rng.random() < (0.9 if late else 0.05)))
@@ -149,7 +149,7 @@ def test_excess_that_comes_later_than_at_once_is_no_buckets() -> None:
     assert "more excess later than at once" in found.reason
 
 
-def test_what_the_memory_cannot_tell_explicit_buckets_may() -> None:
+def test_fitted_buckets_may_decide_where_the_memory_does_not() -> None:
     rng = np.random.default_rng(1)
     events = []
     # Two flows that take turns: no packet of one comes within a frame's time of the other's drops.
@@ -226,7 +226,7 @@ def test_behind_one_policer_ours_is_at_least_as_powerful_as_the_published_rule()
 
 
 @pytest.mark.parametrize("name", list(PAIR_DETECTORS))
-def test_every_detector_says_when_there_is_too_little(name: str) -> None:
+def test_every_detector_reports_too_little_data(name: str) -> None:
     nothing = np.empty(0, dtype=np.int64)
     empty = FlowEvents(nothing, nothing, nothing.astype(bool), 20_000_000)
     quiet = FlowEvents(np.arange(50) * 10**6, np.full(50, 1448), np.zeros(50, dtype=bool), 20_000_000)
@@ -238,7 +238,7 @@ def test_every_detector_says_when_there_is_too_little(name: str) -> None:
 
 
 def correlated(strength: float) -> Pair:
-    """Loss, size and delay of both follow one pattern of 100 ms, to the part `strength`."""
+    """Two flows whose loss, size and delay follow one pattern of 100 ms steps, with weight `strength`."""
     rng = np.random.default_rng(8)
     common = rng.uniform(0, 1, 400)
     flows = []

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WeHeY's throughput comparison: is a client's own bucket the common bottleneck of both paths?
+"""WeHeY's throughput comparison: is a per-client bucket the common bottleneck of both paths?
 
-Z. Shmeis et al., "Localizing Traffic Differentiation", IMC 2023. When a bucket limits the client, the
-replays on two paths at once get together what the replay on one path gets alone. So the difference between
-the throughput of the single replay and the sum of the simultaneous ones should be smaller than differences
-between replays at other times (`history`), which are due to the network's ordinary changes. Step by step,
-as the authors' published analysis server does it:
+Z. Shmeis et al., "Localizing Traffic Differentiation", IMC 2023. When a bucket limits the client,
+simultaneous replays on two paths together get the throughput of a replay on one path. So the difference
+between the throughput of the single replay and the sum of the simultaneous ones should be smaller than
+differences between replays at other times (`history`), which are due to ordinary changes of the network. The
+steps are those of the authors' published analysis server:
 
-1. The two simultaneous replays' samples are added one by one, as far as both go.
+1. The two simultaneous replays' samples are added one by one, up to the shorter one's end.
 2. N being the smaller number of samples of the single replay and of the sum, N ÷ 2 of each are drawn at
    random without replacement, and their means compared: |x − y| ÷ max(x, y). As many draws as `history` has
    values.
@@ -15,8 +15,8 @@ as the authors' published analysis server does it:
 4. The paths have a common bottleneck when p < 0.05. (The server writes p down; the level is the one of the
    loss-trend test.)
 
-The server counts differences in percent; ranks do not change by that. It needs three replays and a history,
-so it is a function and not a detector of captures.
+The server counts differences in percent, which does not change ranks. The test needs three replays and a
+history, so it is a function and not a detector of captures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PART = 0.5
 
 @dataclass(frozen=True)
 class ThroughputResult:
-    """Whether the throughputs agree: `difference` is the median relative one, `u` and `p` of the test."""
+    """Whether the throughputs agree: `difference` is the median relative one, `u` and `p` are the test's."""
 
     common: bool
     difference: float
@@ -50,8 +50,8 @@ def throughput_comparison(
 ) -> ThroughputResult:
     """Compare samples of the single replay with the sum of both simultaneous ones.
 
-    `history` are relative differences, none negative. Raises ValueError with fewer than four samples of a
-    replay, without a history, or with a negative value.
+    `history` holds relative differences. Raises ValueError with fewer than four samples of a replay, without
+    a history, or with a negative value.
     """
     together = added(*simultaneous_bps)
     if min(len(single_bps), len(together)) < 4 or not len(history):
@@ -68,13 +68,13 @@ def throughput_comparison(
 
 
 def added(one: Floats, other: Floats) -> Floats:
-    """Sample by sample, as far as both go."""
+    """The sum sample by sample, up to the shorter one's end."""
     both = min(len(one), len(other))
     return one[:both] + other[:both]
 
 
 def differences(x: Floats, y: Floats, draws: int, rng: np.random.Generator) -> Floats:
-    """Relative differences of the means of random halves; 0 where neither got anything."""
+    """Relative differences of the means of random halves; 0 where both means are 0."""
     half = int(min(len(x), len(y)) * PART)
     means = np.array(
         [[rng.choice(samples, half, replace=False).mean() for samples in (x, y)] for _ in range(draws)]

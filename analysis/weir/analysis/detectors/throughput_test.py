@@ -22,7 +22,8 @@ def test_statistics_equal_an_independent_computation() -> None:
     for _ in history:
         means = [math.fsum(rng.choice(s, 27, replace=False)) / 27 for s in (single, np.array(total))]
         ours.append(abs(means[0] - means[1]) / max(means))
-    # U counts pairs in which ours is the larger one; p by the normal law with ties and continuity.
+    # U counts pairs in which ours is larger; p by the normal approximation with ties and continuity
+    # correction.
     u = sum((x > y) + 0.5 * (x == y) for x in ours for y in history.tolist())
     n = m = len(history)
     pool = sorted([*ours, *history.tolist()])
@@ -44,7 +45,7 @@ def test_a_single_replay_and_two_together_agree_behind_a_clients_bucket() -> Non
     assert double.difference == pytest.approx(0.5, abs=0.02)
 
 
-def test_samples_are_added_as_far_as_both_go() -> None:
+def test_samples_are_added_up_to_the_shorter_ones_end() -> None:
     assert added(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0])).tolist() == [11.0, 22.0]
 
 

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loss-trend correlation as WeHeY defines it.
+"""WeHeY's loss-trend correlation.
 
 Z. Shmeis, M. Abdullah, P. Nikolopoulos, K. Argyraki, D. Choffnes, P. Gill, "Localizing Traffic
 Differentiation", IMC 2023; with the parameters of M. Rimkevičius, "Localizing Traffic Differentiation with
-TCP BBR", EPFL 2024 ("the report"). The rule, and every choice that the texts leave open:
+TCP BBR", EPFL 2024 ("the report"). The rule, with our choices where the texts are silent:
 
 1. Interval sizes are 10, 11, …, 50 times min RTT, which is the larger of the two flows' smallest RTTs
    (report §2.4, step 2). A step of 1 is that of the authors' published analysis server ("the server").
-2. Intervals tile the time in which both flows were sending, [later first, earlier last packet]; a rest
+2. Intervals tile the time in which both flows were sending, [later first, earlier last packet]; a remainder
    shorter than an interval is left out. Both flows are on one clock. (The server starts each capture at its
    own first packet, which shifts one flow against the other, and keeps the rest.)
 3. The loss ratio of a flow in an interval is bytes lost ÷ bytes sent in it, by the time of sending of the
    lost transmission (report §2.4, steps 1 and 3; bytes as in the server).
 4. Intervals in which a flow sent 10 packets or fewer are left out. Of each run of intervals in which neither
    flow lost anything the first is kept (both as in the server).
-5. A size takes part when 30 intervals of it fit (as in the server). The report wants runs so long that 30
-   have loss (§3.1), which is advice for those who measure.
+5. A size is used when 30 intervals of it fit (as in the server). The report recommends runs so long that 30
+   have loss (§3.1).
 6. Spearman's rank correlation, ties by average rank; p from Student's t with n − 2 degrees of freedom, one-
    sided: correlation means a positive one (as in the server). A series without variation has no
    correlation: rho and p are None, the size counts as not significant.
-7. A size is significant when p < 0.05 (report §5). Verdict `shared` when more than half of the sizes that
-   take part are (report §5: "more than 50 % of the intervals"), else `separate`; `insufficient_loss` when
-   no size takes part or a flow lost nothing at all in this time (report §5.2).
+7. A size is significant when p < 0.05 (report §5). Verdict `shared` when more than half of the sizes used are
+   (report §5: "more than 50 % of the intervals"), else `separate`; `insufficient_loss` when no size is used
+   or a flow lost nothing at all in this time (report §5.2).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class SizeResult:
-    """One interval size: `intervals` that fit, `n` of them kept, and their correlation."""
+    """One interval size: `intervals` fit, `n` of them are kept; their correlation."""
 
     multiple: int
     interval_s: float
@@ -78,7 +78,7 @@ class LossTrendResult:
     sizes: tuple[SizeResult, ...]
 
     def detail(self) -> dict[str, object]:
-        """All numbers behind the verdict, ready for JSON."""
+        """All statistics of the verdict, ready for JSON."""
         values = asdict(self)
         del values["verdict"]
         values["sizes"] = [asdict(size) for size in self.sizes]
@@ -97,9 +97,9 @@ def correlate(a: Floats, b: Floats) -> Correlation:
 
 def loss_ratios(flow: FlowEvents, start_ns: int, interval_ns: int, intervals: int) -> tuple[Floats, Ints]:
     """Bytes lost ÷ bytes sent per interval (NaN where nothing was sent), and packets sent per interval."""
-    place = (flow.sent_ns - start_ns) // interval_ns
-    inside = (place >= 0) & (place < intervals)
-    where, sizes = place[inside], flow.size_bytes[inside].astype(np.float64)
+    index = (flow.sent_ns - start_ns) // interval_ns
+    inside = (index >= 0) & (index < intervals)
+    where, sizes = index[inside], flow.size_bytes[inside].astype(np.float64)
     packets = np.bincount(where, minlength=intervals)
     sent = np.bincount(where, sizes, minlength=intervals)
     lost = np.bincount(where, sizes * flow.lost[inside], minlength=intervals)
@@ -110,7 +110,7 @@ def loss_ratios(flow: FlowEvents, start_ns: int, interval_ns: int, intervals: in
 def loss_series(
     a: FlowEvents, b: FlowEvents, start_ns: int, interval_ns: int, intervals: int
 ) -> tuple[Floats, Floats]:
-    """The loss ratios of both flows in the intervals that say something (choice 4)."""
+    """The loss ratios of both flows in the intervals that rule 4 keeps."""
     ratio_a, packets_a = loss_ratios(a, start_ns, interval_ns, intervals)
     ratio_b, packets_b = loss_ratios(b, start_ns, interval_ns, intervals)
     enough = (packets_a >= MIN_PACKETS) & (packets_b >= MIN_PACKETS)
@@ -118,14 +118,14 @@ def loss_series(
 
 
 def informative(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Of each run of intervals in which neither flow lost anything, the first (choice 4)."""
+    """Keep intervals with loss, and the first of each run of intervals without (rule 4)."""
     lossy = (x > 0) | (y > 0)
     keep = lossy | np.concatenate([[True], lossy[:-1]])[: len(lossy)]
     return x[keep], y[keep]
 
 
 def loss_trend_correlation(a: FlowEvents, b: FlowEvents) -> LossTrendResult:
-    """Are two flows behind the same policer? WeHeY's loss-trend correlation; see the module's text."""
+    """Do two flows share a policer? WeHeY's loss-trend correlation; see the module's text."""
     min_rtt_ns = max(a.min_rtt_ns, b.min_rtt_ns)
     start_ns, end_ns = 0, 0
     if len(a.sent_ns) and len(b.sent_ns):

@@ -17,7 +17,7 @@ RTT_NS = 20_000_000
 def flow(
     seed: int, level: np.ndarray, step_ns: int, rtt_ns: int = RTT_NS, seconds: float = 60, pps: int = 1500
 ) -> FlowEvents:
-    """Poisson sending; the probability of loss at time t is level[t // step]."""
+    """A flow with Poisson sending; the probability of loss at time t is level[t // step]."""
     rng = np.random.default_rng(seed)
     sent = np.sort(rng.integers(0, int(seconds * 1e9), int(seconds * pps)))
     p = level[np.minimum(sent // step_ns, len(level) - 1)]
@@ -112,7 +112,7 @@ def test_p_agrees_with_a_permutation_test() -> None:
     rx, ry = ranks(x.tolist()), ranks(y.tolist())
     draws = np.array([pearson(rx, rng.permutation(ry).tolist()) for _ in range(4000)])
     estimate = (1 + np.sum(draws >= found.rho)) / 4001
-    # 4000 draws estimate p with a standard error of sqrt(p(1−p)/4000); five of them, plus t's own error.
+    # 4000 draws estimate p with a standard error of sqrt(p(1−p)/4000); allow five, plus the error of t.
     assert found.p == pytest.approx(estimate, abs=5 * np.sqrt(estimate / 4000) + 0.002)
 
 
@@ -128,7 +128,7 @@ def test_a_constant_series_has_no_correlation() -> None:
     assert (found.n, found.rho, found.p) == (40, None, None)
 
 
-def test_a_flow_without_loss_is_said_to_be_insufficient() -> None:
+def test_a_flow_without_loss_is_insufficient() -> None:
     lossy, clean = flow(1, levels(1), 200_000_000), flow(2, np.zeros(300), 200_000_000)
     found = loss_trend_correlation(lossy, clean)
     assert found.verdict == "insufficient_loss"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a page in headless Chromium: what it became, and what its scripts complained about."""
+"""Opens a page in headless Chromium and returns its DOM and console messages."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 _CONSOLE = re.compile(r":CONSOLE(?:\(\d+\)|:\d+)\] (.*)")
 
 
 class BrowserError(RuntimeError):
-    """Chromium is not there or did not end; the text says which."""
+    """Chromium is not installed, or did not finish in time; the text says which."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A page after its scripts ran."""
+    """A page after its scripts have run."""
 
     program: str
     dom: str
     console: tuple[str, ...]
-    """Everything that the console shows, errors and refusals among it."""
-    last_words: str
-    """The last line of what Chromium said besides."""
+    """All messages of the console, with errors and blocked loads."""
+    stderr_last_line: str
+    """The last line of Chromium's standard error."""
 
 
 def chromium() -> str | None:
-    """Where it is; None where it is not installed."""
+    """The path of Chromium; None where it is not installed."""
     return next((found for name in CHROMIUM if (found := shutil.which(name))), None)
 
 
@@ -44,7 +44,7 @@ def opened(page: Path) -> Opened:
         raise BrowserError("Chromium is not installed (package chromium)")
     options = ["--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     options += ["--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--log-level=0"]
-    if os.geteuid() == 0:  # its own sandbox refuses to work for root
+    if os.geteuid() == 0:  # its sandbox does not run as root
         options.append("--no-sandbox")
     with TemporaryDirectory(prefix="weir-") as profile:
         options.append(f"--user-data-dir={profile}")
@@ -53,7 +53,7 @@ def opened(page: Path) -> Opened:
                 [program, *options, "--virtual-time-budget=60000", "--dump-dom", page.absolute().as_uri()],
                 capture_output=True,
                 text=True,
-                timeout=PATIENCE_S,
+                timeout=TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:

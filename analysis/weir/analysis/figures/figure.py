@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of figures: numbers in, a plotly figure as plain data and the same numbers as a table out.
+"""Kinds of figures: each function takes numbers and returns a plotly figure as plain data, with its table.
 
 Colours are names: `@c0` to `@c7`, `@soft`, `@card`, `@ink`, `@line`; an alpha may follow, as in `@c0+33`.
-The page's style sheet gives them their values, light and dark.
+The page's style sheet defines their values, light and dark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COLOURS = 8
 LONGEST_NAME = 24
 LEGEND_PX = 14
 CROWDED = 12
-"""Scenarios of box plots; more of them need the width of the page, and height for their names."""
+"""Box plots with more scenarios take the full width of the page, and height for their names."""
 SYMBOLS = ("circle", "diamond-open", "square-open")
 DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
@@ -28,12 +28,12 @@ Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 
 
 class Link(str):
-    """A cell that leads to a file beside the page: the text, and `href`."""
+    """A cell that links to a file in the page's directory: the text, and `href`."""
 
     href: str
 
     def __new__(cls, text: str, href: str) -> Self:
-        """A text that is also a link."""
+        """Make a text that is also a link."""
         made = super().__new__(cls, text)
         made.href = href
         return made
@@ -41,7 +41,7 @@ class Link(str):
 
 @dataclass(frozen=True)
 class Table:
-    """`rows` under `columns`; `name` becomes the name of its file."""
+    """A table: `rows` under `columns`; `name` becomes the name of its file."""
 
     name: str
     title: str
@@ -58,11 +58,11 @@ class Figure(Table):
     layout: Mapping[str, Any]
     height: int = 320
     wide: bool = False
-    """Whether it has a row of the page for itself."""
+    """Whether it takes the full width of the page."""
 
 
 def colour(number: int) -> str:
-    """The name of a series' colour; those beyond the palette share one."""
+    """The name of a series' colour; series beyond the palette share one."""
     return f"@c{number}" if number < COLOURS else "@soft"
 
 
@@ -71,7 +71,7 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 
 def short(name: str) -> str:
-    """A name as it fits beside an axis: long ones keep their beginning and their end."""
+    """A name for an axis: long names are cut in the middle."""
     return name if len(name) <= LONGEST_NAME else f"{name[:9]}…{name[10 - LONGEST_NAME :]}"
 
 
@@ -127,7 +127,7 @@ def box_figure(
 
 
 def _boxes(series: str, drawn: Sequence[tuple[str, Box, list[float]]], ink: str) -> Mapping[str, Any]:
-    """Boxes from their numbers, so that the page draws what the statistics say."""
+    """Boxes with given quartiles and whiskers, so that the page does not compute its own."""
     boxes = [found for _, found, _ in drawn]
     return {
         "type": "box",
@@ -140,7 +140,7 @@ def _boxes(series: str, drawn: Sequence[tuple[str, Box, list[float]]], ink: str)
         "lowerfence": [found.low_whisker for found in boxes],
         "upperfence": [found.high_whisker for found in boxes],
         "mean": [found.mean for found in boxes],
-        # Of these only the points beyond the whiskers are drawn.
+        # Only the points beyond the whiskers are drawn.
         "y": [known for _, _, known in drawn],
         "boxpoints": "outliers",
         "line": {"color": ink, "width": 1.5},
@@ -159,7 +159,7 @@ def ecdf_figure(
         at, part = ecdf(_known(measured))
         rows += [(series, *point) for point in zip(at.tolist(), part.tolist(), strict=True)]
         if len(at):
-            # Beyond the palette, other strokes in the same colours.
+            # Series beyond the palette repeat its colours with other dashes.
             ink, dash = colour(number % COLOURS), ("solid", *DASHES)[number // COLOURS % (1 + len(DASHES))]
             traces.append(_line(series, at.tolist(), part.tolist(), ink, shape="hv", dash=dash))
     return Figure(
@@ -170,7 +170,7 @@ def ecdf_figure(
         tuple(rows),
         tuple(traces),
         {"xaxis": {"title": unit}, "yaxis": {"title": "part of samples", "range": [0, 1.02]}},
-        # The legend is above the lines, which shall not pay for it.
+        # Extra height for the legend above the lines.
         height=max(320, 260 + LEGEND_PX * len(traces)),
     )
 
@@ -245,9 +245,9 @@ def dot_figure(
     unit: str,
     log: bool = False,
 ) -> Figure:
-    """A dot per value on the line of its category, a colour per series: series → category → value.
+    """A dot per value in the row of its category, a colour per series: series → category → value.
 
-    Dots and not bars, whose length would say nothing on a logarithmic axis.
+    Dots, not bars: the length of a bar means nothing on a logarithmic axis.
     """
     order = list(dict.fromkeys(category for its in values.values() for category in its))
     traces = [
@@ -337,7 +337,7 @@ def heat_figure(
     digits: int = 3,
     diverging: bool = False,
 ) -> Figure:
-    """A heat map with its values written into the cells; `diverging` has two colours beside 0."""
+    """A heat map with its values in the cells; `diverging` has one colour below 0 and one above."""
     rows = tuple(
         (grid.x[i], grid.y[j], cell, grid.counts[j][i])
         for j, line in enumerate(grid.values)
@@ -379,16 +379,16 @@ def _words(value: float | str) -> str:
 
 
 def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figure:
-    """A decision tree, root on top; yes goes left. Colours are those of the classes."""
-    places: dict[int, tuple[float, int]] = {}
-    _place(tree, 0, 0, 0.0, places)
+    """A decision tree, root at the top; where a test holds, the left child follows. Classes have colours."""
+    positions: dict[int, tuple[float, int]] = {}
+    _arrange(tree, 0, 0, 0.0, positions)
     edges: list[tuple[float | None, float | None]] = []
     for at, node in enumerate(tree.nodes):
         for child in (node.left, node.right):
             if child is not None:
                 edges += [
-                    (places[at][0], -places[at][1]),
-                    (places[child][0], -places[child][1]),
+                    (positions[at][0], -positions[at][1]),
+                    (positions[child][0], -positions[child][1]),
                     (None, None),
                 ]
     texts = [
@@ -416,8 +416,8 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
                 "type": "scatter",
                 "mode": "markers+text",
                 "name": label,
-                "x": [places[at][0] for at in its],
-                "y": [-places[at][1] for at in its],
+                "x": [positions[at][0] for at in its],
+                "y": [-positions[at][1] for at in its],
                 "text": [texts[at] for at in its],
                 "textposition": "bottom center",
                 "textfont": {"size": 10, "color": "@ink"},
@@ -429,7 +429,7 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
         (at, node.feature, node.threshold, node.left, node.right, node.label, node.samples)
         for at, node in enumerate(tree.nodes)
     )
-    depth = max(level for _, level in places.values())
+    depth = max(level for _, level in positions.values())
     hidden = {"visible": False}
     return Figure(
         name,
@@ -441,7 +441,10 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
         {
             "xaxis": {
                 **hidden,
-                "range": [min(x for x, _ in places.values()) - 0.7, max(x for x, _ in places.values()) + 0.7],
+                "range": [
+                    min(x for x, _ in positions.values()) - 0.7,
+                    max(x for x, _ in positions.values()) + 0.7,
+                ],
             },
             "yaxis": {**hidden, "range": [-depth - 0.8, 0.3]},
             "hovermode": "closest",
@@ -451,7 +454,7 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
 
 
 def grown_tree(name: str, title: str, rows: Sequence[Mapping[str, float]], labels: Sequence[str]) -> Figure:
-    """The decision tree of some conditions and their outcomes, with how often it is right as its caption."""
+    """The decision tree that predicts the labels from the rows; the caption states its accuracy."""
     tree = decision_tree(rows, labels)
     caption = f"right for {tree.accuracy:.0%} of the {len(rows)} samples it was grown from" + (
         f", for {tree.validated:.0%} of those left out in turn" if tree.validated is not None else ""
@@ -459,15 +462,15 @@ def grown_tree(name: str, title: str, rows: Sequence[Mapping[str, float]], label
     return tree_figure(name, title, caption, tree)
 
 
-def _place(
-    tree: DecisionTree, at: int, depth: int, left: float, places: dict[int, tuple[float, int]]
+def _arrange(
+    tree: DecisionTree, at: int, depth: int, left: float, positions: dict[int, tuple[float, int]]
 ) -> float:
-    """Put a subtree's leaves side by side from `left` on; returns how wide it is."""
+    """Set the (x, depth) of a subtree's nodes, leaves side by side from `left`; returns its width."""
     node = tree.nodes[at]
     if node.left is None or node.right is None:
-        places[at] = (left, depth)
+        positions[at] = (left, depth)
         return 1.0
-    width = _place(tree, node.left, depth + 1, left, places)
-    width += _place(tree, node.right, depth + 1, left + width, places)
-    places[at] = ((places[node.left][0] + places[node.right][0]) / 2, depth)
+    width = _arrange(tree, node.left, depth + 1, left, positions)
+    width += _arrange(tree, node.right, depth + 1, left + width, positions)
+    positions[at] = ((positions[node.left][0] + positions[node.right][0]) / 2, depth)
     return width

@@ -90,7 +90,7 @@ def figure(of: Study, name: str) -> Figure:
     return found
 
 
-def test_a_study_has_the_figures_of_the_published_ones(made_up: Study) -> None:
+def test_a_study_has_the_figures_of_the_published_studies(made_up: Study) -> None:
     assert {item.name for item in made_up.tables} >= {
         *(
             "loss",
@@ -131,13 +131,13 @@ def test_buffers_and_random_loss_are_conditions_too() -> None:
     page = study(Records(tuple(found), (), ()), "Buffers")
     [buffers] = figure(page, "gp-gain-rate-buffer").traces
     [losses] = figure(page, "gp-gain-rate-random-loss").traces
-    # 100 % without loss and 200 % with it in the small buffer: one cell, their median.
+    # The small buffer has 100 % without loss and 200 % with it: the cell holds their median.
     assert (buffers["y"], buffers["z"]) == (["100", "1000"], [[pytest.approx(150)], [pytest.approx(-50)]])
     assert (losses["y"], losses["z"]) == (["0", "1"], [[pytest.approx(25)], [pytest.approx(200)]])
     assert {row[1] for row in figure(page, "decision-tree").rows if row[1]} == {"burst or queue, kB"}
 
 
-def test_what_a_flow_met_is_its_policer_or_else_the_queue_in_front_of_its_receiver(tmp_path: Path) -> None:
+def test_a_flows_factors_are_those_of_its_policer_or_else_of_its_receivers_queue(tmp_path: Path) -> None:
     analyse(tmp_path, write_run(tmp_path, seconds=8))
     path = tmp_path / "result.json"
     result = json.loads(path.read_text())
@@ -178,7 +178,7 @@ def test_boxes_are_drawn_from_the_statistics_and_their_values_are_in_the_table()
     )
 
 
-def test_boxes_of_many_scenarios_have_a_row_of_their_own() -> None:
+def test_boxes_of_many_scenarios_take_the_full_width() -> None:
     def drawn(scenarios: int) -> Figure:
         return box_figure("b", "B", "", {"a": {f"scenario {n}": [1.0] for n in range(scenarios)}}, unit="s")
 
@@ -228,20 +228,20 @@ def test_a_heat_map_writes_its_values_and_leaves_holes() -> None:
     assert trace["text"] == [["2", ""], ["30,712", ""]]
 
 
-def test_children_of_a_tree_stand_beneath_it_and_leaves_beside_each_other() -> None:
+def test_no_two_nodes_of_a_tree_are_drawn_at_the_same_position() -> None:
     rng = np.random.default_rng(1)
     rows = [{"x": float(x), "y": float(y)} for x, y in rng.uniform(0, 1, (80, 2))]
     tree = decision_tree(rows, ["abcd"[2 * (row["x"] > 0.5) + (row["y"] > 0.5)] for row in rows])
     drawn = tree_figure("t", "T", "", tree)
-    places = {
+    positions = {
         (round(x, 6), round(y, 6))
         for trace in drawn.traces[1:]
         for x, y in zip(trace["x"], trace["y"], strict=True)
     }
-    assert len(places) == len(tree.nodes)
+    assert len(positions) == len(tree.nodes)
 
 
-def test_the_csv_has_every_row_and_nothing_for_what_was_not_measured(made_up: Study) -> None:
+def test_the_csv_has_every_row_and_empty_cells_for_missing_values(made_up: Study) -> None:
     for item in made_up.tables:
         read = list(csv.reader(io.StringIO(as_csv(item))))
         assert tuple(read[0]) == item.columns
@@ -251,7 +251,7 @@ def test_the_csv_has_every_row_and_nothing_for_what_was_not_measured(made_up: St
     assert gain[2] == ["80.0", "20.0", "", "0"]
 
 
-def test_the_page_loads_nothing_and_runs_nothing_of_a_name(made_up: Study) -> None:
+def test_the_page_loads_nothing_and_no_name_becomes_script(made_up: Study) -> None:
     source = render_study(made_up)
     assert "default-src 'none'" in source
     assert HOSTILE not in source
@@ -282,7 +282,7 @@ def test_every_link_of_the_page_is_a_file_and_every_drawing_is_svg(made_up: Stud
     assert sum(element.get("class") == "box" for element in boxes.iter()) == 4
 
 
-def test_without_chromium_page_and_csv_are_written_and_it_is_said(
+def test_without_chromium_page_and_csv_are_written_with_a_warning(
     made_up: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browser, "CHROMIUM", ("no-such-program",))

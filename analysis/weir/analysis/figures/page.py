@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study → one HTML page with everything inside, its figures as SVG, its tables as CSV."""
+"""Writes a study as one self-contained HTML page, its figures as SVG and its tables as CSV."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _HERE = Path(__file__).parent
 
 
 class DrawingError(RuntimeError):
-    """Chromium did not draw the figures; the text has what it said."""
+    """Chromium did not draw the figures; the text has its message."""
 
 
 def render_study(study: Study, *, files: bool = True, drawn: bool = True) -> str:
-    """The page as text; `files` and `drawn` put links to the CSV and SVG files beside it under each item."""
+    """The page as text; `files` adds links to the CSV files under each item, `drawn` to the SVG files."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -53,9 +53,9 @@ def render_study(study: Study, *, files: bool = True, drawn: bool = True) -> str
 
 
 def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
-    """Write `index.html`, `data/*.csv` and `figures/*.svg`; returns the page and what could not be done.
+    """Write `index.html`, `data/*.csv` and `figures/*.svg`; returns the page's path and warnings.
 
-    SVGs are drawn by Chromium, when there is one. Raises OSError.
+    Chromium draws the SVG files; without it there are none, and a warning. Raises OSError.
     """
     data, figures = directory / "data", directory / "figures"
     data.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def as_csv(item: Table) -> str:
-    """The table as CSV (RFC 4180, but with line feeds); what was not measured is empty."""
+    """The table as CSV (RFC 4180, but with line feeds); missing values are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(item.columns)
@@ -86,7 +86,7 @@ def as_csv(item: Table) -> str:
 
 
 def as_svg(study: Study) -> dict[str, str]:
-    """Each figure's name and drawing; raises DrawingError where Chromium is not there or fails."""
+    """Each figure's name and SVG text; raises DrawingError where Chromium is not installed or fails."""
     figures = _figures(study)
     if not figures:
         return {}
@@ -105,7 +105,8 @@ def as_svg(study: Study) -> dict[str, str]:
             raise DrawingError(f"they are drawn by Chromium: {error}") from error
     shown = re.search(r'<pre id="drawn">(.*?)</pre>', done.dom, re.DOTALL)
     if shown is None or not shown[1]:
-        raise DrawingError(f"{done.program} drew nothing{': ' * bool(done.last_words)}{done.last_words}")
+        last_line = f": {done.stderr_last_line}" if done.stderr_last_line else ""
+        raise DrawingError(f"{done.program} drew nothing{last_line}")
     drawings: dict[str, str] = json.loads(unescape(shown[1]))
     return drawings
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures are drawn from: a record per flow and one per verdict, of runs or of captures alone."""
+"""Records for the figures, one per flow and one per verdict, from runs or from captures."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
 
 MEASURED_SHARE = 0.05
-"""Of a capture's flows those count that sent this part of what the largest did."""
+"""A flow of a capture gets a record if it sent at least this share of the largest flow's payload."""
 
 
 @dataclass(frozen=True)
 class FlowRecord:
-    """One flow of one run, None where nothing was measured; `factors` are the conditions that it met.
+    """One flow of one run; values that were not measured are None.
 
-    They are `rate_mbps` and `buffer_kb` of the bottleneck (a policer's rate and burst, or a queue's rate and
-    size), `rtt_ms` and `random_loss_percent`, as far as they are known.
+    `factors` are the known conditions of the flow: `rate_mbps` and `buffer_kb` of its bottleneck (a policer's
+    rate and burst, or a queue's rate and size), `rtt_ms` and `random_loss_percent`.
     """
 
     run: str
@@ -42,15 +42,15 @@ class FlowRecord:
     min_rtt_s: float | None
     goodput_bps: float | None = None
     delays_s: Floats = field(default_factory=lambda: np.empty(0))
-    """RTT above the smallest one: medians over intervals of a run, samples of a capture."""
+    """RTT above the smallest one: medians of intervals for a run, samples for a capture."""
     delivery_rates_bps: Floats = field(default_factory=lambda: np.empty(0))
-    """Payload, samples of a capture at the sender."""
+    """Delivery rates of payload: samples of a capture at the sender, empty for a run."""
     factors: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PairRecord:
-    """One detector's verdict on two flows; `correlation` is the best one over the sizes it tried."""
+    """One detector's verdict on two flows; `correlation` is the best over all interval sizes."""
 
     run: str
     scenario: str
@@ -64,7 +64,7 @@ class PairRecord:
 
 @dataclass(frozen=True)
 class Records:
-    """All flows and verdicts, and what the reader should know about where they come from."""
+    """All flows and verdicts, and notes on their sources for the reader."""
 
     flows: tuple[FlowRecord, ...] = ()
     pairs: tuple[PairRecord, ...] = ()
@@ -123,7 +123,7 @@ def of_run(run_dir: Path, several_names: bool = True) -> Records:
 
 
 def _factors(flow: FlowResult, policer: PolicerResult | None, link: LinkResult | None) -> dict[str, float]:
-    """The conditions that a flow met: those of its policer, else of the queue in front of its receiver."""
+    """The conditions of a flow: those of its policer, else of the queue of its receiver's link."""
     factors: dict[str, float] = {}
     if policer is not None:
         factors["rate_mbps"] = policer.effective_rate_bps / 1e6
@@ -159,7 +159,7 @@ def _of_result(
 
 
 def _delays(run_dir: Path) -> dict[tuple[str, str], Floats]:
-    """Medians of the RTT over intervals, above the smallest, by phase and flow."""
+    """Median RTTs of the intervals above the smallest one, by phase and flow."""
     path = RunDirectory(run_dir).series
     if not path.is_file():
         return {}
@@ -173,7 +173,7 @@ def _delays(run_dir: Path) -> dict[tuple[str, str], Floats]:
 
 
 def of_capture(path: Path) -> Records:
-    """The large flows of a capture, with the losses that it shows; raises as `traces_of`."""
+    """The large flows of a capture, with their inferred losses; raises the errors of `traces_of`."""
     capture = traces_of(path)
     name = path.name.removesuffix(path.suffix) if path.suffix in (".xz", ".gz", ".zst", ".bz2") else path.name
     scenario = name.removesuffix(".pcap").removesuffix(".pcapng")
@@ -211,7 +211,7 @@ def _of_trace(scenario: str, flow: FlowTrace) -> FlowRecord:
 
 
 def _sent_again(flow: FlowTrace) -> float | None:
-    """Data packets with nothing new in them ÷ data packets; None behind the losses."""
+    """Data packets without new data ÷ data packets; None in a capture after the losses."""
     if flow.view == "received":
         return None
     data = flow.payload_bytes > 0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the figures whose traces and layouts lie in #data; names of colours become those of the style sheet.
-   With `exporting` set, every figure becomes SVG text in #drawn instead. */
+/* Draws the figures whose traces and layouts are in #data, with colour names replaced by the style sheet's values.
+   With `exporting` set, writes every figure as SVG text into #drawn instead. */
 "use strict";
 (function () {
   const figures = JSON.parse(document.getElementById("data").textContent);
@@ -57,10 +57,10 @@
 
   function draw() {
     for (const [name, figure] of Object.entries(figures)) {
-      const place = document.getElementById("figure-" + name);
-      if (!place) continue;
+      const element = document.getElementById("figure-" + name);
+      if (!element) continue;
       const [traces, plan] = prepared(figure, false);
-      Plotly.react(place, traces, plan, { displayModeBar: false, responsive: true });
+      Plotly.react(element, traces, plan, { displayModeBar: false, responsive: true });
     }
   }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several runs side by side: which figures are made of their records. Pure."""
+"""Chooses the figures for the records of several runs. Pure."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from weir.analysis.tables import Floats
 MIN_TREE_SAMPLES = 8
 Condition = tuple[float, float, float, float]
 FACTORS = ("bottleneck, Mbit/s", "RTT, ms", "burst or queue, kB", "random loss, %")
-WORDS = ("rate", "RTT", "burst or queue", "random loss")
-SHORT = ("rate", "rtt", "buffer", "random-loss")
+FACTOR_NAMES = ("rate", "RTT", "burst or queue", "random loss")
+FACTOR_IDS = ("rate", "rtt", "buffer", "random-loss")
 RATE, RTT, BUFFER, RANDOM_LOSS = range(4)
 RTT_STEP_MS = 5
-"""Minimum RTTs of one condition differ from run to run; they are rounded to this."""
+"""Minimum RTTs differ from run to run under one condition, so they are rounded to multiples of this."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; `anchor` is what the table of contents points to."""
+    """A part of the page; the table of contents links to `anchor`."""
 
     anchor: str
     title: str
@@ -52,7 +52,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Study:
-    """A page: sections without anything in them are left out of it."""
+    """A page; empty sections are left out."""
 
     title: str
     meta: str
@@ -66,19 +66,19 @@ class Study:
 
 
 def study(records: Records, title: str) -> Study:
-    """The figures that records of runs or captures can give; what they cannot give is said in the notes."""
+    """The figures of some records; the notes name those for which the records do not suffice."""
     flows, notes = records.flows, list(records.notes)
     sections = [
         Section(
             "loss",
             "Loss",
-            "Packets dropped ÷ packets sent of each measured flow, by the switch or as a capture shows it.",
+            "Packets lost ÷ packets sent of each measured flow, by the switch or inferred from a capture.",
             _by_cc("loss", "Loss by scenario", flows, lambda f: _times(f.loss_ratio, 100), "loss in percent"),
         ),
         Section(
             "delay",
             "Delay",
-            "Mean RTT of each flow above its smallest one, and how the RTT is spread over the flow's life.",
+            "Mean RTT of each flow above its smallest one, and the distribution of its RTTs.",
             (
                 *_by_cc(
                     "delay",
@@ -93,13 +93,13 @@ def study(records: Records, title: str) -> Study:
         Section(
             "correlation",
             "Correlation of loss",
-            "The best coefficient of each pair over all sizes: the highest with p < 0.05, else the highest.",
+            "Each pair's best coefficient over all interval sizes: the highest with p < 0.05, else of all.",
             _correlation(records),
         ),
         Section(
             "throughput",
             "Throughput and fairness",
-            "Frame bytes that arrived. Jain's index over the measured flows of a run: 1 is fair.",
+            "Frame bytes received. Jain's index over the measured flows of a run: 1 is fair.",
             (
                 *_by_cc(
                     "throughput",
@@ -127,21 +127,21 @@ def study(records: Records, title: str) -> Study:
         ),
         Section(
             "comparison",
-            "Are the differences real?",
-            "Kolmogorov and Smirnov's test of two congestion controls in a scenario, one in two scenarios.",
+            "Significance of differences",
+            "Kolmogorov–Smirnov tests: two congestion controls in one scenario, or one in two scenarios.",
             _tests(flows),
         ),
         Section("maps", "Conditions", "Medians over the flows of each condition.", _maps(flows)),
         Section(
             "tree",
-            "What decides which congestion control gets more",
-            "A decision tree over the conditions of the runs; numbers are flows of each outcome.",
+            "Conditions that favour one congestion control",
+            "A decision tree over the conditions of the runs; numbers are flows per outcome.",
             _tree(flows, notes),
         ),
         Section(
             "verdicts",
             "Verdicts on pairs",
-            "What detectors said beside the truth, with exact 95 % intervals.",
+            "The detectors' verdicts compared with the truth, with exact 95 % intervals.",
             verdict_items(evaluate([_trial(pair) for pair in records.pairs])) if records.pairs else (),
         ),
     ]
@@ -155,14 +155,14 @@ def study(records: Records, title: str) -> Study:
 
 
 def evaluation(found: Sequence[Evaluation], meta: str) -> Study:
-    """The page of `weir evaluate`; `meta` says over what the detectors were evaluated."""
+    """The page of `weir evaluate`; `meta` names the trials, as text."""
     section = Section(
         "verdicts",
         "Verdicts on pairs",
-        "What detectors said beside the truth, with exact 95 % intervals.",
+        "The detectors' verdicts compared with the truth, with exact 95 % intervals.",
         verdict_items(found),
     )
-    return Study("Detectors beside the truth", meta, (section,))
+    return Study("Detectors compared with the truth", meta, (section,))
 
 
 def _times(value: float | None, factor: float) -> float | None:
@@ -205,7 +205,7 @@ def _delivery(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
 
 
 def _percentiles(flows: Sequence[FlowRecord], of: Callable[[FlowRecord], Floats]) -> dict[str, list[float]]:
-    """By scenario and congestion control; of each flow as many, so that long ones do not count for more."""
+    """Percentiles by scenario and congestion control; equally many per flow, so that all weigh the same."""
     samples: dict[str, list[float]] = {}
     for flow in flows:
         key = flow.scenario if flow.cc == "unknown" else f"{flow.scenario}, {flow.cc}"
@@ -237,7 +237,7 @@ def _fairness(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
 
 
 def _condition(flow: FlowRecord) -> Condition | None:
-    """What the flow met, in the order of `FACTORS`; rates and RTTs rounded to what was configured."""
+    """The conditions of the flow, in the order of `FACTORS`; rounded, so that equal ones compare equal."""
     factors = flow.factors
     if "rate_mbps" not in factors or "rtt_ms" not in factors:
         return None
@@ -251,13 +251,13 @@ def _condition(flow: FlowRecord) -> Condition | None:
 
 
 def _planes(conditions: Iterable[Condition]) -> list[tuple[int, int]]:
-    """Pairs of factors to draw maps over: rate and RTT, and each with the others of several values."""
+    """The pairs of factors for maps: rate and RTT, and each of them with every other factor that varies."""
     values = [set(column) for column in zip(*conditions, strict=True)]
     planes = [(RATE, RTT)]
     for factor in (BUFFER, RANDOM_LOSS):
         if len(values[factor]) > 1:
             planes += [(RATE, factor), (RTT, factor)]
-    # One with a single value on both sides would be one cell; the first is drawn in any case.
+    # A map of two constant factors would be one cell; rate and RTT are drawn in any case.
     return [plane for plane in planes if plane == (RATE, RTT) or any(len(values[one]) > 1 for one in plane)]
 
 
@@ -280,9 +280,9 @@ def _gains(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
     caption = "(goodput of BBR − goodput of CUBIC) ÷ goodput of CUBIC, medians of each condition"
     return tuple(
         heat_figure(
-            "gp-gain" if (x, y) == (RATE, RTT) else f"gp-gain-{SHORT[x]}-{SHORT[y]}",
-            f"GpGain of BBR over CUBIC by {WORDS[x]} and {WORDS[y]}",
-            f"{caption}; of several conditions in one cell their median.",
+            "gp-gain" if (x, y) == (RATE, RTT) else f"gp-gain-{FACTOR_IDS[x]}-{FACTOR_IDS[y]}",
+            f"GpGain of BBR over CUBIC by {FACTOR_NAMES[x]} and {FACTOR_NAMES[y]}",
+            f"{caption}; a cell with several conditions shows their median.",
             heat_map([(at[x], at[y], gain) for at, gain in gains.items()]),
             x=FACTORS[x],
             y=FACTORS[y],
@@ -294,7 +294,7 @@ def _gains(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
 
 
 def _maps(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
-    """Loss and retransmissions over rate and congestion control, when there is more than one condition."""
+    """Medians over scenario and congestion control, when there is more than one combination."""
     if len({flow.scenario for flow in flows}) * len({flow.cc for flow in flows}) < 2:
         return ()
     measures: tuple[tuple[str, str, str, Callable[[FlowRecord], float | None]], ...] = (
@@ -333,7 +333,7 @@ def _tests(flows: Sequence[FlowRecord]) -> tuple[Table, ...]:
     for flow in flows:
         groups.setdefault((flow.scenario, flow.cc), []).append(flow)
     for (one, its), (other, others) in combinations(groups.items(), 2):
-        # Two conditions at once would say nothing about either.
+        # Samples that differ in both scenario and congestion control show the effect of neither.
         if (one[0] == other[0]) == (one[1] == other[1]):
             continue
         for measure, of in measures:
@@ -362,7 +362,7 @@ def _tests(flows: Sequence[FlowRecord]) -> tuple[Table, ...]:
 
 
 def _tree(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
-    """Which congestion control got the larger median goodput under each condition."""
+    """The tree of which congestion control has the larger median goodput under each condition."""
     known = [
         flow
         for flow in flows

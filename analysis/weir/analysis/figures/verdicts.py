@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detectors beside the truth: errors with exact intervals, ROC curves, p-values under the null, cost."""
+"""Figures of evaluations: errors with exact intervals, ROC curves, p-values under the null, cost."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from weir.analysis.statistics import Share, share
 
 
 def verdict_items(found: Sequence[Evaluation]) -> tuple[Table, ...]:
-    """Every figure that the evaluations can give, and the table of all their numbers."""
+    """All figures of the evaluations, and the table of their numbers."""
     return (
-        *_errors("false-positives", "Separate, but called shared", found, "false_positives"),
-        *_errors("false-negatives", "Shared, but called separate", found, "false_negatives"),
+        *_errors("false-positives", "False positives: separate, judged shared", found, "false_positives"),
+        *_errors("false-negatives", "False negatives: shared, judged separate", found, "false_negatives"),
         *_undecided(found),
         *_curves(found),
         *_calibration(found),
@@ -58,7 +58,7 @@ def _curves(found: Sequence[Evaluation]) -> tuple[Figure, ...]:
         line_figure(
             "roc",
             "ROC curves over all scenarios",
-            "Every threshold of each detector's score; in brackets the area under the curve.",
+            "A point per threshold of the detector's score; the area under the curve is in brackets.",
             lines,
             x="false positives",
             y="true positives",
@@ -79,8 +79,8 @@ def _calibration(found: Sequence[Evaluation]) -> tuple[Figure, ...]:
     return (
         line_figure(
             "calibration",
-            "p-values where nothing is shared",
-            "Part of the pairs whose p is at most x: on the dotted line where p-values mean what they say.",
+            "p-values of separate flows",
+            "Part of the pairs whose p is at most x; calibrated p-values lie on the dotted line.",
             lines,
             x="p",
             y="part of the pairs",

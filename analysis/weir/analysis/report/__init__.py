@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a run: one HTML page that needs nothing but a browser."""
+"""The report of a run: one self-contained HTML page."""
 
 from weir.analysis.report.render import render_report, write_report
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which series make which figure. A chart is plain data; `page.js` draws it.
+"""Makes the charts of the report from the series of a run. A chart is plain data; `page.js` draws it.
 
-Colour follows the flow, by its name, in every figure of the page; the switch's view is always grey.
+A flow has the same colour, by its name, in every chart of the page; the switch's view is always grey.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from weir.analysis.report import text
 from weir.analysis.tables import Floats
 
 COLOURS = 8
-"""Colours in `page.js`; flows beyond them share one grey."""
+"""Size of the palette in `page.css`; flows beyond it share one grey."""
 
 Series = Mapping[tuple[str, str, str], tuple[Floats, Floats]]
 """(phase, subject, kind) → times in s, values."""
 
 
 def colours(result: Result) -> dict[str, int]:
-    """A colour number for each flow name, measured flows first; −1 beyond the palette."""
+    """A colour number for each flow name, measured flows first; -1 beyond the palette."""
     names = dict.fromkeys(
         [f.name for f in result.flows if f.measured] + [f.name for f in result.flows if not f.measured]
     )
@@ -57,7 +57,7 @@ def charts(result: Result, series: Series) -> dict[str, dict[str, list[dict[str,
 
 
 def pair_charts(result: Result) -> list[dict[str, Any]]:
-    """The correlation at each interval size, one chart per pair whose detector tried several sizes."""
+    """The correlation at each interval size, one chart per pair with a detector of several sizes."""
     found = []
     for pair in result.pairs:
         sizes = [s for s in pair.detail.get("sizes", ()) if s.get("used") and s["rho"] is not None]
@@ -73,7 +73,7 @@ def pair_charts(result: Result) -> list[dict[str, Any]]:
         found.append(
             {
                 "title": f"Phase {pair.phase}: correlation by interval size",
-                "subtitle": f"verdict {pair.verdict.replace('_', ' ')}, in truth {pair.truth}",
+                "subtitle": f"verdict {pair.verdict.replace('_', ' ')}, truth {pair.truth}",
                 "legend": True,
                 "y": "rank correlation",
                 "x": "size of the intervals in seconds",
@@ -123,7 +123,7 @@ def _loss(result: Result, phase: str, series: Series, colour: Mapping[str, int])
             }
         )
     for chart in found:
-        # One scale for all flows of a phase, or their heights could not be compared.
+        # One scale for all flows of a phase, so that their heights are comparable.
         chart["steps"] = True
         chart["range"] = [0, max(highest * 1.05, 0.01)]
     return found
@@ -139,7 +139,7 @@ def _throughput(
             traces.append(_trace(flow.name, points[0], _mean_over_1_s(*points) / 1e6, colour[flow.name]))
     if not traces:
         return []
-    # Policers of one rate share one line.
+    # Policers with the same rate share a line.
     names: dict[float, list[str]] = {}
     for policer in result.policers:
         if policer.phase == phase:
@@ -163,7 +163,7 @@ def _throughput(
 
 
 def _mean_over_1_s(at: Floats, values: Floats) -> Floats:
-    """Centred running mean over one second; at the ends over what there is."""
+    """Centred running mean over one second, shorter at the ends."""
     step = float(np.median(np.diff(at))) if len(at) > 1 else 1.0
     filled = np.nan_to_num(values)
     kernel = np.ones(int(np.clip(round(1.0 / step), 1, len(filled))))
@@ -204,7 +204,7 @@ def _policers(result: Result, phase: str, series: Series) -> list[dict[str, Any]
 
 
 def _policer(policer: PolicerResult, at: Floats, passed: Floats) -> dict[str, Any] | None:
-    """Passed bytes of the last 5 s relative to rate × 5 s; None when it met traffic for less."""
+    """Passed bytes of the last 5 s relative to rate × 5 s; None with less than 5 s of traffic."""
     step = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
     window = round(5.0 / step) if step else 0
     if not window or len(at) <= window:
@@ -220,6 +220,6 @@ def _policer(policer: PolicerResult, at: Floats, passed: Floats) -> dict[str, An
         "hover": ".3%",
         "traces": [_trace(policer.name, at[window:], relative, 0)],
         "band": [0.995, 1.005],
-        # Where the flows begin and end it is far below; what matters is near the rate.
+        # While flows start and end, the value is far below; only the part near the rate is shown.
         "range": [0.985, max(1.0075, float(relative.max()) + 0.0005)],
     }

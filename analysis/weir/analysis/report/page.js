@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the charts of the page; the data lies in the element #data, colours come from the style sheet. */
+/* Draws the charts of the page: data from the element #data, colours from the style sheet. */
 "use strict";
 (function () {
   const charts = JSON.parse(document.getElementById("data").textContent);
@@ -81,10 +81,10 @@
   function draw() {
     const colour = theme();
     for (const [id, chart] of Object.entries(charts)) {
-      const place = document.getElementById(id);
-      if (!place) continue;
+      const element = document.getElementById(id);
+      if (!element) continue;
       const traces = chart.traces.map((series) => trace(series, chart, colour));
-      Plotly.react(place, traces, layout(chart, colour), { displayModeBar: false, responsive: true });
+      Plotly.react(element, traces, layout(chart, colour), { displayModeBar: false, responsive: true });
     }
   }
 

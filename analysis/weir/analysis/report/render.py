@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result and series of a run → `report.html`: style, script, plotly.js and data are inside."""
+"""Writes `report.html` from the result and series of a run, with style, scripts and data inline."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_report(run_dir: Path) -> Path:
 
 
 def render_report(result: Result, series: Series) -> str:
-    """The page as text. Every string of the run is escaped, by the template or by `data_script`."""
+    """The page as text. The template or `data_script` escapes every string of the run."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -86,7 +86,7 @@ def _started(result: Result) -> str | None:
 
 
 def style() -> Markup:
-    """The style sheet of every page: colours light and dark, by name."""
+    """The style sheet of all pages, with named colours, light and dark."""
     return Markup((_HERE / "page.css").read_text(encoding="utf-8"))
 
 
@@ -96,17 +96,17 @@ def plotly_script() -> Markup:
 
 
 def data_script(value: object) -> Markup:
-    """JSON for a script element: no character that HTML could read as markup."""
+    """JSON for a script element, without characters that HTML could read as markup."""
     written = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _safe_script(source: str) -> str:
-    """JavaScript for a script element: within a string or a pattern, `<\\/script` is the same text."""
+    """JavaScript for a script element; `<\\/script` means the same in a string or regular expression."""
     return source.replace("</script", "<\\/script")
 
 
 def _names(result: Result) -> dict[str, str]:
-    """Flow ids to names: the phase stands beside them already."""
+    """Flow ids to names without the phase, which the table has in a column."""
     known = {flow.id: flow.name for flow in result.flows}
     return {flow_id: known.get(flow_id, flow_id) for pair in result.pairs for flow_id in pair.flows}

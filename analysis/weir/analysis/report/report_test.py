@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
 
 
 class Page(HTMLParser):
-    """Collects what the page would load and what it shows."""
+    """Collects the resources that the page would load, and its text."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Page(HTMLParser):
             self.text.append(data)
 
 
-def test_page_is_self_contained_and_its_contents_lead_somewhere(run: tuple[Path, Result]) -> None:
+def test_the_page_is_self_contained_and_its_links_have_targets(run: tuple[Path, Result]) -> None:
     path = write_report(run[0])
     page = Page(path.read_text(encoding="utf-8"))
     assert path.name == "report.html"
@@ -87,18 +87,18 @@ def test_the_page_shows_the_inference_of_each_flow_by_cause(run: tuple[Path, Res
         assert f"{flow.phase} / {flow.name} {(cause.cause or 'not known').replace('_', ' ')} {counts}" in said
 
 
-def test_every_chart_has_its_place_and_its_data(run: tuple[Path, Result]) -> None:
+def test_every_chart_has_an_element_and_data(run: tuple[Path, Result]) -> None:
     page = Page(write_report(run[0]).read_text(encoding="utf-8"))
     data = json.loads(page.scripts[0])
-    # two loss charts, throughput, RTT and the policers (one of the first phase, two of the second), then
-    # one chart for each pair that had enough intervals of the published rule
+    # Two loss charts, throughput, RTT and the policers (one in the first phase, two in the second), then one
+    # chart for each pair with enough intervals for the published rule.
     tested = [pair for pair in run[1].pairs if pair.detail.get("sizes")]
     assert len(data) == 4 + 1 + 4 + 2 + len(tested)
     assert set(data) <= page.ids
     assert all(trace["x"] for chart in data.values() for trace in chart["traces"])
 
 
-def test_page_says_the_verdict_and_each_flow(run: tuple[Path, Result]) -> None:
+def test_the_page_shows_the_headline_and_each_flow(run: tuple[Path, Result]) -> None:
     result = run[1]
     shown = " ".join(" ".join(Page(write_report(run[0]).read_text(encoding="utf-8")).text).split())
     assert result.headline in shown
@@ -136,7 +136,7 @@ def test_loss_charts_of_a_phase_share_their_scale_and_show_both_views(run: tuple
     ]
 
 
-def test_colour_follows_the_flow_through_all_charts(run: tuple[Path, Result]) -> None:
+def test_a_flow_has_one_colour_in_all_charts(run: tuple[Path, Result]) -> None:
     drawn: Any = charts(run[1], series_of(pq.read_table(run[0] / "series.parquet")))
     seen: dict[str, set[object]] = {}
     for groups in drawn.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people read them, with their units; a missing value is an en dash."""
+"""Formats numbers with their units for the page and the terminal; a missing value is an en dash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MISSING = "–"
 
 
 def plain(value: float, digits: int = 3) -> str:
-    """At least `digits` significant digits, all of those before the point, without an exponent: 1,788."""
+    """At least `digits` significant digits, all digits before the point, no exponent: 1,788."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
@@ -64,7 +64,7 @@ def share(value: float | None, decimals: int = 1) -> str:
 
 
 def quality(value: float | None) -> str:
-    """Precision and recall: exactly 1 only when it is, never rounded up to it."""
+    """Precision and recall: never rounded up to 1."""
     if value is None or not math.isfinite(value):
         return MISSING
     return f"{value:.0f}" if value in (0, 1) else f"{math.floor(value * 10_000) / 10_000:.4f}"

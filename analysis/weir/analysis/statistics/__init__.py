@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of runs: pure functions from numbers to frozen results; figures are drawn elsewhere."""
+"""Statistics of runs: pure functions from numbers to frozen results, without drawing."""
 
 from weir.analysis.statistics.correlations import best_correlation
 from weir.analysis.statistics.distributions import Box, KsTest, box, ecdf, kolmogorov_smirnov

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One coefficient for a pair whose series were correlated at many interval sizes."""
+"""Chooses one coefficient for a pair from those of many interval sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVEL = 0.05
 def best_correlation(
     coefficients: Sequence[float | None], ps: Sequence[float | None] | None = None, level: float = LEVEL
 ) -> float | None:
-    """The highest coefficient with p below the level, else the highest at all; None without one.
+    """The highest coefficient with p below the level, else the highest of all; None without coefficients.
 
     M. Rimkevičius, "Localizing Traffic Differentiation with TCP BBR", EPFL 2024: section 5 for loss; section
     6, without `ps`, for throughput ("no matter the p-value").

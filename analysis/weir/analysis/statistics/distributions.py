@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples side by side: what a box of a box plot shows, and whether two samples have one distribution."""
+"""Comparison of samples: box plots, empirical distribution functions, Kolmogorov–Smirnov tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Alternative = Literal["two-sided", "less", "greater"]
 
 @dataclass(frozen=True)
 class Box:
-    """What a box plot shows of `n` values, in their unit; quartiles by linear interpolation."""
+    """The values of a box plot of `n` values, in their unit; quartiles by linear interpolation."""
 
     n: int
     low_whisker: float
@@ -35,7 +35,7 @@ class Box:
 
 @dataclass(frozen=True)
 class KsTest:
-    """Kolmogorov and Smirnov's distance of two samples of `n_a` and `n_b` values, and its p."""
+    """The Kolmogorov–Smirnov distance of two samples of `n_a` and `n_b` values, and its p."""
 
     statistic: float
     p: float
@@ -44,13 +44,13 @@ class KsTest:
 
 
 def finite(values: ArrayLike) -> Floats:
-    """The values that are numbers: what was not measured is NaN."""
+    """The values without NaN, which stands for missing ones, and without infinities."""
     numbers = np.asarray(values, dtype=np.float64).ravel()
     return numbers[np.isfinite(numbers)]
 
 
 def box(values: ArrayLike) -> Box | None:
-    """The box of some values; NaN is left out; None of nothing."""
+    """The box of the values without NaN; None without values."""
     known = np.sort(finite(values))
     if not len(known):
         return None
@@ -71,7 +71,7 @@ def box(values: ArrayLike) -> Box | None:
 
 
 def ecdf(values: ArrayLike) -> tuple[Floats, Floats]:
-    """The empirical distribution function: distinct values ascending, and the part that is at most each."""
+    """The empirical distribution function: distinct values ascending, and the part of values up to each."""
     known = finite(values)
     at, count = np.unique(known, return_counts=True)
     return at, np.cumsum(count) / max(len(known), 1)
@@ -80,8 +80,8 @@ def ecdf(values: ArrayLike) -> tuple[Floats, Floats]:
 def kolmogorov_smirnov(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> KsTest | None:
     """Do two samples come from one distribution? None where one of them is empty.
 
-    As in scipy, `less` asks whether the distribution function of `a` lies below that of `b`, which is to say
-    that values of `a` are larger; `greater` the other way round. p is exact for small samples.
+    As in scipy, `less` tests whether the distribution function of `a` lies below that of `b`, so that values
+    of `a` are larger; `greater` is the opposite. p is exact for small samples.
     """
     one, other = finite(a), finite(b)
     if not len(one) or not len(other):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values over two factors, as a heat map shows them."""
+"""Groups values by two factors for a heat map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Factor = float | str
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One value per cell, row by row: `values[y][x]`, None where nothing was measured, and how many were."""
+    """One value per cell, `values[y][x]`, None without measurements; `counts[y][x]` measurements."""
 
     x: tuple[Factor, ...]
     y: tuple[Factor, ...]
@@ -30,7 +30,7 @@ def _median(values: Floats) -> float:
 def heat_map(
     points: Iterable[tuple[Factor, Factor, float | None]], of_cell: Callable[[Floats], float] = _median
 ) -> HeatMap:
-    """(x, y, value) to a grid; numbers are sorted, words stay in the order of their coming.
+    """Group (x, y, value) into a grid; numbers on an axis are sorted, words keep their order.
 
     Several values of a cell become one by `of_cell`, by default their median; None and NaN are left out.
     """

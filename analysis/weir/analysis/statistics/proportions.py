@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of a number of trials, with exact intervals."""
+"""Proportions of trials, with exact confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Share:
-    """`count` of `of` with the exact 95 % interval; `rate` is None of nothing."""
+    """`count` of `of` with the exact 95 % interval; `rate` is None when `of` is 0."""
 
     count: int
     of: int

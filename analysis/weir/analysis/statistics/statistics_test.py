@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Against other ways to compute the same: counting, exact fractions, scipy, scikit-learn's own answers."""
+"""Statistics compared with a second computation: counting, exact fractions, scipy, scikit-learn."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_one_value_is_a_box_without_height() -> None:
     assert (found.low_whisker, found.q1, found.median, found.q3, found.high_whisker) == (3.0,) * 5
 
 
-def test_the_distribution_function_counts_what_is_at_most() -> None:
+def test_the_distribution_function_counts_values_up_to_each() -> None:
     at, part = ecdf([2.0, 1.0, 2.0, math.nan, 5.0])
     assert (at.tolist(), part.tolist()) == ([1.0, 2.0, 5.0], [0.25, 0.75, 1.0])
 
@@ -67,16 +67,16 @@ def test_the_kolmogorov_smirnov_distance_and_its_p_by_all_arrangements() -> None
         )
 
     seen = distance(a, b)
-    # Under the null every choice of four of the nine values is as likely as any other.
+    # Under the null all choices of four of the nine values are equally likely.
     pool = sorted(a + b)
-    as_far = [
+    at_least = [
         distance(list(some), [v for v in pool if v not in some]) >= seen
         for some in itertools.combinations(pool, 4)
     ]
     found = kolmogorov_smirnov(a, b)
     assert found is not None
     assert found.statistic == pytest.approx(float(seen), abs=1e-12)
-    assert found.p == pytest.approx(sum(as_far) / len(as_far), abs=1e-9)
+    assert found.p == pytest.approx(sum(at_least) / len(at_least), abs=1e-9)
     assert (found.n_a, found.n_b) == (4, 5)
     assert kolmogorov_smirnov(a, [math.nan]) is None
 
@@ -106,7 +106,7 @@ def test_jains_index_is_the_square_of_the_sum_by_n_times_the_sum_of_squares(
     assert jain_index(rates) == pytest.approx(float(index), rel=1e-12)
 
 
-def test_jains_index_of_nothing_is_none_and_of_negative_rates_refused() -> None:
+def test_jains_index_without_rates_is_none_and_negative_rates_are_refused() -> None:
     assert jain_index([]) is None
     assert jain_index([0, 0]) is None
     with pytest.raises(ValueError, match="rate -1; rates are not negative"):
@@ -140,7 +140,7 @@ def test_queueing_delay_is_above_the_smallest_rtt() -> None:
     assert queueing_delay([]) is None
 
 
-def test_the_best_correlation_is_a_significant_one_where_there_is_any() -> None:
+def test_the_best_correlation_is_significant_if_any_is() -> None:
     assert best_correlation([0.9, 0.5, 0.4, None], [0.2, 0.01, 0.04, None]) == 0.5
     assert best_correlation([0.9, 0.5], [0.2, 0.06]) == 0.9
     assert best_correlation([0.9, 0.5]) == 0.9
@@ -186,7 +186,7 @@ def test_a_tree_finds_the_condition_that_decides() -> None:
     assert root.counts == (labels.count("bbr"), labels.count("cubic"))
 
 
-def test_labels_that_follow_nothing_are_validated_no_better_than_chance() -> None:
+def test_random_labels_are_validated_no_better_than_chance() -> None:
     rows, _ = conditions(200)
     labels = [str(side) for side in np.random.default_rng(3).integers(0, 2, 200)]
     tree = decision_tree(rows, labels)
@@ -194,7 +194,7 @@ def test_labels_that_follow_nothing_are_validated_no_better_than_chance() -> Non
     assert tree.validated == pytest.approx(0.5, abs=0.12)
 
 
-def test_a_tree_of_one_class_is_a_leaf_and_a_tree_of_nothing_refused() -> None:
+def test_a_tree_of_one_class_is_a_leaf_and_a_tree_without_samples_is_refused() -> None:
     tree = decision_tree([{"x": 1.0}, {"x": 2.0}], ["a", "a"])
     assert (len(tree.nodes), tree.nodes[0].label, tree.validated) == (1, "a", None)
     with pytest.raises(ValueError, match="0 samples and 0 labels"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision tree that says which condition leads to which outcome, grown by scikit-learn."""
+"""Decision trees that predict an outcome from conditions, grown by scikit-learn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A leaf, or a question: `feature` ≤ `threshold` leads to `left`, else to `right` (numbers of nodes)."""
+    """A leaf, or a test: `feature` ≤ `threshold` leads to node number `left`, else to `right`."""
 
     samples: int
     counts: tuple[int, ...]
@@ -29,7 +29,7 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class DecisionTree:
-    """The tree, root first. `accuracy` is of the samples that it was grown from; `validated` is not."""
+    """The tree, root first. `accuracy` is that on the samples that it was grown from."""
 
     classes: tuple[str, ...]
     features: tuple[str, ...]
@@ -39,7 +39,7 @@ class DecisionTree:
     """Mean accuracy of stratified cross-validation; None where a class has fewer than two samples."""
 
     def predict(self, row: Mapping[str, float]) -> str:
-        """The class of one sample; raises KeyError for a missing feature that the tree asks for."""
+        """The class of one sample; raises KeyError for a missing feature that the tree needs."""
         node = self.nodes[0]
         while node.feature is not None and node.threshold is not None:
             below = row[node.feature] <= node.threshold
@@ -65,7 +65,7 @@ class DecisionTree:
 def decision_tree(
     rows: Sequence[Mapping[str, float]], labels: Sequence[str], max_depth: int = MAX_DEPTH, seed: int = 0
 ) -> DecisionTree:
-    """Grow a tree (Gini impurity) that tells the labels apart by the features that every row has.
+    """Grow a tree (Gini impurity) that predicts the labels from the rows' features.
 
     Raises ValueError without rows, with fewer or more labels than rows, or with rows of different features.
     """
@@ -85,7 +85,7 @@ def decision_tree(
     tree = grown.tree_
     nodes = []
     for at in range(tree.node_count):
-        # Of a node's samples scikit-learn keeps the part of each class.
+        # scikit-learn stores the part of each class in a node's samples.
         counts = tuple(round(float(part) * int(tree.n_node_samples[at])) for part in tree.value[at][0])
         label, left = classes[int(np.argmax(counts))], int(tree.children_left[at])
         if left < 0:

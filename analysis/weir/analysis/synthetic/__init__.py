@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthetic truth for detectors: flows through bottlenecks whose kind is chosen, from a seed."""
+"""Simulated flows with known truth for detectors: through a chosen kind of bottleneck, from a seed."""
 
 from weir.analysis.synthetic.bottleneck import Bottleneck, Kind, Sender, simulate
 from weir.analysis.synthetic.scenarios import SCENARIOS, Scenario, generate
@@ -7,7 +7,7 @@ from weir.analysis.synthetic.series import modulated_pair
 from weir.analysis.synthetic.single import SINGLE_KINDS, SingleTruth, draw_single
 
 VALIDATION_SEED = 1000
-"""Thresholds of detectors are set with smaller seeds; those from here on are for judging them afterwards."""
+"""Detectors' thresholds were chosen with smaller seeds; seeds from here on are for their validation."""
 
 __all__ = [
     "SCENARIOS",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small packet simulator: senders that behave like CUBIC, BBR or on-off traffic, and bottlenecks they meet.
+"""A small packet simulator: CUBIC, BBR and on-off senders, and their bottlenecks.
 
-Enough of each to give the patterns that detectors live on: a window that grows as RFC 9438 says and shrinks
-by 0.7; a paced rate that probes with gains 1.25 and 0.75 and ignores losses; bursts of random length. A
-policer is a token bucket that starts full (RFC 2697, two colours); a shaper is a drop-tail queue; a link
-loses at random. It is no TCP: no timeouts, no lost acknowledgments.
+It models what makes the patterns that detectors use. CUBIC: a window that grows by RFC 9438 and shrinks to
+0.7; BBR: a paced rate that probes with gains 1.25 and 0.75 and ignores losses; on-off: bursts of random
+length. A policer is a token bucket that starts full (RFC 2697, two colours), a shaper a drop-tail queue, a
+lossy link drops at random. There are no timeouts and no lost acknowledgments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROBE_RTT_EVERY_S, PROBE_RTT_S = 10.0, 0.2
 
 @dataclass
 class Bottleneck:
-    """Where frames are dropped: `rate_bps` and `burst_bytes` of the bucket or of the queue, or `loss`."""
+    """Drops frames by `rate_bps` and `burst_bytes` of its bucket or queue, or with probability `loss`."""
 
     kind: Kind = "policer"
     rate_bps: float = 0.0
@@ -38,8 +38,8 @@ class Bottleneck:
     _backlog: float = 0.0
     _now: float = 0.0
 
-    def meet(self, now: float, rng: np.random.Generator) -> float | None:
-        """How long a frame waits that arrives now, in seconds; None when it is dropped."""
+    def offer(self, now: float, rng: np.random.Generator) -> float | None:
+        """Offer a frame at time `now`: returns its wait in seconds, or None when it is dropped."""
         if self.kind == "lossy":
             return None if rng.random() < self.loss else 0.0
         rate = self.rate_bps / 8
@@ -54,7 +54,7 @@ class Bottleneck:
 
 @dataclass
 class Sender:
-    """A flow: how it decides to send, and what limits it. `bottleneck` is a position in the list of them."""
+    """A flow with its congestion control; `bottleneck` is an index into the list of bottlenecks."""
 
     control: Control
     bottleneck: int
@@ -79,11 +79,11 @@ class Sender:
     _full: tuple[float, int] = (0.0, 0)
 
     def times(self) -> Floats:
-        """When each frame reached the bottleneck, in seconds."""
+        """The time at which each frame reached the bottleneck, in seconds."""
         return np.array(self.time_s)
 
     def losses(self) -> Bools:
-        """Which frames were dropped."""
+        """The mask of dropped frames."""
         return np.array(self.lost, dtype=bool)
 
 
@@ -96,7 +96,7 @@ class _Run:
         self.senders, self.bottlenecks, self.rng = senders, bottlenecks, rng
         self.events: list[tuple[float, int, int, int, float, int]] = []
         self.order = 0
-        # One draw for many: jitter of the host and of the way back.
+        # Drawn once, for the jitter of the host and of the return path.
         self.noise = rng.exponential(1.0, 4096).tolist()
 
     def push(self, at: float, what: int, who: int, sent: float = 0.0, delivered: int = 0) -> None:
@@ -114,7 +114,7 @@ HOST_JITTER_S, ACK_JITTER_S = 20e-6, 100e-6
 def simulate(
     senders: list[Sender], bottlenecks: list[Bottleneck], seconds: float, rng: np.random.Generator
 ) -> list[Sender]:
-    """Run the senders through the bottlenecks; they hold their frames afterwards."""
+    """Simulate the senders; returns them, with times, losses and RTTs of their frames filled in."""
     run = _Run(senders, bottlenecks, rng)
     for who, sender in enumerate(senders):
         run.push(sender.start_s, TICK, who)
@@ -124,7 +124,7 @@ def simulate(
             break
         sender = senders[who]
         if what == ARRIVE:
-            wait = bottlenecks[sender.bottleneck].meet(now, rng)
+            wait = bottlenecks[sender.bottleneck].offer(now, rng)
             sender.time_s.append(now)
             sender.lost.append(wait is None)
             back = now + sender.rtt_s + run.jitter(ACK_JITTER_S) + (wait or 0.0)
@@ -145,7 +145,7 @@ def simulate(
     return senders
 
 
-def _depart(run: _Run, who: int, sender: Sender, now: float) -> None:
+def _transmit(run: _Run, who: int, sender: Sender, now: float) -> None:
     at = max(now + run.jitter(HOST_JITTER_S), sender._free_s)
     sender._free_s = at + FRAME * 8 / sender.limit_bps
     sender._inflight += 1
@@ -153,9 +153,9 @@ def _depart(run: _Run, who: int, sender: Sender, now: float) -> None:
 
 
 def _fill(run: _Run, who: int, sender: Sender, now: float) -> None:
-    # A host queues little in front of its own limit.
+    # At most 5 ms of frames wait at the host's own limit.
     while sender._inflight < sender._window and sender._free_s < now + 0.005:
-        _depart(run, who, sender, now)
+        _transmit(run, who, sender, now)
 
 
 def _cubic(sender: Sender, now: float, sent: float, *, lost: bool) -> None:
@@ -181,7 +181,7 @@ def _cubic(sender: Sender, now: float, sent: float, *, lost: bool) -> None:
 def _tick(run: _Run, who: int, sender: Sender, now: float) -> None:
     if sender.control == "cubic":
         _fill(run, who, sender, now)
-        run.push(now + sender.rtt_s / 4, TICK, who)  # the limit of `_fill` may hold a window back
+        run.push(now + sender.rtt_s / 4, TICK, who)  # the limit of `_fill` may delay a part of the window
         return
     rate = max(sender._bandwidth)
     cycle = int((now - sender.start_s) / sender.rtt_s)
@@ -192,14 +192,14 @@ def _tick(run: _Run, who: int, sender: Sender, now: float) -> None:
     quantum = 2
     if sender._inflight < window:
         for _ in range(quantum):
-            _depart(run, who, sender, now)
+            _transmit(run, who, sender, now)
     run.push(now + quantum * FRAME / (gain * rate), TICK, who)
 
 
 def _bbr(sender: Sender, now: float, sent: float, delivered: int) -> None:
     sample = (sender._delivered - delivered) * FRAME / (now - sent)
-    place = sender._rounds % BBR_WINDOW_ROUNDS
-    sender._bandwidth[place] = max(sender._bandwidth[place], sample)
+    slot = sender._rounds % BBR_WINDOW_ROUNDS
+    sender._bandwidth[slot] = max(sender._bandwidth[slot], sample)
     if now - sender._round_s < sender.rtt_s:
         return
     sender._round_s, sender._rounds = now, sender._rounds + 1
@@ -213,9 +213,9 @@ def _bbr(sender: Sender, now: float, sent: float, delivered: int) -> None:
 
 
 def _tick_onoff(run: _Run, who: int, sender: Sender, now: float) -> None:
-    """Bursts of Pareto length (shape 1.5) at the limit, as many as fill half of it on average."""
+    """Bursts of Pareto length (shape 1.5) at the limit, on for half of the time on average."""
     frames = int(min(3 * (run.rng.pareto(1.5) + 1), 500))
     for _ in range(frames):
-        _depart(run, who, sender, now)
+        _transmit(run, who, sender, now)
     mean_s = frames * FRAME * 8 / sender.limit_bps
     run.push(now + mean_s + float(run.rng.exponential(mean_s)), TICK, who)

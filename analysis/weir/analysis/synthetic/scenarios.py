@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios of two measured flows with known truth, each drawn anew from a seed."""
+"""Scenarios of two measured flows with known truth, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Truth = Literal["shared", "separate"]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What two flows meet: `truth` is what a detector should say of them."""
+    """The bottlenecks of two flows; `truth` is the verdict that a detector should give."""
 
     name: str
     truth: Truth
@@ -31,7 +31,7 @@ def generate(scenario: Scenario, seed: int, seconds: float = 20.0) -> tuple[Flow
 
 
 def events_of(sender: Sender) -> FlowEvents:
-    """A simulated flow as detectors take it, times in nanoseconds."""
+    """A simulated flow as input of detectors."""
     order = np.argsort(sender.times(), kind="stable")
     at = (sender.times()[order] * 1e9).astype(np.int64)
     return FlowEvents(
@@ -47,7 +47,7 @@ def events_of(sender: Sender) -> FlowEvents:
 def policed(
     control: Control, *, shared: bool, rtts_s: tuple[float, float] = (0.02, 0.02)
 ) -> Callable[[np.random.Generator, float], tuple[FlowEvents, FlowEvents]]:
-    """Two flows of 25 Mbit/s that start together, each with a CUBIC and an on-off flow beside it, policed.
+    """Two policed flows of 25 Mbit/s that start together, each with a CUBIC and an on-off flow in its bucket.
 
     Shared: one bucket of 40 Mbit/s; separate: one of 20 each. Bursts are 20 ms of the rate, rates vary by
     10 %.
@@ -58,11 +58,11 @@ def policed(
         bottlenecks = [Bottleneck("policer", float(rate), float(rate) / 8 * 0.02) for rate in rates]
         senders = []
         for side in range(2):
-            place = 0 if shared else side
+            index = 0 if shared else side
             senders += [
-                Sender(control, place, rtts_s[side] * float(rng.uniform(0.98, 1.02))),
-                Sender("cubic", place, float(rng.uniform(0.01, 0.05)), limit_bps=6e6),
-                Sender("onoff", place, start_s=float(rng.uniform(0, 0.5)), limit_bps=6e6),
+                Sender(control, index, rtts_s[side] * float(rng.uniform(0.98, 1.02))),
+                Sender("cubic", index, float(rng.uniform(0.01, 0.05)), limit_bps=6e6),
+                Sender("onoff", index, start_s=float(rng.uniform(0, 0.5)), limit_bps=6e6),
             ]
         simulate(senders, bottlenecks, seconds, rng)
         return events_of(senders[0]), events_of(senders[3])
@@ -71,7 +71,7 @@ def policed(
 
 
 def unpoliced(rng: np.random.Generator, seconds: float) -> tuple[FlowEvents, FlowEvents]:
-    """Two CUBIC flows on links of their own that lose 1 % at random."""
+    """Two CUBIC flows on separate links that lose 1 % at random."""
     senders = [Sender("cubic", side) for side in range(2)]
     simulate(senders, [Bottleneck("lossy", loss=0.01) for _ in range(2)], seconds, rng)
     return events_of(senders[0]), events_of(senders[1])
@@ -105,4 +105,4 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("modulated-separate", "separate", modulated_pair),
     )
 }
-"""By the name that `weir evaluate` takes."""
+"""Scenarios by the name that `weir evaluate` takes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two flows that share nothing, each with losses that come and go slowly: an autocorrelated null."""
+"""Two independent flows, each with a slowly changing loss rate: an autocorrelated null."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RTT_NS = 20_000_000
 STEP_S = 0.05
 MEAN_LOSS = 0.04
 CORRELATION_S = 4.0
-"""Time in which the loss rate's autocorrelation falls to 1/e; tens of the published rule's intervals."""
+"""Time in which the loss rate's autocorrelation falls to 1/e: tens of intervals of WeHeY's rule."""
 SPREAD = 1.0
 """Standard deviation of log(loss rate)."""
 RUN_S = 0.5e-3
-"""Losses come in runs of about this length, as from a bucket that is empty."""
+"""Losses come in runs of about this length, as from an empty bucket."""
 
 
 def modulated_pair(rng: np.random.Generator, seconds: float) -> tuple[FlowEvents, FlowEvents]:
@@ -33,7 +33,7 @@ def _flow(rng: np.random.Generator, seconds: float) -> FlowEvents:
     rate = _log_rate(rng, int(seconds / STEP_S) + 1)
     wanted = MEAN_LOSS * np.exp(rate[(at_s / STEP_S).astype(np.int64)] - SPREAD**2 / 2)
     begins = rng.random(count) < wanted / 2
-    # Each packet within a run's length of its beginning is lost too, half of them.
+    # Half of the packets within RUN_S after the start of a run are lost too.
     last = np.maximum.accumulate(np.where(begins, at_s, -1.0))
     lost = begins | ((at_s - last < RUN_S) & (rng.random(count) < 0.5))
     return FlowEvents((at_s * 1e9).astype(np.int64), np.full(count, PAYLOAD, dtype=np.int64), lost, RTT_NS)

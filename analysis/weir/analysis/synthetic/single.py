@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows whose policer, queue or random loss is known: truth for detectors of policing, drawn from a seed."""
+"""Flows with a known policer, queue or random loss, for detectors of policing, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SINGLE_KINDS: tuple[SingleKind, ...] = ("policed", "policed-two", "shaped", "ran
 
 @dataclass(frozen=True)
 class SingleTruth:
-    """One flow, or two in one policer, and what dropped their packets; a policer has `rate_bps`."""
+    """One flow, or two in one policer; rate and burst are the policer's, None without one."""
 
     flows: tuple[FlowTrace, ...]
     rate_bps: float | None
@@ -25,10 +25,10 @@ class SingleTruth:
 
 
 def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0) -> SingleTruth:
-    """CUBIC or BBR at random, RTT 20 to 100 ms, 0.5 to 8 Mbit/s; the same seed gives the same packets.
+    """Draw a flow: CUBIC or BBR, RTT 20 to 100 ms, 0.5 to 8 Mbit/s; the same seed gives the same packets.
 
-    Policers have a burst of 8 to 400 kB, shapers a queue of 50 to 200 ms; random loss is 0.5 to 3 %.
-    The capture has each time wrong by 10 to 200 µs (standard deviation), independently.
+    Policers have a burst of 8 to 400 kB, shapers a queue of 50 to 200 ms; random loss is 0.5 to 3 %. The
+    times of the capture have independent errors with a standard deviation of 10 to 200 µs.
     """
     rng = np.random.default_rng([seed, *kind.encode()])
     rate = float(np.exp(rng.uniform(np.log(0.5e6), np.log(8e6))))
@@ -61,7 +61,7 @@ def _trace(sender: Sender, port: int, error_s: float, rng: np.random.Generator) 
     seen = sender.times() + rng.normal(0, error_s, len(sender.times()))
     order = np.argsort(seen, kind="stable")
     count = len(order)
-    # An RTT is measured from the time that the capture has of its packet.
+    # An RTT is measured from the captured time of its packet.
     sent = np.array(sender.rtt_sent_s)
     met = np.argsort(sender.times(), kind="stable")
     late = seen[met][np.searchsorted(sender.times()[met], sent)] - sent

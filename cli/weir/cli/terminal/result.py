@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the terminal shows at the end of a run."""
+"""The summary of a run for the terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTS = (
 
 
 def summary(result: Result, report: Path | None = None) -> RenderableType:
-    """The verdict, a table per flow, the pairs beside the truth, the policers, the path of the report."""
+    """The headline, a table of flows, pairs with verdict and truth, policers, the path of the report."""
     good = result.explained and result.valid
     parts: list[RenderableType] = [Text(result.headline, style="bold green" if good else "bold red")]
     parts += [Text(f"  {reason}", style="red") for reason in result.invalid_reasons]
@@ -29,7 +29,7 @@ def summary(result: Result, report: Path | None = None) -> RenderableType:
     parts += _pairs(result.pairs)
     parts += _policers(result)
     if report is not None:
-        # Text, not markup: a path may hold brackets, and must stay on one line to be copied.
+        # Text, not markup, as a path may contain brackets; on one line, so that it can be copied.
         parts.append(Text(f"Report: {report}", no_wrap=True, overflow="ignore"))
     return Group(*parts)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detectors of a policer on the path of single flows: the losses against token buckets."""
+"""Detectors of a policer on the path of a single flow: do token buckets explain its losses?"""
 
 from __future__ import annotations
 

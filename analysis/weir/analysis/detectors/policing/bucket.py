@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A token bucket seen from its packets: what rate and burst explain which were dropped.
+"""Token buckets and the packets that they drop: how well do a rate and a burst explain the losses?
 
 A policer with rate r and burst B drops a packet of length l when its tokens are below l, and takes l tokens
-otherwise (RFC 2697, two colours). Turned round, the *backlog* D = B − tokens is what a leaky bucket holds: it
-drains at r, never below 0, and each packet that passed adds its length. A packet meets *demand* v = D + l,
-and
+otherwise (RFC 2697, two colours). Equivalently, the *backlog* D = B − tokens is the level of a leaky bucket:
+it drains at r, never below 0, and each packet that passed adds its length. With a packet's *demand* v = D +
+l,
 
     dropped  ⟺  v > B.
 
-D follows from r and the packets that passed, without B. So for each rate the best burst is the best threshold
-on v, and one pass over the packets (Lindley's recursion as a running minimum) answers a rate.
+D follows from r and the packets that passed, without B. So the best burst for a rate is the best threshold on
+v, found in one pass over the packets (Lindley's recursion as a running minimum).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weir.analysis.tables import Bools, Floats
 class Arrivals:
     """Packets in order of arrival at the policer, arrays of one length; times in seconds, lengths in bytes.
 
-    `length` is what the policer counts of a packet (here: the Ethernet frame without FCS).
+    `length` is the metered length (here: the Ethernet frame without FCS).
     """
 
     time_s: Floats
@@ -33,16 +33,16 @@ class Arrivals:
     lost: Bools
 
     def __post_init__(self) -> None:
-        """Refuse what would give a silent wrong answer."""
+        """Refuse input that would give a wrong answer silently."""
         if not len(self.time_s) == len(self.length) == len(self.lost):
             raise ValueError(
-                f"{len(self.time_s)} times, {len(self.length)} lengths and {len(self.lost)} fates; "
+                f"{len(self.time_s)} times, {len(self.length)} lengths and {len(self.lost)} loss flags; "
                 "each packet needs one of each"
             )
 
-    def part(self, first: int, behind: int) -> Arrivals:
-        """Packets `first` to before `behind`."""
-        return Arrivals(self.time_s[first:behind], self.length[first:behind], self.lost[first:behind])
+    def part(self, first: int, end: int) -> Arrivals:
+        """The packets from `first` up to, not including, `end`."""
+        return Arrivals(self.time_s[first:end], self.length[first:end], self.lost[first:end])
 
     @property
     def passed_before(self) -> Floats:
@@ -53,12 +53,12 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The burst that separates best at one rate.
+    """The burst that best separates lost packets from passed ones at one rate.
 
-    `hits` losses meet more demand than the burst, `misses` losses less; `false_drops` packets passed
-    although they met more. `score` = hits ÷ (hits + misses + false_drops), the critical success index: 1 is
-    perfect, and packets that rightly pass, which are most, cannot flatter it. Any burst from `low` (met by
-    a packet that passed) up to `high` (met by one that was lost) separates alike.
+    Of the losses, `hits` have a demand above the burst and `misses` below; `false_drops` packets passed with
+    a demand above it. `score` = hits ÷ (hits + misses + false_drops), the critical success index: 1 is
+    perfect, and the many packets that rightly pass do not raise it. Any burst from `low` (the demand of a
+    packet that passed) up to `high` (the demand of a lost one) separates equally well.
     """
 
     score: float
@@ -70,12 +70,12 @@ class Threshold:
 
     @property
     def burst_bytes(self) -> float:
-        """The middle of the bursts that separate alike."""
+        """The middle of the bursts that separate equally well."""
         return (self.low + self.high) / 2
 
 
 def demand(packets: Arrivals, rate: float, initial_backlog: float = 0.0) -> Floats:
-    """Backlog + own length in bytes that each packet meets at `rate` bytes/s; 0 at first is a full bucket."""
+    """Each packet's backlog + length in bytes, at `rate` bytes/s; initial backlog 0 is a full bucket."""
     level = packets.passed_before - rate * (packets.time_s - packets.time_s[0])
     floor = np.minimum(np.minimum.accumulate(level), -initial_backlog)
     result: Floats = level - floor + packets.length
@@ -87,9 +87,9 @@ def best_threshold(v: Floats, lost: Bools) -> Threshold:
     of_lost = np.sort(v[lost])
     of_passed = v[~lost]
     losses = len(of_lost)
-    # reached[k]: packets that passed and met at least what the k-th smallest loss met.
-    place = np.searchsorted(of_lost, of_passed, side="right")
-    reached = np.cumsum(np.bincount(place, minlength=losses + 1)[::-1])[::-1][1:]
+    # reached[k]: packets that passed with at least the demand of the k-th smallest loss.
+    smaller_losses = np.searchsorted(of_lost, of_passed, side="right")
+    reached = np.cumsum(np.bincount(smaller_losses, minlength=losses + 1)[::-1])[::-1][1:]
     hits = losses - np.arange(losses)
     scores = hits / (losses + reached)
     best = int(np.argmax(scores))
@@ -110,13 +110,13 @@ def best_threshold(v: Floats, lost: Bools) -> Threshold:
 def contradiction(
     packets: Arrivals, rates: Floats, bursts: Floats, scale_bytes: float, initial_backlog: Floats
 ) -> Floats:
-    """How much fates contradict each bucket (rates and bursts of one length): Σ log(1 + x ÷ scale).
+    """How much the packets contradict each bucket (rates and bursts of one length): Σ log(1 + x ÷ scale).
 
-    x is by how many bytes a packet that passed met more than the burst, or one that was lost met less; the
-    logarithm keeps a few fates that were inferred wrong from outweighing the rest. Unlike `demand`, what a
-    fate says of the bucket is believed: after a packet that passed the backlog is at most the burst, and
-    one that was lost met at least the burst. So an error in time costs once, not again with each packet
-    behind it. One step per packet for all buckets together.
+    x is the number of bytes by which the demand of a passed packet exceeds the burst, or that of a lost one
+    falls short of it; the logarithm limits the weight of wrongly inferred losses. Unlike in `demand`, each
+    packet corrects the backlog: after one that passed it is at most the burst, and a lost one had at least
+    that demand. So an error in time costs once, not again with every later packet. Each step treats one
+    packet for all buckets.
     """
     backlog = initial_backlog.copy()
     total = np.zeros(len(rates))

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for the rate of a token bucket that explains a flow's losses.
+"""Fits a token bucket to a flow's losses: search for the rate, then estimate rate and burst.
 
-The score of a rate (`bucket.Threshold`) has a narrow peak: where the bucket is never full again, a rate
-that is off by ε is off by ε·T bytes after T seconds. So rates to try come from the losses themselves:
-between two losses the bucket is empty both times, within a packet, so passed bytes ÷ time between them is
-the rate, unless it was full in between. Pairs of losses at doubling distances give sharper and sharper
-candidates; a coarse grid serves where the bucket fills up between any two bursts of losses and every rate
-nearby does.
+The score of a rate (`bucket.Threshold`) has a narrow peak: while the bucket is not full, a rate that is off
+by ε bytes/s is off by ε·T bytes after T seconds. So candidates come from the losses themselves: the bucket is
+empty, within a packet, at two losses, so passed bytes ÷ time between them is the rate, unless the bucket was
+full in between. Pairs of losses at doubling distances give ever more exact candidates. A coarse grid covers
+buckets that fill up between all bursts of losses, whose peak is broad.
 
-What is left is a range of buckets that explain the packets about as well. They are weighed by exp(−TAIL·C),
-C the sum over packets of log(1 + x ÷ s) where x is by how many bytes a fate contradicts the bucket
-(`bucket.contradiction`): errors with heavy tails, as those of inferred losses are. With flat priors for
-log(rate) and burst, the estimates are the posterior means and the interval of the rate holds 95 %.
+The result is a range of buckets that explain the packets almost equally well. They are weighted by
+exp(−TAIL·C) with the cost C of `bucket.contradiction`: errors with heavy tails, like those of inferred
+losses. With flat priors for log(rate) and burst, the estimates are the posterior means, and the interval of
+the rate holds 95 %.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ from weir.analysis.detectors.policing.bucket import Arrivals, Threshold, best_th
 from weir.analysis.tables import Floats
 
 SEARCH_PACKETS = 100_000
-"""Longest stretch that the whole search looks at; only the last zoom sees more."""
+"""Longest run of packets for the search; only the last zoom uses all packets."""
 GRID_POINTS = 72
 GRID_FROM, GRID_TO = 0.3, 100.0
 """Grid of rates, in multiples of the mean rate of passed bytes."""
 ZOOM_POINTS, ZOOM_ROUNDS = 15, 6
 CANDIDATES = 6
 SAME_SCORE = 0.03
-"""Rates round the peak belong to it as long as their score is not lower by more."""
+"""Rates around the peak belong to it while their score is not lower by more."""
 WEIGHED_RATES, WEIGHED_BURSTS, WEIGHED_ROUNDS = 21, 21, 3
 WEIGHED_PACKETS = 8_000
-HOPELESS = 0.5
-"""A bucket with a lower score explains nothing, and its range of rates is of no interest."""
+MIN_USEFUL_SCORE = 0.5
+"""A bucket with a lower score explains nothing, so its range of rates is not computed."""
 BURST_REACH = 1.5
-"""Bursts weighed, in frames on either side of the best threshold."""
+"""Range of the bursts weighted, in frames on either side of the best threshold."""
 SCALE = 1 / 64
-"""Contradictions below this part of a frame cost little: clocks tick, frames lie some bytes apart."""
+"""Contradictions below this part of a frame cost little: they come from the resolution of clocks."""
 TAIL = 3.0
-"""Errors are taken to have a density ∝ (1 + x ÷ SCALE)^−TAIL: a large one is rare, not impossible."""
+"""Assumed density of errors ∝ (1 + x ÷ SCALE)^−TAIL: large ones are rare, not impossible."""
 
 
 @dataclass(frozen=True)
 class BucketFit:
-    """One bucket fitted to packets. Rates in bytes/s, lengths in bytes; `low` and `high` hold 95 %.
+    """One bucket fitted to packets: rates in bytes/s, lengths in bytes; `rate_low` to `rate_high` holds 95 %.
 
-    `refilled`: the bucket was full again after the first loss, so that the burst is pinned by more than the
-    assumption that it was full at the first packet.
+    `refilled`: the bucket was full again after the first loss, so that the burst does not rest only on the
+    assumption that the bucket was full at the first packet.
     """
 
     rate: float
@@ -67,10 +66,10 @@ class BucketFit:
 
 
 def fit_bucket(packets: Arrivals, *, from_start: bool = True) -> BucketFit | None:
-    """The bucket that explains best which packets were lost; None without two losses or without time.
+    """The bucket that best explains which packets were lost; None for fewer than two losses or zero duration.
 
-    `from_start`: the bucket is full at the first packet, as for a flow whose first packet is seen; else a
-    bucket that was empty is tried too.
+    `from_start`: the flow's first packet was captured, so the bucket is full at it; otherwise an empty bucket
+    is tried too.
     """
     if np.count_nonzero(packets.lost) < 2 or packets.time_s[-1] <= packets.time_s[0]:
         return None
@@ -94,7 +93,7 @@ def _frame(packets: Arrivals) -> float:
 
 
 def _densest(packets: Arrivals, limit: int) -> tuple[int, Arrivals]:
-    """The stretch of at most `limit` packets with the most losses, behind the number of its first packet."""
+    """The index of the first packet and the packets of the run of at most `limit` with the most losses."""
     count = len(packets.lost)
     if count <= limit:
         return 0, packets
@@ -109,7 +108,7 @@ def _score(packets: Arrivals, rate: float, initial_backlog: float = 0.0) -> floa
 
 
 def _candidates(packets: Arrivals) -> list[tuple[float, float]]:
-    """Rates to try, each with the relative half-width within which it is one peak."""
+    """Rates to try, each with the relative half-width of its peak."""
     time_s = packets.time_s[packets.lost]
     passed = packets.passed_before[packets.lost]
     frame = _frame(packets)
@@ -120,12 +119,12 @@ def _candidates(packets: Arrivals) -> list[tuple[float, float]]:
     while distance < len(time_s):
         between_s = time_s[distance:] - time_s[:-distance]
         between = passed[distance:] - passed[:-distance]
-        told = (between > 2 * frame) & (between_s > 0)
-        if np.any(told):
-            low = (between[told] - frame) / between_s[told]
-            high = (between[told] + frame) / between_s[told]
-            for rate in _most_covered(low, high, between_s[told]):
-                found.append((rate, float(np.median(frame / between[told]))))
+        usable = (between > 2 * frame) & (between_s > 0)
+        if np.any(usable):
+            low = (between[usable] - frame) / between_s[usable]
+            high = (between[usable] + frame) / between_s[usable]
+            for rate in _most_covered(low, high, between_s[usable]):
+                found.append((rate, float(np.median(frame / between[usable]))))
         distance *= 2
     first, last = 0, len(time_s) - 1
     if time_s[last] > time_s[first]:
@@ -136,7 +135,7 @@ def _candidates(packets: Arrivals) -> list[tuple[float, float]]:
 
 
 def _most_covered(low: Floats, high: Floats, weight: Floats) -> list[float]:
-    """The middle of the rates that most intervals hold, counted and weighted by time."""
+    """The rates that lie in most intervals [low, high]: by count, and weighted by time."""
     edges = np.concatenate([low, high])
     order = np.argsort(edges, kind="stable")
     result = []
@@ -148,7 +147,7 @@ def _most_covered(low: Floats, high: Floats, weight: Floats) -> list[float]:
 
 
 def _apart(ranked: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
-    """The best of each peak: candidates within a better one's width say nothing new."""
+    """The best candidate of each peak: those within a better one's width are left out."""
     kept: list[tuple[float, float, float]] = []
     for candidate in ranked:
         if all(abs(candidate[1] / rate - 1) > min(width, candidate[2]) for _, rate, width in kept):
@@ -175,7 +174,7 @@ def _zoom(packets: Arrivals, rate: float, width: float) -> tuple[float, float, f
 
 
 def _reach(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[float, float]:
-    """The rates round the peak whose score is about as good."""
+    """The lowest and the highest rate around the peak with a score within SAME_SCORE of it."""
     enough = _score(packets, rate, initial_backlog) - SAME_SCORE
     ends = []
     for sign in (-1.0, 1.0):
@@ -187,7 +186,7 @@ def _reach(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[floa
 
 
 def _weigh(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[float, float, float, float]:
-    """Weigh the buckets round a peak: mean rate, the ends of its interval, mean burst at that rate."""
+    """Weight the buckets around a peak: mean rate, the ends of its interval, mean burst at that rate."""
     frame = _frame(packets)
     low, high = _reach(packets, rate, initial_backlog)
     first, part = _densest(packets, WEIGHED_PACKETS)
@@ -204,11 +203,11 @@ def _weigh(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[floa
         weights = np.exp(TAIL * (cost.min() - cost))
         weights /= weights.sum()
         of_rates = weights.sum(axis=1)
-        held = np.flatnonzero(of_rates > 1e-4)
-        if len(held) > WEIGHED_RATES // 3:
+        likely = np.flatnonzero(of_rates > 1e-4)
+        if len(likely) > WEIGHED_RATES // 3:
             break
         step = logs[1] - logs[0]
-        low, high = (float(np.exp(logs[held[end]] + way * step)) for end, way in ((0, -1), (-1, 1)))
+        low, high = (float(np.exp(logs[likely[end]] + sign * step)) for end, sign in ((0, -1), (-1, 1)))
     estimate = float(np.sum(of_rates * logs))
     nearest = int(np.argmin(np.abs(logs - estimate)))
     burst = float(np.sum(weights[nearest] * bursts[nearest]) / max(float(of_rates[nearest]), 1e-300))
@@ -221,7 +220,7 @@ def _finish(packets: Arrivals, rate: float, initial_backlog: float) -> BucketFit
     """The fit at a peak of the score."""
     low = high = rate
     burst: float | None = None
-    if _score(packets, rate, initial_backlog) >= HOPELESS:
+    if _score(packets, rate, initial_backlog) >= MIN_USEFUL_SCORE:
         rate, low, high, burst = _weigh(packets, rate, initial_backlog)
     v = demand(packets, rate, initial_backlog)
     found = best_threshold(v, packets.lost)

@@ -2,8 +2,9 @@
 """The policing detector of Flach et al., as published.
 
 T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, section 3.1, with the
-constants of the authors' published detector. A flow is cut into chunks (what one side sends until the other
-sends data again); a chunk is policed when, with the goodput between its first and last loss as rate,
+constants of the authors' published detector. A flow is cut into chunks (the data that one side sends until
+the other sends data again). A chunk is policed when, with the goodput between its first and last loss as
+rate,
 
 1. there are 15 losses and 15 other packets, and losses in 3 different round trips;
 2. the first loss comes within 2 MB; at that rate the bucket is not below −0.75 RTT × rate at the chunk's
@@ -40,7 +41,7 @@ INFLATED_PERCENTILE, INFLATED_FACTOR, INFLATED_NS, INFLATED_SHARE = 10, 1.3, 20e
 
 @dataclass(frozen=True)
 class Chunk:
-    """What the detector says of one chunk: the first rule that speaks against policing, or None."""
+    """The detector's result for one chunk; `against` is the first rule that excludes policing, or None."""
 
     losses: int
     against: str | None
@@ -48,7 +49,7 @@ class Chunk:
     burst_bytes: float | None = None
 
     @property
-    def told(self) -> bool:
+    def decided(self) -> bool:
         """Whether the chunk had enough losses for a verdict."""
         return self.against not in (FEW, FEW_ROUNDS)
 
@@ -114,7 +115,7 @@ def _rounds(times_ns: np.ndarray[tuple[int], np.dtype[np.int64]], rtt_ns: float)
 def _inflated(
     rtt: np.ndarray[tuple[int], np.dtype[np.float64]], known: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> int:
-    """Losses before which the latest RTT but one was inflated; `known` samples precede each loss."""
+    """Count the losses before which the second-last RTT was inflated; `known`: samples before each loss."""
     count = 0
     for samples in known.tolist():
         if samples < 2:
@@ -140,23 +141,23 @@ def chunks_of(flow: FlowTrace) -> list[Chunk]:
 
 def _judge(flow: FlowTrace) -> FlowVerdict:
     chunks = chunks_of(flow)
-    told = [chunk for chunk in chunks if chunk.told]
-    policed = [chunk for chunk in told if chunk.against is None]
+    decided = [chunk for chunk in chunks if chunk.decided]
+    policed = [chunk for chunk in decided if chunk.against is None]
     detail: dict[str, object] = {
         "losses": flow.losses,
         "packets": len(flow.time_ns),
         "chunks": [asdict(chunk) for chunk in chunks],
     }
-    if not told:
+    if not decided:
         reason = f"none of {len(chunks)} chunks has {MIN_LOSSES} losses in {MIN_ROUNDS} round trips"
         return FlowVerdict(flow.name, "insufficient_loss", reason, detail=detail)
-    if 2 * len(policed) > len(told):
+    if 2 * len(policed) > len(decided):
         rates = [chunk.rate_bps for chunk in policed if chunk.rate_bps is not None]
         bursts = [chunk.burst_bytes for chunk in policed if chunk.burst_bytes is not None]
-        reason = f"{len(policed)} of {len(told)} chunks with enough losses look policed"
+        reason = f"{len(policed)} of {len(decided)} chunks with enough losses look policed"
         rate, burst = float(np.median(rates)), float(np.median(bursts))
         return FlowVerdict(flow.name, "policed", reason, rate, burst, detail)
-    against = [chunk.against for chunk in told if chunk.against]
+    against = [chunk.against for chunk in decided if chunk.against]
     most = max(set(against), key=against.count)
-    reason = f"{len(policed)} of {len(told)} chunks with enough losses look policed; mostly: {most}"
+    reason = f"{len(policed)} of {len(decided)} chunks with enough losses look policed; mostly: {most}"
     return FlowVerdict(flow.name, "not_policed", reason, detail=detail)

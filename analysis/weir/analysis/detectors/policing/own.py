@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The detector `policing`: does one token bucket explain which packets of a flow, or of several, were lost?
 
-For each flow with losses a bucket is fitted (`fit.py`), alone and together with the flows beside it, which
-may share a policer: what one flow was refused, another may have used. A bucket that explains the losses and
-that did not make packets wait (`queue.py`) is a policer.
+For each flow with losses a bucket is fitted (`fit.py`), alone and together with other flows that may share
+its policer, as they use tokens too. A bucket that explains the losses and did not delay packets (`queue.py`)
+is a policer.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from weir.analysis.tables import Bools, Floats
 from weir.analysis.traces import FlowTrace
 
 MIN_SCORE = 0.6
-"""Losses explained ÷ (losses + packets that should have been lost) from which a bucket is believed."""
+"""Losses explained ÷ (losses + packets that should have been lost) that a bucket must reach."""
 MIN_SCORE_OF_MEMBER = 0.5
-"""The same for each flow that is said to be in a bucket with others."""
+"""The same for each single flow of a shared bucket."""
 BETTER_TOGETHER = 0.05
 MAX_PAIRS = 12
 """Pairs of flows tried, those with the most losses first; groups to one host are tried in any case."""
 INFLATED = 1.3
 INFLATED_S = 0.005
-"""A loss at an RTT that is higher than the tenth percentile by this factor and time met a queue."""
+"""A loss is due to a queue when its RTT exceeds the tenth percentile by this factor and by this time."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Flows fitted together: their packets in one order of time, and which flow each is of."""
+    """Flows fitted together: their packets in order of time, and the flow of each (`owner`)."""
 
     flows: tuple[int, ...]
     packets: Arrivals
@@ -44,7 +44,7 @@ class _Group:
     backlog: Floats
 
     def score_of(self, flow: int) -> float:
-        """Of one flow's losses: explained ÷ (losses + its packets that should have been lost)."""
+        """One flow's losses explained ÷ (its losses + its packets that should have been lost)."""
         its = self.owner == flow
         over = self.backlog + self.packets.length > self.fit.threshold.low
         lost = self.packets.lost
@@ -63,29 +63,29 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
         return fitted[key]
 
     best: dict[int, _Group] = {}
-    told = [i for i, flow in enumerate(flows) if flow.losses >= MIN_LOSSES]
-    for i in told:
+    lossy = [i for i, flow in enumerate(flows) if flow.losses >= MIN_LOSSES]
+    for i in lossy:
         alone = group([i])
         if alone is not None:
             best[i] = alone
-    for members in _together(flows, told):
+    for members in _together(flows, lossy):
         if len(members) > 2 or _undecided(best, members):
-            _adopt(best, group(members), told)
-    for pair in _pairs(told, best):
-        _adopt(best, group(pair), told)
+            _adopt(best, group(members), lossy)
+    for pair in _pairs(lossy, best):
+        _adopt(best, group(pair), lossy)
     return [_verdict(flows, i, best.get(i)) for i in range(len(flows))]
 
 
-def _together(flows: Sequence[FlowTrace], told: Sequence[int]) -> list[list[int]]:
-    """Groups that one policer may hold: all flows to one host, all from one host; the larger groups first."""
+def _together(flows: Sequence[FlowTrace], lossy: Sequence[int]) -> list[list[int]]:
+    """Groups that may share a policer: all flows to one host, all from one host; larger groups first."""
     groups: dict[tuple[str, str], list[int]] = {}
     for i, flow in enumerate(flows):
         groups.setdefault(("to", flow.dst), []).append(i)
         groups.setdefault(("from", flow.src), []).append(i)
     result: list[list[int]] = []
     for members in sorted(groups.values(), key=len, reverse=True):
-        for some in (members, [i for i in members if i in told]):
-            if len(some) > 1 and any(i in told for i in some) and some not in result:
+        for some in (members, [i for i in members if i in lossy]):
+            if len(some) > 1 and any(i in lossy for i in some) and some not in result:
                 result.append(some)
     return result
 
@@ -94,19 +94,19 @@ def _undecided(best: dict[int, _Group], members: Sequence[int]) -> bool:
     return any(i in best and best[i].fit.score < 1 - BETTER_TOGETHER for i in members)
 
 
-def _pairs(told: Sequence[int], best: dict[int, _Group]) -> list[tuple[int, int]]:
-    """Pairs of flows that nothing explains yet."""
-    left = [i for i in told if i not in best or best[i].fit.score < MIN_SCORE]
+def _pairs(lossy: Sequence[int], best: dict[int, _Group]) -> list[tuple[int, int]]:
+    """Pairs of flows that no bucket explains yet."""
+    left = [i for i in lossy if i not in best or best[i].fit.score < MIN_SCORE]
     return [(a, b) for k, a in enumerate(left) for b in left[k + 1 :]][:MAX_PAIRS]
 
 
-def _adopt(best: dict[int, _Group], found: _Group | None, told: Sequence[int]) -> None:
-    """Take the group for each member that it explains better than what was found before."""
+def _adopt(best: dict[int, _Group], found: _Group | None, lossy: Sequence[int]) -> None:
+    """Take the group for each member that it explains better than its best group so far."""
     if found is None or found.fit.score < MIN_SCORE:
         return
     for i in found.flows:
         score = found.score_of(i)
-        if i not in told or score < MIN_SCORE_OF_MEMBER:
+        if i not in lossy or score < MIN_SCORE_OF_MEMBER:
             continue
         if i not in best or score > best[i].score_of(i) + BETTER_TOGETHER:
             best[i] = found
@@ -134,12 +134,12 @@ def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...]) -> _Group | None:
 
 
 def _wait(flow: FlowTrace, group: _Group) -> Wait | None:
-    """How the flow's RTTs follow the bucket's backlog at the time of sending."""
+    """Compare the flow's RTTs with the bucket's backlog at the time of sending."""
     at = (flow.rtt_sent_ns - group.start_ns) / 1e9
-    place = np.searchsorted(group.packets.time_s, at, side="left")
-    inside = place < len(group.packets.time_s)
+    index = np.searchsorted(group.packets.time_s, at, side="left")
+    inside = index < len(group.packets.time_s)
     return wait_in_queue(
-        group.backlog[place[inside]], flow.rtt_ns[inside] / 1e9, group.fit.rate, group.fit.burst_bytes
+        group.backlog[index[inside]], flow.rtt_ns[inside] / 1e9, group.fit.rate, group.fit.burst_bytes
     )
 
 

@@ -18,7 +18,7 @@ RATE, BURST = 250_000.0, 30_000.0
 
 
 def bursts(rng: np.random.Generator, seconds: float, mean_rate: float) -> Floats:
-    """Times of frames: trains of random length back to back, as TCP sends; on average `mean_rate`."""
+    """Times of frames in back-to-back trains of random length, like TCP's; `mean_rate` on average."""
     times: list[float] = []
     at = 0.0
     while at < seconds:
@@ -29,7 +29,7 @@ def bursts(rng: np.random.Generator, seconds: float, mean_rate: float) -> Floats
 
 
 def policed(time_s: Floats, rate: float = RATE, burst: float = BURST) -> tuple[Bools, Floats]:
-    """A token bucket that starts full: what it drops, and the backlog each frame meets."""
+    """A token bucket that starts full: which frames it drops, and the backlog at each frame."""
     tokens, now = burst, float(time_s[0])
     lost, backlog = np.zeros(len(time_s), dtype=bool), np.zeros(len(time_s))
     for i, at in enumerate(time_s):
@@ -65,7 +65,7 @@ def test_demand_follows_the_bucket_step_by_step(rng: np.random.Generator) -> Non
 
 
 @pytest.mark.parametrize("load", [0.7, 1.2, 3.0])
-def test_rate_and_burst_come_back_from_the_losses(load: float, rng: np.random.Generator) -> None:
+def test_rate_and_burst_are_recovered_from_the_losses(load: float, rng: np.random.Generator) -> None:
     time_s = bursts(rng, 30, load * RATE)
     lost, _ = policed(time_s)
     found = fit_bucket(Arrivals(time_s, np.full(len(time_s), float(FRAME)), lost))
@@ -99,7 +99,7 @@ def test_two_flows_in_one_bucket_are_found_together(rng: np.random.Generator) ->
         assert "together with" in found.reason
 
 
-def test_flows_in_buckets_of_their_own_keep_their_own_rates(rng: np.random.Generator) -> None:
+def test_flows_in_separate_buckets_keep_their_rates(rng: np.random.Generator) -> None:
     flows = []
     for n, rate in enumerate((RATE, 3 * RATE)):
         time_s = bursts(rng, 20, 1.4 * rate)
@@ -108,7 +108,7 @@ def test_flows_in_buckets_of_their_own_keep_their_own_rates(rng: np.random.Gener
     assert rates == pytest.approx([RATE * 8, 3 * RATE * 8], rel=0.02)
 
 
-def test_a_queue_that_drops_as_a_bucket_would_is_told_by_its_delay(rng: np.random.Generator) -> None:
+def test_a_queue_with_the_drops_of_a_bucket_is_recognised_by_its_delay(rng: np.random.Generator) -> None:
     time_s = bursts(rng, 20, 1.3 * RATE)
     lost, backlog = policed(time_s)
     [found] = detect_policing([trace(time_s, lost, wait_s=backlog / RATE)])
@@ -132,7 +132,7 @@ def test_few_losses_are_insufficient(name: str, rng: np.random.Generator) -> Non
         assert POLICING_DETECTORS[name]([trace(time_s, lost)])[0].verdict == "insufficient_loss"
 
 
-def test_few_losses_behind_a_queue_are_not_a_policers(rng: np.random.Generator) -> None:
+def test_few_losses_with_queueing_delay_are_not_a_policers(rng: np.random.Generator) -> None:
     time_s = bursts(rng, 5, RATE)
     lost = np.zeros(len(time_s), dtype=bool)
     lost[400:403] = True
@@ -144,7 +144,7 @@ def test_few_losses_behind_a_queue_are_not_a_policers(rng: np.random.Generator) 
 
 
 def test_flach_finds_a_policer_and_no_random_loss(rng: np.random.Generator) -> None:
-    time_s = np.arange(6_000) * FRAME / (2 * RATE)  # what that detector is made for: one steady flow
+    time_s = np.arange(6_000) * FRAME / (2 * RATE)  # one steady flow, for which that detector is made
     detector = POLICING_DETECTORS["policing-flach"]
     [found] = detector([trace(time_s, policed(time_s)[0])])
     assert found.verdict == "policed", found.reason

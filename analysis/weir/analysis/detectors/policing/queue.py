@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policer or queue? Both drop what exceeds a bucket; only a queue makes packets wait.
+"""Policer or queue? Both can drop the same packets; only a queue delays the others.
 
-A drop-tail queue of Q bytes on a link of rate r drops the same packets as a policer of burst Q and rate r:
-its backlog is the bucket's. But a packet that finds the backlog D waits D ÷ r. A shaper with a token bucket
-of b bytes in front of its queue lets the first b bytes through at once: the wait is max(0, D − b) ÷ r.
+A drop-tail queue of Q bytes on a link of rate r drops the same packets as a policer of burst Q and rate r,
+with the same backlog D. But in the queue a packet waits D ÷ r. A shaper with a token bucket of b bytes before
+its queue passes the first b bytes without delay: the wait is max(0, D − b) ÷ r.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from weir.analysis.tables import Floats
 MIN_SAMPLES = 20
 STEPS = 24
 EXPLAINED = 0.4
-"""A queue is believed when it explains this part of the RTT's absolute deviations."""
+"""A queue must explain this part of the RTT's mean absolute deviation."""
 SHARE = 0.1
-"""Samples at the highest backlog that are compared with the rest."""
+"""The part of the samples with the lowest and with the highest backlog whose RTTs are reported."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """How the RTT follows the backlog: the best queue and what it explains.
+    """The queue that best explains the RTTs by the backlog.
 
-    `explained` is the part of the mean absolute deviation of the RTT that the queue takes away.
+    `explained` is the part of the RTT's mean absolute deviation that vanishes without the queue's delay.
     """
 
     explained: float
@@ -41,7 +41,7 @@ class Wait:
 
 
 def wait_in_queue(backlog: Floats, rtt_s: Floats, rate: float, burst_bytes: float) -> Wait | None:
-    """Compare RTTs with the backlog (bytes) that their packets met; None with too few samples."""
+    """Compare RTTs with the backlog (bytes) at their packets; None with too few samples."""
     if len(rtt_s) < MIN_SAMPLES or rate <= 0:
         return None
     alone = _deviation(rtt_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The detector on captures of real policers and shapers, where they are at hand; names are the truth."""
+"""The detector on captures of real policers and shapers, if present; the file names hold the truth."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def test_policers_are_found_with_rate_and_burst_and_nothing_else_is_one(path: Pa
         assert verdict.verdict == "policed", verdict.reason
         assert verdict.rate_bps == pytest.approx(rate_bps / FCS, rel=0.05)
         assert verdict.burst_bytes is not None
-        # What flows before the capture began had used up is not to be known.
+        # Flows before the capture may have used tokens.
         slack = 0.1 if len(ports) == 1 else 0.15
         assert verdict.burst_bytes == pytest.approx(burst_bytes, rel=slack, abs=FCS * 1514)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policing detector says of a flow."""
+"""The result of a policing detector."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from weir.analysis.traces import FlowTrace
 PolicingVerdict = Literal["policed", "not_policed", "insufficient_loss"]
 
 MIN_LOSSES = 15
-"""Fewer losses say too little of what dropped them (as Flach et al., whose detector asks for 15 too)."""
+"""Fewer losses do not show their cause (the detector of Flach et al. needs 15 too)."""
 
 
 @dataclass(frozen=True)
 class FlowVerdict:
     """The verdict on one flow; rate and burst are those of a policer, None where none was found.
 
-    Both count Ethernet frames without FCS, the rate in bit/s. `detail` holds the numbers behind the reason.
+    Both count Ethernet frames without FCS, the rate in bit/s. `detail` holds the statistics of the verdict.
     """
 
     flow: str
@@ -42,4 +42,4 @@ class FlowVerdict:
 
 
 PolicingDetector = Callable[[Sequence[FlowTrace]], list[FlowVerdict]]
-"""All flows of a capture in, one verdict per flow out, in their order."""
+"""Takes all flows of a capture; returns one verdict per flow, in their order."""
