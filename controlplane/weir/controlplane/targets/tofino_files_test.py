@@ -28,7 +28,7 @@ PIPE = {"p4_pipeline_name": "pipe", "context": "pipe/context.json", "config": "p
 
 @pytest.fixture(name="compiled")
 def _compiled(tmp_path):
-    """As the compiler leaves it; the objects are those of the program for v1model, named alike."""
+    """The output directory of the compiler, with the P4Info of the program for v1model: same object names."""
     pipe = {**PIPE, "pipe_scope": [0, 1, 2, 3], "path": "build"}
     program = {"program-name": "weir", "bfrt-config": "build/bf-rt.json", "p4_pipelines": [pipe]}
     conf = {"chip_list": [{"chip_family": "tofino"}], "p4_devices": [{"p4_programs": [program]}]}
