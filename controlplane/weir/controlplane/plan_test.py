@@ -103,8 +103,8 @@ def test_a_colour_aware_policer_takes_the_colour_from_the_drop_precedence_of_ass
     # RFC 2597, section 6: AF11 is 001010, AF12 001100, AF13 001110; each class adds 8.
     (each,) = [policer for policer in phase.policers if policer.name == "each"]
     cells = Match("cell", each.index, 0xFFFC)
-    told = {entry.matches: entry.action for entry in table(phase, "pre_colour")}
-    assert told == {
+    pre_colours = {entry.matches: entry.action for entry in table(phase, "pre_colour")}
+    assert pre_colours == {
         (cells, Match("dscp", codepoint)): action
         for action, codepoints in {
             "come_in_yellow": (0b001100, 0b010100, 0b011100, 0b100100),

@@ -97,7 +97,7 @@ def from_finsy(entity: object, schema: P4Schema) -> Entity | None:
             return CloneSession(
                 entity.session_id, tuple(sorted(_ports(entity.replicas))), entity.packet_length_bytes
             )
-    raise ReadError(f"the switch answered with {type(entity).__name__}, which was not asked for")
+    raise ReadError(f"the switch answered with {type(entity).__name__}, which was not requested")
 
 
 def _table_entry(entry: P4TableEntry, schema: P4Schema) -> TableEntry:

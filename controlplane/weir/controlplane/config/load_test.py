@@ -67,7 +67,7 @@ CASES = {
         ("duration: 4 s}", "duration: 4 s, ip_version: 6}"),
         "x.yaml:6: flows[0].ip_version: a and b have no IPv6 address; valid: 4, or hosts with an address6",
     ),
-    "a version of IP that is none": (
+    "an unknown version of IP": (
         ("duration: 4 s}", "duration: 4 s, ip_version: 5}"),
         "x.yaml:6: flows[0].ip_version: 5 is not known; valid: 4, 6",
     ),
@@ -132,7 +132,7 @@ CASES = {
         "x.yaml:9: policers[1].meter: tr3c together with sr3c: all cells of the meter are of one type; "
         "valid: sr2c, sr3c, or another experiment",
     ),
-    "a verdict that is none": (
+    "an unknown verdict": (
         ("burst: 20 ms", "burst: 20 ms, verdict: {red: remark_dscp 64}"),
         "x.yaml:8: policers[0].verdict.red: 'remark_dscp 64' is no verdict; "
         "valid: pass, drop, remark_dscp 0 to 63, mark_ce, mark_ce_or_drop",
@@ -151,7 +151,7 @@ CASES = {
         ("burst: 20 ms", "burst: 20 ms, reports: {collector: c}"),
         "x.yaml:8: policers[0].reports.collector: no collector 'c'; valid: none",
     ),
-    "an address that is none": (
+    "an invalid address": (
         ("a: {delay: 10 ms}", "a: {delay: 10 ms, address: 10.0.0.256}"),
         "x.yaml:3: hosts.a.address: '10.0.0.256' is not an IPv4 address; valid: such as 10.0.0.1",
     ),
@@ -349,7 +349,7 @@ CASES = {
         "x.yaml:9: background[0].congestion_control: has no effect on UDP; "
         "valid: leave it out, or protocol: tcp",
     ),
-    "writes beside a rate": (
+    "writes in addition to a rate": (
         ("duration: 4 s", "duration: 4 s, rate: 1 Mbit/s, writes: {size: 1 kB, every: 1 ms}"),
         "x.yaml:6: flows[0].writes: given in addition to rate; valid: one of rate, writes, replay",
     ),
@@ -407,7 +407,7 @@ CASES = {
         ("flows:", "telemetry: {truncate: 10 B}\nflows:"),
         "x.yaml:5: telemetry.truncate: 10 B is out of range; valid: 64 to 972 B",
     ),
-    "policers beside phases": (
+    "policers in addition to phases": (
         ("flows:", "phases: [{name: main}]\nflows:"),
         "x.yaml:8: policers: given in addition to phases; valid: policers in each phase, or no phases",
     ),

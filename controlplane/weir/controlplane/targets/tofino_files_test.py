@@ -72,7 +72,7 @@ def test_the_output_of_the_public_compiler_makes_the_same_message(compiled):
 
 
 @pytest.mark.parametrize(
-    ("gone", "message"),
+    ("missing", "message"),
     [
         ("weir.conf", ": has none; valid: the compiler's .conf file, once"),
         (
@@ -83,8 +83,8 @@ def test_the_output_of_the_public_compiler_makes_the_same_message(compiled):
         ("weir.p4info.txtpb", ": has none; valid: a P4Info (--p4runtime-files of the compiler), once"),
     ],
 )
-def test_a_file_that_is_missing_is_named(compiled, gone, message):
-    (compiled / gone).unlink()
+def test_a_file_that_is_missing_is_named(compiled, missing, message):
+    (compiled / missing).unlink()
     with pytest.raises(PipelineError) as error:
         load_tofino_pipeline(compiled)
     assert message in str(error.value)
@@ -138,6 +138,6 @@ def test_ports_are_those_of_the_front_panel():
     assert '  id: 140\n  name: "b"\n  slot: 1\n  port: 2\n  channel: 3\n  speed_bps: 25000000000\n' in text
 
 
-def test_a_host_without_a_panel_beside_others_is_named():
+def test_a_host_without_a_panel_is_named_if_others_have_one():
     with pytest.raises(PlanError, match="no front-panel port for b; valid: "):
         chassis_text(EXPERIMENT, attachment_of(EXPERIMENT).hosts, {"a": Panel(1, 0, 10**11)})
