@@ -211,8 +211,8 @@ def regular_writes(
 ) -> Script:
     """A server that writes `size_bytes` every `every_s` for `duration_s`, in periods of `on_s` and `off_s`.
 
-    Without `on_s` it never pauses. Times are multiples of `every_s` from the start of an on period, so rounding
-    errors do not add up.
+    Without `on_s` it never pauses. Times are multiples of `every_s` from the start of an on period, so that
+    rounding errors do not add up.
     """
     return Script((Block("server", 0, tuple(_moments(size_bytes, every_s, duration_s, on_s, off_s))),))
 
