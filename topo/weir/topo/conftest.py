@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs scenarios in the sandbox for the tests, as the present user or as an ordinary one."""
+"""Runs scenarios in the sandbox for the tests, as the current user or as an ordinary one."""
 
 import json
 import os
@@ -29,7 +29,7 @@ _MARKER = "WEIR_TOPO_TEST"
 
 @dataclass(frozen=True)
 class Runner:
-    """Starts scenarios; `prefix` makes another user of us, `python` is what that user can run."""
+    """Starts scenarios; `prefix` is a command that changes the user, `python` one that this user can run."""
 
     folder: Path
     python: str
@@ -42,11 +42,11 @@ class Runner:
         return [*self.prefix, self.python, "-c", _START, str(grace_s), scenario, str(self.folder)]
 
     def environment(self) -> dict[str, str]:
-        """Marks all that descends from us, so that leftovers can be found."""
+        """An environment that marks all descendants, so that leftover processes can be found."""
         return {**os.environ, "PYTHONPATH": str(self.python_path), _MARKER: self.marker}
 
     def run(self, scenario: str) -> "subprocess.CompletedProcess[str]":
-        """Run a scenario to its end."""
+        """Run a scenario until it ends."""
         return subprocess.run(
             self.command(scenario),
             env=self.environment(),
@@ -58,18 +58,18 @@ class Runner:
         )
 
     def result(self, scenario: str) -> dict[str, Any]:
-        """Run a scenario that must succeed and return what it reports."""
+        """Run a scenario that must succeed, and return its report."""
         done = self.run(scenario)
         assert done.returncode == 0, done.stdout + done.stderr
         return self.report()
 
     def report(self) -> dict[str, Any]:
-        """What the last scenario reported."""
+        """The report of the last scenario."""
         report: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
         return report
 
     def processes(self) -> list[str]:
-        """Command lines of the living processes that descend from us."""
+        """Command lines of the running descendants."""
         marker = f"{_MARKER}={self.marker}".encode()
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -77,7 +77,7 @@ class Runner:
                 if marker in (folder / "environ").read_bytes().split(b"\0"):
                     found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # ended while we looked, or not ours
+                continue  # it has just ended, or belongs to another user
         return found
 
 
@@ -93,22 +93,22 @@ def _sandbox_is_possible() -> None:
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
-    """Scenarios as whoever runs the tests."""
+    """Scenarios as the user who runs the tests."""
     return Runner(tmp_path, sys.executable, _PACKAGE.parent.parent)
 
 
-@pytest.fixture(params=["present user", "ordinary user"])
+@pytest.fixture(params=["current user", "ordinary user"])
 def any_runner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runner]:
-    """Scenarios as the present user, and once more as one without any privilege."""
-    if request.param == "present user":
+    """Scenarios as the current user, and again as one without privileges."""
+    if request.param == "current user":
         yield Runner(tmp_path, sys.executable, _PACKAGE.parent.parent)
         return
     if os.geteuid() != 0:
-        pytest.skip("the present user is an ordinary user already")
+        pytest.skip("the current user is an ordinary user already")
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:
         pytest.skip("no Python in /usr/bin that every user may run")
-    # The checkout and pytest's folders may be closed to others.
+    # Other users may have no access to the checkout and to pytest's folders.
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         root.chmod(0o755)
