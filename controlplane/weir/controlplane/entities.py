@@ -13,7 +13,7 @@ from weir.controlplane.units import format_rate, format_share, format_size, form
 
 @dataclass(frozen=True, slots=True, order=True)
 class Match:
-    """One key field of an entry. ``mask`` None matches all bits. Fields that match anything are left out."""
+    """One key field of an entry. ``mask`` None compares all bits. Fields that match anything are left out."""
 
     field: str
     value: int

@@ -49,7 +49,7 @@ async def _nothing() -> None:
 
 
 class Keeper:
-    """Keeps one switch as one phase plans, until cancelled or until an error needs a person."""
+    """Keeps one switch in the state of one phase, until cancelled or until an error needs a person."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ _SMALLEST_CAPTURE6 = 114
 """Bytes of Ethernet, IPv6 and TCP headers with all options."""
 
 _LARGEST_INNER = 972
-"""Largest value of the report's 8-bit length (in 4-byte words; 255 is reserved) less 44 bytes of metadata."""
+"""Bytes that fit a report: its 8-bit length is at most 254 words of 4 bytes, 44 bytes of them metadata."""
 
 
 def check(experiment: ExperimentConfig) -> list[Problem]:
