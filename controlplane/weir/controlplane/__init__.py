@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an experiment file to a configured switch, and back to what the switch counted."""
+"""Configures a switch from an experiment file over P4Runtime, and reads back its counters."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans on a switch: apply what differs, read it back, read the counters."""
+"""Applies plans to a switch: writes the differences, reads them back, and reads the counters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SwitchControl:
         part: Part = "primary",
         timeout_s: float = 10.0,
     ) -> None:
-        """Name the switch; ``pipeline`` is by default weir's own, ``target`` the embedded switch.
+        """Set the switch's address; ``pipeline`` is by default weir's own, ``target`` the embedded switch.
 
         Raises:
             PipelineError: the compiled program is missing or is not weir's.
@@ -94,7 +94,7 @@ class SwitchControl:
 
         Raises:
             PipelineError: the switch refused the program.
-            ReadError: the switch accepted it and names another one.
+            ReadError: the switch accepted it but reads back another one.
         """
         await self.session.push_pipeline(self._pipeline.schema)
         if not await self.runs_pipeline():
@@ -107,7 +107,7 @@ class SwitchControl:
         """Whether the switch runs this pipeline.
 
         Raises:
-            PipelineError: it runs another one, which ``or_another`` does not allow.
+            PipelineError: it runs another one, unless ``or_another``.
         """
         cookie, ours = await self.session.running_cookie(), self._pipeline.schema.p4cookie
         if cookie not in (None, ours) and not or_another:
@@ -118,20 +118,20 @@ class SwitchControl:
         return cookie == ours
 
     async def apply(self, phase: PhasePlan) -> Changes:
-        """Make the switch what ``phase`` says: write what differs, then read everything back and compare.
+        """Write the differences between switch and ``phase``, then read everything back and compare.
 
-        One batch between two packets where the target has that. Else the order of the writes keeps traffic
-        policed throughout: the new cells, verdicts and reports are in place before a packet is classified to
-        them, and the old ones go when no packet is any more.
+        If the target has atomic writes, the updates are one batch between two packets. Otherwise their order
+        keeps traffic policed throughout: new cells, verdicts and reports are written before a packet is
+        classified to them, and old ones are deleted after no packet is.
 
-        Links follow, each by itself: P4Runtime does not know them.
+        Links are set last, one by one: they are not part of P4Runtime.
 
         Raises:
             TableFullError: the phase has more entries than a table holds; nothing was written.
-            PlanError: a link is asked for and the switch has no such port; nothing was written.
-            PartlyAppliedError: the switch refused updates, or has gone before all was written and read
-                back; says what is on it.
-            ReadBackError: the switch accepted everything and reads back something else.
+            PlanError: the switch has no port for a link; nothing was written.
+            PartlyAppliedError: the switch refused updates, or the connection broke before all was written and
+                read back; the text says how much is on the switch.
+            ReadBackError: the switch accepted everything but reads back other values.
         """
         update = await self.difference(phase)
         await self.write(update)
@@ -144,86 +144,86 @@ class SwitchControl:
         return update
 
     async def write(self, update: Changes) -> None:
-        """Write what is known to differ, as :meth:`apply` does. Raises PartlyAppliedError."""
+        """Write known differences in the order of :meth:`apply`. Raises PartlyAppliedError."""
         atomic = self._target.capabilities.atomic_writes
         await write_changes(self.session, update, atomic=atomic, links=self.links)
 
     async def check(self, phase: PhasePlan) -> None:
-        """Read back what ``phase`` says. Raises ReadBackError when the switch says something else."""
+        """Read back the entities of ``phase``. Raises ReadBackError if the switch differs."""
         found = differences(await self._read(phase), phase.entities)
         if found:
             raise ReadBackError(found)
 
     async def difference(self, phase: PhasePlan) -> Changes:
-        """What :meth:`apply` would write; nothing is changed. Raises TableFullError, PlanError as it does."""
+        """The updates that :meth:`apply` would write; changes nothing. Raises TableFullError, PlanError."""
         self._pipeline.check_fits(phase.name, phase.entities)
         return changes(await self._read(phase), phase.entities)
 
     async def difference_when_loaded(self, phase: PhasePlan) -> Changes:
-        """The difference that there will be once the pipeline, which the switch does not run, is loaded."""
+        """The updates that :meth:`apply` would write after loading the pipeline onto a switch without it."""
         self._pipeline.check_fits(phase.name, phase.entities)
         links = changes(await self._read_links(phase), [e for e in phase.entities if isinstance(e, Link)])
         others = tuple(entity for entity in phase.entities if not isinstance(entity, Link))
         return Changes(others, links.modify, (), links.replaced)
 
     async def read_counters(self, phase: PhasePlan) -> dict[str, dict[str, Any]]:
-        """The phase's policers by name, as a run's manifest holds their counters."""
+        """The counters of the phase's policers by name, in the form of a run's manifest."""
         policers = await self.read_policers(phase)
         return {name: counters.as_manifest() for name, counters in policers.items()}
 
     async def read_policers(self, phase: PhasePlan) -> dict[str, PolicerCounters]:
-        """What each policer of the phase did since the pipeline was loaded; phases have their own cells."""
+        """Counters of each policer of the phase since the pipeline was loaded; phases do not share cells."""
         return await read_policers(self.session, phase.policers)
 
     async def read_packets_met(self, policer: PolicerPlan) -> dict[int, int]:
-        """How many packets met each cell of a policer: which buckets of a hashed one its flows fell into."""
+        """Packets metered by each cell of a policer, which shows the buckets that flows were hashed to."""
         counts = await read_counts(self.session, "met_counter", list(cells_of(policer)))
         return {cell: count.packets for cell, count in counts.items()}
 
     async def read_reports_sent(self, collectors: int = 1) -> int:
-        """How many reports the switch has made since the pipeline was loaded."""
+        """Number of reports that the switch has sent since the pipeline was loaded."""
         ids = list(range(FIRST_COLLECTOR, FIRST_COLLECTOR + collectors))
         counts = await read_counts(self.session, "report_counter", ids)
         return sum(count.packets for count in counts.values())
 
     async def read_drops(self) -> dict[int, int]:
-        """Packets that ingress dropped, by drop reason, of those that occurred."""
+        """Packets dropped in ingress by drop reason, without reasons that did not occur."""
         size = self._pipeline.schema.counters["drop_counter"].size
         counts = await read_counts(self.session, "drop_counter", range(size))
         return {reason: count.packets for reason, count in counts.items() if count.packets}
 
     async def read_ports(self, numbers: Sequence[int]) -> dict[int, PortCounters]:
-        """What passed each of these ports in both directions since the pipeline was loaded."""
+        """Counters of these ports in both directions since the pipeline was loaded."""
         into = await read_counts(self.session, "ingress_port_counter", numbers)
         out = await read_counts(self.session, "egress_port_counter", numbers)
         return {number: PortCounters(into[number], out[number]) for number in numbers}
 
     async def read_links(self) -> dict[int, PortState]:
-        """The switch's ports with their links and queues; none where it has no links service."""
+        """The switch's ports with their links and queues; empty if it has no links service."""
         return {} if self.links is None else await self.links.ports()
 
     async def read_meters(self, phase: PhasePlan) -> dict[int, MeterCell]:
-        """What the switch reads back for the meter cells of a phase that are configured."""
+        """The configured meter cells of a phase as the switch reads them back, by index."""
         cells = [entity for entity in phase.entities if isinstance(entity, MeterCell)]
         asked = [P4MeterEntry(cell.meter, index=cell.index) for cell in cells]
         found = await self._entities(asked)
         return {entity.index: entity for entity in found if isinstance(entity, MeterCell)}
 
     async def count_entries(self) -> dict[str, int]:
-        """How many entries each table has, whoever wrote them."""
+        """Number of entries in each table, from all controllers."""
         found = await self._entities([P4TableEntry(table) for table in TABLES])
         names = [entity.table for entity in found if isinstance(entity, TableEntry)]
         return {table: names.count(table) for table in TABLES}
 
     async def learned_flows(self, phase: PhasePlan) -> list[TableEntry]:
-        """The entries of flows that have cells of the phase's learned policers."""
+        """The entries of flows that hold cells of the phase's learned policers."""
         found = await self._entities([P4TableEntry(table) for table in LEARNED_TABLES.values()])
         return [entity for entity in found if isinstance(entity, TableEntry) and _is_learned(entity, phase)]
 
     async def _read(self, phase: PhasePlan) -> list[Entity]:
-        """What is on the switch of the kinds that a plan has; of the meter, the cells of the phase.
+        """The entities on the switch of the kinds that a plan has; of the meter, only the phase's cells.
 
-        Flows that have been given cells of the phase's learned policers are left out: they are nobody's plan.
+        Entries of learned flows are left out: no plan contains them.
         """
         cells = [entity for entity in phase.entities if isinstance(entity, MeterCell)]
         found = await self._entities(
@@ -245,16 +245,16 @@ class SwitchControl:
         ]
 
     async def _read_links(self, phase: PhasePlan) -> list[Link]:
-        """The links of the phase's ports; one that is asked for bare may be of a port that is not there."""
+        """The links of the phase's ports; a missing port is an error only if its link is not the default."""
         wanted = [entity for entity in phase.entities if isinstance(entity, Link)]
         ports = await self.read_links() if wanted else {}
         missing = [link for link in wanted if link.port not in ports]
         for link in missing:
-            if not link.bare:
-                there = ", ".join(map(str, sorted(ports))) or "none"
+            if not link.is_default:
+                existing = ", ".join(map(str, sorted(ports))) or "none"
                 raise PlanError(
                     f"{link.key}: the switch at {self.session.address} has no such port; "
-                    f"valid: its ports ({there})"
+                    f"valid: its ports ({existing})"
                 )
         return [*(ports[link.port].link for link in wanted if link.port in ports), *missing]
 

@@ -48,7 +48,7 @@ def demo_plan(target: str = "softswitch") -> Plan:
 
 
 def of_p4runtime(phase: PhasePlan) -> list[Entity]:
-    """What is on the switch of a phase beside links, which are bare here and need no port."""
+    """The entities of a phase except links, which are all default here and need no port."""
     return [entity for entity in phase.entities if not isinstance(entity, Link)]
 
 
@@ -74,7 +74,7 @@ def test_a_phase_is_on_the_switch_after_apply() -> None:
         assert len(await control.difference(plan.phase("shared"))) == 0
 
     on(server, apply)
-    # 5 hosts, 4 flows to the policer, its verdict, its report, the collector; group, session, cell
+    # Entries of 5 hosts, 4 policed flows, a verdict, a report, the collector; then group, session and cell.
     assert len([update for update in server.writes if update.entity.HasField("table_entry")]) == 12
     assert len(server.writes) == 15
 
@@ -94,7 +94,7 @@ def test_rates_and_bursts_reach_the_wire_in_bytes() -> None:
     assert (config.cburst, config.pburst) == (100_000, 100_000)
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_http_proxy_is_not_used_for_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "example.org")
     monkeypatch.delenv(NO_PROXY, raising=False)
@@ -119,7 +119,7 @@ def test_a_second_apply_writes_nothing() -> None:
 
 
 def test_no_packet_goes_unpoliced_between_phases() -> None:
-    """Cells, verdicts and reports of the new phase come first, those of the old one go last."""
+    """Cells, verdicts and reports of the new phase are inserted first, those of the old one deleted last."""
     server, plan = P4RuntimeServer(), demo_plan()
     classify = SCHEMA.tables["classify"].id
 
@@ -186,9 +186,9 @@ def test_a_refused_update_is_named_with_the_reason_of_the_switch() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(None, "shared"), ("shared", "separate")])
 def test_whichever_write_fails_the_error_says_what_is_on_the_switch(before: str | None, after: str) -> None:
-    """Each update refused in turn: insertions, changes, removals. A second apply completes the rest.
+    """Each update is refused in turn: inserts, modifications, deletions. A second apply completes the rest.
 
-    For machines without bmv2; `faults_test.py` has real switches, weir-switch's one atomic write among them.
+    `faults_test.py` does the same with real switches, including weir-switch's single atomic write.
     """
     plan = demo_plan("bmv2")
     old = () if before is None else of_p4runtime(plan.phase(before))
@@ -223,19 +223,19 @@ def fail_at(failing: int, total: int, plan: Plan, before: str | None, phase: Pha
     on(server, apply, plan)
 
 
-def test_a_switch_that_dies_while_it_is_written_to_leaves_no_certainty() -> None:
+def test_a_connection_that_breaks_during_a_write_leaves_the_state_unknown() -> None:
     server = P4RuntimeServer()
 
     async def die(control: SwitchControl) -> None:
         server.drop_write = True
-        said = "; at least 0 of 15 updates are on the switch, of the others nobody knows; "
+        said = "; at least 0 of 15 updates are on the switch, the others are not known; "
         with pytest.raises(PartlyAppliedError, match=said):
             await control.apply(demo_plan().phase("shared"))
 
     on(server, die)
 
 
-def test_a_switch_that_forgets_its_pipeline_before_it_is_read_back_is_no_success() -> None:
+def test_a_switch_that_loses_its_pipeline_before_it_is_read_back_is_an_error() -> None:
     server = P4RuntimeServer()
 
     def forget(_: p4r.Update) -> None:
@@ -243,15 +243,13 @@ def test_a_switch_that_forgets_its_pipeline_before_it_is_read_back_is_no_success
 
     async def apply(control: SwitchControl) -> None:
         server.refuse = forget
-        with pytest.raises(
-            PartlyAppliedError, match="; all 15 updates were written, and nobody read them back"
-        ):
+        with pytest.raises(PartlyAppliedError, match="; all 15 updates were written but not read back"):
             await control.apply(demo_plan().phase("shared"))
 
     on(server, apply)
 
 
-def test_what_reads_back_differently_is_named_by_field() -> None:
+def test_each_field_that_reads_back_differently_is_named() -> None:
     def garble(entity: p4r.Entity) -> None:
         if entity.meter_entry.config.cir:
             entity.meter_entry.config.cir = entity.meter_entry.config.pir = 4_999_936
@@ -295,7 +293,7 @@ def test_a_switch_without_a_pipeline_says_so() -> None:
     asyncio.run(apply())
 
 
-def test_a_higher_election_id_makes_us_say_who_is_primary() -> None:
+def test_a_primary_with_a_higher_election_id_is_named() -> None:
     async def connect() -> None:
         async with P4RuntimeServer(primary_election_id=7) as server:
             with pytest.raises(NotPrimaryError) as error:
@@ -308,8 +306,8 @@ def test_a_higher_election_id_makes_us_say_who_is_primary() -> None:
     asyncio.run(connect())
 
 
-def test_the_place_of_a_primary_that_has_gone_is_taken() -> None:
-    server = P4RuntimeServer(gone_election_id=9)
+def test_the_election_id_of_a_disconnected_primary_is_taken_over() -> None:
+    server = P4RuntimeServer(disconnected_election_id=9)
 
     async def apply(control: SwitchControl) -> None:
         assert len(await control.apply(demo_plan().phase("shared"))) > 0
@@ -351,7 +349,7 @@ def test_a_phase_that_does_not_fit_its_tables_is_refused_before_any_write() -> N
     )
 
 
-def test_what_a_tofino_makes_of_a_bucket_reads_back_as_applied() -> None:
+def test_a_bucket_quantized_by_a_tofino_counts_as_applied() -> None:
     plan = demo_plan("tofino")
     tofino = plan.target
 

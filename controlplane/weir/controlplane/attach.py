@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where hosts and collectors are: switch ports and addresses, as `weir run` gives them or the file says."""
+"""Switch ports and addresses of hosts and collectors, as assigned by `weir run` or given in the file."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from weir.controlplane.config import ExperimentConfig
 from weir.controlplane.errors import PlanError
 
 SUBNET = ipaddress.IPv4Network("10.0.0.0/24")
-"""The network of hosts without an address of their own."""
+"""The network of hosts for which the file gives no address."""
 SWITCH_IP = "10.0.0.254"
 SWITCH_MAC = "06:00:00:00:ff:fe"
-"""The reports' source: addresses that no host has, so that nobody answers for them."""
+"""The source addresses of reports; no host has them."""
 DEFAULT_COLLECTOR = "collector"
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """Where a host is: its switch port, and the addresses of its interface."""
+    """A host's switch port, and the addresses of its interface."""
 
     port: int
     mac: str
@@ -29,11 +29,11 @@ class HostPort:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Those of both versions that it has."""
+        """Its IPv4 address, and its IPv6 address if it has one."""
         return (self.ip,) if self.ip6 is None else (self.ip, self.ip6)
 
     def address(self, ip_version: int) -> str:
-        """The address of a version of IP. Raises :class:`PlanError` when it has none."""
+        """The address of a version of IP. Raises :class:`PlanError` if it has none."""
         if ip_version == 4:
             return self.ip
         if self.ip6 is None:
@@ -43,7 +43,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class CollectorEndpoint:
-    """Where reports go, and what the switch calls itself in them."""
+    """A collector's switch port and addresses, and the source addresses of reports to it."""
 
     port: int
     mac: str
@@ -62,10 +62,10 @@ class Attachment:
 
 
 def attachment_of(experiment: ExperimentConfig) -> Attachment:
-    """Where the file says that everything is; what it leaves out is as `weir run` would have it.
+    """The ports and addresses in the file; those that it leaves out are as `weir run` assigns them.
 
     Raises:
-        PlanError: two of them have one port or address, or no address is left.
+        PlanError: two of them have the same port or address.
     """
     taken = {host.address for host in experiment.hosts.values()} - {None}
     free = (str(address) for address in SUBNET.hosts() if str(address) not in {*taken, SWITCH_IP})
@@ -88,9 +88,9 @@ def attachment_of(experiment: ExperimentConfig) -> Attachment:
 
 
 def check_attachment(experiment: ExperimentConfig, attachment: Attachment) -> None:
-    """Raise :class:`PlanError` for a host without a port, or two of one port or address.
+    """Raise :class:`PlanError` for a host without a port, or two hosts with the same port or address.
 
-    Collectors may share a port: several may be behind one router.
+    Collectors may share a port: several may be reached through one router.
     """
     missing = [name for name in experiment.hosts if name not in attachment.hosts]
     if missing:
@@ -109,12 +109,12 @@ def check_attachment(experiment: ExperimentConfig, attachment: Attachment) -> No
 
 
 def host_mac(address: str) -> str:
-    """Locally administered MAC made of the address, so that a capture can be read without a table."""
+    """A locally administered MAC that contains the IPv4 address, so that captures are easy to read."""
     return "02:00:" + ipaddress.IPv4Address(address).packed.hex(":")
 
 
 def mac_number(mac: str) -> int:
-    """A MAC address as the 48-bit number that tables match. Raises :class:`PlanError`."""
+    """A MAC address as the 48-bit number in table keys. Raises :class:`PlanError`."""
     parts = mac.split(":")
     try:
         octets = bytes(int(part, 16) for part in parts)
@@ -126,7 +126,7 @@ def mac_number(mac: str) -> int:
 
 
 def ip_number(address: str) -> int:
-    """An IPv4 address as the 32-bit number that tables match. Raises :class:`PlanError`."""
+    """An IPv4 address as the 32-bit number in table keys. Raises :class:`PlanError`."""
     try:
         return int(ipaddress.IPv4Address(address))
     except ValueError as error:
@@ -134,7 +134,7 @@ def ip_number(address: str) -> int:
 
 
 def ip6_number(address: str) -> int:
-    """An IPv6 address as the 128-bit number that tables match. Raises :class:`PlanError`."""
+    """An IPv6 address as the 128-bit number in table keys. Raises :class:`PlanError`."""
     try:
         return int(ipaddress.IPv6Address(address))
     except ValueError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cells of the policer meter each policer has, over all phases, and which of them a flow hashes to."""
+"""Allocates cells of the policer meter to the policers of all phases, and hashes flows to cells."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from weir.controlplane.errors import PlanError
 
 FIRST_CELL = 1
-"""Cell 0 stays free, so that a report without a policer and one of the first policer are not alike."""
+"""Cell 0 stays unused: in reports, 0 means that the packet has no policer."""
 
 
 def allocate(sizes: Sequence[int], cells: int) -> tuple[int, ...]:
-    """Give each of ``sizes`` (powers of two) a range of the meter's ``cells``; returns their first cells.
+    """Allocate a range of the meter's ``cells`` for each of ``sizes`` (powers of two); returns first cells.
 
-    A range is aligned to its size, so that one ternary entry covers it. Largest first, each at the lowest
-    free place: with power-of-two sizes that leaves no hole unused (buddy allocation), and policers of one
-    cell are numbered in their order. No two ranges overlap, whichever phases they are for: the counters of a
-    phase stay its own.
+    A range is aligned to its size, so that one ternary entry covers it. The largest is allocated first, each
+    at the lowest free offset: with power-of-two sizes this leaves no hole unused (buddy allocation), and
+    single cells are numbered in their order. Ranges of different phases do not overlap either, so phases do
+    not share counters.
 
     Raises:
         PlanError: the ranges do not fit.
@@ -46,10 +46,10 @@ def allocate(sizes: Sequence[int], cells: int) -> tuple[int, ...]:
 def hashed_cell(
     base: int, cells: int, src: str, dst: str, protocol: int, src_port: int, dst_port: int
 ) -> int:
-    """The cell of a flow behind a per_flow_hashed policer, as the pipeline's ``police_hashed`` computes it.
+    """The cell of a flow of a per_flow_hashed policer, as the pipeline's ``police_hashed`` computes it.
 
-    CRC-32 (IEEE 802.3) of source, destination, protocol and ports in network order; its low bits pick.
-    The addresses are both of IPv4 or both of IPv6.
+    The low bits of the CRC-32 (IEEE 802.3) of source, destination, protocol and ports in network order.
+    Both addresses are IPv4, or both IPv6.
     """
     key = (
         ipaddress.ip_address(src).packed

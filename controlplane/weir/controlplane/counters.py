@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch has counted: per policer and colour, per collector, per port and drop reason."""
+"""Reads a switch's counters, and sums those of each policer by colour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weir.controlplane.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A counter's two halves."""
+    """The value of one counter cell."""
 
     packets: int
     bytes: int
@@ -25,7 +25,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class PortCounters:
-    """What came in through a port and what went out, since the pipeline was loaded."""
+    """Frames received and sent by a port since the pipeline was loaded."""
 
     received: Count
     sent: Count
@@ -33,7 +33,7 @@ class PortCounters:
 
 @dataclass(frozen=True, slots=True)
 class PolicerCounters:
-    """What one policer did since the pipeline was loaded: per colour, and how many packets met it at all."""
+    """Counters of one policer since the pipeline was loaded: by colour, and all packets that met it."""
 
     name: str
     green: Count
@@ -47,7 +47,7 @@ class PolicerCounters:
         return self.green.packets + self.yellow.packets + self.red.packets == self.packets_met
 
     def as_manifest(self) -> dict[str, Any]:
-        """The counters as a run's manifest holds them."""
+        """The counters in the form of a run's manifest."""
         colours = {"green": self.green, "yellow": self.yellow, "red": self.red}
         return {
             "counters": {
@@ -58,7 +58,7 @@ class PolicerCounters:
 
 
 async def read_counts(session: Session, counter: str, indices: Sequence[int]) -> dict[int, Count]:
-    """Cells of a counter. Raises ReadError when one is not answered for."""
+    """The cells of a counter by index. Raises ReadError if the switch leaves one out."""
     asked = [P4CounterEntry(counter, index=index) for index in indices]
     counts: dict[int, Count] = {}
     async for entry in session.read(asked):
@@ -71,10 +71,10 @@ async def read_counts(session: Session, counter: str, indices: Sequence[int]) ->
 
 
 async def read_policers(session: Session, policers: Iterable[PolicerPlan]) -> dict[str, PolicerCounters]:
-    """What each policer did since the pipeline was loaded."""
+    """Counters of each policer by name, since the pipeline was loaded."""
     policers = tuple(policers)
     cells = [cell for policer in policers for cell in cells_of(policer)]
-    # The packets that met a policer are counted before their colours are, so they are read after them.
+    # The pipeline counts a packet in met_counter before its colour, so met_counter is read last.
     colours = await read_counts(
         session, "policer_counter", [cell * 4 + colour for cell in cells for colour in range(4)]
     )
@@ -92,7 +92,7 @@ def _sum(policer: PolicerPlan, colours: Mapping[int, Count], met: Mapping[int, C
         parts = [colours[cell * 4 + COLOURS[colour]] for cell in cells_of(policer)]
         return Count(sum(part.packets for part in parts), sum(part.bytes for part in parts))
 
-    # The fourth index of a cell belongs to no colour; a count there would be packets that no sum contains.
+    # The fourth index of a cell belongs to no colour; packets counted there would be missing from every sum.
     stray = sum(colours[cell * 4 + 3].packets for cell in cells_of(policer))
     if stray:
         raise ControlPlaneError(f"policer {policer.name}: {stray} packets of a colour that does not exist")

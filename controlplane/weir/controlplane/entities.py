@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is on a switch, as values: table entries, meter cells, replication. No protobuf, no connection."""
+"""The entities on a switch as plain values, and the differences between two sets. No protobuf, no I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weir.controlplane.units import format_rate, format_share, format_size, form
 
 @dataclass(frozen=True, slots=True, order=True)
 class Match:
-    """One key field of an entry. ``mask`` None: all bits count. A field that matches anything is left out."""
+    """One key field of an entry. ``mask`` None compares all bits. Fields that match anything are left out."""
 
     field: str
     value: int
@@ -32,22 +32,22 @@ class TableEntry:
 
     @property
     def key(self) -> str:
-        """What the switch tells entries apart by."""
+        """Identifies the entry on the switch."""
         shown = (show_match(self.table, match.field, match.value, match.mask) for match in self.matches)
         fields = " ".join(shown) or "any"
         return f"table {self.table} [{fields}]" + (f" priority {self.priority}" if self.priority else "")
 
     def fields(self) -> Mapping[str, object]:
-        """What an update of the entry may change."""
+        """The fields that an update may change."""
         args = ", ".join(f"{name}={show_value(self.table, name, value)}" for name, value in self.args)
         return {"action": f"{self.action}({args})"}
 
 
 @dataclass(frozen=True, slots=True)
 class MeterCell:
-    """One cell of a meter. Without a peak rate and bucket they are the committed ones.
+    """One cell of a meter. Peak rate and burst default to the committed ones.
 
-    With neither peak nor excess it is a single-rate two-colour policer, whatever type the meter has.
+    With neither peak nor excess it is a single-rate two-colour policer, whatever the meter's type.
     """
 
     meter: str
@@ -60,7 +60,7 @@ class MeterCell:
 
     @property
     def key(self) -> str:
-        """What the switch tells cells apart by."""
+        """Identifies the cell on the switch."""
         return f"meter {self.meter} cell {self.index}"
 
     @property
@@ -70,7 +70,7 @@ class MeterCell:
         return rate, self.burst_bytes if self.peak_burst_bytes is None else self.peak_burst_bytes
 
     def fields(self) -> Mapping[str, object]:
-        """P4Runtime's names of the rates (bytes/s) and bursts (bytes); eburst only where there is one."""
+        """Rates (bytes/s) and bursts (bytes) by their P4Runtime names; eburst only if it is not 0."""
         pir, pburst = self.peak
         fields = {"cir": self.rate_bytes_per_s, "cburst": self.burst_bytes, "pir": pir, "pburst": pburst}
         return fields | ({"eburst": self.excess_burst_bytes} if self.excess_burst_bytes else {})
@@ -78,31 +78,31 @@ class MeterCell:
 
 @dataclass(frozen=True, slots=True)
 class UnsetMeterCell:
-    """A cell that has no configuration: every packet is green."""
+    """A cell without a configuration: it marks every packet green."""
 
     meter: str
     index: int
 
     @property
     def key(self) -> str:
-        """What the switch tells cells apart by."""
+        """Identifies the cell on the switch."""
         return f"meter {self.meter} cell {self.index}"
 
     def fields(self) -> Mapping[str, object]:
-        """Nothing."""
+        """Empty: there is nothing to configure."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class MulticastGroup:
-    """A group of ports, each of which gets one copy."""
+    """A group of ports, each of which sends one copy."""
 
     group: int
     ports: tuple[int, ...]
 
     @property
     def key(self) -> str:
-        """What the switch tells groups apart by."""
+        """Identifies the group on the switch."""
         return f"multicast group {self.group}"
 
     def fields(self) -> Mapping[str, object]:
@@ -112,7 +112,7 @@ class MulticastGroup:
 
 @dataclass(frozen=True, slots=True)
 class CloneSession:
-    """Where mirrored packets go. The pipeline cuts the report that it makes of one, not the session."""
+    """The ports of mirrored packets. weir's plans do not truncate here: the pipeline truncates reports."""
 
     session: int
     ports: tuple[int, ...]
@@ -120,7 +120,7 @@ class CloneSession:
 
     @property
     def key(self) -> str:
-        """What the switch tells sessions apart by."""
+        """Identifies the session on the switch."""
         return f"clone session {self.session}"
 
     def fields(self) -> Mapping[str, object]:
@@ -130,9 +130,9 @@ class CloneSession:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What shapes, delays and loses the frames that leave through a port of the embedded switch.
+    """Shaper, queue, delay and random loss of the frames that leave through a port of the embedded switch.
 
-    None: no rate, no limit, and what a full queue drops is not deflected. Without a rate there is no burst.
+    None: no rate, no limit, or no deflection of frames that a full queue drops. A burst needs a rate.
     """
 
     port: int
@@ -147,16 +147,16 @@ class Link:
 
     @property
     def key(self) -> str:
-        """What the switch tells links apart by."""
+        """Identifies the link on the switch."""
         return f"link of port {self.port}"
 
     @property
-    def bare(self) -> bool:
-        """Whether frames pass at once, all of them."""
+    def is_default(self) -> bool:
+        """Whether the link has no rate, delay or loss, so that all frames pass at once."""
         return self == Link(self.port)
 
     def fields(self) -> Mapping[str, object]:
-        """Each setting as a person reads it."""
+        """Each setting, formatted for people."""
         return {
             "rate": _or_none(format_rate, self.rate_bps),
             "burst": _or_none(format_size, self.burst_bytes),
@@ -178,21 +178,21 @@ Entity = TableEntry | MeterCell | UnsetMeterCell | MulticastGroup | CloneSession
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What turns the entities of a switch into those of a plan."""
+    """The updates that turn the entities of a switch into those of a plan."""
 
     insert: tuple[Entity, ...]
     modify: tuple[Entity, ...]
     delete: tuple[Entity, ...]
     replaced: Mapping[str, Entity] = field(default_factory=dict, compare=False)
-    """By key, what is on the switch and is to be modified."""
+    """By key, the present entities of ``modify``."""
 
     def __len__(self) -> int:
-        """How many updates; 0 when the switch is as planned."""
+        """Number of updates; 0 if the switch is as planned."""
         return len(self.insert) + len(self.modify) + len(self.delete)
 
 
 _ALWAYS_THERE = (MeterCell, UnsetMeterCell, Link)
-"""What is modified only: a meter's cells and the links of ports."""
+"""Entities that cannot be inserted or deleted, only modified."""
 
 
 def changes(current: Iterable[Entity], wanted: Iterable[Entity]) -> Changes:
@@ -214,12 +214,12 @@ def changes(current: Iterable[Entity], wanted: Iterable[Entity]) -> Changes:
 
 
 def differ(one: Entity, other: Entity) -> bool:
-    """Whether two entities of one key say different things."""
+    """Whether two entities with the same key have different fields."""
     return dict(one.fields()) != dict(other.fields())
 
 
 def differences(current: Iterable[Entity], wanted: Iterable[Entity]) -> tuple[Difference, ...]:
-    """Every field in which the switch differs from the plan, missing and surplus entries included."""
+    """Every field that differs between switch and plan, including missing and surplus entries."""
     before = {entity.key: entity for entity in current}
     after = {entity.key: entity for entity in wanted}
     found: list[Difference] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong between an experiment and a switch; each error keeps what it is about."""
+"""The errors of the control plane; each keeps the updates, differences or cause that it reports."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 
 class ControlPlaneError(Exception):
-    """Any failure of the control plane; its text is one or more lines for a reader."""
+    """Any failure of the control plane; its text is one or more lines for the user."""
 
 
 class PlanError(ControlPlaneError):
-    """The experiment cannot be put on the pipeline; found before anything is written."""
+    """The experiment does not fit the pipeline; raised before anything is written."""
 
 
 class TableFullError(PlanError):
-    """The switch has no room for the entries that an experiment needs."""
+    """The switch's tables or meters are too small for the experiment."""
 
 
 class PipelineError(ControlPlaneError):
@@ -28,7 +28,7 @@ class SwitchUnreachableError(ControlPlaneError):
 
 
 class CertificateError(SwitchUnreachableError):
-    """There is a switch, but one side does not trust the other's certificate."""
+    """A switch answers, but one side does not trust the other's certificate."""
 
 
 class WrongDeviceError(ControlPlaneError):
@@ -40,7 +40,7 @@ class NotPrimaryError(ControlPlaneError):
 
 
 class UnsupportedByTargetError(ControlPlaneError):
-    """The experiment asks for something that the target does not declare."""
+    """The experiment needs a capability that the target does not declare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RefusedUpdate:
 
     @property
     def full(self) -> bool:
-        """Whether there was no room."""
+        """Whether the table or meter was full."""
         return self.code == "RESOURCE_EXHAUSTED"
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class RefusedUpdate:
 class WriteError(ControlPlaneError):
     """The switch refused updates; ``updates`` has each with its reason.
 
-    ``each``: the switch answered for each update; without it, for the request as a whole.
+    ``each``: the switch reported an error per update; if False, one for the whole request.
     """
 
     def __init__(self, updates: Sequence[RefusedUpdate], *, each: bool = True) -> None:
@@ -75,56 +75,53 @@ class WriteError(ControlPlaneError):
 
 
 class HalfwayError(ControlPlaneError):
-    """A change of the switch that stopped on its way; the text says what is known of it.
-
-    ``cause`` is why it stopped.
-    """
+    """A change of the switch that stopped halfway because of ``cause``; the text says what is known."""
 
     def __init__(self, cause: ControlPlaneError, state: str) -> None:
-        """Keep the cause; ``state`` is what the switch is left as, and what to do."""
+        """Keep the cause; ``state`` says in which state the switch is, and what to do."""
         self.cause = cause
         super().__init__(f"{cause}; {state}")
 
 
 class MaybeLoadedError(HalfwayError):
-    """The connection broke while the pipeline was loaded."""
+    """The connection broke while the pipeline was being loaded."""
 
     def __init__(self, cause: ControlPlaneError) -> None:
         """Keep the cause."""
         super().__init__(
             cause,
-            "nobody knows whether the pipeline was loaded, which empties tables and counters; "
+            "it is not known whether the pipeline was loaded, which empties tables and counters; "
             "valid: apply again",
         )
 
 
 class PartlyAppliedError(HalfwayError):
-    """A plan could not be written; the text says what of it is on the switch."""
+    """A plan was not written completely; the text says how much of it is on the switch."""
 
     def __init__(self, cause: ControlPlaneError, applied: int, total: int, certain: bool) -> None:
-        """Keep the cause; not ``certain``: whether the batch that failed took effect is not known."""
+        """Keep the cause; ``certain`` is False if the failed batch may have taken effect."""
         self.applied, self.total = applied, total
         if applied == 0 and certain:
             state = "nothing was changed"
         elif applied == total:
-            state = f"all {total} updates were written, and nobody read them back; valid: apply again"
+            state = f"all {total} updates were written but not read back; valid: apply again"
         else:
             known = (
                 f"{applied} of {total} updates are on the switch, the others are not"
                 if certain
-                else f"at least {applied} of {total} updates are on the switch, of the others nobody knows"
+                else f"at least {applied} of {total} updates are on the switch, the others are not known"
             )
-            state = f"{known}; traffic stays policed by what was there; valid: mend the cause and apply again"
+            state = f"{known}; traffic stays policed by the old entries; valid: fix the cause and apply again"
         super().__init__(cause, state)
 
 
 class ReadError(ControlPlaneError):
-    """The switch refused a read or answered with something else than what was asked for."""
+    """The switch refused a read, or answered with something other than requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field of one entity in which the switch and the plan differ."""
+    """One field of one entity that differs between switch and plan."""
 
     entity: str
     field: str
@@ -137,7 +134,7 @@ class Difference:
 
 
 class ReadBackError(ControlPlaneError):
-    """The switch accepted every write and then read back something else; ``differences`` has each field."""
+    """The switch accepted every write but reads back other values; ``differences`` has each field."""
 
     def __init__(self, differences: Sequence[Difference]) -> None:
         """Keep the differences; the message is one line per difference."""

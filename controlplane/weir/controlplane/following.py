@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows the flows of learned policers on a switch: gives them cells, takes those of silent ones away."""
+"""Assigns meter cells to new flows of learned policers on a switch, and frees those of idle flows."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from weir.controlplane.together import together
 
 _NS = 1_000_000_000
 _CHECKS_PER_LIMIT = 4
-"""A silent flow is noticed at most this part of its limit later."""
+"""Checks per idle limit: an idle flow is noticed at most a quarter of its limit late."""
 
 
 class FlowFollower:
     """The flows of one phase's learned policers."""
 
     def __init__(self, control: SwitchControl, phase: PhasePlan) -> None:
-        """Nothing is asked of the switch before :meth:`start`."""
+        """Prepare; :meth:`start` is the first to use the connection."""
         self._control = control
         self._phase = phase
         self._learned = {policer.index: policer for policer in phase.policers if policer.learned_cells}
         self._learner = FlowLearner({base: policer.learned_cells for base, policer in self._learned.items()})
 
     async def start(self) -> None:
-        """Take over the flows that the switch has entries for, and have new ones announced.
+        """Adopt the flows that the switch has entries for, and enable the digests of new ones.
 
         Raises:
-            ControlPlaneError: the switch refused, or is gone.
+            ControlPlaneError: the switch refused, or disconnected.
         """
         for entry in self._learner.adopt(await self._control.learned_flows(self._phase)):
             await self._control.session.write("delete", [entry])
@@ -43,11 +43,11 @@ class FlowFollower:
                 raise
 
     async def run(self) -> None:
-        """Follow until cancelled. Raises ControlPlaneError when the switch refuses, or is gone."""
+        """Run until cancelled. Raises ControlPlaneError if the switch refuses or disconnects."""
         await together(self._learn(), *([self._age()] if self._limits_s() else []))
 
     def status(self) -> dict[str, LearningStatus]:
-        """How each learned policer stands, by name."""
+        """The status of each learned policer, by name."""
         return {policer.name: self._learner.status(base) for base, policer in self._learned.items()}
 
     def _limits_s(self) -> dict[int, float]:
@@ -70,7 +70,7 @@ class FlowFollower:
             for entry in self._learner.idle(packets, time.monotonic(), limits_s):
                 cell = dict(entry.args)["cell"]
                 owner = next(policer for policer in self._learned.values() if cell in policer.learned_cells)
-                # Writing the cell fills its bucket, so that the next flow finds what a new one is due.
+                # Writing the cell refills its bucket, so that the next flow starts with a full one.
                 await self._control.session.write_batch(
                     [("delete", entry), ("modify", owner.meter_cell(cell))]
                 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a switch as planned: reconnects, takes over, loads and applies again, follows learned flows."""
+"""Keeps a switch as planned: reconnects, takes over as primary, applies again, and assigns learned flows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from weir.controlplane.session import Part
 from weir.controlplane.together import together
 
 RETRY_S = 0.05
-"""Between two tries to reach a switch that is gone."""
+"""Pause between attempts to reach an unreachable switch."""
 _PROBE_TIMEOUT_S = 1.0
 _SUPERSEDED_S = 1.0
-"""Between two looks whether the controller that has our election id is still there."""
-_CHECKS_PER_READING = 10
-"""Readings of the counters for each comparison of everything, which takes longer."""
+"""Pause between attempts to become primary again after another controller took over."""
+_READINGS_PER_CHECK = 10
+"""Counter readings per comparison of all entities, which takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened while a switch was kept; ``details`` are values that JSON knows."""
+    """An event of a kept switch; the values of ``details`` can be written as JSON."""
 
     kind: str
     realtime_ns: int
@@ -49,7 +49,7 @@ async def _nothing() -> None:
 
 
 class Keeper:
-    """Keeps one switch as one phase says, until it is cancelled or something happens that needs a person."""
+    """Keeps one switch in the state of one phase, until cancelled or until an error needs a person."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Keeper:
         reading_s: float = 1.0,
         beside: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
-        """``connect`` makes a controller that is still to be entered; ``say`` gets each event.
+        """``connect`` makes a controller that is not yet entered; ``say`` is called with each event.
 
-        ``beside`` sets what P4Runtime does not reach, while the switch is configured.
+        ``beside`` sets what P4Runtime does not cover, while the switch is configured.
         """
         self._address = address
-        self._connect, self._phase, self._tell = connect, phase, say
+        self._connect, self._phase, self._say = connect, phase, say
         self._part: Part = "backup" if backup else "primary"
         self._load, self._reading_s, self._beside = load_pipeline, reading_s, beside
         self._last: dict[str, PolicerCounters] = {}
@@ -78,15 +78,15 @@ class Keeper:
         """Keep the switch.
 
         Raises:
-            NotPrimaryError: another controller was primary from the start, and this is no backup.
-            ControlPlaneError: the switch refuses what it is told, or is another one than was asked for.
+            NotPrimaryError: another controller was primary from the start, and this is not a backup.
+            ControlPlaneError: the switch refuses an update, or is another device than configured.
         """
         reached = True
         while True:
             wait_s, was_primary = RETRY_S, self._part == "primary"
             try:
                 if self._part == "backup" and reached:
-                    self._say("waiting")
+                    self._emit("waiting")
                 async with self._connect(self._part) as control:
                     reached = was_primary = True
                     await self._keep(control)
@@ -94,37 +94,37 @@ class Keeper:
                 cause = error.cause if isinstance(error, HalfwayError) else error
                 if isinstance(cause, NotPrimaryError) and self._last_ns:
                     if was_primary:
-                        self._say("superseded", reason=str(cause))
+                        self._emit("superseded", reason=str(cause))
                     self._part, wait_s = "backup", _SUPERSEDED_S
                 elif type(cause) is not SwitchUnreachableError:
                     raise
                 elif reached:
                     reached = False
-                    self._say("lost", reason=str(error))
+                    self._emit("lost", reason=str(error))
             await asyncio.sleep(wait_s)
             if not reached:
-                await _until_somebody_listens(self._address)
+                await _wait_for_listener(self._address)
 
     async def _keep(self, control: SwitchControl) -> None:
         address, device = control.session.address, control.session.device_id
-        self._say("primary", switch=address, device_id=device)
-        loaded = await self._make_run(control)
-        # A backup that takes over finds what is beside P4Runtime as its predecessor left it.
+        self._emit("primary", switch=address, device_id=device)
+        loaded = await self._ensure_pipeline(control)
+        # When a backup takes over, the settings outside P4Runtime are as the previous primary left them.
         beside = self._beside if loaded or self._part == "primary" else _nothing
         update, _ = await asyncio.gather(control.apply(self._phase), beside())
         counters = await control.read_policers(self._phase)
         if loaded and self._last_ns:
             self._discontinuity(counters)
         self._remember(counters)
-        self._say("configured", pipeline_loaded=loaded, updates=len(update))
+        self._emit("configured", pipeline_loaded=loaded, updates=len(update))
         follower = FlowFollower(control, self._phase)
-        works = [control.session.until_lost(), self._read(control, follower)]
+        coroutines = [control.session.until_lost(), self._read(control, follower)]
         if follower.status():
             await follower.start()
-            works.append(follower.run())
-        await together(*works)
+            coroutines.append(follower.run())
+        await together(*coroutines)
 
-    async def _make_run(self, control: SwitchControl) -> bool:
+    async def _ensure_pipeline(self, control: SwitchControl) -> bool:
         """Load the pipeline unless the switch runs it; returns whether it was loaded."""
         if await control.runs_pipeline(or_another=self._load):
             return False
@@ -137,40 +137,40 @@ class Keeper:
         while True:
             await asyncio.sleep(self._reading_s)
             counters = await control.read_policers(self._phase)
-            if any(self._went_back(name, count) for name, count in counters.items()):
+            if any(self._decreased(name, count) for name, count in counters.items()):
                 self._discontinuity(counters)
             self._remember(counters)
             for name, status in follower.status().items():
                 if status.flows_without_cell > exhausted.get(name, 0):
-                    self._say("exhausted", policer=name, flows_without_cell=status.flows_without_cell)
+                    self._emit("exhausted", policer=name, flows_without_cell=status.flows_without_cell)
                 exhausted[name] = status.flows_without_cell
             reading += 1
-            if reading % _CHECKS_PER_READING == 0:
+            if reading % _READINGS_PER_CHECK == 0:
                 update = await control.apply(self._phase)
                 if len(update):
-                    self._say("repaired", updates=len(update))
+                    self._emit("repaired", updates=len(update))
 
-    def _went_back(self, name: str, counters: PolicerCounters) -> bool:
+    def _decreased(self, name: str, counters: PolicerCounters) -> bool:
         return name in self._last and counters.packets_met < self._last[name].packets_met
 
     def _remember(self, counters: dict[str, PolicerCounters]) -> None:
         self._last, self._last_ns = counters, time.time_ns()
 
     def _discontinuity(self, counters: Mapping[str, PolicerCounters]) -> None:
-        """The switch began to count anew: what it had counted by the last reading would else be lost."""
-        self._say(
+        """Emit the counters before and after a reset, or those of the last reading would be lost."""
+        self._emit(
             "discontinuity",
             last_read_ns=self._last_ns,
             before={name: count.as_manifest() for name, count in self._last.items()},
             after={name: count.as_manifest() for name, count in counters.items()},
         )
 
-    def _say(self, kind: str, **details: Any) -> None:
-        self._tell(Event(kind, time.time_ns(), details))
+    def _emit(self, kind: str, **details: Any) -> None:
+        self._say(Event(kind, time.time_ns(), details))
 
 
-async def _until_somebody_listens(address: str) -> None:
-    """Wait for the switch's port. gRPC would wait longer after each try that failed, up to 15 s."""
+async def _wait_for_listener(address: str) -> None:
+    """Wait until the switch's port accepts connections. gRPC itself would back off, up to 15 s."""
     host, _, port = address.rpartition(":")
     while True:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a keeper does about what others do to its switch. Restarts and fail-over are tested on real ones."""
+"""How a keeper reacts to changes by others. Restarts and fail-over are tested on real switches."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ policers: [{name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}]
 
 
 class Kept:
-    """A keeper of a test's server, and what it says."""
+    """A keeper of a test's server, and its events."""
 
     def __init__(self, server: P4RuntimeServer) -> None:
         experiment = parse_experiment(EXPERIMENT)
         self.phase: PhasePlan = make_plan(experiment, attachment_of(experiment)).phase("main")
-        self.server, self.besides = server, 0
+        self.server, self.beside_calls = server, 0
         self._events: asyncio.Queue[Event] = asyncio.Queue()
 
     def connect(self, part: Part) -> SwitchControl:
@@ -46,7 +46,7 @@ class Kept:
 
     async def during(self, action: Callable[[], Awaitable[None]], *, backup: bool = False) -> None:
         async def beside() -> None:
-            self.besides += 1
+            self.beside_calls += 1
 
         say = self._events.put_nowait
         keeper = Keeper(
@@ -66,7 +66,7 @@ class Kept:
             await asyncio.gather(running, return_exceptions=True)
 
 
-def test_what_others_change_on_the_switch_is_repaired_and_said() -> None:
+def test_changes_of_the_switch_by_others_are_repaired_and_reported() -> None:
     async def scenario() -> None:
         links = {port: MESSAGES["Link"]() for port in (1, 2, 3)}
         async with P4RuntimeServer(links=links) as server:
@@ -79,7 +79,7 @@ def test_what_others_change_on_the_switch_is_repaired_and_said() -> None:
                 server.links[1].delay_ns = 7
                 repaired = await kept.next("repaired")
                 assert server.links[1].delay_ns == 5_000_000
-                # All that P4Runtime knows of the phase, and the link.
+                # All P4Runtime entities of the phase, and the link.
                 assert repaired.details["updates"] == len(server.entities) + 1
 
             await kept.during(change)
@@ -87,7 +87,7 @@ def test_what_others_change_on_the_switch_is_repaired_and_said() -> None:
     asyncio.run(scenario())
 
 
-def test_what_p4runtime_does_not_reach_is_set_with_the_rest_but_not_by_a_backup_that_takes_over() -> None:
+def test_settings_outside_p4runtime_are_set_too_but_not_by_a_backup_that_takes_over() -> None:
     async def scenario() -> None:
         async with P4RuntimeServer(links={1: MESSAGES["Link"]()}) as server:
             kept = Kept(server)
@@ -96,14 +96,14 @@ def test_what_p4runtime_does_not_reach_is_set_with_the_rest_but_not_by_a_backup_
                 await kept.next("configured")
 
             await kept.during(configured)
-            assert kept.besides == 1
+            assert kept.beside_calls == 1
             await kept.during(configured, backup=True)
-            assert kept.besides == 1
+            assert kept.beside_calls == 1
 
     asyncio.run(scenario())
 
 
-def test_counters_that_went_back_are_a_discontinuity_with_the_last_that_were_read() -> None:
+def test_counters_that_decrease_are_a_discontinuity_with_the_last_reading() -> None:
     met = load_pipeline().schema.counters["met_counter"].id
 
     async def scenario() -> None:

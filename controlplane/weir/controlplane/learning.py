@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flow of a learned policer has which cell: allocation, ageing, exhaustion. Pure: no connection.
+"""Meter cells for the flows of learned policers: allocation, ageing, exhaustion. Pure, no I/O.
 
-A flow that finds no cell stays where the pipeline puts it meanwhile, in a hashed cell: a flood of new flows
-takes nothing from known ones. `FlowLearner.status` says how many there are; the pipeline's
-`unlearned_counter` counts their packets.
+A flow for which no cell is free stays in the hashed cell that the pipeline uses until a flow is learned, so a
+flood of new flows takes nothing from known ones. `FlowLearner.status` has the number of such flows; the
+pipeline's `unlearned_counter` counts their packets.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from weir.controlplane.entities import Match, TableEntry
 from weir.controlplane.errors import ReadError
 
 TABLES: Mapping[str, str] = {"flow_digest_t": "flow_policer", "flow_ipv6_digest_t": "flow_policer_ipv6"}
-"""The table that holds the flows of each digest."""
+"""The table for the flows of each digest."""
 _KEYS = ("dst", "dst_port", "protocol", "src", "src_port")
-# One message in a list: a flow waits for nobody. The pipeline repeats what it does not know, so lists may be
-# lost.
+# One message per list, so that no flow waits for another. Lists may be lost: the pipeline announces a flow
+# again until it has an entry.
 DIGESTS = tuple(
     P4DigestEntry(name, max_list_size=1, max_timeout_ns=0, ack_timeout_ns=1_000_000_000) for name in TABLES
 )
-"""What has the switch announce new flows."""
-_REMEMBERED = 1 << 16
+"""The digest entries that make the switch announce new flows."""
+_MAX_WITHOUT_CELL = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class LearningStatus:
-    """How a learned policer stands: flows with a cell, cells that are free, flows that found none.
+    """The status of a learned policer: flows with a cell, free cells, and flows for which none was free.
 
-    `flows_without_cell` counts a flow once, but no more than 65,536 are told apart.
+    `flows_without_cell` counts each flow once, and at most 65,536.
     """
 
     flows_with_cell: int
@@ -42,20 +42,20 @@ class LearningStatus:
 
 
 class FlowLearner:
-    """Which flow has which cell. Pure: digests in, table entries out."""
+    """The cells of all flows of learned policers. Pure: digests in, table entries out."""
 
     def __init__(self, pools: Mapping[int, Sequence[int]]) -> None:
-        """`pools`: for each learned policer, by its base cell, the cells that it may give away."""
+        """`pools`: the cells for flows of each learned policer, by its base cell."""
         self._free = {base: list(reversed(cells)) for base, cells in pools.items()}
         self._entries: dict[tuple[str, tuple[Match, ...]], tuple[int, TableEntry]] = {}
-        self._seen: dict[int, tuple[int, float]] = {}
-        self._without: dict[int, set[tuple[str, tuple[Match, ...]]]] = {base: set() for base in pools}
+        self._last_packets: dict[int, tuple[int, float]] = {}
+        self._without_cell: dict[int, set[tuple[str, tuple[Match, ...]]]] = {base: set() for base in pools}
 
     def entries(self, digest: P4DigestList) -> list[TableEntry]:
-        """Entries for the flows of a digest that are new and find a cell.
+        """Entries for the flows of a digest that are new and for which a cell is free.
 
         Raises:
-            ReadError: the digest is none of weir's, or of a policer that has no pool.
+            ReadError: the digest is unknown, or its policer has no pool.
         """
         if digest.digest_id not in TABLES:
             raise ReadError(f"digest {digest.digest_id!r}; valid: {', '.join(TABLES)}")
@@ -72,63 +72,63 @@ class FlowLearner:
             raise ReadError(f"a new flow of policer {base}; valid: {', '.join(map(str, self._free))}")
         key = table, tuple(Match(name, int(message[name])) for name in _KEYS)
         if key in self._entries:
-            return None  # announced again before the switch had its entry
+            return None  # announced again before the entry was written
         if not self._free[base]:
-            if len(self._without[base]) < _REMEMBERED:
-                self._without[base].add(key)
+            if len(self._without_cell[base]) < _MAX_WITHOUT_CELL:
+                self._without_cell[base].add(key)
             return None
-        self._without[base].discard(key)
+        self._without_cell[base].discard(key)
         entry = TableEntry(table, key[1], "set_flow_cell", (("cell", self._free[base].pop()),))
         self._entries[key] = base, entry
         return entry
 
     def adopt(self, entries: Sequence[TableEntry]) -> list[TableEntry]:
-        """Take over the flows that a switch has entries for; returns those that no pool has room for."""
-        strangers = []
+        """Adopt the flows that a switch has entries for; returns entries whose cell is unknown or in use."""
+        rejected = []
         for entry in entries:
             cell = dict(entry.args).get("cell")
             base = next((base for base, free in self._free.items() if cell in free), None)
             if base is None or cell is None or (entry.table, entry.matches) in self._entries:
-                strangers.append(entry)
+                rejected.append(entry)
                 continue
             self._free[base].remove(cell)
             self._entries[entry.table, entry.matches] = base, entry
-        return strangers
+        return rejected
 
     @property
     def cells(self) -> list[int]:
-        """The cells that flows have."""
+        """The cells in use."""
         return [dict(entry.args)["cell"] for _, entry in self._entries.values()]
 
     def idle(
         self, packets: Mapping[int, int], now_s: float, limits_s: Mapping[int, float]
     ) -> list[TableEntry]:
-        """Entries of flows whose packets have not grown for their policer's limit; call it now and then.
+        """Entries of flows without new packets for their policer's limit; to be called periodically.
 
-        `packets` has, by cell, how many packets have met it; `limits_s` has a limit for each base.
+        `packets` has the packet count of each cell; `limits_s` the limits by base cell.
         """
         found = []
         for base, entry in self._entries.values():
             cell = dict(entry.args)["cell"]
-            seen, since_s = self._seen.get(cell, (-1, now_s))
-            if cell not in packets or packets[cell] != seen:
-                self._seen[cell] = packets.get(cell, seen), now_s
+            last, since_s = self._last_packets.get(cell, (-1, now_s))
+            if cell not in packets or packets[cell] != last:
+                self._last_packets[cell] = packets.get(cell, last), now_s
             elif base in limits_s and now_s - since_s >= limits_s[base]:
                 found.append(entry)
         return found
 
     def forget(self, entry: TableEntry) -> None:
-        """The flow of an entry is gone, and so is its entry: another one may have the cell.
+        """Free the cell of an entry that was deleted from the switch.
 
         Raises:
-            KeyError: the entry is none that was given out.
+            KeyError: the entry is unknown.
         """
         base, known = self._entries.pop((entry.table, entry.matches))
         cell = dict(known.args)["cell"]
-        self._seen.pop(cell, None)
+        self._last_packets.pop(cell, None)
         self._free[base].append(cell)
 
     def status(self, base: int) -> LearningStatus:
-        """How the policer with this base cell stands. Raises KeyError for one without a pool."""
+        """The status of the policer with this base cell. Raises KeyError if it has no pool."""
         with_cell = sum(owner == base for owner, _ in self._entries.values())
-        return LearningStatus(with_cell, len(self._free[base]), len(self._without[base]))
+        return LearningStatus(with_cell, len(self._free[base]), len(self._without_cell[base]))

@@ -33,20 +33,20 @@ def test_a_new_flow_gets_a_cell_of_its_policers_pool():
     assert learner.entries(announced(5)) == [entry]
 
 
-def test_a_flow_that_is_announced_again_gets_nothing_new():
+def test_a_flow_that_is_announced_again_gets_no_second_entry():
     learner = FlowLearner({BASE: range(100, 102)})
     assert cells(learner.entries(announced(5, 5))) == [100]
     assert learner.entries(announced(5)) == []
 
 
-def test_an_ipv6_flow_is_another_one_and_in_its_own_table():
+def test_an_ipv6_flow_is_a_different_flow_in_a_separate_table():
     learner = FlowLearner({BASE: range(100, 102)})
     learner.entries(announced(5))
     (entry,) = learner.entries(announced(5, digest="flow_ipv6_digest_t"))
     assert (entry.table, cells([entry])) == ("flow_policer_ipv6", [101])
 
 
-def test_flows_beyond_the_pool_are_counted_once_and_get_nothing():
+def test_flows_beyond_the_pool_are_counted_once_and_get_no_entry():
     learner = FlowLearner({BASE: range(100, 102)})
     assert cells(learner.entries(announced(1, 2, 3, 4, 3))) == [100, 101]
     assert learner.status(BASE) == LearningStatus(2, 0, 2)
@@ -66,7 +66,7 @@ def test_policers_do_not_share_their_pools():
     assert cells(learner.entries(announced(2, base=32))) == [200]
 
 
-def test_what_is_no_flow_of_a_learned_policer_is_refused_with_what_would_be():
+def test_digests_of_unknown_policers_or_names_are_refused_with_the_valid_ones():
     learner = FlowLearner({BASE: range(100, 101)})
     with pytest.raises(ReadError, match=r"policer 7; valid: 16"):
         learner.entries(announced(1, base=7))
@@ -74,7 +74,7 @@ def test_what_is_no_flow_of_a_learned_policer_is_refused_with_what_would_be():
         learner.entries(announced(1, digest="other"))
 
 
-def test_flows_that_the_switch_has_already_keep_their_cells():
+def test_adopted_flows_keep_their_cells():
     before = FlowLearner({BASE: range(100, 102)})
     entries = before.entries(announced(1, 2))
     after = FlowLearner({BASE: range(100, 102)})
@@ -83,14 +83,14 @@ def test_flows_that_the_switch_has_already_keep_their_cells():
     assert after.entries(announced(1)) == []
 
 
-def test_entries_whose_cells_are_nobodys_or_taken_are_given_back():
+def test_entries_whose_cells_are_in_no_pool_or_in_use_are_not_adopted():
     learner = FlowLearner({BASE: range(100, 102)})
     (entry,) = FlowLearner({BASE: range(200, 201)}).entries(announced(1))
     (one,) = learner.entries(announced(2))
     assert learner.adopt([entry, one]) == [entry, one]
 
 
-def test_a_flow_is_idle_once_its_packets_have_stood_still_for_the_limit():
+def test_a_flow_is_idle_once_it_had_no_new_packets_for_the_limit():
     learner = FlowLearner({BASE: range(100, 102)})
     busy, silent = learner.entries(announced(1, 2))
     assert learner.idle({100: 5, 101: 5}, 0.0, {BASE: 10.0}) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The links of the embedded switch that an experiment asks for, one for each port of a host or collector."""
+"""The links of the embedded switch in an experiment: one for each port of a host or collector."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weir.controlplane.entities import Link
 
 _DEFAULT_BURST_NS = 1_000_000
 _LEAST_DEFAULT_BURST_BYTES = 3_000
-"""A shaped queue's burst unless the file says otherwise; that of weir-switch's options is the same."""
+"""Default burst of a shaped queue: 1 ms at its rate, at least 3 kB; as in weir-switch's options."""
 
 
 def links_of(experiment: ExperimentConfig, attachment: Attachment) -> Iterator[Link]:
-    """The link of every port that something is behind; a collector's is bare."""
+    """The link of every used port; that of a collector is the default."""
     deflect_to = next(iter(attachment.collectors.values())).port
     for name, host in experiment.hosts.items():
         yield _link(host, queue_bytes(experiment, name), attachment.hosts[name].port, deflect_to)

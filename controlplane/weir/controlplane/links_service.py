@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The links service of the embedded switch: its ports' links, their queues, and the switch's clock.
+"""The client of the embedded switch's links service: its ports' links, their queues, and its clock.
 
-It is on the address of P4Runtime, which knows none of these
+These are not part of P4Runtime; the service is at the same address
 (softswitch/links/proto/weir/links/v1/links.proto).
 """
 
@@ -65,13 +65,13 @@ FIELDS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
         "SetResponse": (),
     }
 )
-"""Of the service's messages, what is read or written here."""
+"""The fields of the service's messages that are read or written here."""
 MESSAGES = message_classes("weir.links.v1", FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """One port's link as it is configured, and what it holds and has dropped since the switch started."""
+    """A port's link as configured, the packets that wait in it, and its drops since the switch started."""
 
     link: Link
     up: bool
@@ -86,11 +86,11 @@ class LinksService:
     """A connection to the service; an async context manager."""
 
     def __init__(self, address: str, tls: GRPCCredentialsTLS | None = None) -> None:
-        """Name the switch, as for P4Runtime."""
+        """Set the switch's address, the same as for P4Runtime."""
         self._address, self._tls = address, tls
 
     async def __aenter__(self) -> Self:
-        """Open the channel; whether the switch answers shows at the first call."""
+        """Open the channel; a switch that does not answer is an error of the first call."""
         bypass_proxy(self._address)
         if self._tls is None:
             self._channel = grpc.aio.insecure_channel(self._address)
@@ -103,7 +103,7 @@ class LinksService:
         await self._channel.close()
 
     async def now_ns(self) -> int:
-        """The switch's time: the programs' `ingress_global_timestamp`, in ns since the switch started.
+        """The switch's clock, in ns since it started: that of the programs' `ingress_global_timestamp`.
 
         Raises as :meth:`ports`.
         """
@@ -119,7 +119,7 @@ class LinksService:
         return {port.number: _state(port) for port in (await self._get()).ports}
 
     async def set(self, link: Link) -> None:
-        """Make a port's link what ``link`` says; what it does not know (priorities, line rate) stays.
+        """Set a port's link to ``link``; settings that it does not have (priorities, line rate) stay.
 
         Raises:
             WriteError: the switch refused, or has no such port.
@@ -158,7 +158,7 @@ class LinksService:
 
     def _unreachable(self, error: grpc.aio.AioRpcError) -> SwitchUnreachableError:
         return SwitchUnreachableError(
-            f"the switch at {self._address} does not tell of its links: {error.details()}"
+            f"the links service of the switch at {self._address} does not answer: {error.details()}"
         )
 
 

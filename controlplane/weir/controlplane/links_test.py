@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links of ports: what an experiment asks for, what is read, and what is written of it."""
+"""Links of ports: planned from an experiment, read from the switch, and written where they differ."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_each_port_has_the_link_of_its_host_and_queues_deflect_to_the_collector(
     assert links == [
         A,
         B,
-        # Without more, a queue of 256 kB, and a bucket of 1 ms (50 Mbit/s are 6250 B/ms) but at least 3 kB.
+        # Defaults: a queue of 256 kB, and a bucket of 1 ms (50 Mbit/s are 6250 B/ms) but at least 3 kB.
         Link(3, 50_000_000, 6_250, 256_000, None, 5),
         Link(4, 8_000_000, 3_000, 256_000, None, 5),
         Link(5),
     ]
 
 
-def test_links_are_set_once_and_what_the_file_does_not_know_of_them_stays() -> None:
+def test_links_are_set_once_and_settings_outside_the_file_stay() -> None:
     server, phase = P4RuntimeServer(links=bare(1, 2, 3, 4, 5)), planned().phase("main")
     assert server.links is not None
     server.links[1].line_rate_bps = 10**9
@@ -84,7 +84,7 @@ def test_links_are_set_once_and_what_the_file_does_not_know_of_them_stays() -> N
     assert (server.links[2].shaper.rate_bps, server.links[2].shaper.burst_bytes) == (50_000_000, 20_000)
 
 
-def test_what_somebody_changed_at_a_link_is_found_and_mended() -> None:
+def test_a_link_changed_by_others_is_found_and_restored() -> None:
     server, phase = P4RuntimeServer(links=bare(1, 2, 3, 4, 5)), planned().phase("main")
 
     async def change(control: SwitchControl) -> None:
@@ -100,7 +100,7 @@ def test_what_somebody_changed_at_a_link_is_found_and_mended() -> None:
     on(server, change)
 
 
-def test_a_port_that_is_not_there_is_named_before_anything_is_written() -> None:
+def test_a_missing_port_is_named_before_anything_is_written() -> None:
     server = P4RuntimeServer(links=bare(1, 3))
 
     async def apply(control: SwitchControl) -> None:
@@ -140,7 +140,7 @@ def test_whichever_link_is_refused_the_error_says_what_is_on_the_switch(failing:
 
 
 def test_the_messages_are_those_of_the_service() -> None:
-    """Each field that is described here has the name, number and type of the .proto file."""
+    """Each field that is described in code has the name, number and type of the .proto file."""
     text = PROTO.read_text()
     for message, fields in FIELDS.items():
         body = re.search(rf"^message {message} \{{(.*?)\}}$", text, re.MULTILINE | re.DOTALL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protobuf messages of others' schemas, described in code: only the fields that are read or written here."""
+"""Protobuf messages of foreign schemas, described in code with only the fields that weir reads or writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 Field = tuple[str, int, str]
-"""Name, number and type: a scalar's or a message's name, after "repeated " or "optional " if it is so."""
+"""Name, number and type (of a scalar or message), which "repeated " or "optional " may precede."""
 _SCALARS = {
     "bool": FieldDescriptorProto.TYPE_BOOL,
     "uint32": FieldDescriptorProto.TYPE_UINT32,
@@ -22,7 +22,7 @@ _SCALARS = {
 
 
 def message_classes(package: str, messages: Mapping[str, Sequence[Field]]) -> Mapping[str, Any]:
-    """The classes of ``messages``, all of one package (proto3), by name."""
+    """Message classes by name, for ``messages`` of one proto3 package."""
     file = FileDescriptorProto(name=f"{package}.weir", package=package, syntax="proto3")
     for name, fields in messages.items():
         message = file.message_type.add(name=name)
@@ -43,6 +43,6 @@ def _add(message: DescriptorProto, package: str, name: str, number: int, kind: s
         field.type = _SCALARS[kind]
     else:
         field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{package}.{kind}"
-    if label == "optional":  # whose presence proto3 keeps in a oneof of its own
+    if label == "optional":  # proto3 tracks its presence in a synthetic oneof
         field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{name}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is on the switch during a phase, its changes included, and what follows for its flows."""
+"""The entities on the switch during a phase and after each of its changes, and the policer of each flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TCP = 6
 
 @dataclass(frozen=True, slots=True)
 class FlowKey:
-    """A flow by its hosts' names; ports None are not known yet."""
+    """A flow between two hosts, by their names; a port that is not known yet is None."""
 
     source: str
     destination: str
@@ -33,26 +33,26 @@ class FlowKey:
 
 @dataclass(frozen=True)
 class PhasePlan:
-    """Everything that is on the switch from the start of a phase, or from one of its changes, on."""
+    """The entities on the switch from the start of a phase, or from one of its changes, on."""
 
     name: str
     policers: tuple[PolicerPlan, ...]
     entities: tuple[Entity, ...]
     hosts: Mapping[str, HostPort]
     queued: frozenset[str] = frozenset()
-    """Hosts that a shaped queue of the switch is in front of."""
+    """Hosts whose switch port has a shaped queue."""
     steps: tuple[Step, ...] = ()
-    """What changes later in the phase, in order of time."""
+    """Changes later in the phase, in order of time."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was rounded in this phase, for the reader."""
+        """A note for each rounded value in this phase."""
         plans = (self, *(step.plan for step in self.steps))
         notes = (note for plan in plans for policer in plan.policers for note in policer.notes)
         return tuple(dict.fromkeys(notes))
 
     def policer_of(self, flow: FlowKey) -> PolicerPlan | None:
-        """The policer that the flow's packets meet: the first that matches, or none.
+        """The first policer that matches the flow, or None.
 
         Raises:
             PlanError: a match names ports, and the flow's are not known.
@@ -90,9 +90,9 @@ class PhasePlan:
         return None if names is None else tuple(ip for name in names for ip in self.hosts[name].addresses)
 
     def cell_of(self, flow: FlowKey) -> int | None:
-        """The meter cell that the flow's packets meet, or none. Raises as ``policer_of`` does.
+        """The meter cell of the flow's packets, or None. Raises as :meth:`policer_of`.
 
-        For a learned policer, the one that they meet until the flow has a cell of its own.
+        For a learned policer, this is the hashed cell that is used until the flow gets its own.
         """
         policer = self.policer_of(flow)
         if policer is None or policer.config.mode == "shared":
@@ -112,10 +112,10 @@ class PhasePlan:
         )
 
     def truth(self, one: FlowKey, other: FlowKey) -> Truth:
-        """Whether two flows are behind the same bucket: the answer that detectors are held against.
+        """Whether two flows share a bucket: the ground truth with which detectors are compared.
 
-        Flows of a learned policer have one each, as long as there are enough. Of two flows that no policer
-        has, it is the bucket of the shaped queue that both wait in.
+        Flows of a learned policer have separate buckets, provided that it has enough cells. Two flows without
+        a policer share a bucket if they wait in the same shaped queue.
 
         Raises:
             PlanError: the answer changes in the middle of the phase.
@@ -141,7 +141,7 @@ class PhasePlan:
 
 @dataclass(frozen=True)
 class Step:
-    """A change in the middle of a phase, and what is on the switch from then on."""
+    """A change within a phase, and the plan from then on."""
 
     at_ns: int
     change: ChangeConfig

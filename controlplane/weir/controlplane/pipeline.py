@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled pipeline: where it is, and whether it is the one that plans are made for."""
+"""The compiled pipeline: finds and loads it, and checks that it has the objects that plans need."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TABLES: Mapping[str, frozenset[str]] = {
     "report_queue": frozenset({"port"}),
     "collector": frozenset({"collector"}),
 }
-"""Tables that plans write, and their key fields."""
+"""Tables that the control plane writes, with their key fields."""
 
 METERS = frozenset({"policer"})
 COUNTERS = frozenset(
@@ -49,17 +49,17 @@ COUNTERS = frozenset(
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A compiled program: what its tables look like (P4Info) and what the switch runs (BMv2 JSON)."""
+    """A compiled program: its P4Info, and what the switch runs (BMv2 JSON, or the output for Tofino)."""
 
     p4info_path: Path
     program_path: Path
     schema: P4Schema
 
     def check_fits(self, phase: str, entities: Iterable[Entity]) -> None:
-        """Compare how many entries and meter cells a phase needs with the sizes of tables and meters.
+        """Compare the entries and meter cells of a phase with the sizes of tables and meters.
 
         Raises:
-            TableFullError: a table is too small; nothing has been written yet.
+            TableFullError: a table or meter is too small.
         """
         entities = tuple(entities)
         needed: dict[str, int] = {}
@@ -82,7 +82,7 @@ class Pipeline:
 
 
 def default_directory() -> Path:
-    """Where the compiled pipeline is: beside the sources in a checkout, inside the package when installed."""
+    """The folder of the compiled pipeline: p4src/build in a checkout, inside the package when installed."""
     here = Path(__file__).resolve()
     inside = here.parent / "p4"
     return inside if inside.is_dir() else here.parents[3] / "p4src" / "build"
@@ -93,12 +93,11 @@ def load_pipeline(
 ) -> Pipeline:
     """Read ``weir.p4info.txtpb`` and ``weir.json`` from ``directory``.
 
-    ``policer`` is the type of the policer meter: all its cells are of one. By default it is
-    TWO_RATE_THREE_COLOR (RFC 2698), in whose words a plain token bucket can be said too;
-    SINGLE_RATE_THREE_COLOR is RFC 2697, where the switch has it.
+    ``policer`` is the type of all cells of the policer meter. The default is TWO_RATE_THREE_COLOR (RFC 2698),
+    which can express a plain token bucket too; SINGLE_RATE_THREE_COLOR is RFC 2697, where the switch has it.
 
     Raises:
-        PipelineError: a file is missing or is not what its name says, or its objects are not weir's.
+        PipelineError: a file is missing or malformed, or the program is not weir's.
     """
     directory = directory or default_directory()
     p4info_path, program_path = directory / f"{NAME}.p4info.txtpb", directory / f"{NAME}.json"
@@ -108,23 +107,40 @@ def load_pipeline(
                 f"{path}: no such file; valid: a directory with {NAME}.p4info.txtpb and {NAME}.json"
             )
     _check_program(program_path)
+    return Pipeline(p4info_path, program_path, load_schema(p4info_path, program_path, policer))
+
+
+def load_for(single_rate: bool) -> Pipeline:
+    """weir's own pipeline, with the meter of RFC 2697 if ``single_rate``, else of RFC 2698.
+
+    Raises:
+        PipelineError: as :func:`load_pipeline`.
+    """
+    return load_pipeline(policer=p4i.MeterSpec.SINGLE_RATE_THREE_COLOR if single_rate else None)
+
+
+def load_schema(
+    p4info_path: Path, program: Path | bytes, policer: p4i.MeterSpec.Type.ValueType | None = None
+) -> P4Schema:
+    """Read a P4Info and check that it has the tables, meters and counters of weir's pipeline.
+
+    ``program`` is what the switch loads with it, ``policer`` as for :func:`load_pipeline`.
+
+    Raises:
+        PipelineError: the file is not a P4Info, or an object is missing.
+    """
     try:
         p4info = text_format.Parse(p4info_path.read_text(encoding="utf-8"), p4i.P4Info())
         for meter in p4info.meters:
             if policer is not None and meter.preamble.alias == "policer":
                 meter.spec.type = policer
-        schema = P4Schema(p4info, program_path)
+        schema = P4Schema(p4info, program)
     except (text_format.ParseError, ValueError) as error:
         raise PipelineError(
             f"{p4info_path}: not a P4Info: {error}; valid: P4Info in protobuf text format"
         ) from error
-    check_objects(schema, p4info_path)
-    return Pipeline(p4info_path, program_path, schema)
-
-
-def load_for(single_rate: bool) -> Pipeline:
-    """weir's own pipeline, its meter of RFC 2697 if ``single_rate``, else RFC 2698. Raises PipelineError."""
-    return load_pipeline(policer=p4i.MeterSpec.SINGLE_RATE_THREE_COLOR if single_rate else None)
+    _check_objects(schema, p4info_path)
+    return schema
 
 
 def _check_program(path: Path) -> None:
@@ -136,8 +152,7 @@ def _check_program(path: Path) -> None:
         raise PipelineError(f"{path}: JSON, but not a BMv2 program; valid: the output of p4c-bm2-ss")
 
 
-def check_objects(schema: P4Schema, path: Path) -> None:
-    """Raise PipelineError unless a P4Info has all that plans and readings name; ``path`` is for messages."""
+def _check_objects(schema: P4Schema, path: Path) -> None:
     present = {table.alias: {field.alias for field in table.match_fields} for table in schema.tables}
     for table, fields in TABLES.items():
         if table not in present:
@@ -147,9 +162,9 @@ def check_objects(schema: P4Schema, path: Path) -> None:
                 f"{path}: table {table!r} has the key {', '.join(sorted(present[table]))}; "
                 f"valid: {', '.join(sorted(fields))}"
             )
-    for what, needed, has in (
+    for kind, needed, has in (
         ("meter", METERS, {meter.alias for meter in schema.meters}),
         ("counter", COUNTERS, {counter.alias for counter in schema.counters}),
     ):
         for name in sorted(needed - has):
-            raise PipelineError(f"{path}: no {what} {name!r}; valid: the P4Info of weir's pipeline")
+            raise PipelineError(f"{path}: no {kind} {name!r}; valid: the P4Info of weir's pipeline")

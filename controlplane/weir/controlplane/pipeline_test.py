@@ -33,17 +33,17 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_program_that_is_no_json_is_named(copied: Path) -> None:
+def test_a_program_that_is_not_json_is_named(copied: Path) -> None:
     (copied / "weir.json").write_text("program {")
     assert message_of(copied).startswith("D/weir.json: not JSON: Expecting value")
 
 
-def test_json_of_something_else_is_named(copied: Path) -> None:
+def test_json_that_is_not_a_program_is_named(copied: Path) -> None:
     (copied / "weir.json").write_text('{"name": "package"}')
     assert message_of(copied) == "D/weir.json: JSON, but not a BMv2 program; valid: the output of p4c-bm2-ss"
 
 
-def test_a_p4info_that_is_none_is_named(copied: Path) -> None:
+def test_a_file_that_is_not_a_p4info_is_named(copied: Path) -> None:
     (copied / "weir.p4info.txtpb").write_text("tables [")
     assert message_of(copied).startswith("D/weir.p4info.txtpb: not a P4Info: ")
 

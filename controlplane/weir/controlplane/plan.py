@@ -26,13 +26,13 @@ from weir.controlplane.phase_plan import PhasePlan, Step
 from weir.controlplane.policer_plan import PolicerPlan, plan_policer
 from weir.controlplane.targets import Target, target_of
 
-FLOOD_GROUP = 1  # the default action of `forward` in the pipeline floods to this group
-FIRST_COLLECTOR = 1  # 0 means none; the mirror session of a collector has its number
+FLOOD_GROUP = 1  # the pipeline's default action of `forward` floods to this group
+FIRST_COLLECTOR = 1  # 0 means none; the mirror session of a collector has the collector's id
 NODE_ID = 1
 CELL_MASK = POLICER_CELLS - 1
 COLOURS: Mapping[str, int] = {"green": 0, "yellow": 1, "red": 2}
 PRE_COLOURS: Mapping[str, int] = {"come_in_yellow": 2, "come_in_red": 3}
-"""Drop precedence of assured forwarding for each action of `pre_colour`; the first comes in green."""
+"""Drop precedence of assured forwarding (RFC 2597) by action of `pre_colour`; precedence 1 is green."""
 AF_CLASSES = range(1, 5)
 
 
@@ -43,10 +43,10 @@ class Plan:
     phases: tuple[PhasePlan, ...]
     target: Target
     collectors: int = 1
-    """Collectors have the ids from FIRST_COLLECTOR on."""
+    """Number of collectors, whose ids begin at FIRST_COLLECTOR."""
 
     def phase(self, name: str) -> PhasePlan:
-        """The phase of that name. Raises :class:`PlanError` when there is none."""
+        """The phase with that name. Raises :class:`PlanError` if there is none."""
         for phase in self.phases:
             if phase.name == name:
                 return phase
@@ -54,12 +54,12 @@ class Plan:
 
     @property
     def single_rate(self) -> bool:
-        """Whether the policer meter is to be of RFC 2697's type; else it is of RFC 2698's."""
+        """Whether the policer meter must be of RFC 2697's type and not of RFC 2698's."""
         return any(policer.config.meter == "sr3c" for phase in self.phases for policer in phase.policers)
 
 
 def measured_pairs(experiment: ExperimentConfig) -> tuple[tuple[str, str], ...]:
-    """Names of every two measured flows, in the order of the file."""
+    """The names of all pairs of measured flows, in the order of the file."""
     return tuple(itertools.combinations((flow.name for flow in experiment.flows if flow.measured), 2))
 
 
@@ -68,7 +68,7 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment) -> Plan:
 
     Raises:
         PlanError: a host without a port, two hosts on one port or address, policers that need too many cells.
-        UnsupportedByTargetError: the experiment asks for what its target does not declare.
+        UnsupportedByTargetError: the experiment needs a capability that its target does not declare.
     """
     target = target_of(experiment)
     check_attachment(experiment, attachment)
@@ -85,8 +85,8 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment) -> Plan:
     queued = frozenset(name for name, host in experiment.hosts.items() if host.rate is not None)
     planned: list[PhasePlan] = []
     for phase in phases:
-        mine = [next(bases) for _ in phase.policers]
-        planned.append(_phase(phase, mine, common, attachment.hosts, queued, ids, target))
+        phase_bases = [next(bases) for _ in phase.policers]
+        planned.append(_phase(phase, phase_bases, common, attachment.hosts, queued, ids, target))
     return Plan(tuple(planned), target, len(ids))
 
 
@@ -123,7 +123,7 @@ def _forwarding(
 ) -> Iterator[Entity]:
     yield MulticastGroup(FLOOD_GROUP, tuple(sorted(host.port for host in hosts.values())))
     for name, host in hosts.items():
-        # Packets for a queue that deflects nothing are numbered, so that a gap tells how many it dropped.
+        # Without deflection, packets for a queue are numbered, so that gaps show how many it dropped.
         queue = experiment.hosts[name].rate is not None
         numbered = queue and not target.capabilities.queue_drops_reported
         action = "set_numbered_egress" if numbered else "set_egress"
@@ -148,11 +148,11 @@ def _reporting(collectors: Mapping[str, CollectorEndpoint], inner_bytes: int) ->
 
 
 def _queues(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> Iterator[Entity]:
-    """What a full queue drops is reported, to the first collector."""
-    to = (("collector", FIRST_COLLECTOR), ("session", FIRST_COLLECTOR))
+    """Report the packets that full queues drop to the first collector."""
+    args = (("collector", FIRST_COLLECTOR), ("session", FIRST_COLLECTOR))
     for name, host in experiment.hosts.items():
         if host.rate is not None:
-            yield TableEntry("report_queue", (Match("port", hosts[name].port),), "report_queue_drops", to)
+            yield TableEntry("report_queue", (Match("port", hosts[name].port),), "report_queue_drops", args)
 
 
 def _policing(
@@ -170,8 +170,8 @@ def _policing(
         if policer.config.colour_aware:
             yield from _pre_colours(cells)
         yield from _reports(policer, cells, collectors)
-        action, args = _classified(policer)
-        priority = len(policers) - order  # P4Runtime: the larger number wins
+        action, args = _classify_action(policer)
+        priority = len(policers) - order  # in P4Runtime the larger number wins
         ipv4 = {name: ip_number(host.ip) for name, host in hosts.items()}
         ipv6 = {name: ip6_number(host.ip6) for name, host in hosts.items() if host.ip6 is not None}
         for table, addresses in (("classify", ipv4), ("classify_ipv6", ipv6)):
@@ -181,7 +181,7 @@ def _policing(
 
 
 def _pre_colours(cells: Match) -> Iterator[TableEntry]:
-    """AFcp is codepoint 8c + 2p (RFC 2597, section 6); no other DSCP says how soon to drop its packet."""
+    """AFcp is codepoint 8c + 2p (RFC 2597, section 6); no other DSCP has a drop precedence."""
     for action, precedence in PRE_COLOURS.items():
         for af_class in AF_CLASSES:
             dscp = Match("dscp", af_class << 3 | precedence << 1)
@@ -189,7 +189,7 @@ def _pre_colours(cells: Match) -> Iterator[TableEntry]:
 
 
 def _verdict(verdict: Verdict) -> tuple[str, tuple[tuple[str, int], ...]] | None:
-    """Action and arguments; None for what passes, as it does without an entry."""
+    """Action and arguments; None for pass, which needs no entry."""
     match verdict.kind:
         case "pass":
             return None
@@ -204,15 +204,15 @@ def _verdict(verdict: Verdict) -> tuple[str, tuple[tuple[str, int], ...]] | None
 def _reports(policer: PolicerPlan, cells: Match, collectors: Mapping[str, int]) -> Iterator[Entity]:
     reports = policer.config.reports
     number = FIRST_COLLECTOR if reports.collector is None else collectors[reports.collector]
-    to = (("collector", number), ("session", number))
+    collector = (("collector", number), ("session", number))
     if reports.drops:
-        yield TableEntry("report", (cells,), "report_drops", to, priority=1)
+        yield TableEntry("report", (cells,), "report_drops", collector, priority=1)
     if reports.enqueues is not None:
-        args = (*to, ("every", reports.enqueues), ("congested_at", reports.congested_at))
+        args = (*collector, ("every", reports.enqueues), ("congested_at", reports.congested_at))
         yield TableEntry("report_enqueues", (cells,), "report_enqueued", tuple(sorted(args)), priority=1)
 
 
-def _classified(policer: PolicerPlan) -> tuple[str, tuple[tuple[str, int], ...]]:
+def _classify_action(policer: PolicerPlan) -> tuple[str, tuple[tuple[str, int], ...]]:
     watched = ("watched", int(policer.config.reports.enqueues is not None))
     if policer.config.mode == "shared":
         return "police_shared", (("cell", policer.index), watched)
@@ -221,13 +221,13 @@ def _classified(policer: PolicerPlan) -> tuple[str, tuple[tuple[str, int], ...]]
 
 
 def _match_keys(match: MatchConfig, addresses: Mapping[str, int]) -> Iterator[tuple[Match, ...]]:
-    """The keys of a match in the table whose ``addresses`` these are, of the hosts that have one."""
+    """The keys of a match in the table for ``addresses``; hosts without an address there are left out."""
     single = {
         "protocol": match.protocol,
         "src_port": match.src_port,
         "dst_port": match.dst_port,
         "dscp": match.dscp,
-        # Without this, a later fragment, which has no ports, would be taken for one of port 0.
+        # Later fragments have no ports, and would match port 0 otherwise.
         "has_ports": 1 if match.src_port is not None or match.dst_port is not None else None,
     }
     rest = [Match(field, value) for field, value in single.items() if value is not None]

@@ -93,20 +93,18 @@ def test_rate_and_burst_are_in_bytes_on_the_switch(demo: Plan) -> None:
     )
 
 
-def test_the_drop_precedence_of_assured_forwarding_is_the_colour_that_a_colour_aware_policer_is_told() -> (
-    None
-):
+def test_a_colour_aware_policer_takes_the_colour_from_the_drop_precedence_of_assured_forwarding() -> None:
     aware = "meter: tr3c, peak_rate: 16 Mbit/s, peak_burst: 30 kB, colour_aware: true"
     text = HASHED.replace("hosts:", "switch: {target: tofino}\nhosts:").replace(
         "rate: 12 bit/s", "rate: 1 Mbit/s"
     )
     text = text.replace("mode: per_flow_hashed", f"{aware}, mode: per_flow_hashed")
     phase = make_plan(parse_experiment(text), attached(hosts("a", "b", "c"))).phase("main")
-    # RFC 2597, section 6: AF11 is 001010, AF12 001100, AF13 001110; the class counts in eights.
+    # RFC 2597, section 6: AF11 is 001010, AF12 001100, AF13 001110; each class adds 8.
     (each,) = [policer for policer in phase.policers if policer.name == "each"]
     cells = Match("cell", each.index, 0xFFFC)
-    told = {entry.matches: entry.action for entry in table(phase, "pre_colour")}
-    assert told == {
+    pre_colours = {entry.matches: entry.action for entry in table(phase, "pre_colour")}
+    assert pre_colours == {
         (cells, Match("dscp", codepoint)): action
         for action, codepoints in {
             "come_in_yellow": (0b001100, 0b010100, 0b011100, 0b100100),
@@ -203,7 +201,7 @@ def test_a_rate_that_is_no_whole_number_of_bytes_is_rounded_and_said(hashed: Pha
 
 
 def test_the_cell_of_a_hashed_flow_is_known_with_its_ports(hashed: PhasePlan) -> None:
-    # crc32 of perl's Compress::Zlib over 0a000001 0a000002 06 1389 1451 is 0x13c5fbe6, and that & 3 is 2
+    # crc32 of Perl's Compress::Zlib over 0a000001 0a000002 06 1389 1451 is 0x13c5fbe6; its low 2 bits are 2.
     assert hashed.cell_of(FlowKey("a", "b", 6, 5001, 5201)) == 4 + 2
     with pytest.raises(PlanError, match="which cell of each a → b meets depends on its ports"):
         hashed.cell_of(FlowKey("a", "b"))
@@ -219,7 +217,7 @@ def test_flows_in_different_cells_of_one_policer_are_separate(hashed: PhasePlan)
     assert hashed.truth(keys[0], keys[0]) == "shared"
 
 
-def test_a_policer_that_asks_for_ports_needs_them(hashed: PhasePlan) -> None:
+def test_a_policer_that_matches_ports_needs_those_of_the_flow(hashed: PhasePlan) -> None:
     with pytest.raises(PlanError, match="which policer c → b meets depends on its ports"):
         hashed.policer_of(FlowKey("c", "b", protocol=17, dscp=46))
 
@@ -340,7 +338,7 @@ def test_enqueues_are_reported_to_the_collector_that_is_named(rich: PhasePlan) -
     (entry,) = table(rich, "report_enqueues")
     assert dict(entry.args) == {"collector": 2, "session": 2, "every": 100, "congested_at": 50}
     assert dict(table(rich, "classify")[0].args)["watched"] == 1
-    # The first collector is that of drops, which only the second policer reports.
+    # Drops are reported to the first collector, and only by the second policer.
     assert [dict(entry.args) for entry in table(rich, "report")] == [{"collector": 1, "session": 1}]
     assert [dict(entry.args)["dst_port"] for entry in table(rich, "collector")] == [32766, 5000]
     assert CloneSession(2, (8,)) in rich.entities
@@ -367,7 +365,7 @@ def test_each_change_is_what_is_on_the_switch_from_then_on(rich: PhasePlan) -> N
     assert update.modify == ()
 
 
-def test_a_change_that_turns_the_truth_about_measured_flows_is_refused(rich: PhasePlan) -> None:
+def test_a_change_of_the_ground_truth_about_measured_flows_is_refused(rich: PhasePlan) -> None:
     one, other = FlowKey("a", "b", 6, 1, 2), FlowKey("a", "b", 6, 3, 4)
     with pytest.raises(PlanError, match="share a policer changes in phase one; valid: "):
         rich.truth(one, other)
@@ -385,7 +383,7 @@ def test_hosts_and_the_collector_are_where_a_run_would_put_them() -> None:
     assert where.collectors["collector"].port == 8
 
 
-def test_flows_that_no_policer_has_share_the_bucket_of_the_queue_that_both_wait_in() -> None:
+def test_flows_without_a_policer_share_the_bucket_of_their_common_queue() -> None:
     shaped = HASHED.replace("b: {}", "b: {rate: 1 Mbit/s}").replace(", {}]}", "]}")
     experiment = parse_experiment(shaped.replace("from: [a, a], to: b", "from: c, to: a"))
     phase = make_plan(experiment, attachment_of(experiment)).phase("main")
@@ -396,7 +394,7 @@ def test_flows_that_no_policer_has_share_the_bucket_of_the_queue_that_both_wait_
     assert phase.truth(elsewhere, elsewhere) == "separate"
 
 
-def test_what_the_queue_of_a_shaped_host_drops_is_reported() -> None:
+def test_drops_at_the_queue_of_a_shaped_host_are_reported() -> None:
     experiment = parse_experiment(HASHED.replace("b: {}", "b: {rate: 1 Mbit/s}"))
     phase = make_plan(experiment, attachment_of(experiment)).phase("main")
     assert table(phase, "report_queue") == [
@@ -406,7 +404,7 @@ def test_what_the_queue_of_a_shaped_host_drops_is_reported() -> None:
     ]
 
 
-def test_packets_for_a_queue_that_deflects_nothing_are_numbered() -> None:
+def test_packets_for_a_queue_without_deflection_are_numbered() -> None:
     text = HASHED.replace("name: hashed", "name: hashed\nswitch: {target: bmv2}")
     experiment = parse_experiment(text.replace("b: {}", "b: {rate: 1 Mbit/s}"))
     phase = make_plan(experiment, attachment_of(experiment)).phase("main")
@@ -418,7 +416,7 @@ def test_a_match_holds_for_ipv6_too_where_its_hosts_have_addresses() -> None:
     six = HASHED.replace("a: {}, b: {}", "a: {address6: '2001:db8::a'}, b: {address6: '2001:db8::b'}")
     experiment = parse_experiment(six)
     phase = make_plan(experiment, attachment_of(experiment)).phase("main")
-    # c, whose traffic the first policer matches, has no IPv6 address; the last match is of all traffic.
+    # The first policer matches traffic of c, which has no IPv6 address; the last match is {}, all traffic.
     assert [entry.key for entry in table(phase, "classify_ipv6")] == [
         "table classify_ipv6 [dst=2001:db8::b src=2001:db8::a] priority 1",
         "table classify_ipv6 [any] priority 1",
@@ -435,7 +433,7 @@ def test_a_switch_has_counters_and_sequences_for_as_many_collectors_as_an_experi
         named = ", ".join(f"c{number}: {one}" for number in range(count))
         return f"{HASHED}telemetry: {{collectors: {{{named}}}}}\n"
 
-    # Collector 0 is none.
+    # Collector id 0 means none.
     assert len(parse_experiment(with_collectors(sequences - 1)).telemetry.collectors) == sequences - 1
     with pytest.raises(ConfigError, match="collectors"):
         parse_experiment(with_collectors(sequences))

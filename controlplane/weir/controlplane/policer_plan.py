@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policer becomes on a target: its cells, and its buckets as asked for, as written and as they act."""
+"""A policer on a target: its meter cells, and its buckets as configured, as written and as implemented."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from weir.controlplane.units import Burst, format_rate, format_size
 
 METER = "policer"
 WARN_ABOVE = 0.01
-"""Deviation of an effective rate or burst that a reader is warned of."""
+"""Relative deviation of an effective rate or burst above which the note is a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One token bucket: as asked for, as P4Runtime writes it, and as the target makes it."""
+    """One token bucket: as configured, as written over P4Runtime, and as the target implements it."""
 
     rate_bps: int
     burst_bytes: int
@@ -29,18 +29,18 @@ class Bucket:
 
     @property
     def rate_error(self) -> float:
-        """(effective - asked) / asked."""
+        """(effective - configured) / configured."""
         return self.effective.rate_bps / self.rate_bps - 1
 
     @property
     def burst_error(self) -> float:
-        """(effective - asked) / asked."""
+        """(effective - configured) / configured."""
         return self.effective.burst_bytes / self.burst_bytes - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PolicerPlan:
-    """A policer's cells and what the switch is told, beside what the experiment asked for."""
+    """A policer's cells and buckets on the switch, with its configuration."""
 
     name: str
     index: int
@@ -51,42 +51,42 @@ class PolicerPlan:
 
     @property
     def cells(self) -> int:
-        """All its cells, a power of two, from ``index`` on: hashed ones, then those of learned flows."""
+        """Number of its cells, a power of two, from ``index``: hashed ones, then those of learned flows."""
         return self.config.meter_cells
 
     @property
     def learned_cells(self) -> range:
-        """The cells that learned flows can have."""
+        """The cells for learned flows."""
         first = self.index + self.config.hash_cells
         return range(first, first + (self.config.flows or 0))
 
     @property
     def rate_bps(self) -> int:
-        """Committed rate, as asked for."""
+        """Committed rate, as configured."""
         return self.committed.rate_bps
 
     @property
     def burst_bytes(self) -> int:
-        """Committed burst, as asked for."""
+        """Committed burst, as configured."""
         return self.committed.burst_bytes
 
     @property
     def rate_bytes_per_s(self) -> int:
-        """Committed rate, as P4Runtime writes it."""
+        """Committed rate, as written over P4Runtime."""
         return self.committed.rate_bytes_per_s
 
     @property
     def effective_rate_bps(self) -> float:
-        """Committed rate, as the target makes it."""
+        """Committed rate, as the target implements it."""
         return self.committed.effective.rate_bps
 
     @property
     def effective_burst_bytes(self) -> int:
-        """Committed burst, as the target makes it."""
+        """Committed burst, as the target implements it."""
         return self.committed.effective.burst_bytes
 
     def meter_cell(self, cell: int) -> MeterCell:
-        """What is written to one of its cells."""
+        """The configuration of one of its cells."""
         peak, excess = self.peak, self.excess
         return MeterCell(
             METER,
@@ -99,7 +99,7 @@ class PolicerPlan:
         )
 
     def buckets(self) -> Iterator[tuple[str, Bucket]]:
-        """Its buckets, each with a word for it that is empty for the committed one."""
+        """Its buckets, each after its prefix for messages; that of the committed bucket is empty."""
         yield "", self.committed
         if self.peak is not None:
             yield "peak ", self.peak
@@ -108,11 +108,11 @@ class PolicerPlan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was rounded, for the reader; a deviation above 1 % begins with "warning"."""
+        """A note for each rounded value; a deviation above 1 % begins with "warning"."""
         return tuple(note for word, bucket in self.buckets() for note in _notes(self.name, word, bucket))
 
     def as_dict(self) -> dict[str, Any]:
-        """Its buckets for a program, and the fields of `weir.rundir.manifest.Buckets`."""
+        """Its buckets in the form of a manifest or of JSON output."""
         described: dict[str, Any] = {
             "name": self.name,
             "index": self.index,
@@ -141,7 +141,7 @@ def plan_policer(config: PolicerConfig, base: int, target: Target) -> PolicerPla
     """Compute the buckets of a policer whose cells begin at ``base``.
 
     Raises:
-        UnsupportedByTargetError: the target has no such rate or burst; names the policer.
+        UnsupportedByTargetError: the target cannot implement a rate or burst; the text names the policer.
     """
     try:
         committed = _bucket(config.rate, config.burst, target)

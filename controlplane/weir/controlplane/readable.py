@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of tables as people read them: MAC and IP addresses, and decimal numbers."""
+"""Formats table values for people: MAC and IP addresses, prefixes, ranges, and decimal numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 
 def show_value(table: str, name: str, value: int) -> str:
-    """A match or action field's value; what it is follows from the table and the field's name."""
+    """The value of a match field or action argument; the table and the name determine its format."""
     if name.endswith("_mac") or (table == "forward" and name == "dst"):
         return value.to_bytes(6, "big").hex(":") if value < 1 << 48 else hex(value)
     width = _address_bits(table, name)
@@ -17,7 +17,7 @@ def show_value(table: str, name: str, value: int) -> str:
 
 
 def show_match(table: str, name: str, value: int, mask: int | None) -> str:
-    """A match field as ``name=value``: a prefix or a range where the mask makes one, else value and mask."""
+    """A match field as ``name=value``: a prefix or range if the mask is one, else value and mask."""
     if mask is None:
         return f"{name}={show_value(table, name, value)}"
     width = _address_bits(table, name)
@@ -31,7 +31,7 @@ def show_match(table: str, name: str, value: int, mask: int | None) -> str:
 
 
 def _address_bits(table: str, name: str) -> int:
-    """Bits of an IP address; 0 of what is none."""
+    """Bits of the IP address in this field; 0 if the field is not one."""
     if name not in ("src", "dst") or table == "forward":
         return 0
     return 128 if table.endswith("_ipv6") else 32

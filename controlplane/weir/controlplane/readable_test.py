@@ -31,6 +31,6 @@ def test_arguments_are_addresses_and_decimal_numbers() -> None:
     assert show_value("collector", "src_port", 32766) == "32766"
 
 
-def test_what_a_foreign_switch_answers_out_of_range_is_shown_all_the_same() -> None:
+def test_a_value_out_of_range_is_shown_as_a_number() -> None:
     assert show_value("forward", "dst", 1 << 48) == "0x1000000000000"
     assert show_value("classify", "src", 1 << 32) == "4294967296"

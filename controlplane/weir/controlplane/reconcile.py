@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what differs, so that traffic is policed throughout and nothing is half applied in silence."""
+"""Writes differences in an order that keeps traffic policed, and reports how much of them was written."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from weir.controlplane.session import BATCH, Session, Update
 from weir.controlplane.targets import Target
 
 _LARGEST_ATOMIC = 10_000
-"""Updates that the embedded switch takes between two packets; larger plans are written in order instead."""
+"""Largest number of updates in an atomic write to the embedded switch; larger plans are written in order."""
 
 
 def as_written(entity: Entity, wanted: Entity | None, target: Target) -> Entity:
-    """What was read, or what was written if the target makes this of it."""
+    """The wanted entity if the target quantizes it to the one that was read, else the one that was read."""
     if isinstance(entity, MeterCell) and isinstance(wanted, MeterCell):
         rate, burst = target.read_back(wanted.rate_bytes_per_s, wanted.burst_bytes)
         peak_rate, peak_burst = target.read_back(*wanted.peak)
-        made = replace(
+        quantized = replace(
             wanted,
             rate_bytes_per_s=rate,
             burst_bytes=burst,
             peak_rate_bytes_per_s=peak_rate,
             peak_burst_bytes=peak_burst,
         )
-        if dict(made.fields()) == dict(entity.fields()):
+        if dict(quantized.fields()) == dict(entity.fields()):
             return wanted
     return entity
 
 
 def ordered(changes: Changes) -> list[list[Update]]:
-    """P4Runtime's updates in an order that never leaves traffic unpoliced; each list may be one request.
+    """The P4Runtime updates in an order that never leaves traffic unpoliced; each list may be one request.
 
-    Cells, verdicts and reports of the new before a packet is classified to them; those of the old after.
+    New cells, verdicts and reports are written before packets are classified to them; old ones are deleted
+    after packets no longer are.
     """
 
     def classifies(entity: Entity) -> bool:
@@ -62,12 +63,12 @@ def ordered(changes: Changes) -> list[list[Update]]:
 async def write_changes(
     session: Session, changes: Changes, *, atomic: bool, links: LinksService | None = None
 ) -> None:
-    """Write all of ``changes``, in one batch between two packets if ``atomic`` and there are not too many.
+    """Write all of ``changes``; if ``atomic`` and they are not too many, in one batch between two packets.
 
-    The links follow, one port at a time: they have a service of their own.
+    Links are set last, one port at a time, through their separate service.
 
     Raises:
-        PartlyAppliedError: an update was refused or the switch has gone; it says what is on the switch.
+        PartlyAppliedError: an update was refused or the connection broke; says how much is on the switch.
     """
     total = len(changes)
     atomic = atomic and total <= _LARGEST_ATOMIC
@@ -80,7 +81,7 @@ async def write_changes(
                 applied += len(batch) - len(error.updates)
             raise PartlyAppliedError(error, applied, total, certain=atomic or error.each) from error
         except ControlPlaneError as error:
-            # Refused as a whole, or gone before the answer: then nobody knows about this batch.
+            # Refused as a whole, or disconnected before the reply: the state of this batch is unknown.
             raise PartlyAppliedError(error, applied, total, certain=False) from error
         applied += len(batch)
     for link in changes.modify:

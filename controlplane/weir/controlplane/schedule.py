@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the changes of a phase at their times, and records when each took effect on the switch's clock."""
+"""Makes the changes of a phase at their times, and records when each took effect on both clocks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class MadeChange:
-    """A change that was made. It took effect at some moment of the intervals, ns, both of which hold it."""
+    """A completed change. It took effect within both intervals (begin, end), in ns."""
 
     step: Step
     updates: int
     realtime_ns: tuple[int, int]
     switch_ns: tuple[int, int] | None
-    """On the switch's clock; None where the switch does not tell its time."""
+    """On the switch's clock; None if the switch does not provide it."""
 
     def as_manifest(self) -> dict[str, Any]:
-        """The change as a run's manifest holds it."""
+        """The change in the form of a run's manifest."""
         policer = next(one for one in self.step.plan.policers if one.name == self.step.change.policer)
         return {
             "at_s": self.step.at_ns / _NS,
@@ -39,10 +39,10 @@ class MadeChange:
 
 
 async def run_schedule(control: SwitchControl, phase: PhasePlan, made: list[MadeChange]) -> None:
-    """Make the changes of ``phase``, whose traffic starts now; each goes into ``made`` when it is there.
+    """Make the changes of ``phase``, whose traffic starts now; append each to ``made`` when it is written.
 
     Raises:
-        ControlPlaneError: the switch refused a change, or reads back something else, or is gone.
+        ControlPlaneError: the switch refused a change, reads back something else, or disconnected.
     """
     clock = None if control.links is None else control.links.now_ns
     begin_s, current = time.monotonic(), phase

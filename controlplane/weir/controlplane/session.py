@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One P4Runtime connection: arbitration, pipeline, reads and writes, with every failure as an error of ours.
+"""One P4Runtime connection: arbitration, pipeline, reads and writes; every failure is a ControlPlaneError.
 
-Built on finsy's client and schema. finsy's ``Switch`` is not used: it answers a refused pipeline with a
-cancelled task instead of the switch's reason (finsy 0.30), and an operator needs the reason.
+Built on finsy's client and schema. finsy's ``Switch`` is not used: when a switch refuses the pipeline, it
+cancels a task and drops the switch's reason (finsy 0.30), which an operator needs.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ from weir.controlplane.errors import (
 from weir.controlplane.translate import FinsyEntity, to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
-_BIDS = 3  # for the election id of a controller that has gone; others may be bidding for it too
+_MAX_BIDS = 3  # bids for the election id of a disconnected primary, for which others may bid as well
 BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
 _TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate")
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
-_GONE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
+_UNREACHABLE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
 
 Part = Literal["primary", "backup", "reader"]
-"""primary: be it or fail; backup: wait until there is none, then be it; reader: no bid, read only."""
+"""primary: become it or fail; backup: wait until there is none, then become it; reader: read only, no bid."""
 Update = tuple[str, Entity | FinsyEntity]
-"""insert, modify or delete, and what."""
+"""The operation (insert, modify or delete) and the entity."""
 
-# finsy logs what it raises; the reader of `weir` gets each failure once, as an error.
+# finsy also logs the errors that it raises; weir's user gets each failure once.
 logging.getLogger("finsy").addHandler(logging.NullHandler())
 
 
 def bypass_proxy(address: str) -> None:
-    """Keep gRPC from asking an HTTP proxy of the environment for an address of this machine.
+    """Keep gRPC from using the environment's HTTP proxy for a loopback address.
 
-    gRPC obeys http_proxy even for the loopback; no_grpc_proxy, which replaces no_proxy, is its own way out.
+    gRPC applies http_proxy to the loopback too; its own exception list, no_grpc_proxy, replaces no_proxy.
     """
     host = address.rpartition(":")[0].strip("[]")
     try:
@@ -85,7 +85,7 @@ class Session:
         tls: GRPCCredentialsTLS | None = None,
         part: Part = "primary",
     ) -> None:
-        """Remember where; nothing is opened before the context is entered. Without `tls`: plain text."""
+        """Set the address; entering the context opens the connection. Without `tls` it is plain text."""
         self._tls, self._part = tls is not None, part
         self.address = address
         self.device_id = device_id
@@ -101,7 +101,7 @@ class Session:
         self._digests: asyncio.Queue[Any] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
-        """Connect and become what the session is to be; a backup returns once it is primary.
+        """Connect and take the part of the session; a backup returns once it is primary.
 
         Raises:
             SwitchUnreachableError: nothing answers in time.
@@ -112,7 +112,7 @@ class Session:
         await self._client.open(complete_request=self._complete)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._ask_version()
+                await self._request_version()
                 if self._part == "primary":
                     await self._arbitrate()
             if self._part == "backup":
@@ -133,7 +133,7 @@ class Session:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Give up the connection; what was written stays on the switch."""
+        """Close the connection; the switch keeps what was written."""
         if self._listener is not None:
             self._listener.cancel()
             with suppress(asyncio.CancelledError):
@@ -155,9 +155,9 @@ class Session:
         """Load the program of ``schema`` and commit it; tables, meters and counters start empty.
 
         Raises:
-            PipelineError: the switch refused it, with the switch's reason.
-            MaybeLoadedError: the connection broke, and nobody knows whether it was loaded.
-            NotPrimaryError: as named.
+            PipelineError: the switch refused it; the text has the switch's reason.
+            MaybeLoadedError: the connection broke, so it is not known whether the program was loaded.
+            NotPrimaryError: another controller is primary.
         """
         self.use(schema)
         request = p4r.SetForwardingPipelineConfigRequest(
@@ -178,7 +178,7 @@ class Session:
             raise explained from error
 
     async def running_cookie(self) -> int | None:
-        """The cookie of the pipeline that the switch runs; None when it runs none."""
+        """The cookie of the pipeline that the switch runs; None if it runs none."""
         request = p4r.GetForwardingPipelineConfigRequest(
             device_id=self.device_id,
             response_type=p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY,
@@ -195,19 +195,19 @@ class Session:
         """Insert, modify or delete ``entities`` (weir's own, or any of finsy's), in order, in batches.
 
         Raises:
-            WriteError: the updates that the switch refused, each with its reason.
-            NotPrimaryError, SwitchUnreachableError: as named.
+            WriteError: the switch refused updates; it has each with its reason.
+            NotPrimaryError, SwitchUnreachableError: the session can no longer write.
         """
         for start in range(0, len(entities), BATCH):
             await self.write_batch([(operation, entity) for entity in entities[start : start + BATCH]])
 
     async def write_batch(self, updates: Sequence[Update], *, atomic: bool = False) -> None:
-        """Write updates in one request, in order; if ``atomic``, all between two packets or none.
+        """Write updates in one request, in order; if ``atomic``, all or none, between two packets.
 
         Raises:
-            WriteError: the updates that the switch refused, each with its reason; the others are on the
-                switch, unless it was to be ``atomic``.
-            NotPrimaryError, SwitchUnreachableError: as named.
+            WriteError: the switch refused updates; it has each with its reason. The others are on the switch,
+                unless the write was ``atomic``.
+            NotPrimaryError, SwitchUnreachableError: the session can no longer write.
         """
         encoded = encode_entities([to_finsy(entity) for _, entity in updates], self._schema)
         request = p4r.WriteRequest(
@@ -227,8 +227,8 @@ class Session:
         """Read finsy entities (with wildcards) in batches and yield finsy entities.
 
         Raises:
-            ReadError: the switch refused, or answered with what the P4Info does not know.
-            SwitchUnreachableError: as named.
+            ReadError: the switch refused, or returned something that is not in the P4Info.
+            SwitchUnreachableError: the connection broke.
         """
         for start in range(0, len(entities), BATCH):
             encoded = encode_entities(entities[start : start + BATCH], self._schema)
@@ -242,16 +242,16 @@ class Session:
                 raise self._explain(error) from error
 
     async def until_lost(self) -> None:
-        """Wait until the session is of no more use, and raise why: as a write would from then on."""
+        """Wait until the session can no longer write, and raise the reason, as any write would then."""
         await self._ended.wait()
         self._check_alive()
 
     async def next_digest(self) -> P4DigestList:
-        """Wait for the next list of a digest's messages, and acknowledge it.
+        """Wait for the next digest list, and acknowledge it.
 
         Raises:
-            ReadError: the list is of a digest that the P4Info does not know.
-            NotPrimaryError, SwitchUnreachableError: no list will come any more.
+            ReadError: the digest is not in the P4Info.
+            NotPrimaryError, SwitchUnreachableError: no more lists will come.
         """
         self._check_alive()
         message = await self._digests.get()
@@ -261,7 +261,7 @@ class Session:
         try:
             digest = P4DigestList.decode(message, self._schema)
         except (KeyError, ValueError) as error:
-            raise ReadError(f"the switch sent a digest that the P4Info does not know: {error}") from error
+            raise ReadError(f"the switch sent a digest that is not in the P4Info: {error}") from error
         await self._client.send(digest.ack().encode_update(self._schema))
         return digest
 
@@ -269,11 +269,11 @@ class Session:
         try:
             return decode_entity(entity, self._schema)
         except (KeyError, ValueError) as error:
-            raise ReadError(f"the switch answered with what the P4Info does not know: {error}") from error
+            raise ReadError(f"the switch returned something that is not in the P4Info: {error}") from error
 
     async def _arbitrate(self) -> None:
-        """Bid for primary; the id of a controller that has gone is taken over (P4Runtime 1.4, section 5)."""
-        for _ in range(_BIDS):
+        """Bid for primary; take over the election id of a disconnected one (P4Runtime 1.4, section 5)."""
+        for _ in range(_MAX_BIDS):
             await self._bid()
             answer = await self._receive_arbitration()
             if answer.status.code == GRPCStatusCode.OK:
@@ -285,7 +285,7 @@ class Session:
         raise NotPrimaryError(self._not_primary(highest))
 
     async def _take_over(self) -> None:
-        """Wait until there is no primary, or it is us: a switch may promote the next controller by itself."""
+        """Wait until there is no primary and bid; or until the switch promotes this session by itself."""
         await self._bid()
         while (answer := await self._receive_arbitration()).status.code != GRPCStatusCode.OK:
             if answer.status.code == GRPCStatusCode.NOT_FOUND:
@@ -303,7 +303,7 @@ class Session:
             if reply.WhichOneof("update") == "arbitration":
                 return reply.arbitration
 
-    async def _ask_version(self) -> None:
+    async def _request_version(self) -> None:
         try:
             reply = await self._client.request(p4r.CapabilitiesRequest())
             self._version = P4RuntimeVersion.parse(reply.p4runtime_api_version)
@@ -311,10 +311,10 @@ class Session:
             if error.code != GRPCStatusCode.UNIMPLEMENTED:
                 raise
         except ValueError as error:
-            raise ReadError(f"the switch at {self.address} names no version of P4Runtime: {error}") from error
+            raise ReadError(f"the switch at {self.address} has no P4Runtime version: {error}") from error
 
     async def _listen(self) -> None:
-        """Notice when the stream ends or another controller takes over; the next request then says so."""
+        """Queue digests; record the loss of the stream or of primacy, which the next request raises."""
         try:
             while True:
                 message = await self._client.receive()
@@ -328,7 +328,7 @@ class Session:
             self._lost = self._explain(error)
         finally:
             self._ended.set()
-            self._digests.put_nowait(None)  # wakes who waits
+            self._digests.put_nowait(None)  # wakes next_digest
 
     async def _request(self, request: Any) -> Any:
         self._check_alive()
@@ -351,7 +351,7 @@ class Session:
     def _explain(self, error: P4ClientError | RuntimeError) -> ControlPlaneError:
         if not isinstance(error, P4ClientError):
             return SwitchUnreachableError(f"the switch at {self.address} closed the connection")
-        if error.code in _GONE:
+        if error.code in _UNREACHABLE:
             if self._tls and any(word in error.message.lower() for word in _TLS_WORDS):
                 return CertificateError(
                     f"no TLS with the switch at {self.address}: {error.message}; valid: the authority that "
@@ -365,7 +365,7 @@ class Session:
         if error.code == GRPCStatusCode.INVALID_ARGUMENT and "election id" in error.message:
             return NotPrimaryError(
                 f"another controller of device {self.device_id} at {self.address} has our election id "
-                f"{self._election_id}; valid: stop it, or use an election id of its own"
+                f"{self._election_id}; valid: stop it, or use another election id"
             )
         if error.code == GRPCStatusCode.NOT_FOUND and "device" in error.message.lower():
             return WrongDeviceError(
@@ -387,17 +387,17 @@ class Session:
 
 def _refused(error: P4ClientError, updates: Sequence[Update]) -> list[RefusedUpdate]:
     if not error.details:
-        operation, what = updates[0][0], _key(updates[0][1])
+        operation, keys = updates[0][0], _key(updates[0][1])
         if len(updates) > 1:
-            what = f"{what} to {_key(updates[-1][1])} ({len(updates)} updates)"
-        return [RefusedUpdate(operation, what, error.code.name, error.message)]
+            keys = f"{keys} to {_key(updates[-1][1])} ({len(updates)} updates)"
+        return [RefusedUpdate(operation, keys, error.code.name, error.message)]
     refused = [
         RefusedUpdate(operation, _key(entity), detail.canonical_code.name, detail.message)
         for index, detail in sorted(error.details.items())
         if index < len(updates)
         for operation, entity in [updates[index]]
     ]
-    # Of a batch that is all or nothing, only what failed is news; the others were not tried or are undone.
+    # In an atomic batch, ABORTED marks updates that did not fail themselves: they were undone or not tried.
     causes = [update for update in refused if update.code != GRPCStatusCode.ABORTED.name]
     return causes or refused
 

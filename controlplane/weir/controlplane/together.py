@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several works at once, of which the first that ends ends the others."""
+"""Runs several coroutines concurrently until the first one ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-async def together(*works: Coroutine[Any, Any, None]) -> None:
-    """Run ``works`` until one of them returns or raises; cancel the others; raise what it raised."""
-    tasks = [asyncio.create_task(work) for work in works]
+async def together(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run ``coroutines`` until one returns or raises, cancel the others, and re-raise its exception."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

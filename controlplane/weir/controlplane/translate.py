@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between weir's entities and finsy's, which know the P4Info and the wire."""
+"""Translates between weir's entities and finsy's, which know the P4Info and the wire format."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FinsyEntity = (
 
 
 def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
-    """An entity as finsy writes it."""
+    """The finsy entity for one of weir's; finsy's own are returned unchanged."""
     if not isinstance(entity, Entity):
         return entity
     match entity:
@@ -77,14 +77,14 @@ def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
         case UnsetMeterCell():
             return P4MeterEntry(entity.meter, index=entity.index)
         case Link():
-            raise ValueError(f"{entity.key} is none of P4Runtime's; valid: the links service")
+            raise ValueError(f"{entity.key} is not a P4Runtime entity; valid: the links service")
 
 
 def from_finsy(entity: object, schema: P4Schema) -> Entity | None:
-    """What a switch answered to a read, in one canonical form; None for a table's default entry.
+    """The canonical entity for one that a switch returned; None for default and const entries of tables.
 
     Raises:
-        ReadError: an entity of a kind that was not asked for.
+        ReadError: an entity of a kind that is never requested.
     """
     match entity:
         case P4TableEntry():
@@ -97,7 +97,7 @@ def from_finsy(entity: object, schema: P4Schema) -> Entity | None:
             return CloneSession(
                 entity.session_id, tuple(sorted(_ports(entity.replicas))), entity.packet_length_bytes
             )
-    raise ReadError(f"the switch answered with {type(entity).__name__}, which was not asked for")
+    raise ReadError(f"the switch answered with {type(entity).__name__}, which was not requested")
 
 
 def _table_entry(entry: P4TableEntry, schema: P4Schema) -> TableEntry:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates, sizes, times and shares as people write them ("40 Mbit/s"), as exact integers.
+"""Parses rates, sizes, times and shares with units ("40 Mbit/s") into exact integers, and formats them.
 
-Everything is decimal arithmetic: a rate is an integer of bit/s, a size of bytes, a time of nanoseconds, and
-a text that is none (``0.5 B``) is an error, not a rounding. A number without a unit is an error too: tools
-disagree on what a bare number means, and a factor of eight or 1000 goes unnoticed in a result.
+All arithmetic is decimal and exact: a rate is an integer of bit/s, a size of bytes, a time of nanoseconds. A
+text with a fraction of them (``0.5 B``) is an error, not rounded. A number without a unit is an error too:
+tools disagree on what a bare number means, and a factor of eight or 1000 goes unnoticed in a result.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class UnitError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One kind of quantity: what it is called, its units, and an example for messages."""
+    """One kind of quantity: its name, its units, its base unit, and an example for messages."""
 
     noun: str
     units: Mapping[str, int]
@@ -86,7 +86,7 @@ class Dimension:
         return int(value)
 
     def format(self, value: int) -> str:
-        """Write ``value`` in the largest unit that needs at most three decimals; ``parse`` reads it."""
+        """Write ``value`` in the largest unit that needs at most three decimals; ``parse`` reads it back."""
         for unit, factor in sorted(self.units.items(), key=lambda item: -item[1]):
             if factor & (factor - 1) == 0 and factor != 1:
                 continue  # decimal units only: 65,536 B reads better as 65.536 kB beside rates
@@ -131,7 +131,7 @@ def parse_time(text: object) -> int:
 
 
 def parse_share(text: object) -> int:
-    """Read a share of a whole as billionths; raises :class:`UnitError`, also beyond the whole."""
+    """Read a share of a whole as billionths; raises :class:`UnitError`, also above 100 %."""
     share_ppb = SHARE.parse(text)
     if share_ppb > 10**9:
         raise UnitError(f"{_shown(text)} is more than all; valid: 0 % to 100 %")
@@ -197,17 +197,17 @@ def parse_burst(text: object) -> Burst:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much a queue holds, in one of four ways.
+    """The size of a queue, in one of four ways.
 
-    `value` is bytes of a "size", nanoseconds of a "time" at the queue's rate, and millionths of "bursts" of
-    its token bucket or of "bdps", which are the rate times the base round-trip time.
+    `value` is bytes for a "size", nanoseconds at the queue's rate for a "time", millionths of the token
+    bucket's burst for "bursts", and millionths of rate × base round-trip time for "bdps".
     """
 
     kind: Literal["size", "time", "bursts", "bdps"]
     value: int
 
     def bytes_at(self, rate_bps: int, burst_bytes: int | None, rtt_ns: int | None) -> int:
-        """The depth in bytes, to the nearest one.
+        """The depth rounded to the nearest byte.
 
         Raises:
             UnitError: it is in bursts or BDPs, and ``burst_bytes`` or ``rtt_ns`` is not known.
@@ -222,7 +222,7 @@ class Depth:
             case "bdps" if rtt_ns is not None:
                 bits, per_byte = rate_bps * rtt_ns * self.value, 8 * 10**9 * _MILLION
                 return (2 * bits + per_byte) // (2 * per_byte)
-        raise UnitError(f"{self} of what is not known")
+        raise UnitError(f"{self}: the burst or the round-trip time is not known")
 
     def __str__(self) -> str:
         """The depth as a config writes it."""

@@ -185,5 +185,5 @@ def test_a_depth_of_no_such_unit_names_the_units(text: object) -> None:
 
 
 def test_a_depth_in_bdps_of_an_unknown_round_trip_has_no_bytes() -> None:
-    with pytest.raises(UnitError, match="2 BDP of what is not known"):
+    with pytest.raises(UnitError, match="2 BDP: the burst or the round-trip time is not known"):
         parse_depth("2 BDP").bytes_at(1_000_000, None, None)

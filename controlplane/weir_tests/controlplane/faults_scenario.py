@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program that `faults_test.py` runs in a sandbox: each write of an apply to a real switch fails in turn.
 
-    controller ── proxy that lets one write fail ── weir-switch, or bmv2
+    controller ── proxy that makes one write fail ── weir-switch, or bmv2
 
-What was said and what is on the switch afterwards goes to `result.json` in the folder of the command line.
+The error messages and the resulting state of the switch go to `result.json` in the folder given as argument.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weir.topo.switchproc import SwitchPort, SwitchProcess
 from weir_tests.controlplane.faulty_proxy import Fault, FaultyProxy, Kind
 from weir_tests.controlplane.scenario import wire
 
-# The second has what the first has not, changes what both have and lacks what the first has.
+# Between the first and the second there are entries to insert, to modify and to delete.
 EXPERIMENT = """\
 name: faults
 switch: {{target: {target}}}
@@ -46,12 +46,12 @@ SECOND = (
     "{name: more, rate: 24 kbit/s, burst: 20 kB, match: [{from: c, dst_port: 80}]}"
 )
 LINK = {"softswitch": "delay: 1 ms", "bmv2": ""}
-PORTS = (1, 2, 3, 4)  # a, b, c, and where a collector would be
+PORTS = (1, 2, 3, 4)  # a, b, c and the collector
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch that runs, and two plans for it."""
+    """A running switch, and two plans for it."""
 
     address: str
     pipeline: Pipeline
@@ -60,17 +60,17 @@ class Switch:
     second: PhasePlan
 
     def control(self, address: str | None = None, part: Part = "primary") -> SwitchControl:
-        """A controller of the switch, or of what stands for it; still to be entered."""
+        """A controller of the switch, by default at its own address; not yet entered."""
         return SwitchControl(address or self.address, pipeline=self.pipeline, target=self.target, part=part)
 
     async def apply(self, phase: PhasePlan) -> int:
-        """Apply without a fault; how much was written."""
+        """Apply without a fault; returns the number of updates."""
         async with self.control() as control:
             return len(await control.apply(phase))
 
 
 def plans(target: str) -> tuple[Target, PhasePlan, PhasePlan]:
-    """What is on the switch, and what is to be."""
+    """The target, the plan that is on the switch, and the plan to apply."""
     texts = (
         EXPERIMENT.format(target=target, link="", policers=FIRST),
         EXPERIMENT.format(target=target, link=LINK[target], policers=SECOND),
@@ -80,11 +80,11 @@ def plans(target: str) -> tuple[Target, PhasePlan, PhasePlan]:
     return first.target, first.phase("main"), second.phase("main")
 
 
-async def failing(switch: Switch, seen: SwitchControl, fault: Fault) -> dict[str, Any]:
-    """Apply the second plan on top of the first with one fault, and then without; ``seen`` only looks."""
+async def failing(switch: Switch, reader: SwitchControl, fault: Fault) -> dict[str, Any]:
+    """Apply the second plan over the first with one fault, then without; ``reader`` observes the switch."""
 
     async def left(phase: PhasePlan) -> int:
-        return len(await seen.difference(phase))
+        return len(await reader.difference(phase))
 
     await switch.apply(switch.first)
     total, said, cause, applied = await left(switch.second), "", "", -1
@@ -107,8 +107,8 @@ async def failing(switch: Switch, seen: SwitchControl, fault: Fault) -> dict[str
     }
 
 
-async def pushing(switch: Switch, seen: SwitchControl, kind: Kind) -> dict[str, Any]:
-    """Load the pipeline on top of a plan with one fault, and then apply without."""
+async def pushing(switch: Switch, reader: SwitchControl, kind: Kind) -> dict[str, Any]:
+    """Load the pipeline over a plan with one fault, then apply without."""
     await switch.apply(switch.first)
     said = ""
     async with FaultyProxy(switch.address, Fault(kind, 0)) as proxy:
@@ -120,14 +120,14 @@ async def pushing(switch: Switch, seen: SwitchControl, kind: Kind) -> dict[str, 
     return {
         "said": said,
         "calls": proxy.calls,
-        "unchanged": len(await seen.difference(switch.first)) == 0,
+        "unchanged": len(await reader.difference(switch.first)) == 0,
         "again": await switch.apply(switch.second),
-        "left_then": len(await seen.difference(switch.second)),
+        "left_then": len(await reader.difference(switch.second)),
     }
 
 
 async def faults(target: str, address: str) -> dict[str, Any]:
-    """Every fault of an apply and of loading the pipeline."""
+    """Inject every fault into an apply and into loading the pipeline."""
     switch = Switch(address, load_pipeline(), *plans(target))
     async with switch.control() as control:
         await control.push_pipeline()
@@ -142,17 +142,17 @@ async def faults(target: str, address: str) -> dict[str, Any]:
         "cut after": len(proxy.calls),
     }
     every = [Fault(kind, nth) for kind, count in kinds.items() for nth in range(count)]
-    async with switch.control(part="reader") as seen:
+    async with switch.control(part="reader") as reader:
         return {
             "calls": proxy.calls,
             "updates": proxy.updates,
-            "applies": [await failing(switch, seen, fault) for fault in every],
-            "pushes": {kind: await pushing(switch, seen, kind) for kind in kinds if kind != "spoil"},
+            "applies": [await failing(switch, reader, fault) for fault in every],
+            "pushes": {kind: await pushing(switch, reader, kind) for kind in kinds if kind != "spoil"},
         }
 
 
 def main(_stop: StopToken) -> int:
-    """Run the scenario on each switch that there is."""
+    """Run the scenario on weir-switch, and on bmv2 if it is installed."""
     folder, result = Path(sys.argv[1]), {}
     run_tool("ip", "link", "set", "lo", "up")
     ends = [wire(port) for port in PORTS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each write to weir-switch and to bmv2 fails in turn; `faults_scenario.py` is what runs in the sandbox."""
+"""Each write to weir-switch and to bmv2 fails in turn; `faults_scenario.py` runs in the sandbox."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def of_kind(seen: Seen, *kinds: str) -> list[Seen]:
 def test_every_write_of_an_apply_failed_once(seen: Seen) -> None:
     calls = [WRITE, SET_LINK, SET_LINK] if seen["target"] == "softswitch" else [WRITE] * 4
     assert seen["calls"] == calls
-    # two verdicts, reports and meters' cells are told apart by cell: one is new, one is changed
+    # Verdicts, reports and meter cells have the cell as their key: of each, one is new and one modified.
     assert seen["updates"] == 8
     assert len(seen["applies"]) == 3 * len(calls) + seen["updates"]
 
@@ -43,7 +43,7 @@ def test_no_failure_is_silent(seen: Seen) -> None:
     assert all(apply["said"] for apply in seen["applies"])
 
 
-def test_what_the_switch_refuses_is_told_to_the_update(seen: Seen) -> None:
+def test_the_number_of_applied_updates_is_exact_when_the_switch_refuses_one(seen: Seen) -> None:
     atomic = seen["target"] == "softswitch"
     for apply in of_kind(seen, "spoil"):
         applied = apply["total"] - apply["left"]
@@ -56,17 +56,17 @@ def test_what_the_switch_refuses_is_told_to_the_update(seen: Seen) -> None:
             assert f"; {applied} of {apply['total']} updates are on the switch, the others " in apply["said"]
 
 
-def test_a_write_that_nobody_answered_for_is_said_to_be_unknown(seen: Seen) -> None:
+def test_a_write_without_a_reply_is_reported_as_unknown(seen: Seen) -> None:
     for apply in of_kind(seen, "cut before", "cut after"):
         applied = apply["total"] - apply["left"]
         assert apply["applied"] <= applied
         assert (apply["applied"] < applied) == (apply["kind"] == "cut after")
         known = f"at least {apply['applied']} of {apply['total']} updates are on the switch"
-        assert f"; {known}, of the others nobody knows; " in apply["said"]
+        assert f"; {known}, the others are not known; " in apply["said"]
         assert apply["cause"] == "SwitchUnreachableError"
 
 
-def test_a_refused_call_leaves_what_came_before_it(seen: Seen) -> None:
+def test_a_refused_call_leaves_the_earlier_ones_applied(seen: Seen) -> None:
     for apply in of_kind(seen, "refuse"):
         assert apply["applied"] == apply["total"] - apply["left"]
         assert ": INTERNAL: injected; " in apply["said"]
@@ -77,7 +77,7 @@ def test_a_second_apply_writes_what_is_missing_and_no_more(seen: Seen) -> None:
         assert (apply["again"], apply["left_then"]) == (apply["left"], 0)
 
 
-def test_a_pipeline_that_may_have_been_loaded_is_said_to_be_unknown(seen: Seen) -> None:
+def test_a_pipeline_that_may_have_been_loaded_is_reported_as_unknown(seen: Seen) -> None:
     pushes = seen["pushes"]
     assert all(push["calls"] == [PUSH] for push in pushes.values())
     assert pushes["refuse"]["said"].endswith(" refused the pipeline: INTERNAL: injected")
@@ -87,5 +87,5 @@ def test_a_pipeline_that_may_have_been_loaded_is_said_to_be_unknown(seen: Seen) 
         False,
     ]
     for kind in ("cut before", "cut after"):
-        assert "; nobody knows whether the pipeline was loaded, which empties tables" in pushes[kind]["said"]
+        assert "; it is not known whether the pipeline was loaded, which empties " in pushes[kind]["said"]
     assert all(push["again"] > 0 == push["left_then"] for push in pushes.values())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy for tests between a controller and a switch: hands every call on, but lets one write fail.
+"""A proxy for tests between a controller and a switch: forwards every call, but makes one write fail.
 
-It knows no message but the write that it makes unacceptable; all else passes as bytes.
+It decodes only WriteRequests; all other messages are forwarded as bytes.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from weir.controlplane.session import bypass_proxy
 _P4RUNTIME = "/p4.v1.P4Runtime"
 WRITE, PUSH, SET_LINK = f"{_P4RUNTIME}/Write", f"{_P4RUNTIME}/SetForwardingPipelineConfig", f"/{LINKS}/Set"
 NO_TABLE = 0x02FF_FFFF
-"""An id of a table that the pipeline does not have."""
+"""A table id that the pipeline does not have."""
 
 Kind = Literal["refuse", "spoil", "cut before", "cut after"]
-"""refuse: answered in the switch's stead; spoil: one update names no table, so that the switch refuses it;
-cut before, after: the connections break when the switch has not heard of the call, or has carried it out."""
+"""refuse: the proxy answers with an error; spoil: one update gets an unknown table, so the switch refuses it;
+cut before, cut after: the connections break before or after the switch carries out the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to the ``nth`` call (from 0) that changes the switch; spoilt is the ``nth`` update."""
+    """A fault of the ``nth`` call (from 0) that changes the switch; for ``spoil``, of the ``nth`` update."""
 
     kind: Kind
     nth: int
 
 
 class FaultyProxy:
-    """An async context manager; ``address`` is where it listens while it runs."""
+    """An async context manager that listens on ``address``."""
 
     def __init__(self, switch: str, fault: Fault | None = None) -> None:
-        """Name the switch and what goes wrong; by default nothing."""
+        """Set the switch's address and the fault, by default none."""
         self._switch, self._fault = switch, fault
         self.address = ""
         self.calls: list[str] = []
-        """The calls that would change the switch, by method."""
+        """The methods of the calls that change the switch, in order."""
         self.updates = 0
-        """Updates of P4Runtime in them."""
+        """Number of P4Runtime updates in them."""
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of the loopback."""
         bypass_proxy(self._switch)
-        # Of its own: a shared one that another proxy had broken would wait before it tries again.
+        # Not gRPC's global pool: a subchannel that another proxy broke would back off before it reconnects.
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
         self._channel = grpc.aio.insecure_channel(self._switch, options=options)
         self._server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
@@ -64,15 +64,15 @@ class FaultyProxy:
         await self._server.stop(None)
         await self._channel.close()
 
-    async def pass_on(
+    async def forward(
         self, method: str, requests: AsyncIterator[bytes], context: Any
     ) -> AsyncIterator[bytes]:
-        """Carry out one call, of whatever kind: with one message a stream is as good as none."""
+        """Forward one call of any kind: on the wire, a unary call is a stream with one message."""
         fault = None
         if method in (WRITE, PUSH, SET_LINK):
             request = await anext(requests)
-            request, fault = self._meet(method, request)
-            requests = _only(request)
+            request, fault = self._inject(method, request)
+            requests = _stream_of(request)
         if fault == "refuse":
             await context.abort(grpc.StatusCode.INTERNAL, "injected")
         if fault == "cut before":
@@ -88,7 +88,8 @@ class FaultyProxy:
             trailing = error.trailing_metadata() or ()
             await context.abort(error.code(), error.details() or "", tuple(trailing))
 
-    def _meet(self, method: str, request: bytes) -> tuple[bytes, Kind | None]:
+    def _inject(self, method: str, request: bytes) -> tuple[bytes, Kind | None]:
+        """The request, spoilt if the fault says so, and the fault for `forward` to make."""
         number, first = len(self.calls), self.updates
         self.calls.append(method)
         write = p4r.WriteRequest.FromString(request) if method == WRITE else None
@@ -105,7 +106,7 @@ class FaultyProxy:
         return request, None
 
     async def _cut(self) -> None:
-        """Break the connections and never answer: the end of the server ends this call too."""
+        """Break the connections and never answer; the server's stop ends this call as well."""
         self._ending = asyncio.create_task(self._server.stop(None))
         await asyncio.Event().wait()
 
@@ -115,14 +116,14 @@ class _Handler(grpc.GenericRpcHandler):
         self._proxy = proxy
 
     def service(self, details: Any) -> Any:
-        """Every method is taken for one of streams both ways."""
+        """Handle every method as a bidirectional stream."""
 
-        async def pass_on(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            async for reply in self._proxy.pass_on(details.method, requests, context):
+        async def forward(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            async for reply in self._proxy.forward(details.method, requests, context):
                 yield reply
 
-        return grpc.stream_stream_rpc_method_handler(pass_on)
+        return grpc.stream_stream_rpc_method_handler(forward)
 
 
-async def _only(request: bytes) -> AsyncIterator[bytes]:
+async def _stream_of(request: bytes) -> AsyncIterator[bytes]:
     yield request

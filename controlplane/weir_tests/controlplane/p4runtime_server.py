@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A P4Runtime server for tests: keeps what is written, and can refuse or garble what a test asks it to.
+"""A P4Runtime server for tests: stores what is written, and can refuse writes or garble reads.
 
-It forwards no packet. What a switch does with what is written is tested on weir-switch.
+It forwards no packets; tests of forwarding use weir-switch.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ def _faithful(_entity: p4r.Entity) -> None:
 
 @dataclass
 class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
-    """An async context manager; ``address`` is where it listens while it runs."""
+    """An async context manager that listens on ``address``."""
 
     refuse: Callable[[p4r.Update], Refusal | None] = _accept
-    """Why an update is refused, or None."""
+    """The reason to refuse an update, or None."""
     garble: Callable[[p4r.Entity], None] = _faithful
-    """Changes an entity on its way into a read's answer."""
+    """Alters an entity before it is returned by a read."""
     drop_write: bool = False
-    """Whether a write ends without an answer."""
+    """Whether writes fail as if the connection broke."""
     refuse_pipeline: str | None = None
-    """Why a pipeline is refused, or None."""
+    """The reason to refuse a pipeline, or None."""
     primary_election_id: int = 0
-    """The election id of a primary controller that is there already; 0: none."""
-    gone_election_id: int = 0
-    """The election id of a primary controller that has disconnected; 0: there was none."""
+    """The election id of the connected primary controller; 0: none."""
+    disconnected_election_id: int = 0
+    """The election id of a primary controller that has disconnected; 0: none."""
     address: str = ""
     config: p4r.ForwardingPipelineConfig | None = None
     entities: dict[bytes, p4r.Entity] = field(default_factory=dict)
     counters: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """(counter id, index) → (packets, bytes); others are zero."""
+    """(counter id, index) → (packets, bytes); all others are zero."""
     writes: list[p4r.Update] = field(default_factory=list)
     """Every update that was accepted, in order."""
     links: dict[int, Any] | None = field(default_factory=dict)
-    """Links by port, as the messages of the links service; None: there is no such service."""
+    """Links by port, as messages of the links service; None: the server has no such service."""
     refuse_link: Callable[[int], Refusal | None] = lambda _port: None
-    """Why a port's link is not set, or None."""
+    """The reason to refuse setting a port's link, or None."""
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of the loopback."""
@@ -70,7 +70,7 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         await self.stop()
 
     async def stop(self) -> None:
-        """Close every connection, as a switch that dies does."""
+        """Close every connection, like a switch that crashes."""
         await self._server.stop(None)
 
     def _links_service(self) -> Any:
@@ -85,7 +85,7 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
             refused = self.refuse_link(request.number)
             if refused is not None:
                 await context.abort(grpc.StatusCode[refused[0].name], refused[1])
-            assert self.links is not None  # what is set has been read
+            assert self.links is not None  # a client reads links before it sets one
             self.links[request.number] = request.link
             return MESSAGES["SetResponse"]()
 
@@ -103,8 +103,8 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         """Arbitrate: the highest election id is primary."""
         async for request in request_iterator:
             election_id = U128.decode(request.arbitration.election_id)
-            if self.gone_election_id > election_id:
-                yield self._arbitration(request, self.gone_election_id, GRPCStatusCode.NOT_FOUND)
+            if self.disconnected_election_id > election_id:
+                yield self._arbitration(request, self.disconnected_election_id, GRPCStatusCode.NOT_FOUND)
                 continue
             self.primary_election_id = max(self.primary_election_id, election_id)
             code = (
@@ -125,11 +125,11 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         )
 
     async def Capabilities(self, request: Any, context: Any) -> Any:
-        """Name the version of P4Runtime."""
+        """Return the version of P4Runtime."""
         return p4r.CapabilitiesResponse(p4runtime_api_version="1.4.1")
 
     async def SetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
-        """Take the pipeline and forget all entities."""
+        """Store the pipeline and remove all entities."""
         await self._check_primary(request, context)
         if self.refuse_pipeline is not None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refuse_pipeline)
@@ -138,7 +138,7 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         return p4r.SetForwardingPipelineConfigResponse()
 
     async def GetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
-        """Name the pipeline's cookie."""
+        """Return the pipeline's cookie."""
         if self.config is None:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config")
             raise AssertionError("abort raises")
@@ -147,7 +147,7 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         )
 
     async def Write(self, request: Any, context: Any) -> Any:
-        """Apply each update; refused ones are answered as P4Runtime says, one error per update."""
+        """Apply each update; if any is refused, return one error per update as P4Runtime specifies."""
         await self._check_primary(request, context)
         if self.drop_write:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
@@ -167,7 +167,7 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         return p4r.WriteResponse()
 
     async def Read(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        """Answer with every entity of each kind asked for; counters and meters are asked for by index."""
+        """Return all entities of each requested kind; counters and meters are requested by index."""
         if self.config is None:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config")
         reply = p4r.ReadResponse()
@@ -221,7 +221,7 @@ def _kind(entity: p4r.Entity) -> tuple[str | None, object]:
 
 
 def _key(entity: p4r.Entity) -> bytes:
-    """What P4Runtime identifies an entity by: the entity without the rest."""
+    """The entity reduced to the fields that identify it in P4Runtime."""
     key = p4r.Entity()
     key.CopyFrom(entity)
     key.table_entry.ClearField("action") if key.HasField("table_entry") else None

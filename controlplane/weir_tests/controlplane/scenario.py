@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that `switch_test.py` runs in a sandbox: weir-switch, three hosts' ends, frames by hand.
+"""The program that `switch_test.py` runs in a sandbox: weir-switch between raw sockets that stand for hosts.
 
     a ── port 1 ┐
-    b ── port 2 ┼── weir-switch ── port 9 ── where the collector would be
+    b ── port 2 ┼── weir-switch ── port 9 ── collector
     c ── port 3 ┘
 
-What it saw goes to `result.json` in the folder that the command line names.
+Its observations go to `result.json` in the folder given as argument.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
 
-# One byte in a millisecond: while the frames of a test are under way the bucket gains less than a frame.
+# 8 kbit/s is one byte per millisecond, so the bucket gains less than a frame during a test.
 EXPERIMENT = """\
 name: scenario
 hosts: {a: {}, b: {}, c: {}}
@@ -61,7 +61,7 @@ ATTACHMENT = Attachment(HOSTS, {"collector": COLLECTOR})
 
 
 def frame(source: HostPort, destination: HostPort, src_port: int) -> bytes:
-    """A UDP frame of FRAME_BYTES without FCS; checksums are left zero, nobody looks at them."""
+    """A UDP frame of FRAME_BYTES without FCS; checksums are zero, which nothing here verifies."""
     macs = bytes.fromhex((destination.mac + source.mac).replace(":", ""))
     addresses = IPv4Address(source.ip).packed + IPv4Address(destination.ip).packed
     ip = struct.pack("!BBHHHBBH", 0x45, 0, FRAME_BYTES - 14, 0, 0, 64, UDP, 0) + addresses
@@ -79,7 +79,7 @@ def frame6(source: HostPort, destination: HostPort, src_port: int, dst_port: int
 
 
 def wire(port: int) -> socket.socket:
-    """Make the link of a port and open the end that is not the switch's."""
+    """Create the veth pair of a port and open a raw socket on the host's end."""
     near, far = f"near{port}", f"far{port}"
     run_tool("ip", "link", "add", near, "type", "veth", "peer", "name", far)
     for name in (near, far):
@@ -92,7 +92,7 @@ def wire(port: int) -> socket.socket:
 
 
 def received(end: socket.socket) -> list[bytes]:
-    """Frames that came out of the switch by now; what was sent into it is left out."""
+    """Frames received from the switch so far, without those sent to it."""
     frames: list[bytes] = []
     while True:
         try:
@@ -104,7 +104,7 @@ def received(end: socket.socket) -> list[bytes]:
 
 
 async def met(control: SwitchControl, plan: Plan, phase: str, packets: int) -> dict[str, Any]:
-    """The phase's counters once its policers have met so many packets. Raises TimeoutError."""
+    """The phase's counters once its policers have counted so many packets. Raises TimeoutError."""
     async with asyncio.timeout(GIVE_UP_S):
         while True:
             policers = await control.read_policers(plan.phase(phase))
@@ -113,7 +113,7 @@ async def met(control: SwitchControl, plan: Plan, phase: str, packets: int) -> d
 
 
 async def collect(end: socket.socket, count: int) -> list[bytes]:
-    """Frames that came out of the switch, once there are `count`. Raises TimeoutError."""
+    """Wait for `count` frames from the switch. Raises TimeoutError."""
     frames: list[bytes] = []
     async with asyncio.timeout(GIVE_UP_S):
         while len(frames) < count:
@@ -123,7 +123,7 @@ async def collect(end: socket.socket, count: int) -> list[bytes]:
 
 
 async def scenario(folder: Path) -> dict[str, Any]:
-    """Police by both modes and report what the switch counted and let through."""
+    """Police in both modes; return the switch's counters and the frames that it passed and reported."""
     plan = make_plan(parse_experiment(EXPERIMENT), ATTACHMENT)
     run_tool("ip", "link", "set", "lo", "up")
     ends = {port: wire(port) for port in (1, 2, 3, 9)}
@@ -164,7 +164,7 @@ async def scenario(folder: Path) -> dict[str, Any]:
 
 
 def expected_cells() -> list[int]:
-    """The cell that each flow of the hashed phase should meet, over IPv4 and over IPv6."""
+    """The cell of each flow of the hashed phase, over IPv4 and over IPv6, as the plan computes it."""
     phase = make_plan(parse_experiment(EXPERIMENT), ATTACHMENT).phase("hashed")
     cells = [
         phase.cell_of(FlowKey("a", "b", UDP, port, 9000, ip_version=version))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans on the real weir-switch, with frames through it; `scenario.py` is what runs in the sandbox."""
+"""Plans on the real weir-switch, with frames sent through it; `scenario.py` runs in the sandbox."""
 
 from collections import Counter
 from typing import Any
@@ -16,7 +16,7 @@ def _seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_a_full_bucket_passes_its_burst_and_no_more(seen: dict[str, Any]) -> None:
-    # 20,000 B of burst are 20 frames; at 1,000 B/s one more needs a second, which slow machines may take.
+    # A burst of 20,000 B is 20 frames; at 1,000 B/s one more takes a second, which a slow machine may need.
     green = seen["shared"]["one"]["green"]
     assert 20 <= green["packets"] <= 22, green
     assert green["bytes"] == green["packets"] * FRAME_BYTES
@@ -29,7 +29,7 @@ def test_every_packet_that_met_a_policer_has_a_colour(seen: dict[str, Any]) -> N
     assert one["yellow"]["packets"] == 0
 
 
-def test_what_is_not_red_arrives_and_what_is_red_is_reported(seen: dict[str, Any]) -> None:
+def test_green_frames_arrive_and_red_frames_are_reported(seen: dict[str, Any]) -> None:
     one = seen["shared"]["one"]
     assert seen["passed"] == one["green"]["packets"]
     assert len(seen["reports"]) == one["red"]["packets"]
@@ -45,7 +45,7 @@ def test_reports_are_datagrams_to_the_collector_from_the_switch(seen: dict[str, 
     assert len(report) == 14 + 20 + 8 + 56 + 128
 
 
-def test_flows_fall_into_the_cells_that_the_plan_says(seen: dict[str, Any]) -> None:
+def test_flows_hash_to_the_cells_that_the_plan_computes(seen: dict[str, Any]) -> None:
     found = {int(cell): packets for cell, packets in seen["cells"].items() if packets}
     assert found == dict(Counter(expected_cells()))
 
@@ -58,6 +58,6 @@ def test_the_second_apply_of_a_phase_changes_nothing(seen: dict[str, Any]) -> No
     assert seen["again"] == 0
 
 
-def test_the_switch_counts_the_reports_that_it_made(seen: dict[str, Any]) -> None:
+def test_the_switch_counts_its_reports(seen: dict[str, Any]) -> None:
     drops = seen["shared"]["one"]["red"]["packets"] + seen["hashed"]["each"]["red"]["packets"]
     assert seen["reports_sent"] == drops

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, links, traffic and capture of one experiment, in network namespaces without root."""
+"""Hosts, links, traffic and captures of an experiment, in network namespaces without root."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background traffic: many flows from one host to another, drawn from a seed, of a given mean rate.
+"""Background traffic: many random flows from one host to another, drawn from a seed, with a given mean rate.
 
-Flows arrive as a Poisson process and have heavy-tailed sizes (bounded Pareto), as flows of the Internet are
-found to (V. Paxson, S. Floyd, "Wide-Area Traffic: The Failure of Poisson Modeling", 1995; M. Crovella,
-A. Bestavros, "Self-Similarity in World Wide Web Traffic", 1996). Each is a TCP connection of its own, with
-its slow start and its losses, or a stream of UDP datagrams; what it has not sent when its time is over is cut
-off.
+Flows arrive as a Poisson process and have heavy-tailed sizes (bounded Pareto), as measured on the Internet
+(V. Paxson, S. Floyd, "Wide-Area Traffic: The Failure of Poisson Modeling", 1995; M. Crovella, A. Bestavros,
+"Self-Similarity in World Wide Web Traffic", 1996). Each is a separate TCP connection, with slow start and
+losses, or a sequence of UDP datagrams. Flows that have not ended when the time is over are cut off.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _BISECTIONS = 200
 class BackgroundSpec:
     """Flows from `source` to `destination`, which listens on `port`, for `duration_s` from `start_s` on.
 
-    `rate_bps` is what all flows together offer on average, in payload. `shape` is the exponent of the sizes'
-    Pareto distribution, more than 1; `pacing_bps` limits each flow. `congestion_control` None is UDP: each
-    flow sends datagrams of `datagram_bytes` at `pacing_bps`, which it needs.
+    `rate_bps` is the mean offered payload rate of all flows together. `shape` is the exponent of the Pareto
+    distribution of sizes, more than 1; `pacing_bps` limits each flow. `congestion_control` None means UDP:
+    each flow sends datagrams of `datagram_bytes` at `pacing_bps`, which is then required.
     """
 
     id: str
@@ -58,25 +57,25 @@ class BackgroundSpec:
 
 @dataclass(frozen=True)
 class Arrival:
-    """One flow: when it begins, from the start of its background, and its payload."""
+    """One flow: its start, relative to that of its background, and its payload."""
 
     at_s: float
     size_bytes: int
 
 
 def flow_seed(experiment_seed: int, phase: str, name: str) -> int:
-    """The seed of one background of one phase: further ones change no other's."""
+    """The seed of one background in one phase; adding others does not change it."""
     identity = json.dumps([experiment_seed, phase, name])
     return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "big")
 
 
 def arrivals(spec: BackgroundSpec) -> list[Arrival]:
-    """The flows of a background, by time; the same for the same seed on every machine.
+    """The flows of a background in order of time, at least one; equal for equal seeds on every machine.
 
-    Sizes are scaled by one factor so that their sum is what the rate offers in the duration: a heavy tail
-    would else make one draw a multiple of another. There is at least one flow.
+    All sizes are scaled by one factor so that their sum is rate × duration: with a heavy tail, the sums of
+    two draws would otherwise differ by multiples.
     """
-    # random.random is the same in every version of Python, which is said of no other function there.
+    # Of the random module, only random() is guaranteed to be the same in every version of Python.
     draw = random.Random(spec.seed).random
     per_second = spec.rate_bps / 8 / spec.mean_bytes
     smallest = pareto_minimum(spec.mean_bytes, spec.largest_bytes, spec.shape)
@@ -107,7 +106,7 @@ def pareto_mean(smallest: float, largest: float, shape: float) -> float:
 
 
 def pareto_minimum(mean: float, largest: float, shape: float) -> float:
-    """The lower bound that gives the distribution its mean; `mean` is below `largest`."""
+    """The lower bound for which the distribution has this mean; `mean` is below `largest`."""
     low, high = 0.0, mean
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
@@ -116,15 +115,15 @@ def pareto_minimum(mean: float, largest: float, shape: float) -> float:
 
 
 class BackgroundTraffic(StartedTogether):
-    """The processes of some backgrounds; a context manager that ends them whatever happened.
+    """The processes of backgrounds; a context manager that always ends them.
 
-    They listen when this is made and send from `go` on.
+    After construction they listen; `go` starts the flows.
     """
 
     def __init__(
         self, testbed: Testbed, specs: Sequence[BackgroundSpec], folder: Path, stop: StopToken
     ) -> None:
-        """Start them. Raises TestbedError for a congestion control that there is not, ProcessError."""
+        """Start them. Raises ProcessError, TestbedError for a missing congestion control."""
         super().__init__()
         self._specs, self._folder, self._stop = specs, folder, stop
         self._schedules = {spec.id: arrivals(spec) for spec in specs}
@@ -177,14 +176,14 @@ class BackgroundTraffic(StartedTogether):
         return self._folder / f"{_file_name(spec)}-result.json"
 
     def go(self) -> None:
-        """Let the flows' time begin."""
+        """Start the flows' clock."""
         for source in self._sources:
             source.send_signal(signal.SIGUSR1)
 
     def finish(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Wait for all flows; what became of each background, for the manifest, and a line per problem.
+        """Wait for all flows; returns a record of each background for the manifest, and a line per problem.
 
-        Raises Interrupted when told to stop, ProcessError when a source does not end.
+        Raises Interrupted if the run is stopped, ProcessError if a source does not end.
         """
         records, problems = [], []
         for spec, source in zip(self._specs, self._sources, strict=True):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ends of a background, each a process in its host: `run()` with the arguments ROLE CONFIG.
+"""One end of a background, a process in its host: `run()` with arguments ROLE CONFIG.
 
-`sink` listens and forgets what it reads. `source` sends each flow at its moment, counted from SIGUSR1. Both
-say `ready`, and end on SIGTERM. Only the standard library and `whole_files` are imported, so that they
-start quickly.
+`sink` listens and discards what it reads. `source` starts each flow at its time, counted from SIGUSR1. Both
+print `ready`, and end on SIGTERM. Imports only the standard library and `whole_files`, to start quickly.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from weir.rundir.whole_files import write_whole
 SO_MAX_PACING_RATE = 47
 _BLOCK = bytes(256 * 1024)
 _BACKLOG = 4096
-_PLACE_BYTES = 8
+_OFFSET_BYTES = 8
 
 
-class _Forget(asyncio.BufferedProtocol):
-    """Reads into one buffer, and closes when the sender has."""
+class _Discard(asyncio.BufferedProtocol):
+    """Reads into one buffer, and closes after the sender."""
 
     _buffer = bytearray(1 << 20)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """The same memory for all: nobody looks at it."""
+        """The same buffer for all connections: its content is not used."""
         return self._buffer
 
 
 def datagram(start: int, size: int) -> bytes:
-    """Its place in the flow, and zeros: over IPv6, which numbers no packets, all would else look alike."""
-    return start.to_bytes(_PLACE_BYTES, "big").ljust(size, b"\0")[:size]
+    """Its offset in the flow, then zeros: IPv6 has no identification field to tell datagrams apart."""
+    return start.to_bytes(_OFFSET_BYTES, "big").ljust(size, b"\0")[:size]
 
 
 def family(config: dict[str, Any]) -> socket.AddressFamily:
-    """IPv4 or IPv6, as the sink's address is."""
+    """AF_INET6 or AF_INET, by the sink's address."""
     return socket.AF_INET6 if ":" in config["address"] else socket.AF_INET
 
 
@@ -51,13 +50,13 @@ async def sink(config: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     if config["congestion_control"] is None:
-        # Nobody reads what comes: the kernel drops it behind the capture, and sends no ICMP.
+        # Bound but never read: the kernel drops datagrams after the capture, and sends no ICMP errors.
         with socket.socket(family(config), socket.SOCK_DGRAM) as datagrams:
             datagrams.bind((config["address"], config["port"]))
             print("ready", flush=True)
             await ended.wait()
         return
-    server = await loop.create_server(_Forget, config["address"], config["port"], backlog=_BACKLOG)
+    server = await loop.create_server(_Discard, config["address"], config["port"], backlog=_BACKLOG)
     print("ready", flush=True)
     await ended.wait()
     server.close()
@@ -71,7 +70,7 @@ class _Source:
         self.late_max_s = 0.0
 
     async def flow(self, due: float, size: int) -> None:
-        """One flow, from its moment on; TCP, or UDP where there is no congestion control."""
+        """Wait for the start of one flow and send it, over UDP if there is no congestion control."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(due - loop.time())
         self.late_max_s = max(self.late_max_s, loop.time() - due)
@@ -84,7 +83,7 @@ class _Source:
         self.complete += 1
 
     async def _datagrams(self, loop: asyncio.AbstractEventLoop, due: float, size: int) -> None:
-        """Datagrams at the flow's pace, each at its moment: one that was late delays no other."""
+        """Send datagrams at the pacing rate, each at its time; a late one does not delay the others."""
         largest, per_second = self.config["datagram_bytes"], self.config["pacing_bytes_per_s"]
         with socket.socket(family(self.config), socket.SOCK_DGRAM) as datagrams:
             datagrams.setblocking(False)
@@ -96,7 +95,7 @@ class _Source:
                 await loop.sock_sendall(datagrams, datagram(start, min(largest, size - start)))
 
     async def _connection(self, loop: asyncio.AbstractEventLoop, _due: float, size: int) -> None:
-        """Connect, send, and wait until the other side has read all of it."""
+        """Connect, send, and wait until the sink has read everything."""
         with socket.socket(family(self.config), socket.SOCK_STREAM) as connection:
             connection.setblocking(False)
             congestion = self.config["congestion_control"].encode()
@@ -104,7 +103,7 @@ class _Source:
             if self.config["pacing_bytes_per_s"] is not None:
                 rate = struct.pack("Q", self.config["pacing_bytes_per_s"])
                 connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
-            # A flow that is cut off ends at once, with what it had not sent.
+            # close() of a flow that is cut off discards its unsent data and sends RST.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             await loop.sock_connect(connection, (self.config["address"], self.config["port"]))
             left = size
@@ -130,8 +129,8 @@ async def source(config: dict[str, Any]) -> None:
     print("ready", flush=True)
     await go.wait()
     begin = loop.time() + config["start_s"]
-    made = _Source(config)
-    flows = [asyncio.create_task(made.flow(begin + at_s, size)) for at_s, size in config["flows"]]
+    sender = _Source(config)
+    flows = [asyncio.create_task(sender.flow(begin + at_s, size)) for at_s, size in config["flows"]]
     end = asyncio.create_task(ended.wait())
     over = asyncio.create_task(asyncio.sleep(begin + config["duration_s"] - loop.time()))
     await asyncio.wait([end, over], return_when=asyncio.FIRST_COMPLETED)
@@ -140,10 +139,10 @@ async def source(config: dict[str, Any]) -> None:
         task.cancel()
     await asyncio.gather(*flows, end, over, return_exceptions=True)
     found = {
-        "complete": made.complete,
+        "complete": sender.complete,
         "cut": len(cut),
-        "errors": made.errors,
-        "late_max_s": made.late_max_s,
+        "errors": sender.errors,
+        "late_max_s": sender.late_max_s,
     }
     write_whole(Path(config["result"]), json.dumps(found).encode())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts bmv2 (simple_switch_grpc) on interfaces, for those who have it."""
+"""Starts bmv2 (simple_switch_grpc) on interfaces, if it is installed."""
 
 import shutil
 import socket
@@ -18,14 +18,14 @@ _POLL_S = 0.02
 
 
 def bmv2_problem() -> str | None:
-    """Why bmv2 cannot be started here; None when it can."""
+    """The reason why bmv2 cannot be started here; None if it can."""
     if shutil.which(BMV2) is None:
         return f"{BMV2} is not on PATH (https://github.com/p4lang/behavioral-model)"
     return None
 
 
 class Bmv2Process(RunningProgram):
-    """A running simple_switch_grpc without a program."""
+    """A running simple_switch_grpc without a P4 program."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Bmv2Process(RunningProgram):
         p4runtime: str = DEFAULT_P4RUNTIME,
         device_id: int = 1,
     ) -> None:
-        """Start it on interfaces by port number; its log goes to ``folder``. Raises ProcessError."""
+        """Start it with ``ports`` (number → interface); its log goes to ``folder``. Raises ProcessError."""
         self.p4runtime = p4runtime
         interfaces = [word for port, name in ports.items() for word in ("-i", f"{port}@{name}")]
         command = [BMV2, "--no-p4", "--device-id", str(device_id), "--log-level", "off", *interfaces]
@@ -43,9 +43,9 @@ class Bmv2Process(RunningProgram):
         super().__init__(LoggedProcess(BMV2, command, folder / f"{BMV2}.log"))
 
     def wait_ready(self, stop: StopToken | None = None) -> None:
-        """Wait until P4Runtime is served; bmv2 says so into a buffer that it does not flush.
+        """Wait until P4Runtime is served, by connecting: bmv2 does not flush the message that says so.
 
-        Raises ProcessError, Interrupted.
+        Raises ProcessError or Interrupted.
         """
         host, _, port = self.p4runtime.rpartition(":")
         deadline = time.monotonic() + _READY_S

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures a host's traffic with tcpdump, and ends only when every packet seen is in the file.
+"""Captures a host's traffic with tcpdump, and ends it only when every packet seen is in the file.
 
-tcpdump reads the kernel's ring in blocks that may be up to a second old, and on SIGINT forgets what it has
-not read. So `stop` first asks for the counters (SIGUSR1) until all packets that the kernel has seen are
-written, and only then ends it.
+tcpdump reads the kernel's ring in blocks that may be up to a second old, and on SIGINT discards unread ones.
+So `stop` first requests the counters (SIGUSR1) until all packets that the kernel has seen are written, and
+then ends tcpdump.
 """
 
 import os
@@ -21,7 +21,7 @@ from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
 from weir.topo.tools import find_tool
 
-# Ethernet, IPv4 and TCP headers with all options need 14 + 20 + 60 bytes; the rest is some payload.
+# Ethernet, IPv4 and TCP headers with all options need 14 + 20 + 60 bytes; the rest is payload.
 DEFAULT_SNAP_BYTES = 128
 DEFAULT_BUFFER_BYTES = 32 * 1024 * 1024
 _READY_S = 10.0
@@ -35,10 +35,10 @@ _COUNTERS = re.compile(
 
 @dataclass(frozen=True)
 class CaptureResult:
-    """What one capture holds. It is whole when `lost` is 0.
+    """The counters of one capture, which is complete if `lost` is 0.
 
-    `seen` is what the kernel had counted when the capture was told to stop; a packet that arrived while it
-    was ending may be in the file or not, and is not counted as lost.
+    `seen` is the kernel's count at the call of `stop`; a packet that arrives after it may be in the file or
+    not, and is not counted as lost.
     """
 
     host: str
@@ -56,8 +56,7 @@ class CaptureResult:
 class Capture:
     """tcpdump on one host's interface, writing a pcap with nanosecond time stamps (CLOCK_REALTIME).
 
-    A context manager: leaving it ends tcpdump whatever happened. The file has the suffix `.part` until
-    `stop` has found it whole.
+    A context manager that always ends tcpdump. The file has the suffix `.part` until `stop` has completed.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Capture:
         argv = [find_tool("tcpdump"), "-n", "-i", interface, "--time-stamp-precision=nano"]
         argv += ["-s", str(snap_bytes), "-B", str(buffer_bytes // 1024), "-w", str(self._part)]
         if os.geteuid() == 0:
-            # As root tcpdump would become user `tcpdump`, who may not write to the run's folder.
+            # As root, tcpdump would switch to user `tcpdump`, who may not write to the run's folder.
             argv += ["-Z", "root"]
         if filter_expression:
             argv.append(filter_expression)
@@ -93,21 +92,21 @@ class Capture:
         self._process.wait_line("listening on", _READY_S, stop)
 
     def check_running(self) -> None:
-        """Raise ProcessError when tcpdump has ended by itself (a full disk, say)."""
+        """Raise ProcessError if tcpdump has ended by itself, for example because of a full disk."""
         self._process.check_running()
 
     def stop(self) -> CaptureResult:
-        """End the capture once everything seen so far is written, and give the file its final name.
+        """End the capture when all packets seen so far are written, and give the file its final name.
 
-        Call it when the traffic has ended (`Testbed.silence`): what arrives meanwhile may be missing.
+        Call it after the traffic has ended (`Testbed.silence`): packets that arrive meanwhile may be missing.
         Raises ProcessError.
         """
         self._process.check_running()
         give_up = time.monotonic() + _DRAIN_S
         captured, seen, dropped = self._counters()
         while captured + dropped < seen and time.monotonic() < give_up:
-            # The kernel hands a block over at the latest a second after its first packet and has no event
-            # for it that a third process could wait for.
+            # The kernel passes a block to tcpdump at most a second after its first packet, and gives other
+            # processes no event to wait for.
             time.sleep(_DRAIN_POLL_S)
             captured, _, dropped = self._counters()
         self._process.send_signal(signal.SIGINT)
@@ -126,7 +125,7 @@ class Capture:
         return int(self._process.wait_line(rf"(\d+) packets? {what}", _DRAIN_S).group(1))
 
     def __enter__(self) -> Self:
-        """Nothing to do: tcpdump runs since it was made."""
+        """Do nothing: the constructor has started tcpdump."""
         return self
 
     def __exit__(
@@ -135,7 +134,7 @@ class Capture:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End tcpdump when `stop` has not; the unfinished file keeps its `.part`."""
+        """End tcpdump if `stop` has not; the unfinished file keeps the suffix `.part`."""
         self._process.stop(signal.SIGINT)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts weir-collector in the collector host's namespace, and reads its accounting when it has ended."""
+"""Starts weir-collector in the collector host's namespace, and reads its accounting after it has ended."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from weir.topo.tools import find_own_program
 
 REPORT_PORT = 32766
 _READY_S = 15.0
-# Draining the socket and writing the Parquet footer of a long run takes its time.
+# Draining the socket and writing the Parquet footer of a long run take some time.
 _STOP_S = 30.0
 
 
@@ -46,9 +46,9 @@ class CollectorProcess(RunningProgram):
         self._process.wait_line("listening on ", _READY_S, stop)
 
     def stop(self) -> dict[str, Any]:
-        """End the collector, which first takes in what has arrived; return its accounting.
+        """End the collector, which first reads the reports that have arrived; returns its accounting.
 
-        Raises ProcessError when it fails or leaves no accounting.
+        Raises ProcessError if it fails or writes no accounting.
         """
         self._end()
         return self._read_json(self.accounting)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets TCP flows end cleanly: what a sender still has in its socket arrives and is acknowledged, then FIN.
+"""Makes TCP flows end cleanly: the data in the sender's socket are received and acknowledged before FIN.
 
-iperf3's server closes its socket as soon as the test is over, with data on their way; the kernel then answers
-them with a reset, and nobody ever learns what was lost of them. Here its data socket is shared while the test
-runs, so that the server's close does not close it, and read to its end once the server is gone.
+iperf3's server closes its socket at the end of the test, with data in flight; the kernel answers those with
+RST, and which of them were lost is never known. Here the server's data socket is duplicated (pidfd_getfd(2))
+while the test runs, so that the server's close() does not close the connection, and read until FIN after the
+server has exited.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from weir.topo.linux import duplicate_descriptor
 from weir.topo.stop import StopToken
 
 DRAIN_LIMIT_S = 15.0
-"""The kernel's send buffer of a few megabytes takes longer only below a few Mbit/s."""
-_LOOK_EVERY_S = 0.05
+"""Long enough for a send buffer of a few megabytes above a few Mbit/s."""
+_SEARCH_INTERVAL_S = 0.05
 _BLOCK_BYTES = 1 << 20
 
 Address = tuple[str, int]
@@ -41,13 +42,13 @@ class _Flow:
 
 
 class Draining:
-    """A thread that keeps the receiving sockets of flows open and reads what comes after their servers' end.
+    """A thread that keeps the receiving sockets of flows open and reads them after their servers have exited.
 
-    A context manager around the flows; `finish` waits until all are drained. Leaving it closes what is left.
+    A context manager around the flows; `finish` waits until all are drained. Leaving it closes the others.
     """
 
     def __init__(self, receivers: Iterable[tuple[str, int, Address]]) -> None:
-        """Take (name of the flow, process id of its running server, address and port of its sender)."""
+        """`receivers`: name of the flow, process id of its running server, address and port of its sender."""
         self._flows = [_Flow(name, pid, sender, os.pidfd_open(pid)) for name, pid, sender in receivers]
         self._left = {flow.name for flow in self._flows}
         self._lost: set[str] = set()
@@ -56,9 +57,9 @@ class Draining:
         self._thread = threading.Thread(target=self._run, name="draining", daemon=True)
 
     def finish(self, names: Iterable[str], stop: StopToken, limit_s: float = DRAIN_LIMIT_S) -> list[str]:
-        """Wait until these flows have ended; those that had not after `limit_s`.
+        """Wait until these flows have ended; returns those that have not after `limit_s`.
 
-        Their servers must end by themselves. Raises Interrupted when told to stop.
+        Their servers must end by themselves. Raises Interrupted if the run is stopped.
         """
         wanted = set(names)
 
@@ -79,7 +80,7 @@ class Draining:
             forget()
 
     def __enter__(self) -> Self:
-        """Begin to look for the sockets."""
+        """Start to search for the sockets."""
         self._thread.start()
         return self
 
@@ -89,7 +90,7 @@ class Draining:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close everything."""
+        """End the thread and close all sockets."""
         os.eventfd_write(self._ending, 1)
         self._thread.join()
         for flow in self._flows:
@@ -107,13 +108,13 @@ class Draining:
                 searching = [f for f in self._flows if f.receiver is None and not f.server_ended]
                 for flow in searching:
                     flow.receiver = shared_socket(flow.pid, flow.pidfd, flow.sender)
-                for key, _ in selector.select(_LOOK_EVERY_S if searching else None):
+                for key, _ in selector.select(_SEARCH_INTERVAL_S if searching else None):
                     if key.data is None:
                         return
                     self._ready(key.data, selector)
 
     def _ready(self, flow: _Flow, selector: selectors.BaseSelector) -> None:
-        """The server has ended, or more has come."""
+        """Handle the exit of a flow's server, or data for its socket."""
         if not flow.server_ended:
             flow.server_ended = True
             selector.unregister(flow.pidfd)
@@ -133,22 +134,22 @@ class Draining:
 
 
 def _ended(receiver: socket.socket, buffer: bytearray) -> bool:
-    """Read what is there; whether it was the end."""
+    """Read once; returns whether the connection has ended."""
     try:
         return receiver.recv_into(buffer) == 0
     except BlockingIOError:
         return False
     except OSError:
-        # Reset by the sender: nothing more will come.
+        # Reset by the sender.
         return True
 
 
 def shared_socket(pid: int, pidfd: int, peer: Address) -> socket.socket | None:
-    """A process's TCP socket that is connected to `peer`, shared with us; None while it has none."""
+    """A duplicate of a process's TCP socket that is connected to `peer`; None if it has none."""
     try:
         links = sorted(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
-        return None  # it has ended, or is not ours
+        return None  # it has ended, or belongs to another user
     for link in links:
         try:
             if not str(link.readlink()).startswith("socket:"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux calls that Python 3.11 lacks: mount(2), setns(2), prctl(2), pidfd_getfd(2), and what uses them."""
+"""System calls that Python 3.11 lacks: mount(2), setns(2), prctl(2), pidfd_getfd(2), sched_setattr(2)."""
 
 import contextlib
 import ctypes
@@ -13,11 +13,11 @@ from typing import TypeVar
 
 CLONE_NEWNET = 0x4000_0000
 PR_SET_PDEATHSIG = 1
-# One number on every architecture, as all calls since 5.1 have.
+# The same number on every architecture, like all system calls added since Linux 5.1.
 SYS_PIDFD_GETFD = 438
 SYS_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
 SLICE_NS = 100_000
-"""The shortest slice that the kernel gives."""
+"""The shortest slice that the kernel allows."""
 NETNS_FOLDER = Path("/run/netns")
 
 _T = TypeVar("_T")
@@ -27,8 +27,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def mount(filesystem: str, target: str, options: str = "") -> None:
     """Mount a new instance of a file system (`tmpfs`, `sysfs`) over `target`.
 
-    mount(8) would refuse: it wants uid 0, and an ordinary user stays what they are in the sandbox.
-    Raises OSError that names the target.
+    Not mount(8), which requires uid 0: an ordinary user keeps their uid in the sandbox. Raises OSError that
+    names the target.
     """
     kind = filesystem.encode()
     if _libc.mount(kind, target.encode(), kind, 0, options.encode()) != 0:
@@ -37,10 +37,10 @@ def mount(filesystem: str, target: str, options: str = "") -> None:
 
 
 def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
-    """Run `action` in the network namespace `name`; its result or exception becomes the caller's.
+    """Run `action` in the network namespace `name`; returns its result or raises its exception.
 
-    setns(2) moves one thread, so a short-lived thread enters and the rest of the program stays where it is.
-    A socket made by `action` belongs to that namespace for good, wherever it is used afterwards.
+    setns(2) moves a single thread, so a short-lived thread enters the namespace and the others do not. A
+    socket created by `action` stays in that namespace, whichever thread uses it.
     """
     results: list[_T] = []
     errors: list[BaseException] = []
@@ -56,7 +56,7 @@ def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
             finally:
                 os.close(handle)
             results.append(action())
-        except BaseException as error:  # handed to the caller below, whatever it is
+        except BaseException as error:  # raised below in the caller's thread
             errors.append(error)
 
     thread = threading.Thread(target=enter, name=f"netns-{name}", daemon=True)
@@ -68,9 +68,9 @@ def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
 
 
 def duplicate_descriptor(pidfd: int, descriptor: int) -> int:
-    """Our own descriptor of what another process has open as `descriptor` (pidfd_getfd(2)).
+    """A duplicate of another process's file `descriptor` (pidfd_getfd(2)).
 
-    Raises OSError, ProcessLookupError and PermissionError among them.
+    Raises OSError, including ProcessLookupError and PermissionError.
     """
     duplicate = int(_libc.syscall(SYS_PIDFD_GETFD, pidfd, descriptor, 0))
     if duplicate < 0:
@@ -80,10 +80,10 @@ def duplicate_descriptor(pidfd: int, descriptor: int) -> int:
 
 
 def ask_for_short_slices() -> bool:
-    """Have this process, and all that it starts, take turns on a processor in tenths of a millisecond.
+    """Set the scheduler's time slice of this process and its children to 0.1 ms; returns whether it worked.
 
-    Whoever has just been woken then waits no longer than that for the others; by default it is one to three
-    milliseconds. sched_setattr(2), honoured since Linux 6.12; whether this kernel took it.
+    A process that wakes up then waits at most that long for another one, and not the default of 1 to 3 ms.
+    sched_setattr(2) has this effect since Linux 6.12.
     """
     number, policy = SYS_SCHED_SETATTR.get(os.uname().machine), os.sched_getscheduler(0)
     if number is None or policy not in (os.SCHED_OTHER, os.SCHED_BATCH):
@@ -95,23 +95,23 @@ def ask_for_short_slices() -> bool:
 
 
 def take_spare_time_only() -> None:
-    """Run this process, for the rest of its life, only while nobody else wants the processor (sched(7)).
+    """Run this process from now on only while no other process needs the processor (SCHED_IDLE, sched(7)).
 
-    Where the kernel schedules sessions as groups, it puts the groups first, so ours has to stand back too;
-    call this in a process that leads a session of its own.
+    With autogroups, the kernel first schedules between whole sessions, so the session gets nice 19 too; call
+    this in a process that leads a separate session.
     """
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with contextlib.suppress(OSError):  # a kernel without such groups
+    with contextlib.suppress(OSError):  # a kernel without autogroups
         Path("/proc/self/autogroup").write_text("19")
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Let the kernel kill this process when `parent_pid`, which started it, ends; at once if it has.
+    """Let the kernel kill this process when its parent `parent_pid` ends, at once if it has already ended.
 
     Raises OSError.
     """
     if _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"cannot follow the parent process: {os.strerror(error)}")
-    if os.getppid() != parent_pid:  # it ended before the kernel knew
+    if os.getppid() != parent_pid:  # it ended before the prctl
         os.kill(os.getpid(), signal.SIGKILL)

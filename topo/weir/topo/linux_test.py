@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes ask of the scheduler, read back from the kernel."""
+"""Scheduler settings of processes, read back from the kernel."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 from weir.topo.linux import SLICE_NS
 
 
-def said_by(code: str) -> list[str]:
-    """What a process of its own prints, which leads a session."""
+def output_of(code: str) -> list[str]:
+    """The words that a new process, which leads a session, prints."""
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, start_new_session=True
     ).stdout.split()
 
 
 def test_spare_time_is_the_lowest_policy_for_a_process_and_its_session() -> None:
-    policy, *group = said_by(
+    policy, *group = output_of(
         "import os; from pathlib import Path; from weir.topo.linux import take_spare_time_only;"
         "take_spare_time_only(); print(os.sched_getscheduler(0));"
         "path = Path('/proc/self/autogroup'); print(path.read_text() if path.exists() else '')"
@@ -31,15 +31,15 @@ def test_spare_time_is_the_lowest_policy_for_a_process_and_its_session() -> None
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/sched").exists(), reason="the kernel does not say what slices a process has"
+    not Path("/proc/self/sched").exists(), reason="this kernel does not show a process's time slice"
 )
-def test_short_slices_are_what_children_have_too() -> None:
-    taken, nice, *slices = said_by(
+def test_short_slices_are_inherited() -> None:
+    taken, nice, *slices = output_of(
         "import os, subprocess; from weir.topo.linux import ask_for_short_slices;"
         "os.nice(5); print(ask_for_short_slices(), os.nice(0), flush=True);"
         "subprocess.run(['grep', '-w', 'se.slice', '/proc/self/sched'])"
     )
     if not slices:
-        pytest.skip("this kernel has no slices of processes")
+        pytest.skip("this kernel has no time slices per process")
     assert (taken, nice) == ("True", "5")
     assert int(slices[-1]) == SLICE_NS

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows that play a script: application-limited sources and replays of recorded traffic, over TCP or UDP.
+"""Flows that follow a script: application-limited sources and replays of recorded traffic, over TCP or UDP.
 
-The flow's source is the script's server, its destination the client that connects. What they write is zeros;
-when and how much is the script's, and how it comes across is the kernel's.
+The flow's source is the script's server, its destination the client, which connects. The script defines when
+and how much each side writes (zeros); the kernel transmits it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ _POLL_S = 0.05
 
 
 class PlayedTraffic(StartedTogether):
-    """The processes of such flows; a context manager that ends them whatever happened.
+    """The processes of scripted flows; a context manager that always ends them.
 
-    They listen when this is made, and connect, or send their datagrams, from `go` on.
+    After construction they listen; `go` makes them connect, or send their datagrams.
     """
 
     def __init__(self, testbed: Testbed, flows: Sequence[FlowSpec], folder: Path, stop: StopToken) -> None:
-        """Start them. Raises TrafficError, TestbedError for a congestion control that there is not, or
-        ProcessError."""
+        """Start them. Raises TrafficError, ProcessError, TestbedError for a missing congestion control."""
         super().__init__()
         check_flows(flows)
         check_congestion_controls(testbed, flows)
@@ -90,7 +89,7 @@ class PlayedTraffic(StartedTogether):
                     "connect_s": _CONNECT_S,
                     "drain_s": DRAIN_LIMIT_S,
                     "peer_bytes": flow.script.bytes_of("client" if side == "server" else "server"),
-                    # One end of TCP alone ends it, the other is told: else it would depend on who is first.
+                    # Over TCP only the server has a limit; its FIN ends the client. Two limits would race.
                     "limit_s": flow.duration_s if side == "server" or protocol == "udp" else None,
                     "last_s": flow.script.last_s,
                     "blocks": blocks,
@@ -108,7 +107,7 @@ class PlayedTraffic(StartedTogether):
         return self._folder / f"{file_name(flow)}-{side}-{what}.json"
 
     def go(self) -> None:
-        """Let the flows' time begin."""
+        """Start the flows' clock."""
         self._begin, self._begin_ns = time.monotonic(), time.time_ns()
         for flow, server, client in zip(self._flows, self._servers, self._clients, strict=True):
             client.send_signal(signal.SIGUSR1)
@@ -116,9 +115,9 @@ class PlayedTraffic(StartedTogether):
                 server.send_signal(signal.SIGUSR1)
 
     def finish(self) -> list[FlowResult]:
-        """Wait for all flows; what became of each. Raises Interrupted when told to stop.
+        """Wait for all flows and return their results. Raises Interrupted when told to stop.
 
-        A flow that does not end is told to, and is "killed".
+        A flow that does not end in time is stopped, and its state is "killed".
         """
         ends_s = [flow.start_s + flow.duration_s + _END_GRACE_S for flow in self._flows]
         late = [
@@ -129,7 +128,7 @@ class PlayedTraffic(StartedTogether):
         for flow, server, client, is_late in zip(
             self._flows, self._servers, self._clients, late, strict=True
         ):
-            # A reset of the server may have met a policer. Datagrams of the server may still be under way.
+            # A policer may have dropped the server's RST, and the server's datagrams may still be in flight.
             grace_s = _CLIENT_GRACE_S if flow.congestion_control is not None else DRAIN_LIMIT_S
             self._wait(client, time.monotonic() + grace_s)
             for process in (server, client):
@@ -145,9 +144,9 @@ class PlayedTraffic(StartedTogether):
         return True
 
     def _result(self, flow: FlowSpec, killed: bool) -> FlowResult:
-        server, client = self._said(flow, "server"), self._said(flow, "client")
+        server, client = self._result_of(flow, "server"), self._result_of(flow, "client")
         error = server.get("error") or client.get("error")
-        used = server.get("congestion_control")  # none of UDP
+        used = server.get("congestion_control")  # None for UDP
         if error is None and used != flow.congestion_control:
             error = f"the sender used congestion control {used!r} instead of {flow.congestion_control!r}"
         if killed:
@@ -179,8 +178,8 @@ class PlayedTraffic(StartedTogether):
             report=report,
         )
 
-    def _said(self, flow: FlowSpec, side: Side) -> dict[str, Any]:
-        """What an end wrote before it ended; that it did not, where it was killed or died."""
+    def _result_of(self, flow: FlowSpec, side: Side) -> dict[str, Any]:
+        """The result that one side wrote when it ended; an error if it was killed or crashed before."""
         try:
             found: dict[str, Any] = json.loads(self._file(flow, side, "result").read_text())
         except FileNotFoundError:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ends of a connection that plays a script: `run()` with the arguments ROLE CONFIG.
+"""One end of a connection that follows a script: `run()` with arguments ROLE CONFIG.
 
-`server` listens, `client` connects at its moment, counted from SIGUSR1. Both say `ready` and write their
-blocks. The server closes its direction when it has written all of its own, or when its time is over; the
-client after it, having read all: so no data are left under way. Without a congestion control it is UDP: both
-ends count from SIGUSR1, send their datagrams, and end when nothing more comes after the last moment.
-SIGTERM ends them at once. Only the standard library and `whole_files` are imported, so that they start
-quickly.
+`server` listens; `client` connects at its start time, counted from SIGUSR1. Both print `ready` first, and
+then write their blocks. The server sends FIN when it has written all its blocks or its time is over; the
+client sends FIN after it has read everything, so no data are left in flight. Without a congestion control
+the protocol is UDP: both ends count from SIGUSR1, send their datagrams, and end when nothing more arrives
+after the last write. SIGTERM ends them at once. Imports only the standard library and
+`whole_files`, to start quickly.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from weir.rundir.whole_files import write_whole
 SO_MAX_PACING_RATE = 47
 TCP_NOTSENT_LOWAT = 25
 _NOT_SENT_BYTES = 128 * 1024
-"""What an end may have written that TCP has not sent: little, so that little is left when time is over."""
+"""Largest amount of unsent data in the socket; small, so that little is left to send when time is over."""
 _BLOCK = bytes(256 * 1024)
 _READ_BYTES = 1 << 20
 _NUMBER_BYTES = 8
 _QUIET_S = 1.0
-"""Nothing that was sent comes later than this after what came before it."""
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing forgets what was not sent
+"""A UDP end that has received nothing for this long expects no more datagrams."""
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close() discards unsent data and sends RST
 
 
 class End:
-    """One end of the connection: what it has read, what it writes, and how late that was."""
+    """One end of the connection: reads, writes its blocks, and measures how late its writes were."""
 
     def __init__(self, connection: socket.socket, config: dict[str, Any]) -> None:
-        """Play the blocks of `config`, of which each has `after` and `writes`."""
+        """Play the blocks of `config`, each with `after` and `writes`."""
         self.connection, self.blocks = connection, config["blocks"]
-        self.was_cut = False
-        self._leads, self._expected = config["role"] == "server", config["peer_bytes"]
-        self._other_over = asyncio.Event()
+        self.cut_short = False
+        self._closes_first, self._expected = config["role"] == "server", config["peer_bytes"]
+        self._peer_closed = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         self.received = self.sent = self.writes = 0
         self.late_max_s = 0.0
@@ -56,34 +56,34 @@ class End:
         self._arrived(asyncio.get_running_loop().time())
 
     def _arrived(self, now: float) -> None:
-        """Tell the blocks that all they wait for is there, with the time at which it came."""
+        """Release the blocks whose bytes from the peer have all arrived; their writes count from `now`."""
         while self._waiting and self._waiting[0][0] <= self.received:
             self._waiting.popleft()[1].set_result(now)
 
     async def read(self) -> None:
-        """Count what the other end sends, to its end."""
+        """Count the bytes from the peer until its FIN."""
         loop = asyncio.get_running_loop()
         buffer = bytearray(_READ_BYTES)
         while count := await loop.sock_recv_into(self.connection, buffer):
             self.received += count
             self._arrived(loop.time())
-        self._other_over.set()
+        self._peer_closed.set()
         if self.received < self._expected:
-            self.cut()
+            self.stop_writing()
 
     async def write(self) -> None:
-        """Write what there is time for, then close this direction: the server first, the client after it."""
+        """Write the blocks until done or stopped, then send FIN; the client after the server's FIN."""
         self._writing = asyncio.create_task(self._write_blocks())
         await asyncio.wait([self._writing])
         if not self._writing.cancelled():
             self._writing.result()
-        if not self._leads:
-            await self._other_over.wait()
+        if not self._closes_first:
+            await self._peer_closed.wait()
         self.connection.shutdown(socket.SHUT_WR)
 
-    def cut(self) -> None:
-        """Write no more."""
-        self.was_cut = True
+    def stop_writing(self) -> None:
+        """Skip the remaining writes."""
+        self.cut_short = True
         if self._writing is not None:
             self._writing.cancel()
 
@@ -105,7 +105,7 @@ class End:
             try:
                 count = self.connection.send(piece)
             except BlockingIOError:
-                # sock_sendall would do, but would not say how much of it was sent when the time is over.
+                # Not sock_sendall, which does not tell how much was sent when it is cancelled.
                 await self._writable(loop)
                 continue
             self.sent += count
@@ -121,15 +121,15 @@ class End:
 
 
 def family(config: dict[str, Any]) -> socket.AddressFamily:
-    """IPv4 or IPv6, as the end's own address is."""
+    """AF_INET6 or AF_INET, by the end's own address."""
     return socket.AF_INET6 if ":" in config["own_address"] else socket.AF_INET
 
 
 def prepare(connection: socket.socket, config: dict[str, Any]) -> None:
-    """Congestion control, pacing and address of an end's socket."""
+    """Set the congestion control and pacing of an end's socket, and bind it."""
     connection.setblocking(False)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Writes are what the application wrote, and go when they are written, not with the next ones.
+    # Each write is sent at once and not merged with the next one.
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, _NOT_SENT_BYTES)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, config["congestion_control"].encode())
@@ -140,20 +140,20 @@ def prepare(connection: socket.socket, config: dict[str, Any]) -> None:
 
 
 async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
-    """Play one end on a connected socket; what became of it."""
+    """Play one end on a connected socket; returns its result."""
     end = End(connection, config)
     error: str | None = None
 
-    async def to_the_end() -> None:
+    async def read_and_write() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(end.read())
             group.create_task(end.write())
 
-    both, stopping = asyncio.create_task(to_the_end()), asyncio.create_task(ended.wait())
+    both, stopping = asyncio.create_task(read_and_write()), asyncio.create_task(ended.wait())
     tasks: set[asyncio.Task[Any]] = {both, stopping}
     await asyncio.wait(tasks, timeout=config["limit_s"], return_when=asyncio.FIRST_COMPLETED)
     if not both.done() and not stopping.done():
-        end.cut()
+        end.stop_writing()
         await asyncio.wait(tasks, timeout=config["drain_s"], return_when=asyncio.FIRST_COMPLETED)
         if not both.done():
             error = "was cut off with data on their way"
@@ -164,12 +164,12 @@ async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio
         error = f"the connection ended: {getattr(failure, 'strerror', None) or failure}"
     if not both.done() or failure is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        end.cut()
+        end.stop_writing()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     return {
-        "whole": both.done() and error is None and not end.was_cut,
+        "whole": both.done() and error is None and not end.cut_short,
         "error": error,
         "sent_bytes": end.sent,
         "received_bytes": end.received,
@@ -182,7 +182,7 @@ async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio
 
 
 async def server(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
-    """Listen, play the server's end on the first connection."""
+    """Listen, and play the server on the first connection."""
     loop = asyncio.get_running_loop()
     with socket.socket(family(config), socket.SOCK_STREAM) as listener:
         prepare(listener, config)
@@ -201,8 +201,8 @@ async def server(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]
         return await play(connection, config, ended)
 
 
-async def begun(config: dict[str, Any], ended: asyncio.Event) -> float | None:
-    """Say ready, wait for SIGUSR1 and the moment; how late that was seen, None when told to end before."""
+async def wait_for_start(config: dict[str, Any], ended: asyncio.Event) -> float | None:
+    """Print ready, wait for SIGUSR1 and the start time; returns the delay in s, None if told to end first."""
     loop = asyncio.get_running_loop()
     go = asyncio.Event()
     loop.add_signal_handler(signal.SIGUSR1, go.set)
@@ -217,11 +217,11 @@ async def begun(config: dict[str, Any], ended: asyncio.Event) -> float | None:
 
 
 async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
-    """Wait for SIGUSR1 and the moment, connect, play the client's end."""
+    """Wait for the start, connect, and play the client."""
     loop = asyncio.get_running_loop()
-    late_s = await begun(config, ended)
+    late_s = await wait_for_start(config, ended)
     if late_s is None:
-        return _NEVER_BEGAN
+        return _NEVER_STARTED
     with socket.socket(family(config), socket.SOCK_STREAM) as connection:
         prepare(connection, config)
         try:
@@ -236,13 +236,13 @@ async def client(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]
 
 
 class Datagrams:
-    """One end of a script of UDP: what it has sent and read, and how late that was."""
+    """One end of a UDP script: sends and receives datagrams, and measures how late it sent them."""
 
     def __init__(self, own: socket.socket, config: dict[str, Any], begin: float) -> None:
-        """Play the blocks of `config` on a connected socket, their moments counted from `begin`."""
+        """Play the blocks of `config` on a connected socket; write times count from `begin`."""
         self._own, self._begin, self._limit_s = own, begin, config["limit_s"]
         self._all = [write for block in config["blocks"] for write in block["writes"]]
-        self._heard, self._buffer = begin, bytearray(_READ_BYTES)
+        self._last_received, self._buffer = begin, bytearray(_READ_BYTES)
         self.sent = self.writes = self.received = 0
         self.late_max_s = 0.0
 
@@ -252,7 +252,7 @@ class Datagrams:
         return self.writes == len(self._all)
 
     async def send(self) -> None:
-        """Each datagram at its moment: one that was late delays no other."""
+        """Send each datagram at its time; a late one does not delay the others."""
         loop = asyncio.get_running_loop()
         for at_s, size in self._all:
             if at_s >= self._limit_s:
@@ -261,45 +261,45 @@ class Datagrams:
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
             self.late_max_s = max(self.late_max_s, loop.time() - self._begin - at_s)
-            # Numbered: over IPv6, which numbers no packets, all of a size would else look alike.
+            # Numbered because IPv6 has no identification field: datagrams of one size would be identical.
             number = self.writes.to_bytes(_NUMBER_BYTES, "little")
             await loop.sock_sendall(self._own, number.ljust(size, b"\0")[:size])
             self.sent += size
             self.writes += 1
 
-    def take(self) -> None:
-        """Count what has come."""
-        # The other end may be gone, which is its own to tell.
+    def receive(self) -> None:
+        """Count the datagrams that have arrived."""
+        # ConnectionRefusedError: the peer has ended, and reports that itself.
         with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
             while True:
                 self.received += self._own.recv_into(self._buffer)
-                self._heard = asyncio.get_running_loop().time()
+                self._last_received = asyncio.get_running_loop().time()
 
-    async def hear_out(self, last_s: float, drain_s: float) -> None:
-        """Wait until the other end has sent its last, and nothing has come for a while, or for `drain_s`."""
+    async def wait_for_peer(self, last_s: float, drain_s: float) -> None:
+        """Wait until the peer's last write is due and nothing arrives any more, for at most `drain_s`."""
         loop, last = asyncio.get_running_loop(), self._begin + min(last_s, self._limit_s)
-        while (wait_s := min(max(self._heard, last) + _QUIET_S, last + drain_s) - loop.time()) > 0:
+        while (wait_s := min(max(self._last_received, last) + _QUIET_S, last + drain_s) - loop.time()) > 0:
             await asyncio.sleep(wait_s)
 
 
 async def datagrams(config: dict[str, Any], ended: asyncio.Event) -> dict[str, Any]:
-    """Bind, wait for SIGUSR1 and the moment, play one end."""
+    """Bind, wait for the start, and play one end over UDP."""
     loop = asyncio.get_running_loop()
     with socket.socket(family(config), socket.SOCK_DGRAM) as own:
         own.setblocking(False)
         own.bind((config["own_address"], config["own_port"]))
         own.connect((config["address"], config["port"]))
-        late_s = await begun(config, ended)
+        late_s = await wait_for_start(config, ended)
         if late_s is None:
-            return _NEVER_BEGAN
+            return _NEVER_STARTED
         end = Datagrams(own, config, loop.time() - late_s)
-        loop.add_reader(own, end.take)
+        loop.add_reader(own, end.receive)
 
-        async def to_the_end() -> None:
+        async def send_and_wait() -> None:
             await end.send()
-            await end.hear_out(config["last_s"], config["drain_s"])
+            await end.wait_for_peer(config["last_s"], config["drain_s"])
 
-        playing, stopping = asyncio.create_task(to_the_end()), asyncio.create_task(ended.wait())
+        playing, stopping = asyncio.create_task(send_and_wait()), asyncio.create_task(ended.wait())
         await asyncio.wait([playing, stopping], return_when=asyncio.FIRST_COMPLETED)
         failure = playing.exception() if playing.done() else None
         for task in (playing, stopping):
@@ -317,11 +317,11 @@ async def datagrams(config: dict[str, Any], ended: asyncio.Event) -> dict[str, A
     }
 
 
-_NEVER_BEGAN = {"whole": False, "error": "told to stop before it began"}
+_NEVER_STARTED = {"whole": False, "error": "told to stop before it began"}
 
 
 async def main(role: str, config: dict[str, Any]) -> None:
-    """Play one end, and write what became of it under its name at once."""
+    """Play one end, and write its result to the file of `config`, atomically."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     play_role = {"server": server, "client": client}[role]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a helper process, keeps its output in a log, waits for a line of it, and ends it for sure."""
+"""Starts helper processes, logs their output, waits for lines of it, and always ends them."""
 
 import json
 import re
@@ -18,22 +18,22 @@ from weir.topo.stop import StopToken
 from weir.topo.tools import find_tool
 
 _TAIL_LINES = 15
-# Lines kept for wait_line(); a process that nobody listens to must not fill the memory.
+# Lines kept for wait_line(), limited so that unread output does not fill the memory.
 _KEPT_LINES = 1000
 
 
 class ProcessError(Exception):
-    """A helper process failed; the text has its name, what happened and the end of its log."""
+    """A helper process failed; the text has its name, the failure and the end of its log."""
 
 
 def run_tool(name: str, *arguments: str, input_text: str | None = None) -> str:
-    """Run a system tool to its end and return its stdout; raise ProcessError with its complaint."""
+    """Run a system tool and return its stdout; raises ProcessError with its error output."""
     command = [find_tool(name), *arguments]
     done = subprocess.run(command, input=input_text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         complaint = (done.stderr or done.stdout).strip()
-        fed = f"\nits input was:\n{input_text}" if input_text else ""
-        raise ProcessError(f"`{' '.join([name, *arguments])}` failed ({done.returncode}): {complaint}{fed}")
+        stdin = f"\nits input was:\n{input_text}" if input_text else ""
+        raise ProcessError(f"`{' '.join([name, *arguments])}` failed ({done.returncode}): {complaint}{stdin}")
     return done.stdout
 
 
@@ -55,7 +55,7 @@ class LoggedProcess:
     """
 
     def __init__(self, name: str, argv: Sequence[str], log: Path) -> None:
-        """Start `argv`; `name` is how errors call it. Raises ProcessError when it cannot be started."""
+        """Start `argv`; error messages use `name`. Raises ProcessError if it cannot be started."""
         self.name = name
         self.log = log
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -74,7 +74,7 @@ class LoggedProcess:
             )
         except OSError as error:
             raise ProcessError(f"{name} cannot be started ({argv[0]}): {error.strerror}") from error
-        assert self._process.stdout is not None  # asked for above
+        assert self._process.stdout is not None  # because of stdout=PIPE
         self._reader = threading.Thread(
             target=self._read, args=(self._process.stdout,), name=f"log-{name}", daemon=True
         )
@@ -95,10 +95,10 @@ class LoggedProcess:
             return "".join(self._tail)
 
     def wait_line(self, pattern: str, deadline_s: float, stop: StopToken | None = None) -> re.Match[str]:
-        """Wait for the next line in which `pattern` is found, counting from the line last returned.
+        """Wait for the next line that contains `pattern`, after the line that was returned last.
 
-        Raises ProcessError when the process ends first or `deadline_s` seconds pass, Interrupted when the
-        run is told to stop.
+        Raises ProcessError if the process ends first or after `deadline_s` seconds, Interrupted if the run is
+        stopped.
         """
         wanted = re.compile(pattern)
         give_up = time.monotonic() + deadline_s
@@ -113,8 +113,8 @@ class LoggedProcess:
                         if match is not None:
                             return match
                     if self._ended:
-                        how = self._exit_words()
-                        raise ProcessError(self._describe(f"ended before it was ready ({how})"))
+                        status = self._exit_status()
+                        raise ProcessError(self._describe(f"ended before it was ready ({status})"))
                     left = give_up - time.monotonic()
                     if left <= 0:
                         raise ProcessError(self._describe(f"did not say /{pattern}/ within {deadline_s:g} s"))
@@ -124,13 +124,13 @@ class LoggedProcess:
                 forget()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens when the process has ended."""
+        """Send a signal; no effect if the process has ended."""
         self._process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, grace_s: float = 5.0) -> int:
-        """End the process: `number` first, SIGKILL after `grace_s` seconds. Returns its exit code.
+        """End the process with signal `number`, after `grace_s` seconds with SIGKILL. Returns its exit code.
 
-        Safe to call again, and for a process that has ended by itself.
+        Can be called again, and for a process that has already ended.
         """
         if self._process.poll() is None:
             self._process.send_signal(number)
@@ -143,9 +143,9 @@ class LoggedProcess:
         return code
 
     def check_running(self) -> None:
-        """Raise ProcessError when the process has ended although nobody asked it to."""
+        """Raise ProcessError if the process has ended."""
         if self._process.poll() is not None:
-            raise self.error(f"ended unexpectedly ({self._exit_words()})")
+            raise self.error(f"ended unexpectedly ({self._exit_status()})")
 
     def error(self, what: str) -> ProcessError:
         """Make an error about this process with the end of its log."""
@@ -156,7 +156,7 @@ class LoggedProcess:
         with self._changed:
             self._changed.notify_all()
 
-    def _exit_words(self) -> str:
+    def _exit_status(self) -> str:
         code = self._process.wait()
         if code >= 0:
             return f"exit code {code}"
@@ -181,10 +181,10 @@ class LoggedProcess:
 
 
 class RunningProgram:
-    """A helper that runs since it was made: a context manager that ends it whatever happened."""
+    """A helper that is started by its constructor; a context manager that always ends it."""
 
     def __init__(self, process: LoggedProcess, grace_s: float = 5.0) -> None:
-        """Own ``process``; after ``grace_s`` seconds of being told to end it is killed."""
+        """Own ``process``; it is killed if it has not ended ``grace_s`` seconds after SIGTERM."""
         self._process, self._grace_s = process, grace_s
 
     @property
@@ -193,30 +193,30 @@ class RunningProgram:
         return self._process.pid
 
     def check_running(self) -> None:
-        """Raise ProcessError when it has ended by itself."""
+        """Raise ProcessError if it has ended by itself."""
         self._process.check_running()
 
     def kill(self) -> None:
-        """End it without a chance to say goodbye."""
+        """End it with SIGKILL."""
         self._process.stop(signal.SIGKILL)
 
     def __enter__(self) -> Self:
-        """Nothing to do: it runs since it was made."""
+        """Do nothing: the constructor has started it."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, unless it has ended."""
+        """End it if it still runs."""
         self._process.stop(grace_s=self._grace_s)
 
     def _end(self) -> None:
-        """Tell it to end. Raises ProcessError when it had ended by itself, or does not end well."""
+        """End it with SIGTERM. Raises ProcessError if it had ended by itself or its exit code is not 0."""
         self._process.check_running()
         code = self._process.stop(grace_s=self._grace_s)
         if code != 0:
             raise self._process.error(f"ended with exit code {code} when told to stop")
 
     def _read_json(self, path: Path) -> dict[str, Any]:
-        """The JSON object that it has written to a file. Raises ProcessError."""
+        """The JSON object that it wrote to a file. Raises ProcessError."""
         try:
             value = json.loads(path.read_text())
         except (OSError, json.JSONDecodeError) as error:
@@ -227,10 +227,10 @@ class RunningProgram:
 
 
 class StartedTogether:
-    """Helpers that are told to end together, the last first: a context manager that ends them in any case."""
+    """Helpers that are ended together, the last one first; a context manager that always ends them."""
 
     def __init__(self) -> None:
-        """None is started yet."""
+        """Start with no helper."""
         self._started: list[LoggedProcess] = []
 
     def _end(self) -> None:
@@ -240,7 +240,7 @@ class StartedTogether:
             process.stop()
 
     def __enter__(self) -> Self:
-        """Nothing to do: they run since this was made."""
+        """Do nothing: the constructor has started them."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -59,7 +59,7 @@ def test_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     process = python("deaf", program, tmp_path)
     process.wait_line("deaf", 30)
     assert process.stop(grace_s=0.05) == -signal.SIGKILL
-    assert process.stop() == -signal.SIGKILL  # again does no harm
+    assert process.stop() == -signal.SIGKILL  # can be called again
 
 
 def test_unexpected_end_is_noticed(tmp_path: Path) -> None:

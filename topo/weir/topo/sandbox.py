@@ -7,11 +7,11 @@
                 └─ module   (the program; `inside` hands it a StopToken)
                      └─ switch, collector, tcpdump, iperf3 …
 
-The outer process asks for a stop with a byte on the pipe. When it dies, by whatever means, the pipe closes,
-which says the same. Everything in the sandbox dies with process 1; network namespaces, interfaces and
-mounts vanish when nobody uses them any more. An ordinary user keeps their own uid in the sandbox (with
-capabilities that count only in there), and root of a user namespace gets another one: tcpdump gives up root
-when it has it, and cannot with one mapped uid.
+The outer process requests a stop with a byte on the pipe. When it dies, for whatever reason, the pipe closes,
+which means the same. Everything in the sandbox dies with process 1; network namespaces, interfaces and mounts
+disappear with their last user. An ordinary user keeps their uid in the sandbox (with capabilities that are
+valid only inside). Root of a user namespace gets a different uid: tcpdump drops root privileges, which fails
+with a single mapped uid.
 """
 
 import contextlib
@@ -33,8 +33,8 @@ from weir.topo.tools import find_tool
 
 INSIDE_VARIABLE = "WEIR_SANDBOX"
 EXIT_INTERRUPTED = 128 + signal.SIGINT
-# How long after a demand to kill process 1 may take to act on it.
-_KILL_PATIENCE_S = 2.0
+# Time that process 1 has to act on a kill request.
+_KILL_GRACE_S = 2.0
 
 _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _AS_USER = ("--user", "--map-current-user", "--keep-caps")
@@ -46,16 +46,15 @@ _START = (
 
 
 class SandboxError(Exception):
-    """The system does not let us make namespaces; the text says what to change."""
+    """Namespaces cannot be created on this system; the text says what to change."""
 
 
 def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> int:
     """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
 
-    Call from the main thread: SIGINT, SIGTERM and SIGHUP are taken over meanwhile. The first one is passed
-    on as a stop request, after which the program has `grace_s` seconds; a second SIGINT or SIGTERM kills at
-    once (137).
-    stdout and stderr are inherited, stdin is empty. Raises SandboxError.
+    Call from the main thread: it handles SIGINT, SIGTERM and SIGHUP meanwhile. The first signal is forwarded
+    as a stop request, after which the program has `grace_s` seconds; a second SIGINT or SIGTERM kills at once
+    (exit code 137). stdout and stderr are inherited, stdin is empty. Raises SandboxError.
     """
     command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
     control_read, control_write = os.pipe()
@@ -84,31 +83,31 @@ def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> in
 
 def _stop_signals() -> list[signal.Signals]:
     wanted = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    # nohup and shell background jobs ignore signals on purpose; that wish is kept.
+    # nohup and shells (for background jobs) ignore signals on purpose; keep ignoring them.
     return [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class _Stopper:
-    """Signal handler of the outer process: first a request, then force."""
+    """Signal handler of the outer process: first requests a stop, then kills."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", control: int) -> None:
         self._process = process
         self._control = control
-        self._asked = False
+        self._requested = False
         self._force: threading.Timer | None = None
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if not self._asked:
-            self._asked = True
+        if not self._requested:
+            self._requested = True
             if number == signal.SIGINT:
-                with contextlib.suppress(OSError):  # a terminal that is gone needs no hint
+                with contextlib.suppress(OSError):  # the terminal may be closed
                     os.write(2, b"\nweir: stopping; press Ctrl-C again to kill\n")
             self._send(INTERRUPT if number == signal.SIGINT else TERMINATE)
         elif self._force is None and number != signal.SIGHUP:
-            # A closing terminal sends SIGHUP twice, to its session's leader and to its foreground group.
-            # Process 1 ends at once on this, and takes everything along before `unshare` returns.
+            # SIGHUP does not count: a closing terminal sends it twice, to the session leader and the
+            # foreground group. On KILL process 1 ends at once, and all others before `unshare` returns.
             self._send(KILL)
-            self._force = threading.Timer(_KILL_PATIENCE_S, self._process.kill)
+            self._force = threading.Timer(_KILL_GRACE_S, self._process.kill)
             self._force.daemon = True
             self._force.start()
 
@@ -116,7 +115,7 @@ class _Stopper:
         try:
             os.write(self._control, request)
         except BrokenPipeError:
-            # Process 1 is ending already; wait() is about to return.
+            # Process 1 is already ending; wait() is about to return.
             return
 
     def close(self) -> None:
@@ -128,16 +127,16 @@ class _Stopper:
 def inside(main: Callable[[StopToken], int]) -> NoReturn:
     """Run the sandboxed program's `main` with its stop token and exit with what it returns.
 
-    Call at the bottom of the module given to `run_in_sandbox`. An `Interrupted` that `main` lets through
-    becomes exit code 130 (143 for SIGTERM) and one line on stderr.
+    Call at the bottom of the module given to `run_in_sandbox`. An uncaught `Interrupted` becomes exit code
+    130 (143 for SIGTERM) and one line on stderr.
     """
     control = os.environ.pop(CONTROL_VARIABLE, None)
     if control is None:
         sys.exit("weir: this module runs inside the sandbox only; start it with run_in_sandbox()")
     os.environ[INSIDE_VARIABLE] = "1"
     token = StopToken()
-    # A signal sent straight to this process means the same as a stop request. The handler itself does
-    # nothing: setting a lock-protected token from within one could deadlock with the code it interrupts.
+    # A signal sent directly to this process is a stop request too. The handler itself does nothing: setting
+    # the lock-protected token in it could deadlock with the code that it interrupts.
     wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: None)
@@ -156,7 +155,7 @@ def inside(main: Callable[[StopToken], int]) -> NoReturn:
 
 
 def is_inside() -> bool:
-    """Whether this process runs in a sandbox, where interfaces and namespaces may be made at will."""
+    """Whether this process runs in a sandbox, where creating interfaces and namespaces is safe."""
     return os.environ.get(INSIDE_VARIABLE) == "1"
 
 
@@ -182,7 +181,7 @@ def _watch(descriptor: int, translate: Callable[[int], StopReason | None], token
 
 
 def _silence_dead_outputs() -> None:
-    """Point stdout and stderr at /dev/null where their reader died, so that clean-up can still print."""
+    """Redirect stdout and stderr to /dev/null if their reader has exited, so that clean-up can print."""
     null = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         if os.isatty(descriptor) or _has_no_reader(descriptor):
@@ -201,7 +200,7 @@ def _print_error(line: str) -> None:
 
 
 def sandbox_problem() -> str | None:
-    """What keeps this user from making sandboxes, with the command that mends it; None when all is well."""
+    """The reason why this user cannot create sandboxes, with the command that fixes it; None if they can."""
     try:
         _unshare_flags()
     except SandboxError as error:
@@ -210,10 +209,10 @@ def sandbox_problem() -> str | None:
 
 
 def _unshare_flags() -> tuple[str, ...]:
-    """Flags of unshare(1) that work here: without a user namespace for root, with one for everybody else."""
+    """Flags of unshare(1) that work here: for root without a user namespace, for others with one."""
     choices: list[tuple[str, ...]] = [(*_AS_USER, *_NAMESPACES)]
     if os.geteuid() == 0:
-        # Root in a container may lack CAP_SYS_ADMIN and still be allowed a user namespace.
+        # Root in a container may lack CAP_SYS_ADMIN but still be allowed to create a user namespace.
         choices = [(*_AS_NOBODY, *_NAMESPACES)]
         if _may_set_groups():
             choices.insert(0, _NAMESPACES)
@@ -233,7 +232,7 @@ def _unshare_flags() -> tuple[str, ...]:
 
 
 def _may_set_groups() -> bool:
-    """False in the user namespaces of one mapped uid that ordinary users can make (user_namespaces(7))."""
+    """False in user namespaces with one mapped uid, as ordinary users create them (user_namespaces(7))."""
     try:
         return Path("/proc/self/setgroups").read_text().strip() != "deny"
     except FileNotFoundError:
@@ -241,9 +240,9 @@ def _may_set_groups() -> bool:
 
 
 def explain_refusal(complaint: str, sysctls: Path) -> str:
-    """Why `unshare` failed with `complaint`, judged by the kernel's settings under `sysctls`."""
-    said = f"cannot make network namespaces: {complaint or 'unshare failed without a word'}. "
-    for key, forbids, cure in (
+    """The reason why `unshare` failed with `complaint`, judging by the kernel's settings under `sysctls`."""
+    said = f"cannot create network namespaces: {complaint or 'unshare failed without a message'}. "
+    for key, forbids, allows in (
         ("kernel/unprivileged_userns_clone", "0", "1"),
         ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
         ("user/max_user_namespaces", "0", "15000"),
@@ -252,7 +251,7 @@ def explain_refusal(complaint: str, sysctls: Path) -> str:
         setting = sysctls / key
         if setting.exists() and setting.read_text().strip() == forbids:
             name = key.replace("/", ".")
-            return f"{said}{name} is {forbids}; allow it with: sudo sysctl -w {name}={cure}"
+            return f"{said}{name} is {forbids}; allow it with: sudo sysctl -w {name}={allows}"
     return (
         f"{said}No kernel setting explains it, so a container or security policy probably forbids it; "
         "in Docker, run the container with: --privileged"

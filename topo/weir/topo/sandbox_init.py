@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process 1 of the sandbox: sets the scene, starts the real program as its child, and reaps.
+"""Process 1 of the sandbox: mounts, starts the program as its child, forwards stop requests, and reaps.
 
-It is a process of its own, apart from the program, so that waiting for any child (which process 1 must do)
-cannot steal exit codes from the program's own `subprocess` objects, and so that a deadline holds even when
-the program hangs. When process 1 of a PID namespace ends, the kernel kills everything in that namespace.
+It is separate from the program for two reasons: process 1 must wait for any child, which would steal exit
+codes from the program's `subprocess` objects; and its deadline holds even when the program hangs. When
+process 1 of a PID namespace ends, the kernel kills everything in that namespace.
 """
 
 import os
@@ -16,7 +16,7 @@ import time
 from weir.topo.linux import ask_for_short_slices, mount
 from weir.topo.process import run_tool
 
-# One byte each, from the outer process to process 1, and on to the program.
+# One byte each, sent by the outer process to process 1, which forwards it to the program.
 INTERRUPT = b"I"
 TERMINATE = b"T"
 KILL = b"K"
@@ -48,25 +48,25 @@ def main() -> None:
         for descriptor in (control, to_program_write, wake_read, wake_write):
             os.close(descriptor)
         os.environ[CONTROL_VARIABLE] = str(to_program_read)
-        ask_for_short_slices()  # switch, senders and captures wait for each other all the time
+        ask_for_short_slices()  # because switch, senders and captures constantly wait for each other
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
     os.close(to_program_read)
-    # os._exit: the buffers and exit handlers belong to the program, not to this fork's parent.
+    # os._exit, because buffers and exit handlers belong to the program, not to this parent process.
     os._exit(_supervise(program, control, to_program_write, wake_read, grace_s))
 
 
 def _prepare() -> None:
-    # `ip netns` keeps its handles in /run/netns, which an ordinary user cannot create; a private /run can
-    # hold them and disappears with the sandbox. A new sysfs shows this sandbox's interfaces, not the host's.
+    # `ip netns` keeps its handles in /run/netns, which an ordinary user cannot create; a private /run holds
+    # them and disappears with the sandbox. A new sysfs shows the sandbox's interfaces and not the host's.
     mount("tmpfs", "/run", "mode=0755")
     mount("sysfs", "/sys")
     run_tool("ip", "link", "set", "lo", "up")
 
 
 def _supervise(program: int, control: int, to_program: int, wake: int, grace_s: float) -> int:
-    """Reap children and pass stop requests on until the program has ended; return its exit code."""
+    """Reap children and forward stop requests until the program ends; returns its exit code."""
     deadline: float | None = None
     watched = [control, wake]
     while True:
@@ -83,7 +83,7 @@ def _supervise(program: int, control: int, to_program: int, wake: int, grace_s: 
         if control in readable:
             received = os.read(control, 16)
             if not received:
-                # The outer process is gone. Closing our end tells the program, which sees the same EOF.
+                # The outer process has exited. Closing this end lets the program see EOF too.
                 watched.remove(control)
                 os.close(to_program)
                 deadline = deadline or time.monotonic() + grace_s
@@ -95,7 +95,7 @@ def _supervise(program: int, control: int, to_program: int, wake: int, grace_s: 
             deadline = deadline or time.monotonic() + grace_s
         if deadline is not None and time.monotonic() >= deadline:
             message = f"weir: the run did not stop within {grace_s:g} s and was killed\n"
-            _complain(message)
+            _write_stderr(message)
             return EXIT_KILLED
 
 
@@ -103,20 +103,20 @@ def _forward(to_program: int, requests: bytes) -> None:
     try:
         os.write(to_program, requests)
     except BrokenPipeError:
-        # The program never asked for stop requests (no `inside`) or is ending; the deadline covers both.
+        # The program does not read stop requests (no `inside`), or is ending; the deadline covers both.
         return
 
 
-def _complain(message: str) -> None:
+def _write_stderr(message: str) -> None:
     try:
         os.write(2, message.encode())
     except OSError:
-        # The terminal or pipe went away with the outer process: nobody is left to read it.
+        # The terminal or pipe was closed with the outer process, so there is no reader.
         return
 
 
 def _reap(program: int) -> int | None:
-    """Collect every dead child; the program's exit code (128 + n after signal n) when it is among them."""
+    """Reap all ended children; returns the program's exit code (128 + n after signal n) if it has ended."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

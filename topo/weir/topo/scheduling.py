@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How late this machine wakes a process that waits for a moment: the delay that every timed act here suffers.
+"""Measures the wake-up latency of the machine, the delay of every timed action of a run.
 
-A process of its own, so that nothing but the scheduler delays it, sleeps until every fifth millisecond and
-notes how late it is. A stall that swallows several of these moments is late for each of them, so a share of
-the moments is a share of the time.
+A separate process, which nothing but the scheduler delays, sleeps until every fifth millisecond and records
+how late it wakes up. A stall over several of these times counts as late for each, so a share of the samples
+is a share of the time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READY_S = 10.0
 
 @dataclass(frozen=True)
 class Lateness:
-    """A distribution of delays, in seconds; nearest-rank percentiles."""
+    """A distribution of delays in seconds, with nearest-rank percentiles."""
 
     samples: int
     p50_s: float
@@ -35,7 +35,7 @@ class Lateness:
 
 
 def lateness_of(delays_ns: Sequence[int]) -> Lateness | None:
-    """The distribution of some delays; None of none."""
+    """The distribution of the delays; None without a delay."""
     if not delays_ns:
         return None
     ordered = sorted(delays_ns)
@@ -49,7 +49,7 @@ def lateness_of(delays_ns: Sequence[int]) -> Lateness | None:
 def wake_ups(
     due: int, clock_ns: Callable[[], int], sleep: Callable[[float], None], stopped: Callable[[], bool]
 ) -> tuple[array[int], array[int]]:
-    """Sleep to every moment due after `due` until stopped; the moments and how late each was, in ns."""
+    """Sleep until every period after `due` until stopped; returns the due times and their delays in ns."""
     moments, delays = array("q"), array("q")
     while True:
         now = clock_ns()
@@ -64,11 +64,11 @@ def wake_ups(
 
 
 class SchedulingProbe:
-    """The measuring process of one run; a context manager that ends it whatever happened."""
+    """The measuring process of one run; a context manager that always ends it."""
 
     def __init__(self, folder: Path) -> None:
-        """Start it; its figures and log go to `folder`. Raises ProcessError."""
-        # Not in the measuring process, which has this file alone.
+        """Start it; its results and log go to `folder`. Raises ProcessError."""
+        # Imported here because the measuring process runs this file without the package.
         from weir.topo.process import LoggedProcess
         from weir.topo.processors import ShareMeter
 
@@ -81,22 +81,22 @@ class SchedulingProbe:
         self._process.wait_line("measuring", _READY_S)
 
     def begin(self, phase: str) -> None:
-        """Flows run from now on."""
+        """Start a phase: its flows run from now on."""
         self._begun = phase, time.monotonic_ns()
         self._shares.begin()
 
     def end(self) -> None:
-        """The flows have ended."""
+        """End the phase: its flows have ended."""
         if self._begun is not None:
             self._phases.append((*self._begun, time.monotonic_ns()))
             self._shares.end()
             self._begun = None
 
     def stop(self) -> dict[str, Any] | None:
-        """End it; the distribution over all phases and over each, or None without a sample.
+        """End the process; returns the distribution over all phases and over each, or None without a sample.
 
-        `stolen_share` is the part of the processors' time that a virtual machine's host gave to others.
-        Raises ProcessError when it has ended before.
+        `stolen_share` is the steal time of a virtual machine as a share of all processors' time. Raises
+        ProcessError if the process had ended before.
         """
         self._process.check_running()
         code = self._process.stop()
@@ -107,7 +107,7 @@ class SchedulingProbe:
         return found and found | {"stolen_share": self._shares.shares.stolen}
 
     def __enter__(self) -> Self:
-        """Nothing to do: it measures since it was made."""
+        """Do nothing: the constructor has started it."""
         return self
 
     def __exit__(
@@ -116,14 +116,14 @@ class SchedulingProbe:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End it when `stop` has not."""
+        """End it if `stop` has not."""
         self._process.stop()
 
 
 def summary(
     moments_ns: Sequence[int], delays_ns: Sequence[int], phases: Sequence[tuple[str, int, int]]
 ) -> dict[str, Any] | None:
-    """Lateness within the phases (name, begin, end; CLOCK_MONOTONIC), together and each."""
+    """The delays within the phases (name, begin, end; CLOCK_MONOTONIC), over all and over each."""
     by_phase = {
         name: [late for at, late in zip(moments_ns, delays_ns, strict=True) if begin <= at < end]
         for name, begin, end in phases
@@ -136,7 +136,7 @@ def summary(
 
 
 def main() -> None:
-    """The measuring process: until SIGTERM, then write what was measured to the file of the argument."""
+    """The measuring process: measures until SIGTERM, then writes the samples to the file of its argument."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: ended.append(number))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

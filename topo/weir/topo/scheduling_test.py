@@ -7,7 +7,7 @@ from weir.topo.scheduling import PERIOD_NS, SchedulingProbe, lateness_of, summar
 
 
 class Clock:
-    """Injected time: each sleep takes as long as asked for and the next of `extra_ns` more."""
+    """Injected time: each sleep is longer than requested by the next of `extra_ns`."""
 
     def __init__(self, extra_ns: list[int]) -> None:
         self.now_ns = 1_000_000
@@ -25,7 +25,7 @@ def test_delays_are_those_of_the_clock() -> None:
 
 
 def test_a_stall_counts_for_as_long_as_it_lasted() -> None:
-    # 22 ms swallow the four moments at 5, 10, 15 and 20 ms behind the one that was slept for.
+    # 22 ms cover the four times 5, 10, 15 and 20 ms after the one that was slept for.
     clock = Clock([22_000_000, 0])
     _, delays = wake_ups(clock.now_ns, lambda: clock.now_ns, clock.sleep, lambda: not clock.extra_ns)
     assert list(delays) == [22_000_000, 17_000_000, 12_000_000, 7_000_000, 2_000_000, 0]
@@ -62,7 +62,7 @@ def test_the_process_measures_until_it_is_ended(tmp_path: Path) -> None:
         probe.end()
         found = probe.stop()
     assert found is not None
-    # Every moment is accounted for, however late the process was.
+    # Every period has a sample, however late the process was.
     assert 0 <= found["stolen_share"] < 1
     assert 9 <= found["samples"] == found["phases"]["main"]["samples"]
     assert 0 <= found["p50_s"] <= found["p99_s"] <= found["max_s"]

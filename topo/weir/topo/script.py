@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the two ends of a connection write, and when: a script, and its file (docs/spec/replay.md).
+"""Scripts: what the two ends of a connection write, and when; and their files (docs/spec/replay.md).
 
-A script is of one TCP connection. Each end has blocks, in order: once so many bytes of the other end have
-arrived, it writes so many bytes at such offsets. That is how WeHe replays recorded traffic (A. Molavi Kakhki
-et al., "Identifying Traffic Differentiation in Mobile Networks", IMC 2015): a response waits for its request,
-and is spaced as it was recorded. Or it is of UDP: its writes are datagrams, which wait for nothing.
+A script describes one connection. Over TCP, each end has an ordered list of blocks: a block waits until a
+number of bytes from the other end have arrived, and then writes at given time offsets. This is how WeHe
+replays recorded traffic (A. Molavi Kakhki et al., "Identifying Traffic Differentiation in Mobile Networks",
+IMC 2015): a response waits for its request and keeps its recorded spacing. Over UDP, the writes are datagrams
+and wait for nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal
 
 VERSION = 1
 MAX_WRITES = 2_000_000
-"""Writes of one script; more are another thing than one connection."""
+"""Largest number of writes in a script."""
 _MAX_BYTES = 10**12
 _MAX_S = 10**6
 
@@ -27,14 +28,14 @@ SIDES: tuple[Side, ...] = ("client", "server")
 
 
 class ScriptError(ValueError):
-    """A replay file that is none; the text says which line, what is wrong and what would be valid."""
+    """An invalid replay file; the text has the line, what is wrong and what would be valid."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Writes of one end that begin when `after_bytes` of the other end's have arrived.
+    """Writes of one end that begin when `after_bytes` bytes from the other end have arrived.
 
-    `writes` are (seconds from then, bytes), in order of time.
+    `writes` are (seconds after that, bytes), in order of time.
     """
 
     side: Side
@@ -44,9 +45,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Script:
-    """Blocks of both ends, each end's in order; `about` says where they are from.
+    """Blocks of both ends, in order for each end; `about` describes their origin.
 
-    Of UDP, each write is a datagram.
+    Over UDP, each write is a datagram.
     """
 
     blocks: tuple[Block, ...]
@@ -58,7 +59,7 @@ class Script:
         return tuple(block for block in self.blocks if block.side == side)
 
     def bytes_of(self, side: Side) -> int:
-        """What one end writes in all."""
+        """Total bytes that one end writes."""
         return sum(size for block in self.of(side) for _, size in block.writes)
 
     @property
@@ -68,12 +69,12 @@ class Script:
 
     @property
     def last_s(self) -> float:
-        """When the last write is, of a script whose writes wait for nothing."""
+        """Time of the last write in s, if no block waits for the other end."""
         return max((at_s for block in self.blocks for at_s, _ in block.writes), default=0.0)
 
     @property
     def text(self) -> str:
-        """The file: JSON objects, one a line, the first about all."""
+        """The content of the file: one JSON object per line, of which the first describes the script."""
         head = {
             "weir_replay": VERSION,
             **({} if self.protocol == "tcp" else {"protocol": self.protocol}),
@@ -89,7 +90,7 @@ class Script:
 
     @property
     def sha256(self) -> str:
-        """Of all that is written, and when."""
+        """Digest of all blocks; `about` is not part of it."""
         lines = self.text.splitlines()[1:]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -112,11 +113,11 @@ def parse_script(text: str, filename: str) -> Script:
     )
     script = Script(blocks, about, protocol)
     _check(script, filename)
-    for side, said in totals.items():
-        if said is not None and said != script.bytes_of(side):
+    for side, declared in totals.items():
+        if declared is not None and declared != script.bytes_of(side):
             raise ScriptError(
-                f"{filename}: its {side} writes {script.bytes_of(side)} bytes, the first line says {said}; "
-                "valid: a whole file"
+                f"{filename}: its {side} writes {script.bytes_of(side)} bytes, "
+                f"the first line says {declared}; valid: a whole file"
             )
     return script
 
@@ -127,7 +128,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
     except ValueError as error:
         raise ScriptError(f"{where}: no JSON: {error}; valid: a JSON object on each line") from error
     if not isinstance(found, dict):
-        raise ScriptError(f"{where}: {line[:40]} is no JSON object; valid: such as {_EXAMPLE}")
+        raise ScriptError(f"{where}: {line[:40]} is not a JSON object; valid: such as {_EXAMPLE}")
     return found
 
 
@@ -144,7 +145,7 @@ def _block(line: str, where: str) -> Block:
         raise ScriptError(f"{where}: after is {after!r}; valid: bytes of the other end, from 0")
     writes = found[side]
     if not isinstance(writes, list) or not writes or not all(_is_write(write) for write in writes):
-        raise ScriptError(f"{where}: {side} is no list of [seconds, bytes]; valid: such as {_EXAMPLE}")
+        raise ScriptError(f"{where}: {side} is not a list of [seconds, bytes]; valid: such as {_EXAMPLE}")
     moments = [at_s for at_s, _ in writes]
     if moments != sorted(moments):
         raise ScriptError(f"{where}: writes are out of order; valid: each no earlier than the one before")
@@ -163,9 +164,9 @@ def _is_write(write: object) -> bool:
 
 
 def _check(script: Script, filename: str) -> None:
-    """Raise ScriptError for what could never be played to its end."""
+    """Raise ScriptError for a script that could not be played to its end."""
     if not script.blocks:
-        raise ScriptError(f"{filename}: nobody writes anything; valid: at least one line such as {_EXAMPLE}")
+        raise ScriptError(f"{filename}: has no writes; valid: at least one line such as {_EXAMPLE}")
     writes = sum(len(block.writes) for block in script.blocks)
     if writes > MAX_WRITES:
         raise ScriptError(f"{filename}: {writes} writes; valid: at most {MAX_WRITES}")
@@ -182,13 +183,13 @@ def _check(script: Script, filename: str) -> None:
     stuck = _stuck(script)
     if stuck is not None:
         raise ScriptError(
-            f"{filename}: the {stuck.side} waits for {stuck.after_bytes} bytes that the other end has not "
-            "written by then; valid: no more than it has"
+            f"{filename}: the {stuck.side} waits for {stuck.after_bytes} bytes, more than the other end "
+            "writes by then; valid: at most that"
         )
 
 
 def _stuck(script: Script) -> Block | None:
-    """The first block that would wait for ever, were the connection infinitely fast."""
+    """A block that would wait for ever, even on an infinitely fast connection; None if there is none."""
     left = {side: list(script.of(side)) for side in SIDES}
     written = dict.fromkeys(SIDES, 0)
     moved = True
@@ -208,9 +209,10 @@ def _stuck(script: Script) -> Block | None:
 def regular_writes(
     size_bytes: int, every_s: float, duration_s: float, on_s: float | None, off_s: float | None
 ) -> Script:
-    """A server that writes `size_bytes` every `every_s` for `duration_s`, `on_s` long, then not for `off_s`.
+    """A server that writes `size_bytes` every `every_s` for `duration_s`, in periods of `on_s` and `off_s`.
 
-    Moments are multiples of `every_s` from the start of each time on, so that none depends on one before.
+    Without `on_s` it never pauses. Times are multiples of `every_s` from the start of an on period, so that
+    rounding errors do not add up.
     """
     return Script((Block("server", 0, tuple(_moments(size_bytes, every_s, duration_s, on_s, off_s))),))
 
@@ -230,7 +232,7 @@ def _moments(
 
 
 def joined(scripts: Iterable[Script], about: Mapping[str, Any]) -> Script:
-    """Scripts one after the other on one connection: each begins when the one before has arrived whole."""
+    """Scripts in sequence on one connection: each begins when the one before has arrived completely."""
     blocks: list[Block] = []
     before: dict[Side, int] = {"client": 0, "server": 0}
     other: dict[Side, Side] = {"client": "server", "server": "client"}

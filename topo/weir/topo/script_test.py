@@ -44,7 +44,7 @@ def test_the_example_of_datagrams_is_a_script_of_udp() -> None:
     assert parse_script(example.text, "x") == example
 
 
-def test_what_is_said_about_a_script_is_not_in_its_digest() -> None:
+def test_the_description_of_a_script_is_not_in_its_digest() -> None:
     assert TALK.sha256 == Script(TALK.blocks, {}).sha256
     assert TALK.sha256 != Script(TALK.blocks[:2], {}).sha256
 
@@ -53,15 +53,15 @@ def test_what_is_said_about_a_script_is_not_in_its_digest() -> None:
     ("text", "words"),
     [
         ("", "x:1: no JSON"),
-        ("[]", "x:1: .* is no JSON object"),
+        ("[]", "x:1: .* is not a JSON object"),
         ('{"weir_replay": 2}', "x:1: not a replay file"),
-        (HEAD, "x: nobody writes anything"),
+        (HEAD, "x: has no writes"),
         (HEAD + '{"server": [[0, 1]], "afetr": 0}', "x:2: keys are server, afetr; valid: such as"),
         (HEAD + '{"server": [[0, 1]], "after": -1}', "x:2: after is -1; valid: bytes"),
-        (HEAD + '{"server": []}', r"x:2: server is no list of \[seconds, bytes\]"),
-        (HEAD + '{"server": [[0, 0]]}', "x:2: server is no list"),
-        (HEAD + '{"server": [[true, 5]]}', "x:2: server is no list"),
-        (HEAD + '{"server": [[NaN, 5]]}', "x:2: server is no list"),
+        (HEAD + '{"server": []}', r"x:2: server is not a list of \[seconds, bytes\]"),
+        (HEAD + '{"server": [[0, 0]]}', "x:2: server is not a list"),
+        (HEAD + '{"server": [[true, 5]]}', "x:2: server is not a list"),
+        (HEAD + '{"server": [[NaN, 5]]}', "x:2: server is not a list"),
         (HEAD + '{"server": [[1, 5], [0.5, 5]]}', "x:2: writes are out of order"),
         (HEAD + '{"server": [[0, 5]], "after": 9}', "the server waits for 9 bytes"),
         ('{"weir_replay": 1, "protocol": "sctp"}', "x:1: protocol is 'sctp'; valid: tcp or udp"),
@@ -91,7 +91,7 @@ def test_any_text_is_a_script_or_a_script_error(text: str) -> None:
     assert "valid: " in said
 
 
-def test_writes_at_an_interval_begin_anew_with_each_time_on() -> None:
+def test_writes_at_an_interval_restart_with_each_on_period() -> None:
     (block,) = regular_writes(1000, 0.04, 0.5, 0.1, 0.15).blocks
     assert block.writes == tuple((at_s, 1000) for at_s in (0.0, 0.04, 0.08, 0.25, 0.29, 0.33))
     (block,) = regular_writes(1000, 0.1, 0.35, None, None).blocks

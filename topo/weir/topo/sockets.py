@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples the TCP state of the experiment's flows at their senders into `sockets.parquet`."""
+"""Samples the TCP state of the experiment's flows at their senders, and writes `sockets.parquet`."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ from weir.topo.traffic import FlowSpec, data_connection
 DEFAULT_INTERVAL_S = 0.1
 _ROWS_PER_GROUP = 5000
 
-# One row per sample and socket, in the order sampled. `time_ns` is CLOCK_REALTIME.
+# One row per sample and socket, in order of time. `time_ns` is CLOCK_REALTIME.
 SCHEMA = pa.schema(
     [
         pa.field("time_ns", pa.int64(), nullable=False),
@@ -55,14 +55,14 @@ SCHEMA = pa.schema(
 
 
 class SocketSampler:
-    """A thread that samples the flows it was told to watch; a context manager.
+    """A thread that samples the flows given to `watch`; a context manager.
 
-    `stop` writes the rest and gives the file its final name; leaving the context without it leaves the
-    unfinished file under its `.part` name.
+    `stop` writes the remaining rows and gives the file its final name. Without it, the unfinished file keeps
+    its `.part` name.
     """
 
     def __init__(self, testbed: Testbed, path: Path, *, interval_s: float = DEFAULT_INTERVAL_S) -> None:
-        """Prepare; sampling begins on entering the context."""
+        """Prepare; entering the context starts the thread."""
         self.samples = 0
         self.missed_ticks = 0
         self.cpu_s = 0.0
@@ -77,18 +77,18 @@ class SocketSampler:
         self._thread = threading.Thread(target=self._run, name="socket-sampler", daemon=True)
 
     def watch(self, flows: Iterable[FlowSpec]) -> None:
-        """Sample these TCP flows from now on, instead of those before; call it before they start."""
+        """Sample these TCP flows from now on, in place of the previous ones; call it before they start."""
         watched: dict[str, set[Connection]] = {}
         for flow in (flow for flow in flows if flow.congestion_control is not None):
             watched.setdefault(flow.source, set()).add(data_connection(self._testbed, flow))
             if flow.source not in self._diags:
                 namespace = self._testbed.host(flow.source).namespace
                 self._diags[flow.source] = in_network_namespace(namespace, TcpDiag)
-        # One assignment, so that the thread sees the old or the new flows and nothing between.
+        # A single assignment, so that the thread sees either the old flows or the new ones.
         self._watched = {host: tuple(sorted(connections)) for host, connections in watched.items()}
 
     def stop(self) -> None:
-        """End sampling and complete the file. Raises what went wrong while sampling."""
+        """End sampling and complete the file. Raises the error with which sampling failed, if any."""
         self._finish()
         if self._error is not None:
             raise self._error

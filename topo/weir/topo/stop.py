@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a run is told to stop: a token that every wait in this package looks at.
+"""The stop token of a run, which interrupts every wait in this package.
 
-Stopping is co-operative on purpose. An exception thrown into the main thread at any byte code could tear
-a half-written file or a `finally` block; a token raises only where the code asks.
+Stopping is co-operative: an exception raised at an arbitrary byte code of the main thread could leave a file
+or a `finally` block half done; a token raises only where the code checks it.
 """
 
 import os
@@ -14,20 +14,20 @@ StopReason = Literal["interrupted", "terminated", "orphaned"]
 
 
 class Interrupted(Exception):
-    """The run was told to stop; `reason` says by whom.
+    """The run was stopped; `reason` says how.
 
-    `interrupted`: Ctrl-C. `terminated`: SIGTERM or SIGHUP. `orphaned`: the process that the user started
-    is gone, `kill -9` included.
+    `interrupted`: Ctrl-C. `terminated`: SIGTERM or SIGHUP. `orphaned`: the process that the user started has
+    exited, `kill -9` included.
     """
 
     def __init__(self, reason: StopReason) -> None:
-        """Name the reason."""
+        """Set the reason."""
         super().__init__(f"the run was stopped early ({reason})")
         self.reason: StopReason = reason
 
 
 class StopToken:
-    """Set once, never cleared; safe to use from any thread."""
+    """A flag that is set once and never cleared; safe to use from any thread."""
 
     def __init__(self) -> None:
         """Make a token that is not stopped."""
@@ -36,25 +36,25 @@ class StopToken:
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next_callback = 0
         self._reason: StopReason | None = None
-        # Lets select() and poll() wait for a stop next to pipes and processes.
+        # With it, select() and poll() can wait for a stop as well as for pipes and processes.
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def __del__(self) -> None:
-        """Give the file descriptor back."""
+        """Close the file descriptor."""
         os.close(self._eventfd)
 
     @property
     def reason(self) -> StopReason | None:
-        """Why the run was told to stop, or None while it was not."""
+        """The reason of the stop; None before it."""
         return self._reason
 
     @property
     def stopped(self) -> bool:
-        """Whether the run was told to stop."""
+        """Whether the token is set."""
         return self._event.is_set()
 
     def stop(self, reason: StopReason) -> None:
-        """Tell everyone who waits. Later calls change nothing: the first reason stays."""
+        """Set the token and wake every wait. Later calls have no effect: the first reason stays."""
         with self._lock:
             if self._reason is not None:
                 return
@@ -66,28 +66,28 @@ class StopToken:
             callback()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until told to stop or until the time is over; True when told to stop."""
+        """Wait for a stop or the timeout; returns True if stopped."""
         return self._event.wait(timeout_s)
 
     def raise_if_stopped(self) -> None:
-        """Raise `Interrupted` when told to stop."""
+        """Raise `Interrupted` if stopped."""
         if self._reason is not None:
             raise Interrupted(self._reason)
 
     def sleep(self, duration_s: float) -> None:
-        """Wait `duration_s` seconds; raise `Interrupted` as soon as told to stop."""
+        """Wait `duration_s` seconds; raise `Interrupted` as soon as stopped."""
         self._event.wait(duration_s)
         self.raise_if_stopped()
 
     def fileno(self) -> int:
-        """File descriptor that is readable from the stop on."""
+        """File descriptor that becomes readable with the stop."""
         return self._eventfd
 
     def on_stop(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once when told to stop, from the thread that tells (at once when it has happened).
+        """Call `callback` once on a stop, in the thread that calls `stop`; immediately if already stopped.
 
         For asyncio: `token.on_stop(lambda: loop.call_soon_threadsafe(task.cancel))`.
-        Returns a function that takes the callback back.
+        Returns a function that removes the callback.
         """
         with self._lock:
             key = self._next_callback

@@ -26,7 +26,7 @@ def test_sleeper_is_woken_by_a_stop() -> None:
         token.sleep(1000)
 
 
-def test_wait_tells_stop_from_time_over() -> None:
+def test_wait_returns_whether_it_was_stopped() -> None:
     token = StopToken()
     assert token.wait(0) is False
     token.stop("interrupted")
@@ -40,11 +40,11 @@ def test_token_can_be_selected_on() -> None:
     assert select.select([token], [], [], 0)[0] == [token]
 
 
-def test_callback_is_called_once_and_can_be_taken_back() -> None:
+def test_callback_is_called_once_and_can_be_removed() -> None:
     token = StopToken()
     calls: list[str] = []
     token.on_stop(lambda: calls.append("kept"))
-    token.on_stop(lambda: calls.append("taken back"))()
+    token.on_stop(lambda: calls.append("removed"))()
     token.stop("interrupted")
     token.stop("interrupted")
     token.on_stop(lambda: calls.append("late"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the embedded switch on the testbed's links, and reads its counters when it has ended."""
+"""Starts the embedded switch on the testbed's links, and reads its counters after it has ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ _STOP_S = 10.0
 
 @dataclass(frozen=True)
 class SwitchPort:
-    """One port: its interface, and the link behind it, which the switch emulates for frames that leave.
+    """One port: its interface, and the link that the switch emulates for frames that leave through it.
 
-    `rate_bps` None: unshaped. `limit_bytes` and `limit_packets` are what may wait in the egress queue. None
-    leaves the switch's default. With `deflect_to`, frames that a full queue drops go through egress once
-    more, for that port, where the program can report them.
+    `rate_bps` None: unshaped. `limit_bytes` and `limit_packets` limit the egress queue; None keeps the
+    switch's default. With `deflect_to`, frames that a full queue drops pass egress again for that port, where
+    the program can report them.
     """
 
     number: int
@@ -72,9 +72,7 @@ class SwitchProcess(RunningProgram):
     ) -> None:
         """Start it. Its log and stats.json go to `folder`; `json_path` loads a P4 program at start.
 
-        `options` are further ones of weir-switch.
-
-        Raises ToolMissingError or ProcessError.
+        `options` are further options of weir-switch. Raises ToolMissingError or ProcessError.
         """
         self.p4runtime = p4runtime
         self.stats_path = folder / "stats.json"
@@ -93,7 +91,7 @@ class SwitchProcess(RunningProgram):
         self._process.wait_line("P4Runtime on ", _READY_S, stop)
 
     def stats(self) -> dict[str, Any]:
-        """The counters as last written: five times a second while it runs, exact once it has ended."""
+        """The counters as last written: five times a second while it runs, and exactly when it ends."""
         return self._read_json(self.stats_path)
 
     def stop(self) -> dict[str, Any]:

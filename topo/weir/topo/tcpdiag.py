@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the kernel for the state of TCP sockets over netlink (sock_diag(7), INET_DIAG_INFO).
+"""Reads the state of TCP sockets from the kernel over netlink (sock_diag(7), INET_DIAG_INFO).
 
-Own code and not pyroute2's DiagSocket: that one opens its socket in a thread of its own, hence in the wrong
-network namespace, and decodes field by field, which costs several times as much per sample. Layouts are
-those of linux/inet_diag.h and linux/tcp.h, whose fields never move; newer kernels append.
+pyroute2's DiagSocket is not used: it opens its socket in a separate thread, hence in the wrong network
+namespace, and decodes field by field, which costs several times as much per sample. Layouts are those of
+linux/inet_diag.h and linux/tcp.h, whose fields never move; newer kernels append.
 """
 
 import errno
@@ -20,7 +20,7 @@ _NLMSG_ERROR = 2
 _NLM_F_REQUEST = 1
 
 _INET_DIAG_INFO = 2
-_INET_DIAG_VEGASINFO = 3  # asks for what the congestion control itself knows, BBR included
+_INET_DIAG_VEGASINFO = 3  # requests the state of the congestion control, also of BBR
 _INET_DIAG_CONG = 4
 _INET_DIAG_BBRINFO = 16
 
@@ -56,19 +56,19 @@ _UNLIMITED_64 = (1 << 64) - 1
 _UNSET_32 = (1 << 32) - 1
 _INFINITE_SSTHRESH = 0x7FFF_FFFF
 
-# Addresses and ports as the kernel has them: source, source port, destination, destination port.
+# Source address (packed), source port, destination address, destination port.
 Connection = tuple[bytes, int, bytes, int]
 
 
 class TcpDiagError(Exception):
-    """The kernel refused or answered something else than sock_diag messages."""
+    """The kernel refused, or answered with something other than a sock_diag message."""
 
 
 @dataclass(frozen=True, slots=True)
 class TcpInfo:
-    """One socket's state. Rates in bit/s, times in ns, cwnd and ssthresh in segments.
+    """The state of one socket. Rates in bit/s, times in ns, cwnd and ssthresh in segments.
 
-    None: not known yet (no RTT sample), unlimited (pacing rate), never set (ssthresh) or not BBR (bbr_…).
+    None means: no sample yet (RTT), unlimited (pacing rate), never set (ssthresh) or not BBR (bbr_…).
     """
 
     connection: Connection
@@ -88,17 +88,17 @@ class TcpInfo:
     retrans_total: int
     unacked: int
     in_flight: int
-    """Segments under way as the sender counts them: sent − acknowledged − SACKed − lost + retransmitted."""
+    """Segments in flight as the sender counts them: sent − acknowledged − SACKed − lost + retransmitted."""
     segments_received: int
     bbr_bandwidth_bps: int | None
     bbr_min_rtt_ns: int | None
 
 
 def request(connection: Connection) -> bytes:
-    """The netlink message that asks for one socket.
+    """The netlink message that requests one socket.
 
-    Asking for each by name and not for a dump of all: a dump walks the kernel's hash table of all
-    connections of the machine, once per namespace, and that table grows with the memory.
+    One request per socket is cheaper than a dump, which walks the machine's hash table of all connections
+    once per namespace; the size of that table grows with the machine's memory.
     """
     source, source_port, destination, destination_port = connection
     wanted = (_INET_DIAG_INFO, _INET_DIAG_VEGASINFO, _INET_DIAG_CONG)
@@ -111,16 +111,16 @@ def request(connection: Connection) -> bytes:
 
 
 class TcpDiag:
-    """A netlink socket for such questions. It belongs to the namespace of the thread that makes it."""
+    """A netlink socket for such requests, in the network namespace of the thread that creates it."""
 
     def __init__(self) -> None:
         """Open the socket."""
-        # Python makes it close-on-exec by itself.
+        # Python sets close-on-exec by default.
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         self._socket.settimeout(5.0)
 
     def sample(self, connections: Iterable[Connection]) -> list[TcpInfo]:
-        """State of every one of these sockets that exists. Raises TcpDiagError or OSError."""
+        """The state of each of these sockets that exists. Raises TcpDiagError or OSError."""
         found = []
         for connection in connections:
             self._socket.send(request(connection))
@@ -135,7 +135,7 @@ class TcpDiag:
 
 
 def parse_answer(data: bytes) -> TcpInfo | None:
-    """The socket in one answer; None when there is none of that name, or it is gone but for its TIME_WAIT."""
+    """The socket in one answer; None if there is no such socket, or it is in TIME_WAIT."""
     if len(data) < _HEADER.size:
         raise TcpDiagError(f"answer of {len(data)} bytes, shorter than a netlink header")
     length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data)
@@ -164,7 +164,7 @@ def _attributes(data: bytes, offset: int, end: int) -> Iterator[tuple[int, bytes
 
 
 def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) -> TcpInfo | None:
-    """None for a socket in TIME_WAIT, which has no tcp_info any more."""
+    """The decoded attributes; None for a socket in TIME_WAIT, which has no tcp_info."""
     raw = attributes.get(_INET_DIAG_INFO, b"")
     if len(raw) < _TCP_INFO.size:
         return None

@@ -35,7 +35,7 @@ def test_request_for_ipv6_differs_in_family_and_addresses() -> None:
 @pytest.mark.parametrize(
     ("family", "loopback"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")], ids=["IPv4", "IPv6"]
 )
-def test_living_socket_is_shown_and_a_missing_one_is_not(family: socket.AddressFamily, loopback: str) -> None:
+def test_socket_is_found_and_a_missing_one_is_not(family: socket.AddressFamily, loopback: str) -> None:
     diag, address = TcpDiag(), socket.inet_pton(family, loopback)
     try:
         server = socket.create_server((loopback, 0), family=family)
@@ -60,13 +60,13 @@ def test_living_socket_is_shown_and_a_missing_one_is_not(family: socket.AddressF
                 assert info.bytes_sent == 1000
                 assert info.bytes_retrans == 0
                 assert info.ssthresh is None  # no loss yet
-                assert info.in_flight == info.unacked  # likewise
+                assert info.in_flight == info.unacked  # no loss yet
                 assert info.segments_received >= 1  # the answer to its SYN
     diag.close()
 
 
 @pytest.mark.parametrize("name", ["bbr", "cubic"])
-def test_what_bbr_estimates_is_shown_and_of_others_nothing(name: str) -> None:
+def test_bbr_estimates_are_shown_for_bbr_only(name: str) -> None:
     diag = TcpDiag()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
         port = server.getsockname()[1]
@@ -97,7 +97,7 @@ def error_answer(code: int) -> bytes:
     return struct.pack("=IHHIIi", 20, 2, 0, 1, 0, code)
 
 
-def test_missing_socket_is_none_and_other_errors_are_told() -> None:
+def test_missing_socket_is_none_and_other_errors_are_raised() -> None:
     assert parse_answer(error_answer(-errno.ENOENT)) is None
     with pytest.raises(TcpDiagError, match="Operation not permitted"):
         parse_answer(error_answer(-errno.EPERM))
@@ -111,7 +111,7 @@ def test_missing_socket_is_none_and_other_errors_are_told() -> None:
         struct.pack("=IHHII", 16, 3, 0, 1, 0),
         struct.pack("=IHHII", 16, 20, 0, 1, 0),
         struct.pack("=IHHII", 999, 20, 0, 1, 0) + bytes(72),
-        # An attribute that claims to be shorter than its own header.
+        # An attribute whose length is less than its header.
         struct.pack("=IHHII", 92, 20, 0, 1, 0) + bytes(72) + struct.pack("=HH", 1, 2),
     ],
 )

@@ -39,8 +39,8 @@ HOST_INTERFACE = "eth0"
 _LINK_ACTIVE_S = 10.0
 _LINK_POLL_S = 0.01
 
-# What must be off so that the switch and the captures see the frames of the wire: segments no larger than
-# the MTU, with their checksums filled in. Short names are ethtool's `-K`, long names its `--json -k`.
+# Offloads that must be off so that switch and captures see frames as on a wire: no larger than the MTU, with
+# checksums filled in. Short names are those of `ethtool -K`, long names those of `ethtool --json -k`.
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
@@ -48,12 +48,12 @@ _OFFLOADS = {
     "tx": "tx-checksumming",
     "rx": "rx-checksumming",
     "sg": "scatter-gather",
-    # veth carries 802.1Q tags beside the frame, where AF_PACKET readers do not find them.
+    # With them, veth keeps 802.1Q tags in metadata and not in the frame, where AF_PACKET readers look.
     "txvlan": "tx-vlan-offload",
     "rxvlan": "rx-vlan-offload",
 }
 
-# Per host namespace. Runs must not learn from each other, and no buffer but the switch's may limit a flow.
+# Per host namespace: no TCP metrics are kept from earlier runs, and no buffer but the switch's limits a flow.
 _HOST_SYSCTLS = {
     "net/ipv4/tcp_no_metrics_save": "1",
     "net/ipv4/tcp_timestamps": "1",
@@ -63,19 +63,19 @@ _HOST_SYSCTLS = {
     "net/ipv4/tcp_moderate_rcvbuf": "1",
     "net/ipv4/tcp_rmem": "4096 131072 67108864",
     "net/ipv4/tcp_wmem": "4096 131072 67108864",
-    # Many distributions filter by reverse path, and a silenced host, which has no route, would drop the last
-    # reports and packets that are under way to it. The larger value of "all" and "eth0" counts.
+    # Many distributions enable the reverse path filter. A silenced host has no route, so the filter would
+    # drop packets and reports in flight to it. The kernel uses the larger value of "all" and "eth0".
     "net/ipv4/conf/all/rp_filter": "0",
     "net/ipv4/conf/default/rp_filter": "0",
     f"net/ipv4/conf/{HOST_INTERFACE}/rp_filter": "0",
-    # For what no flow names: iperf3's control connections shall not depend on the machine's default.
+    # For iperf3's control connections, which would otherwise depend on the machine's default.
     "net/ipv4/tcp_congestion_control": "reno",
-    # Ports below are handed out by the experiment; iperf3's control connections take theirs from here.
+    # Source ports of iperf3's control connections. Flows use lower ports, which the experiment assigns.
     "net/ipv4/ip_local_port_range": "50000 60999",
 }
 
 
-# Of a host with an IPv6 address, in this order: no link-local address, nobody asked for a router.
+# For a host with an IPv6 address, in this order: no link-local address, no router solicitation.
 _IPV6_SYSCTLS = {
     f"net/ipv6/conf/{HOST_INTERFACE}/addr_gen_mode": "1",
     f"net/ipv6/conf/{HOST_INTERFACE}/accept_ra": "0",
@@ -86,14 +86,14 @@ _IPV6_SYSCTLS = {
 
 
 class TestbedError(Exception):
-    """The testbed cannot be built as asked; the text says which host and what would be valid."""
+    """The testbed cannot be built; the text has the host and what would be valid."""
 
-    __test__ = False  # not a pytest class, whatever its name begins with
+    __test__ = False  # not a pytest class, although its name begins with Test
 
 
 @dataclass(frozen=True)
 class HostSpec:
-    """One host to build. `address` is the next free one of 10.0.0.0/24 when not given, `address6` is none."""
+    """One host to build. `address` defaults to the next free one of 10.0.0.0/24, `address6` to none."""
 
     name: str
     address: str | None = None
@@ -102,7 +102,7 @@ class HostSpec:
 
 @dataclass(frozen=True)
 class HostPort:
-    """A host that exists, and the switch port it is wired to."""
+    """A host in the testbed, and the switch port that it is connected to."""
 
     name: str
     namespace: str
@@ -114,7 +114,7 @@ class HostPort:
     address6: str | None = None
 
     def ip(self, version: int) -> str:
-        """Its address of a version of IP. Raises TestbedError when it has none."""
+        """Its address of an IP version. Raises TestbedError if it has none."""
         address = self.address if version == 4 else self.address6
         if address is None:
             raise TestbedError(f"host {self.name!r} has no IPv6 address; valid: give it one")
@@ -123,26 +123,26 @@ class HostPort:
 
 @dataclass(frozen=True)
 class LinkDrops:
-    """Frames that the veth pair of one host dropped, seen from the host; both must be 0 in a valid run."""
+    """Frames that the veth pair of one host dropped, by direction; both must be 0 in a valid run."""
 
     to_switch: int
     from_switch: int
 
 
 class Testbed:
-    """All hosts of one experiment; a context manager that removes what it made, also after a failure.
+    """All hosts of one experiment; a context manager that always removes what it created.
 
-    Works inside the sandbox only. The switch ends of the links are left for the switch to open.
+    Works only inside the sandbox. The switch opens the switch ends of the links.
     """
 
     __test__ = False
 
     def __init__(self, hosts: Sequence[HostSpec]) -> None:
-        """Lay the hosts out; nothing is made yet. Port numbers follow the order, from 1."""
+        """Assign addresses and ports; nothing is created yet. Port numbers follow the order, from 1."""
         self.hosts: dict[str, HostPort] = {port.name: port for port in lay_out(hosts)}
 
     def __enter__(self) -> Self:
-        """Make the namespaces and links. Raises TestbedError or ProcessError."""
+        """Create the namespaces and links. Raises TestbedError or ProcessError."""
         if not is_inside():
             raise TestbedError("a testbed is built inside the sandbox only; see weir.topo.sandbox")
         try:
@@ -158,11 +158,11 @@ class Testbed:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Remove the namespaces; the veth pairs go with them."""
+        """Remove the namespaces and with them the veth pairs."""
         self._destroy()
 
     def host(self, name: str) -> HostPort:
-        """The host of that name. Raises TestbedError with the names that exist."""
+        """The host with that name. Raises TestbedError with the names that exist."""
         if name not in self.hosts:
             raise TestbedError(f"there is no host {name!r}; hosts are: {', '.join(self.hosts)}")
         return self.hosts[name]
@@ -170,20 +170,20 @@ class Testbed:
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
         """The argument list that runs `argv` in the host's namespace.
 
-        nsenter rather than `ip netns exec`: it replaces itself by the program, so that the process id is the
-        program's, and sets up no mounts, so that a flow starts on time.
+        nsenter and not `ip netns exec`: it execs the program, so that the process id is the program's, and
+        creates no mounts, so that a flow starts on time.
         """
         namespace = NETNS_FOLDER / self.host(host).namespace
         return [find_tool("nsenter"), f"--net={namespace}", "--", *argv]
 
     def popen(self, host: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
-        """Start a process in the host's namespace; options are those of subprocess.Popen."""
+        """Start a process in the host's namespace, with options of subprocess.Popen."""
         return subprocess.Popen(self.command(host, argv), **options)
 
     def check_congestion_controls(self, wanted: dict[str, set[str]]) -> None:
-        """Raise TestbedError when a host lacks a congestion control; `wanted` is host → names.
+        """Raise TestbedError if a host lacks a congestion control; `wanted` is host → names.
 
-        Setting it on a socket is the test that counts: it also loads the kernel module where we may.
+        The test sets it on a socket, which also loads the kernel module where that is permitted.
         """
         for host, names in wanted.items():
             namespace = self.host(host).namespace
@@ -193,10 +193,10 @@ class Testbed:
                     raise TestbedError(f"host {host}: {problem}")
 
     def silence(self) -> None:
-        """Let no host send another IP packet; what is under way still arrives, is captured and delivered.
+        """Stop all hosts from sending IP packets; packets in flight still arrive, are captured and delivered.
 
-        TCP goes on after its program has ended: sockets retransmit, flush and close. Call this after the
-        last flow and before the captures end, or a packet is in one of two captures only.
+        TCP continues after its program has ended: sockets retransmit, flush and close. Call this after the
+        last flow and before the captures end, or a packet could be in only one of two captures.
         """
         for host in self.hosts.values():
             run_tool("ip", "-n", host.namespace, "route", "delete", str(SUBNET), "dev", host.interface)
@@ -204,10 +204,10 @@ class Testbed:
                 run_tool("ip", "-n", host.namespace, "route", "delete", "::/0", "dev", host.interface)
 
     def link_drops(self) -> dict[str, LinkDrops]:
-        """Frames dropped by each host's link since it was made, by host name.
+        """Frames dropped by each host's link since it was created, by host name.
 
-        A veth end counts a frame as dropped on transmission when the other side's input queue
-        (net.core.netdev_max_backlog) was full, and on reception when the other end could not take it.
+        A veth end counts a frame as dropped on transmission if the other side's input queue
+        (net.core.netdev_max_backlog) was full, and on reception if the other end could not receive it.
         """
         switch_side = _link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
         drops = {}
@@ -220,8 +220,8 @@ class Testbed:
         return drops
 
     def _create(self) -> None:
-        # IPv6 is off where no host asks for it: neighbour discovery and router solicitations would add frames
-        # to every capture and counter that no flow of the experiment sent.
+        # IPv6 is off where no host needs it: neighbour discovery and router solicitations would add frames to
+        # every capture and counter that are not of any flow.
         _write_sysctls({"net/ipv6/conf/default/disable_ipv6": "1"})
         commands = []
         for host in self.hosts.values():
@@ -243,16 +243,16 @@ class Testbed:
             run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch + self._ipv6_commands(host))
         ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
         run_tool("ip", "-batch", "-", input_text="".join(ups))
-        # The kernel notices a carrier asynchronously; what is sent before goes to a qdisc that drops it.
+        # The kernel detects a carrier asynchronously; until then, the noop qdisc drops all frames.
         for host in self.hosts.values():
             _wait_link_active(["-n", host.namespace], host.interface)
             _wait_link_active([], host.switch_interface)
 
     def _ipv6_commands(self, host: HostPort) -> str:
-        """What gives a host its IPv6 address, without a frame that no flow sends.
+        """The commands that give a host its IPv6 address without sending frames that belong to no flow.
 
-        The address is the loopback's, so that no link is told of its multicast group (RFC 3810); everybody is
-        on the link and known from the start, so that nobody is solicited (RFC 4861).
+        The address is on the loopback, so its multicast group is not reported on the link (RFC 3810). All
+        hosts are on-link and permanent neighbours, so there are no neighbour solicitations (RFC 4861).
         """
         if host.address6 is None:
             return ""
@@ -269,8 +269,8 @@ class Testbed:
     def _destroy(self) -> None:
         made = [host for host in self.hosts.values() if (NETNS_FOLDER / host.namespace).exists()]
         for host in made:
-            # A namespace lives on while a process is in it; deleting the link takes it off the switch now.
-            # From the host's side: a switch interface of that name may be somebody else's if we failed.
+            # A namespace exists while a process is in it; deleting the link detaches it from the switch now.
+            # From the host's side, because after a failure a switch interface of that name may be another's.
             if host.interface in _link_statistics(self._links_in(host)):
                 run_tool("ip", "-n", host.namespace, "link", "delete", host.interface)
         if made:
@@ -283,7 +283,7 @@ class Testbed:
 
 
 def lay_out(hosts: Sequence[HostSpec]) -> list[HostPort]:
-    """Give every host its address, MAC and switch port. Raises TestbedError naming the host at fault."""
+    """Assign an address, MAC and switch port to every host. Raises TestbedError that names the host."""
     if not hosts:
         raise TestbedError("a testbed needs at least one host")
     usable = [str(address) for address in SUBNET.hosts()]
@@ -325,7 +325,7 @@ def lay_out(hosts: Sequence[HostSpec]) -> list[HostPort]:
 
 
 def _check_ipv6(hosts: Sequence[HostSpec]) -> None:
-    """Raise TestbedError for two hosts of one IPv6 address, and for any on a kernel without IPv6."""
+    """Raise TestbedError for two hosts with the same IPv6 address, or if the kernel has no IPv6."""
     taken: dict[str, str] = {}
     for host in hosts:
         if host.address6 is None:
@@ -340,7 +340,7 @@ def _check_ipv6(hosts: Sequence[HostSpec]) -> None:
 
 
 def _is_name(name: str) -> bool:
-    # It names a file below /run/netns.
+    # It becomes a file name below /run/netns.
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", name) is not None
 
 
@@ -356,7 +356,7 @@ def _valid_address(host: str, text: str) -> str:
 
 
 def _host_mac(address: IPv4Address) -> str:
-    """Locally administered MAC made of the address, so that a capture can be read without a table."""
+    """A locally administered MAC that contains the IPv4 address, so that captures are easy to read."""
     return "02:00:" + address.packed.hex(":")
 
 
@@ -368,7 +368,7 @@ def _write_sysctls(values: dict[str, str]) -> None:
     for name, value in values.items():
         path = Path("/proc/sys") / name
         if name.startswith("net/ipv6") and not path.exists():
-            continue  # a kernel without IPv6 has nothing to turn off
+            continue  # the kernel has no IPv6 to turn off
         path.write_text(value)
 
 
@@ -380,7 +380,7 @@ def _set_up_host_kernel(host: HostPort) -> None:
 
 
 def _wait_link_active(where: list[str], interface: str) -> None:
-    """Wait until the interface is operational and has its real queueing discipline."""
+    """Wait until the interface is operational and its qdisc is not noop any more."""
     give_up = time.monotonic() + _LINK_ACTIVE_S
     while True:
         (link,) = json.loads(run_tool("ip", *where, "-json", "link", "show", "dev", interface))
@@ -395,10 +395,10 @@ def _wait_link_active(where: list[str], interface: str) -> None:
 
 
 def _turn_offloads_off(enter: list[str], interface: str) -> None:
-    """Turn every offload of `_OFFLOADS` off and read back that it is; `enter` prefixes the commands."""
+    """Turn off every offload of `_OFFLOADS` and check that it is off; `enter` prefixes the commands."""
     ethtool = find_tool("ethtool")
     switches = [word for name in _OFFLOADS for word in (name, "off")]
-    # Its exit code is no verdict: a feature that this kernel fixes in one state makes it complain.
+    # The exit code does not matter: ethtool fails if the kernel fixes the state of any feature.
     subprocess.run([*enter, ethtool, "-K", interface, *switches], capture_output=True, check=False)
     shown = subprocess.run(
         [*enter, ethtool, "--json", "-k", interface], capture_output=True, text=True, check=False
@@ -414,13 +414,13 @@ def _turn_offloads_off(enter: list[str], interface: str) -> None:
 
 
 def active_offloads(ethtool_json: str) -> list[str]:
-    """Which of the offloads that distort captures `ethtool --json -k` shows as on."""
+    """The offloads of `_OFFLOADS` that `ethtool --json -k` shows as on."""
     features = json.loads(ethtool_json)[0]
     return [name for name in _OFFLOADS.values() if features.get(name, {}).get("active")]
 
 
 def _try_congestion_control(name: str) -> str | None:
-    """None when a TCP socket of this namespace can use `name`, else what is wrong and what there is."""
+    """None if a TCP socket of this namespace can use `name`, else an error with the available ones."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
@@ -436,7 +436,7 @@ def _try_congestion_control(name: str) -> str | None:
 
 
 def _link_statistics(ip_json: str) -> dict[str, tuple[int, int]]:
-    """Interface → (frames dropped on reception, on transmission) from `ip -s -json link show`."""
+    """Interface → (frames dropped on reception, on transmission), from `ip -s -json link show`."""
     return {
         link["ifname"]: (
             int(link["stats64"]["rx"]["dropped"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the system's programs that this package needs, and says which package brings a missing one."""
+"""Finds the system programs that this package needs, and names the Debian package of a missing one."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ TOOLS = {
     "iperf3": "iperf3",
     "tcpdump": "tcpdump",
 }
-# An ordinary Debian user has no sbin on PATH, yet may run what is in it.
+# An ordinary Debian user has no sbin on PATH, but may run its programs.
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin")
 
 
@@ -24,7 +24,7 @@ class ToolMissingError(Exception):
 
 
 def search_path() -> str:
-    """PATH with the folders of the system's programs at its end."""
+    """PATH, followed by the folders of system programs."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join([*folders, *_SYSTEM_FOLDERS])
 
@@ -52,7 +52,7 @@ def missing_tools() -> dict[str, str]:
 def find_own_program(name: str) -> Path:
     """Path of a program that weir builds (`weir-switch`, `weir-collector`).
 
-    Looked for beside the running Python first (that is where `make setup` puts it), then on PATH.
+    Searched first in the folder of the running Python, where `make setup` puts it, then on PATH.
     """
     beside = Path(sys.executable).parent / name
     if os.access(beside, os.X_OK):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the experiment's TCP and UDP flows with iperf3: each flow has its own server, ports and deadline.
+"""Runs the experiment's TCP and UDP flows with iperf3: each flow has a separate server, ports and deadline.
 
 iperf3 opens two connections per flow: a control connection from an ephemeral port (50000 and above, see
-`testbed`) and the data connection, for which `--cport` fixes the source port. Only the latter is the flow.
-Its data starts about five round trips after the launch: control handshake, parameters, data handshake.
+`testbed`) and the data connection, whose source port `--cport` sets. Only the latter is the flow. Its data
+starts about five round trips after the launch: control handshake, parameters, data handshake.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from weir.topo.tcpdiag import Connection
 from weir.topo.testbed import Testbed
 from weir.topo.tools import find_tool
 
-# Below the ephemeral range of the host namespaces, apart from each other, so that a port tells what it is.
+# Below the ephemeral range of the host namespaces; the two ranges do not overlap, so a port shows its role.
 FIRST_DESTINATION_PORT = 5201
 FIRST_SOURCE_PORT = 20_000
 MAX_FLOWS = FIRST_SOURCE_PORT - FIRST_DESTINATION_PORT
@@ -40,14 +40,14 @@ FlowState = Literal["complete", "failed", "killed"]
 
 
 class TrafficError(Exception):
-    """The flows cannot be run as asked; the text names the flow and what would be valid."""
+    """The flows cannot be run; the text has the flow and what would be valid."""
 
 
 class PortAllocator:
-    """Hands out (source port, destination port) pairs, each port once in the whole run."""
+    """Allocates (source port, destination port) pairs, each port once per run."""
 
     def __init__(self) -> None:
-        """Start at the first ports."""
+        """Start with the first ports."""
         self._numbers = itertools.count()
 
     def next(self) -> tuple[int, int]:
@@ -60,11 +60,11 @@ class PortAllocator:
 
 @dataclass(frozen=True)
 class FlowSpec:
-    """One TCP flow, bulk or limited by its application to `rate_bps`; or of UDP, with a rate or a script.
+    """One TCP flow, bulk or application-limited to `rate_bps`; or a UDP flow with a rate or a script.
 
-    `congestion_control` None is UDP, in datagrams of `block_bytes`. `duration_s` is in whole seconds because
-    iperf3's is. Ports come from a `PortAllocator`. A flow with a `script` is played by
-    `weir.topo.played`, its source as the script's server; all others are iperf3's.
+    `congestion_control` None means UDP, in datagrams of `block_bytes`. `duration_s` is in whole seconds, as
+    for iperf3. Ports come from a `PortAllocator`. `weir.topo.played` runs flows with a `script`, whose server
+    is the source; iperf3 runs all others.
     """
 
     id: str
@@ -84,11 +84,11 @@ class FlowSpec:
 
 @dataclass(frozen=True)
 class FlowResult:
-    """What became of one flow.
+    """The result of one flow.
 
-    `launched_ns` and `ended_ns` are CLOCK_REALTIME; `late_s` is how much after its due time it was launched.
-    `report` is iperf3's JSON of the sender, or in its form what a script's ends said; None for neither. A
-    flow that outlived its duration by the grace period is "killed".
+    `launched_ns` and `ended_ns` are CLOCK_REALTIME; `late_s` is the delay of the launch after its due time.
+    `report` is the sender's JSON from iperf3, or the results of a script's ends in the same form, or None. A
+    flow that has not ended by the end of the grace period after its duration is "killed".
     """
 
     flow: FlowSpec
@@ -101,29 +101,29 @@ class FlowResult:
 
     @property
     def bytes_sent(self) -> int | None:
-        """Payload bytes that the sender handed to TCP."""
+        """Payload bytes that the sender wrote to its socket."""
         return _count(self.report, "sum_sent", "bytes")
 
     @property
     def bytes_received(self) -> int | None:
-        """Payload bytes that the receiver took from TCP."""
+        """Payload bytes that the receiver read from its socket."""
         return _count(self.report, "sum_received", "bytes")
 
     @property
     def retransmits(self) -> int | None:
-        """Segments that the sending kernel sent again."""
+        """Segments that the sender's kernel retransmitted."""
         return _count(self.report, "sum_sent", "retransmits")
 
 
 @dataclass(frozen=True)
 class TrafficResult:
-    """All flows of one phase; `start_ns` (CLOCK_REALTIME) is the moment that `start_s` counts from."""
+    """The results of all flows of a phase; `start_ns` (CLOCK_REALTIME) is the origin of `start_s`."""
 
     start_ns: int
     end_ns: int
     flows: tuple[FlowResult, ...]
     undrained: tuple[str, ...] = ()
-    """TCP flows whose last data were not acknowledged when the wait for them ended."""
+    """TCP flows whose last data were not acknowledged within the drain limit."""
 
     @property
     def problems(self) -> list[str]:
@@ -132,7 +132,7 @@ class TrafficResult:
 
     @property
     def notes(self) -> list[str]:
-        """One line per flow that did not end cleanly: what was lost of its last data, no sender learnt."""
+        """One line per flow that did not end cleanly, so that losses of its last data are not known."""
         return [f"flow {name} was cut off with data on their way" for name in self.undrained]
 
 
@@ -145,12 +145,12 @@ def run_flows(
     grace_s: float = 10.0,
     on_start: Callable[[], None] = lambda: None,
 ) -> TrafficResult:
-    """Run the flows, each from its `start_s` on, and wait for all of them; `on_start` is called once.
+    """Run the flows, each from its `start_s` on, and wait for all of them; calls `on_start` when they start.
 
-    Every flow ends at the latest `grace_s` seconds after its duration; then what TCP still has to send is let
-    through, for `draining.DRAIN_LIMIT_S` at the most. Raises TrafficError or TestbedError
-    for flows that cannot be run here, ProcessError when a server does not start, Interrupted when told to
-    stop; no iperf3 is left running in any case. A flow that fails is a result, not an exception.
+    Every flow ends at the latest `grace_s` seconds after its duration; then the remaining data of TCP flows
+    are drained, for at most `draining.DRAIN_LIMIT_S`. A flow that fails is a result, not an exception. Raises
+    TrafficError or TestbedError for flows that cannot be run here, ProcessError if a server does not start,
+    Interrupted if the run is stopped; no iperf3 is left running in any case.
     """
     check_flows(flows)
     for flow in flows:
@@ -172,7 +172,7 @@ def run_flows(
             undrained = tuple(draining.finish(whole, stop))
         return TrafficResult(start_ns, time.time_ns(), results, undrained)
     finally:
-        # A server ends with its one test; those that had none, or whose client was killed, are told to.
+        # A server ends after one test; end those that had none, or whose client was killed.
         for server in servers:
             server.send_signal(signal.SIGTERM)
         for server in servers:
@@ -180,7 +180,7 @@ def run_flows(
 
 
 def check_congestion_controls(testbed: Testbed, flows: Sequence[FlowSpec]) -> None:
-    """Raise TestbedError where the kernel lacks what a flow asks for; the text lists what it has."""
+    """Raise TestbedError if a flow's congestion control is unavailable; the text lists the available ones."""
     wanted: dict[str, set[str]] = {}
     for flow in flows:
         if flow.congestion_control is not None:
@@ -191,7 +191,7 @@ def check_congestion_controls(testbed: Testbed, flows: Sequence[FlowSpec]) -> No
 def _receivers(
     testbed: Testbed, flows: Sequence[FlowSpec], servers: Sequence[LoggedProcess]
 ) -> list[tuple[str, int, tuple[str, int]]]:
-    """The TCP flows' servers and the senders that connect to them."""
+    """For each TCP flow: its name, the process id of its server, and the address of its sender."""
     return [
         (flow.id, server.pid, (testbed.host(flow.source).ip(flow.ip_version), flow.source_port))
         for flow, server in zip(flows, servers, strict=True)
@@ -200,7 +200,7 @@ def _receivers(
 
 
 def data_connection(testbed: Testbed, flow: FlowSpec) -> Connection:
-    """The data connection of a flow as its sender's kernel has it."""
+    """The data connection of a flow, from the sender's side."""
     source, destination = (
         ip_address(testbed.host(name).ip(flow.ip_version)).packed for name in (flow.source, flow.destination)
     )
@@ -208,7 +208,7 @@ def data_connection(testbed: Testbed, flow: FlowSpec) -> Connection:
 
 
 def check_flows(flows: Sequence[FlowSpec]) -> None:
-    """Raise TrafficError when a flow could not be told from another one or iperf3 could not run it."""
+    """Raise TrafficError if two flows share a port of a host, or iperf3 could not run a flow."""
     servers: dict[tuple[str, int], str] = {}
     sources: dict[tuple[str, int], str] = {}
     for flow in flows:
@@ -258,7 +258,7 @@ def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
 
 
 class _Client:
-    """A running iperf3 client; its JSON goes to a file, so nobody has to read a pipe in time."""
+    """A running iperf3 client; its JSON goes to a file, so it cannot block on a full pipe."""
 
     def __init__(self, testbed: Testbed, flow: FlowSpec, due: float, log_folder: Path) -> None:
         self.flow = flow
@@ -281,7 +281,7 @@ class _Client:
         self.process.kill()
 
     def finish(self) -> None:
-        """Collect the ended process."""
+        """Reap the ended process."""
         self.process.wait()
         self._ended_ns = time.time_ns()
         os.close(self.pidfd)
@@ -327,7 +327,7 @@ def _run_clients(
                 for client in running.values():
                     if time.monotonic() >= client.deadline:
                         client.kill()
-                        # SIGKILL cannot be refused; this only spaces out the reminders.
+                        # SIGKILL cannot be ignored; a later deadline only avoids sending it in every round.
                         client.deadline += _INTERRUPT_GRACE_S
         finally:
             _end_clients(list(running.values()))
@@ -347,12 +347,12 @@ def _end_clients(clients: list[_Client]) -> None:
 
 
 def read_report(flow: FlowSpec, text: str, exit_code: int) -> tuple[dict[str, Any] | None, str | None]:
-    """iperf3's JSON and what is wrong with it (None when nothing is).
+    """iperf3's JSON, and an error or None.
 
-    Checks that the data connection had the flow's ports and the congestion control that was asked for:
-    a flow under a wrong name would poison every later table.
+    Checks that the data connection had the flow's ports and congestion control, because every later result
+    identifies the flow by them.
     """
-    # Before its report, iperf3 warns of datagrams that it thinks are large.
+    # iperf3 prints warnings about large datagrams before its report.
     warnings = itertools.takewhile(lambda line: line.startswith("warning: "), text.splitlines(keepends=True))
     text = text[sum(map(len, warnings)) :]
     try:
@@ -392,5 +392,5 @@ def _count(report: dict[str, Any] | None, *keys: str) -> int | None:
 
 
 def file_name(flow: FlowSpec) -> str:
-    """How the files of a flow begin."""
+    """The prefix of a flow's file names."""
     return "flow-" + flow.id.replace("/", "-")

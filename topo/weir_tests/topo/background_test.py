@@ -74,7 +74,7 @@ def test_sizes_are_of_the_bounded_pareto_distribution() -> None:
     assert pareto_mean(smallest, SPEC.largest_bytes, SPEC.shape) == pytest.approx(SPEC.mean_bytes)
     assert pareto(0.0, smallest, SPEC.largest_bytes, SPEC.shape) == pytest.approx(smallest)
     assert pareto(1.0, smallest, SPEC.largest_bytes, SPEC.shape) == pytest.approx(SPEC.largest_bytes)
-    # SciPy's truncated Pareto is of the smallest value 1 and the largest c.
+    # SciPy's truncated Pareto distribution is on 1 to c, scaled by the smallest value.
     peer = stats.truncpareto(SPEC.shape, SPEC.largest_bytes / smallest, scale=smallest)
     for u in (0.01, 0.5, 0.9, 0.999):
         assert pareto(u, smallest, SPEC.largest_bytes, SPEC.shape) == pytest.approx(peer.ppf(u), rel=1e-9)
@@ -88,7 +88,7 @@ def test_most_bytes_are_in_few_flows() -> None:
     assert share > 0.5
 
 
-def test_each_background_of_each_phase_has_a_seed_of_its_own() -> None:
+def test_each_background_of_each_phase_has_a_different_seed() -> None:
     seeds = {flow_seed(seed, phase, name) for seed in (1, 2) for phase in "ab" for name in "xy"}
     assert len(seeds) == 8
 
@@ -114,6 +114,6 @@ def test_a_background_of_udp_sends_each_drawn_byte_once(runner: Runner) -> None:
             if isinstance(packet, dpkt.ip.IP) and isinstance(packet.data, dpkt.udp.UDP):
                 ports.add(packet.data.sport)
                 total += packet.data.ulen - 8
-    # Sources may have one port one after the other. What was cut off had not been sent.
+    # Flows may reuse a source port. Bytes of flows that were cut off may not have been sent.
     assert 0 < len(ports) <= record["flows"]
     assert total == record["offered_bytes"] or (record["cut"] and total < record["offered_bytes"])

@@ -12,7 +12,7 @@ from weir_tests.topo.runner import Runner
 @pytest.mark.parametrize(
     ("line", "counters"),
     [
-        # tcpdump 4.99.3 on SIGUSR1.
+        # Printed by tcpdump 4.99.3 on SIGUSR1.
         (
             "tcpdump: 2834 packets captured, 4048 packets received by filter, 3 packets dropped by kernel\n",
             (2834, 4048, 3),
@@ -38,6 +38,6 @@ def test_lost_counts_dropped_and_unread_packets(captured: int, seen: int, droppe
 
 
 def test_root_of_a_user_namespace_that_may_not_set_groups_captures(runner: Runner) -> None:
-    # Such as a rootless container's: tcpdump would give up root for its own user, and fail.
+    # As in a rootless container: tcpdump would drop root privileges, and fail.
     root = replace(runner, prefix=("unshare", "--user", "--map-root-user", "--"))
     assert root.result("captured")["uid"] != 0

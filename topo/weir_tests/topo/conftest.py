@@ -32,22 +32,22 @@ def _sandbox_is_possible() -> None:
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
-    """Scenarios as whoever runs the tests."""
+    """Scenarios as the user who runs the tests."""
     return Runner(tmp_path, sys.executable, _PACKAGES)
 
 
-@pytest.fixture(params=["present user", "ordinary user"])
+@pytest.fixture(params=["current user", "ordinary user"])
 def any_runner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runner]:
-    """Scenarios as the present user, and once more as one without any privilege."""
-    if request.param == "present user":
+    """Scenarios as the current user, and again as one without privileges."""
+    if request.param == "current user":
         yield Runner(tmp_path, sys.executable, _PACKAGES)
         return
     if os.geteuid() != 0:
-        pytest.skip("the present user is an ordinary user already")
+        pytest.skip("the current user is an ordinary user already")
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:
         pytest.skip("no Python in /usr/bin that every user may run")
-    # The checkout and pytest's folders may be closed to others.
+    # Other users may have no access to the checkout and to pytest's folders.
     with tempfile.TemporaryDirectory() as copy:
         root = Path(copy)
         root.chmod(0o755)

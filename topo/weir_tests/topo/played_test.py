@@ -12,26 +12,26 @@ def test_scripts_are_played_as_written_and_cut_when_their_time_is_over(any_runne
         ("talk", "call", "writes", "paced"), ("complete", None)
     )
     talk = report["talk"]
-    # 200,000 + 1,000 + 5,000 of the server, each response after its request; 100 + 300 of the client.
+    # 200,000 + 1,000 + 5,000 bytes of the server, each response after its request; 100 + 300 of the client.
     assert (talk["bytes_sent"], talk["bytes_received"], talk["client_bytes_sent"]) == (206_000, 206_000, 400)
     assert (talk["whole"], talk["writes"]) == (True, 5)
     assert talk["seconds"] >= 0.2 + 0.1  # the pauses of its script
 
-    # 15 writes each 20 ms in 0.3 s, then none for 0.2 s, twice.
+    # 15 writes, one per 20 ms for 0.3 s, then none for 0.2 s; twice.
     writes = report["writes"]
     assert (writes["whole"], writes["writes"], writes["bytes_received"]) == (True, 30, 300_000)
 
     paced = report["paced"]
     assert paced["whole"] is False
-    # What it had written when its time was over has arrived: two seconds' worth, and what TCP still had.
+    # All that was written within two seconds has arrived: at most the paced bytes plus two socket buffers.
     assert paced["bytes_received"] == paced["bytes_sent"] <= RATE_BPS * 2 * 1.03 / 8 + 2 * 128 * 1024
     measured_bps = paced["bytes_received"] * 8 / paced["seconds"]
     print(f"paced to {RATE_BPS / 1e6:g} Mbit/s, measured {measured_bps / 1e6:.3f} Mbit/s")
-    # The kernel paces payload; before the first sample of the round-trip time it sends a window at once. On a
-    # busy machine it wakes up late and does not catch up.
+    # The kernel paces payload, but sends the initial window unpaced. On a busy machine its timers fire late,
+    # and it does not catch up.
     assert 0.7 * RATE_BPS < measured_bps < 1.03 * RATE_BPS
 
-    # All but the last datagram, which was due when the flow's time was over.
+    # All datagrams but the last one, which was due when the flow's time was over.
     call = report["call"]
     assert (call["bytes_sent"], call["bytes_received"], call["client_bytes_sent"]) == (
         100_000,
@@ -49,7 +49,7 @@ def test_scripts_are_played_as_written_and_cut_when_their_time_is_over(any_runne
         "server": [1_000] * 100,
     }
 
-    # The capture of what was played shows the script again: writes of one moment are one, later ones wait.
+    # A recording of the replay gives the same script, with writes at the same time merged.
     recorded = found[20_000]
     shown = [(block.side, block.after_bytes, block.writes) for block in recorded.script().blocks]
     assert [(side, after, sum(size for _, size in writes)) for side, after, writes in shown] == [

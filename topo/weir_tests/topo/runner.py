@@ -18,7 +18,7 @@ _MARKER = "WEIR_TOPO_TEST"
 
 @dataclass(frozen=True)
 class Runner:
-    """Starts scenarios; `prefix` is a command that changes the user, `python` one that this user may run."""
+    """Starts scenarios; `prefix` is a command that changes the user, `python` one that this user can run."""
 
     folder: Path
     python: str
@@ -32,11 +32,11 @@ class Runner:
         return [*self.prefix, self.python, "-c", _START, str(grace_s), scenario, str(self.folder)]
 
     def environment(self) -> dict[str, str]:
-        """Marks all that descends from us, so that leftovers can be found."""
+        """An environment that marks all descendants, so that leftover processes can be found."""
         return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, self.packages)), _MARKER: self.marker}
 
     def run(self, scenario: str) -> "subprocess.CompletedProcess[str]":
-        """Run a scenario to its end."""
+        """Run a scenario until it ends."""
         return subprocess.run(
             self.command(scenario),
             env=self.environment(),
@@ -48,18 +48,18 @@ class Runner:
         )
 
     def result(self, scenario: str) -> dict[str, Any]:
-        """Run a scenario that must succeed and return what it reports."""
+        """Run a scenario that must succeed, and return its report."""
         done = self.run(scenario)
         assert done.returncode == 0, done.stdout + done.stderr
         return self.report()
 
     def report(self) -> dict[str, Any]:
-        """What the last scenario reported."""
+        """The report of the last scenario."""
         report: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
         return report
 
     def processes(self) -> list[str]:
-        """Command lines of the living processes that descend from us."""
+        """Command lines of the running descendants."""
         marker = f"{_MARKER}={self.marker}".encode()
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -67,5 +67,5 @@ class Runner:
                 if marker in (folder / "environ").read_bytes().split(b"\0"):
                     found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # ended while we looked, or not ours
+                continue  # it has just ended, or belongs to another user
         return found

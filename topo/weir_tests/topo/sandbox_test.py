@@ -19,7 +19,7 @@ from weir_tests.topo.scenarios import poll_until
 
 
 def system_state() -> tuple[str, list[str], str]:
-    """Interfaces, named namespaces and mounts of the machine itself."""
+    """Interfaces, named network namespaces and mounts of the machine itself."""
     links = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, check=True).stdout)
     named = Path("/run/netns")
     namespaces = sorted(path.name for path in named.iterdir()) if named.exists() else []
@@ -27,7 +27,7 @@ def system_state() -> tuple[str, list[str], str]:
 
 
 def namespaces_in_use() -> set[int]:
-    """Inodes of the network namespaces that some process is in."""
+    """Inodes of the network namespaces of all processes."""
     found = set()
     for link in Path("/proc").glob("[0-9]*/ns/net"):
         with contextlib.suppress(OSError):
@@ -46,7 +46,7 @@ def test_program_keeps_its_user_and_sees_only_a_loopback(any_runner: Runner) -> 
     assert report["interfaces"] == ["lo"]
     assert report["run"] == []
     assert report["stdin"] == ""
-    assert report["pid"] < 100  # a PID namespace of its own
+    assert report["pid"] < 100  # in a new PID namespace
 
 
 def test_unhandled_exception_ends_with_code_1_and_its_traceback(runner: Runner) -> None:
@@ -71,7 +71,7 @@ def test_nothing_is_left_after_a_normal_end(any_runner: Runner) -> None:
 
 
 class Started:
-    """A scenario that has said it is ready."""
+    """A scenario that has printed that it is ready."""
 
     def __init__(self, runner: Runner, scenario: str, grace_s: float = 30.0) -> None:
         self.before = system_state()
@@ -106,9 +106,9 @@ def sleeping(runner: Runner) -> int:
 
 def test_the_checks_for_leftovers_see_a_running_sandbox(runner: Runner) -> None:
     started = Started(runner, "linger")
-    # A process in the middle of its exec (nsenter becomes sleep) has an empty command line for a moment.
+    # During exec (nsenter becomes sleep), the command line of a process is empty for a moment.
     assert poll_until(lambda: sleeping(runner) == 4), runner.processes()
-    # nsenter's command line names sleep, too, before it has entered its namespace.
+    # The command line of nsenter contains sleep too, before it has entered the namespace.
     assert poll_until(lambda: set(started.facts["namespaces"]) <= namespaces_in_use())
     assert len(set(started.facts["namespaces"])) == 5
     started.process.terminate()
@@ -186,25 +186,25 @@ def test_second_signal_kills_at_once(runner: Runner) -> None:
 
 
 def start_in_terminal(runner: Runner, scenario: str) -> tuple[int, int]:
-    """Process id and terminal of a scenario that has said it is ready."""
+    """Process id and terminal of a scenario that has printed that it is ready."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir("/")
         command = runner.command(scenario)
         os.execve(command[0], command, runner.environment())
-    # The whole line: closing the terminal in the middle of its writing would fail that.
+    # Wait for the whole line: closing the terminal during its write would make the write fail.
     read_terminal_until(terminal, lambda text: '"ready"' in text and text.endswith("\n"))
     return child, terminal
 
 
-def test_second_hangup_is_the_same_hangup(runner: Runner) -> None:
+def test_second_hangup_does_not_kill(runner: Runner) -> None:
     started = Started(runner, "hang", grace_s=1.0)
     started.process.send_signal(signal.SIGHUP)
     assert poll_until(lambda: not hangup_is_pending(started.process.pid))
     started.process.send_signal(signal.SIGHUP)
     code, complaint = started.end()
     assert code == 128 + 9
-    assert "did not stop within 1 s" in complaint  # and not: killed at once
+    assert "did not stop within 1 s" in complaint  # it was not killed at once
 
 
 def hangup_is_pending(pid: int) -> bool:
@@ -243,7 +243,7 @@ def test_signal_sent_to_the_program_itself_is_a_stop_too(runner: Runner) -> None
 
 
 def read_terminal_until(terminal: int, enough: Callable[[str], bool]) -> str:
-    """What was written to the terminal until that is `enough`, or until nobody has it open any more."""
+    """The output on the terminal until it is `enough`, or until no process has the terminal open."""
     text = ""
     while not enough(text):
         readable, _, _ = select.select([terminal], [], [], 60)
@@ -251,7 +251,7 @@ def read_terminal_until(terminal: int, enough: Callable[[str], bool]) -> str:
         try:
             text += os.read(terminal, 4096).decode()
         except OSError as error:
-            if error.errno != errno.EIO:  # Linux's end-of-file of a terminal
+            if error.errno != errno.EIO:  # end of file of a terminal on Linux
                 raise
             break
     return text
@@ -269,7 +269,7 @@ def read_terminal_until(terminal: int, enough: Callable[[str], bool]) -> str:
         ("user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
     ],
 )
-def test_refusal_names_the_setting_and_the_command_that_mends_it(
+def test_refusal_names_the_setting_and_the_command_that_fixes_it(
     tmp_path: Path, key: str, value: str, command: str
 ) -> None:
     setting = tmp_path / key

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that this folder's tests run in the sandbox; they report in `result.json` of a given folder.
+"""Programs that this folder's tests run in the sandbox; each writes its report to FOLDER/result.json.
 
-Usage in the sandbox: `python -m weir_tests.topo.scenarios NAME FOLDER`. The scenarios that an ordinary user
-runs with the system's Python need only the standard library.
+Usage in the sandbox: `python -m weir_tests.topo.scenarios NAME FOLDER`. Scenarios that an ordinary user runs with
+the system's Python use only the standard library.
 """
 
 import errno
@@ -41,14 +41,14 @@ def main(stop: StopToken) -> int:
 
 
 def bridge(testbed: Testbed) -> None:
-    """Join the switch ends of all links by the kernel's bridge: a stand-in where no switch is under test."""
+    """Connect the switch ends of all links with a kernel bridge, for tests that need no P4 switch."""
     ports = [f"link set {host.switch_interface} master bridge0\n" for host in testbed.hosts.values()]
     batch = "link add bridge0 type bridge\nlink set bridge0 up\n" + "".join(ports)
     run_tool("ip", "-batch", "-", input_text=batch)
 
 
 def describe(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Where and as whom the program runs."""
+    """Report the user, process id, interfaces and mounts of the program."""
     return {
         "uid": os.getuid(),
         "pid": os.getpid(),
@@ -60,7 +60,7 @@ def describe(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def crash(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """End by an exception that nobody handles."""
+    """End with an unhandled exception."""
     raise ValueError("a bug in the program")
 
 
@@ -71,14 +71,14 @@ def die(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def orphans(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Leave a process behind whose parent ends first; only process 1 can collect it then."""
-    # A shell that does not wait for its background job ends while the job is its child.
+    """Leave an orphan, which only process 1 can reap."""
+    # A shell does not wait for its background job, and ends while the job is still its child.
     orphan = int(subprocess.run(["sh", "-c", "true & echo $!"], stdout=subprocess.PIPE, check=True).stdout)
     return {"collected": poll_until(lambda: not Path(f"/proc/{orphan}").exists())}
 
 
 def poll_until(condition: Callable[[], bool], give_up_s: float = 20.0) -> bool:
-    """Look at `condition` again and again until it holds (True) or the time is over (False)."""
+    """Poll `condition` until it holds (True) or the time is over (False)."""
     end = time.monotonic() + give_up_s
     while not condition():
         if time.monotonic() >= end:
@@ -88,7 +88,7 @@ def poll_until(condition: Callable[[], bool], give_up_s: float = 20.0) -> bool:
 
 
 def linger(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Build a testbed, start processes in its hosts, say so, and wait for the stop."""
+    """Build a testbed, start processes in its hosts, print ready, and wait for the stop."""
     with Testbed(HOSTS) as testbed:
         for host in testbed.hosts:
             testbed.popen(host, ["sleep", "100000"])
@@ -99,14 +99,14 @@ def linger(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def stop_itself(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Be told to end by a signal of one's own and not through the outer process."""
+    """Stop by a signal that the program sends to itself, not by the outer process."""
     os.kill(os.getpid(), signal.SIGTERM)
     stop.wait()
     return {"reason": stop.reason, "exit_code": 130}
 
 
 def let_through(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Let the interruption end the program."""
+    """Leave the interruption uncaught."""
     _say_ready({})
     stop.sleep(100_000)
     return {}
@@ -120,7 +120,7 @@ def hang(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def connect(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Send a line from every host to the client over TCP, and look at what the testbed consists of."""
+    """Send a line from every host to the client over TCP, and report the testbed's links and settings."""
     with Testbed(HOSTS) as testbed:
         bridge(testbed)
         client = testbed.host("client")
@@ -162,7 +162,7 @@ def connect(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def over_ipv6(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Send a line over IPv6, silence the hosts, and look at every frame that there was."""
+    """Send a line over IPv6, silence the hosts, and report all frames."""
     hosts = [HostSpec("client", None, "2001:db8::1"), HostSpec("server1", None, "2001:db8::2")]
     pcap = folder / "client.pcap"
     with Testbed(hosts) as testbed, Capture(testbed, "client", pcap, folder) as capture:
@@ -186,14 +186,14 @@ def over_ipv6(stop: StopToken, folder: Path) -> dict[str, Any]:
             except OSError as error:
                 refused = errno.errorcode[error.errno or 0]
         capture.stop()
-    # The bridge speaks IGMP for itself.
+    # The bridge itself sends IGMP over IPv4.
     frames = run_tool("tcpdump", "-n", "-r", str(pcap), "ip6").splitlines()
     others = [line for line in frames if "2001:db8::1.7000" not in line]
     return {"heard": heard, "refused": refused, "frames": len(frames), "others": others}
 
 
 def first_frames(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Send a frame as soon as the testbed is built, ten times over."""
+    """Send a frame as soon as the testbed is built, ten times."""
 
     def broadcast() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -214,20 +214,20 @@ def _sysctls() -> dict[str, str]:
 
 
 def half_built(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Fail in the middle of building: the second host's switch interface exists already."""
+    """Fail while building the testbed: the second host's switch interface exists already."""
     run_tool("ip", "link", "add", "weir2", "type", "veth", "peer", "name", "other")
     message = ""
     try:
         with Testbed(HOSTS):
             pass
-    except Exception as error:  # which one is the test's to judge
+    except Exception as error:  # the test checks which one
         message = f"{type(error).__name__}: {error}"
     left = [link["ifname"] for link in json.loads(run_tool("ip", "-json", "link", "show"))]
     return {"message": message, "left": left, "namespaces": _names_in(str(NETNS_FOLDER))}
 
 
 def congestion_controls(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Ask for a congestion control that exists and for one that does not."""
+    """Check a congestion control that exists and one that does not."""
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     with Testbed(HOSTS) as testbed:
         testbed.check_congestion_controls({"client": set(available)})
@@ -276,7 +276,7 @@ def collector_life(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def captured(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Capture nothing, as whom the sandbox has us."""
+    """Capture nothing, and report the user id in the sandbox."""
     with (
         Testbed([HostSpec("client")]) as testbed,
         Capture(testbed, "client", folder / "client.pcap", folder) as capture,
@@ -305,7 +305,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def _traffic_scenarios() -> dict[str, Scenario]:
-    # A module that imports this one.
+    # Not at the top, because that module imports this one.
     from weir_tests.topo import traffic_scenarios
 
     return traffic_scenarios.SCENARIOS

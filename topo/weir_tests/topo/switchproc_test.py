@@ -39,7 +39,7 @@ def test_switch_serves_all_ports_and_leaves_its_counters(runner: Runner) -> None
     ]  # fmt: skip
 
 
-def test_switch_on_a_missing_interface_is_an_error_with_its_words(runner: Runner) -> None:
+def test_switch_on_a_missing_interface_is_an_error_with_its_message(runner: Runner) -> None:
     _skip_without("weir-switch")
     message = runner.result("switch_without_interface")["message"]
     assert message.startswith("weir-switch ended before it was ready")

@@ -51,7 +51,7 @@ def test_unknown_host_is_named_beside_those_that_exist() -> None:
 
 
 def test_offload_that_stays_on_is_seen() -> None:
-    # Shape of `ethtool --json -k eth0` of ethtool 6.1, shortened.
+    # Output of `ethtool --json -k eth0` (ethtool 6.1), shortened.
     shown = [
         {
             "ifname": "eth0",
@@ -78,7 +78,7 @@ def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
         assert sorted(links) == ["eth0", "lo"]
         assert links["eth0"]["address"] == host["mac"]
         assert links["eth0"]["mtu"] == 1500
-        # One address: no IPv6 link-local one, hence no neighbour discovery.
+        # One address, hence no IPv6 link-local one and no neighbour discovery.
         assert [entry["local"] for entry in links["eth0"]["addr_info"]] == [host["address"]]
         assert "UP" in links["lo"]["flags"]
     assert report["drops"] == {host["name"]: {"to_switch": 0, "from_switch": 0} for host in report["hosts"]}
@@ -87,11 +87,11 @@ def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="this kernel has no IPv6")
-def test_hosts_with_ipv6_send_what_they_are_asked_to_and_no_more(any_runner: Runner) -> None:
+def test_hosts_with_ipv6_send_only_frames_of_flows(any_runner: Runner) -> None:
     report = any_runner.result("over_ipv6")
     assert report["heard"] == ["over IPv6", "2001:db8::2"]
     assert report["refused"] == "ENETUNREACH", "a silenced host could send"
-    # No neighbour is solicited, no group joined, nobody asked for a router.
+    # No neighbour solicitation, no multicast listener report, no router solicitation.
     assert report["frames"] > 5
     assert report["others"] == []
 
@@ -104,12 +104,12 @@ def test_failure_in_the_middle_of_building_leaves_nothing(any_runner: Runner) ->
     report = any_runner.result("half_built")
     assert report["message"].startswith("ProcessError: `ip -batch -` failed")
     assert "weir2" in report["message"]
-    # The obstacle and its other end were there before.
+    # weir2 and its peer existed before.
     assert sorted(report["left"]) == ["lo", "other", "weir2"]
     assert report["namespaces"] == []
 
 
-def test_missing_congestion_control_is_refused_with_those_there_are(any_runner: Runner) -> None:
+def test_missing_congestion_control_is_refused_with_the_available_ones(any_runner: Runner) -> None:
     report = any_runner.result("congestion_controls")
     assert "host server1: congestion control 'nosuchcc' is not available" in report["message"]
     for name in report["available"]:

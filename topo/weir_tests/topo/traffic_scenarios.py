@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with traffic that this folder's tests run in the sandbox; see `scenarios`."""
+"""Programs that send traffic, which this folder's tests run in the sandbox; see `scenarios`."""
 
 import contextlib
 import json
@@ -56,7 +56,7 @@ def measured_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Requests and responses; writes at an interval; more than a paced connection takes; datagrams."""
+    """Requests and responses; writes at an interval; more data than a paced flow can send; datagrams."""
     talk = Script(
         (
             Block("client", 0, ((0.0, 100),)),
@@ -65,7 +65,7 @@ def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
             Block("server", 400, ((0.0, 5_000),)),
         )
     )
-    # The last one of the client is due when the flow's time is over.
+    # The client's last datagram is due when the flow's time is over.
     call = Script(
         (
             Block("client", 0, ((0.0, 1), (0.3, 1_200), (2.0, 100))),
@@ -113,7 +113,7 @@ def played_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def drawn_datagrams(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """A background of UDP for a second, captured where it arrives."""
+    """A UDP background for one second, captured at the receiver."""
     spec = BackgroundSpec(
         "main/b", "server1", "client", 5202, None, 0.0, 1.0, 4 * 10**6, 20_000, 100_000, 1.2, 1, 10**7
     )
@@ -129,11 +129,11 @@ def drawn_datagrams(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Ask each kind of traffic for a congestion control that no kernel has."""
-    lost = "nosuch"
+    """Start each kind of traffic with a congestion control that no kernel has."""
+    missing = "nosuch"
     script = regular_writes(1, 1.0, 1.0, None, None)
-    plain = FlowSpec("main/a", "server1", "client", lost, 20_000, 5201, 1)
-    back = BackgroundSpec("main/b", "server1", "client", 5202, lost, 0.0, 1.0, 10**6, 1000, 10**4, 1.2, 1)
+    plain = FlowSpec("main/a", "server1", "client", missing, 20_000, 5201, 1)
+    back = BackgroundSpec("main/b", "server1", "client", 5202, missing, 0.0, 1.0, 10**6, 1000, 10**4, 1.2, 1)
     said = {}
     with Testbed(HOSTS) as testbed:
         kinds: dict[str, Callable[[], object]] = {
@@ -151,7 +151,7 @@ def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def paced_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """One flow whose program is always ahead of what is sent, captured at its sender."""
+    """One paced flow whose program always has more data than TCP may send, captured at its sender."""
     with Testbed(HOSTS) as testbed:
         bridge(testbed)
         flow = replace(_two_flows(1)[0], rate_bps=None, pacing_bps=RATE_BPS)
@@ -182,7 +182,7 @@ def sampled_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def silenced_hosts(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Try to send from a silenced host, with a socket that could send before."""
+    """Send on a connected socket before and after its host is silenced."""
     with Testbed(HOSTS) as testbed:
         bridge(testbed)
         client, server = testbed.host("client"), testbed.host("server1")
@@ -208,7 +208,7 @@ def silenced_hosts(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def _deliver_report(host: HostPort) -> str:
-    """Send a UDP datagram as the switch does, from an address that nobody has; what the host receives."""
+    """Send a UDP datagram like the switch, from an address of no host; returns what the host receives."""
     receiver = in_network_namespace(host.namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     with receiver, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as switch:
         receiver.bind((host.address, 7001))
@@ -232,7 +232,7 @@ def _frames_sent(host: HostPort) -> int:
 
 
 def cut_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Cut the link of one of two flows in the middle: it can never end by itself."""
+    """Cut the link of one of two flows while it runs, so that it cannot end by itself."""
     with Testbed(HOSTS) as testbed:
         bridge(testbed)
         flows = _two_flows()
@@ -248,7 +248,7 @@ def cut_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def stopped_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """Tell the run to stop while flows are under way."""
+    """Stop the run while flows are running."""
     inner = StopToken()
     reason = ""
     with Testbed(HOSTS) as testbed:
@@ -262,7 +262,7 @@ def stopped_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 
 def socket_against_ss(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """The state of an idle TCP socket as we read it and as `ss` does."""
+    """The state of an idle TCP socket as `tcpdiag` and as `ss` read it."""
     with Testbed(HOSTS) as testbed:
         bridge(testbed)
         flow = _two_flows(1000)[0]
@@ -270,7 +270,7 @@ def socket_against_ss(stop: StopToken, folder: Path) -> dict[str, Any]:
         inner = StopToken()
 
         def compare() -> None:
-            # The link is cut so that nothing changes between the two looks but the retransmission timer.
+            # The link is cut so that between the two reads only the retransmission timer changes.
             try:
                 link = testbed.host(flow.source).switch_interface
                 run_tool("ip", "link", "set", link, "down")
@@ -315,7 +315,7 @@ def _run_disturbed(
     stop: StopToken,
     disturb: Callable[[], object],
 ) -> TrafficResult:
-    """Run the flows and call `disturb` once the first one's data connection has carried something."""
+    """Run the flows, and call `disturb` once the first flow's data connection has carried data."""
 
     def wait_and_disturb() -> None:
         poll_until(lambda: _carries_data(testbed, flows[0]))
@@ -343,7 +343,7 @@ def _carries_data(testbed: Testbed, flow: FlowSpec) -> bool:
 
 
 def _info_as_ss(info: TcpInfo | None) -> dict[str, str]:
-    """The words of `ss -i` for what we read."""
+    """The state in the words of `ss -i`."""
     if info is None or info.min_rtt_ns is None or info.pacing_rate_bps is None:
         return {}
     return {
@@ -368,14 +368,14 @@ def _summary(result: FlowResult) -> dict[str, Any]:
 
 
 def _processes_named(name: str) -> list[int]:
-    """Living processes of that name in the sandbox."""
+    """Ids of the running processes with that name in the sandbox."""
     found = []
     for status in Path("/proc").glob("[0-9]*/comm"):
         try:
             if status.read_text().strip() == name:
                 found.append(int(status.parent.name))
         except (FileNotFoundError, ProcessLookupError):
-            continue  # ended while we looked
+            continue  # it has just ended
     return found
 
 

@@ -21,7 +21,7 @@ from weir.topo.traffic import (
 from weir_tests.topo.runner import Runner
 
 FLOW = FlowSpec("main/a", "server1", "client", "bbr", 20001, 5301, 2)
-# The parts of iperf 3.12's JSON that count, from a real run; cut where nothing is read.
+# JSON of iperf 3.12 from a real run, reduced to the parts that are read.
 REPORT: dict[str, Any] = {
     "start": {
         "connected": [
@@ -59,7 +59,7 @@ def test_wrong_ports_and_wrong_congestion_control_are_errors() -> None:
 @pytest.mark.parametrize(
     ("text", "exit_code", "words"),
     [
-        # iperf 3.12 when nobody listens.
+        # iperf 3.12 without a server.
         (
             '{"start":{"connected":[]},"intervals":[],"end":{},'
             '"error":"unable to connect to server: Connection refused"}',
@@ -134,7 +134,7 @@ def test_flows_are_run_and_captured_to_the_last_packet(any_runner: Runner) -> No
         assert (flow["state"], flow["error"]) == ("complete", None)
         assert flow["bytes_sent"] > 0
         assert 0 < flow["bytes_received"] <= flow["bytes_sent"]
-    # The second flow is due 0.3 s after the start; never before, and its lateness is told.
+    # The second flow is due 0.3 s after the start, is never launched before, and reports its delay.
     launched_after_s = (second["launched_ns"] - report["start_ns"]) / 1e9
     assert launched_after_s >= 0.3 - 0.001
     assert second["late_s"] >= 0
@@ -152,7 +152,7 @@ def test_flows_are_run_and_captured_to_the_last_packet(any_runner: Runner) -> No
         }
         expected["client"] = expected["server1"] | expected["server2"]
         assert set(flows) == expected[host]
-    # Nothing between the two ends drops, so both ends have seen the same packets, to the last one.
+    # Nothing drops packets between the ends, so both captures have the same ones, to the last.
     at_client = data_flows(Path(report["captures"]["client"]["path"]))
     for host in ("server1", "server2"):
         for flow, packets in data_flows(Path(report["captures"][host]["path"])).items():
@@ -175,13 +175,13 @@ def test_sockets_are_sampled_while_flows_run(runner: Runner) -> None:
         assert times == sorted(times)
         acked = [row["bytes_acked"] for row in mine]
         assert acked == sorted(acked)
-        # SYN and FIN count one each, and iperf3 sends a 37-byte cookie ahead.
+        # SYN and FIN count one each, and iperf3 sends a 37-byte cookie first.
         assert 0 < acked[-1] <= sent + 37 + 2
         assert all(row["min_rtt_ns"] <= row["rtt_ns"] for row in mine if row["min_rtt_ns"])
     assert len(rows) == report["samples"]
 
 
-def test_what_is_on_its_way_when_a_flow_ends_still_arrives(any_runner: Runner) -> None:
+def test_data_in_flight_at_the_end_of_a_flow_still_arrive(any_runner: Runner) -> None:
     report = any_runner.result("paced_flow")
     (flow,) = report["flows"]
     assert (flow["state"], report["notes"]) == ("complete", [])
@@ -199,7 +199,7 @@ def test_what_is_on_its_way_when_a_flow_ends_still_arrives(any_runner: Runner) -
             acknowledged = max(acknowledged, (ack - first) % (1 << 32))
             flags |= seen & reset
     print(f"{flow['bytes_received']:,} of {flow['bytes_sent']:,} bytes received when iperf3's server closed")
-    # All that the program wrote, a cookie of 37 bytes, SYN and FIN; and the server had not waited for it.
+    # All that iperf3 wrote, its cookie of 37 bytes, SYN and FIN; iperf3's server did not wait for all of it.
     assert acknowledged == sent == flow["bytes_sent"] + 37 + 2
     assert flags & fin
     assert not flags & reset
@@ -207,7 +207,7 @@ def test_what_is_on_its_way_when_a_flow_ends_still_arrives(any_runner: Runner) -
 
 
 def segments(path: Path) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """Ports, sequence and acknowledgment number, flags and payload of a pcap's TCP over IPv4."""
+    """Ports, sequence and acknowledgment numbers, flags and payload bytes of a pcap's TCP over IPv4."""
     data = path.read_bytes()
     offset = 24
     while offset < len(data):
@@ -225,7 +225,7 @@ def segments(path: Path) -> Iterator[tuple[int, int, int, int, int, int]]:
 
 
 def data_flows(path: Path) -> dict[tuple[str, int, str, int], int]:
-    """Packets towards iperf3 servers per data connection of a pcap with nanosecond time stamps."""
+    """Packets to iperf3 servers, by data connection, of a pcap with nanosecond time stamps."""
     data = path.read_bytes()
     magic, _, _, _, _, snap_bytes, link_type = struct.unpack_from("<IHHIIII", data)
     assert (magic, snap_bytes, link_type) == (0xA1B23C4D, 128, 1)

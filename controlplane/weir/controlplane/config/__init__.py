@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiment files: schema, loading with line numbers, checks, and what follows from them."""
+"""Experiment files: schema, loading with line numbers, checks, and the sizes of queues."""
 
 from weir.controlplane.config.load import Source, experiment_of, load_experiment, parse_experiment, read_text
 from weir.controlplane.config.model import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold between the keys of an experiment, beyond each value on its own."""
+"""Checks of the keys of an experiment against each other; each value is valid already."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from weir.controlplane.config.values import MAX_DATAGRAM6_BYTES, POLICER_CELLS
 from weir.controlplane.units import format_time
 
 RESERVED_HOSTS = ("switch", "collector")
-"""Names that the run gives to namespaces of its own."""
+"""Names of namespaces that the run itself creates."""
 
 MAX_WRITES = 1_000_000
-"""Writes of one flow, which its two processes hold in memory."""
+"""Largest number of writes of one flow: its two processes hold them in memory."""
 
 _SMALLEST_INNER = 64
-"""Ethernet, IPv4 and TCP headers with the options that matter."""
+"""Bytes of Ethernet, IPv4 and TCP headers with the options that the analysis needs."""
 
 _IPV6_MORE = 20
-"""Bytes that an IPv6 header has more than one of IPv4."""
+"""Bytes by which an IPv6 header exceeds an IPv4 header."""
 
 _SMALLEST_CAPTURE6 = 114
-"""Ethernet, IPv6 and TCP headers with all options."""
+"""Bytes of Ethernet, IPv6 and TCP headers with all options."""
 
 _LARGEST_INNER = 972
-"""What the report's 8-bit length, in words, can say beside 44 bytes of metadata (255 has another meaning)."""
+"""Bytes that fit a report: its 8-bit length is at most 254 words of 4 bytes, 44 bytes of them metadata."""
 
 
 def check(experiment: ExperimentConfig) -> list[Problem]:
-    """Every problem between keys, in no particular order; an empty list for a valid experiment."""
+    """Every problem between keys, in no particular order; empty for a valid experiment."""
     return [
         *_hosts(experiment),
         *_flows(experiment),
@@ -45,7 +45,7 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
     for name in experiment.hosts:
         location: Location = ("hosts", name)
         if name in RESERVED_HOSTS:
-            yield Problem(location, f"{name!r} is taken by the run itself; valid: any other name")
+            yield Problem(location, f"{name!r} is reserved for the run itself; valid: any other name")
         yield from check_queue(experiment, name)
     for key in ("address", "address6", "mac", "port"):
         users: dict[object, str] = {}
@@ -54,7 +54,7 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
             if value is not None and value in users:
                 yield Problem(
                     ("hosts", name, key),
-                    f"{value} is that of host {users[value]} too; valid: one of its own",
+                    f"{value} is also that of host {users[value]}; valid: a different one for each",
                     depends_on=(("hosts", users[value], key),),
                 )
             users.setdefault(value, name)
@@ -88,7 +88,7 @@ def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:
             others = [name for name in experiment.hosts if name != flow.source]
             yield Problem(
                 (*location, "to"),
-                f"{flow.destination!r} is where the flow comes from; {one_of(others)}",
+                f"{flow.destination!r} is also the flow's source; {one_of(others)}",
                 depends_on=((*location, "from"), ("hosts",)),
             )
 
@@ -127,7 +127,7 @@ def _udp(flow: FlowConfig, location: Location) -> Iterator[Problem]:
         message = "has no effect on UDP; valid: leave it out, or protocol: tcp"
         yield Problem((*location, "congestion_control"), message, depends_on=(protocol,))
     if flow.measured:
-        message = "detectors compare flows whose losses TCP tells of; valid: false, or protocol: tcp"
+        message = "detectors infer losses from TCP only; valid: false, or protocol: tcp"
         yield Problem((*location, "measured"), message, depends_on=(protocol,))
 
 
@@ -141,34 +141,35 @@ def _udp_background(background: BackgroundConfig, location: Location) -> Iterato
 
 
 def _application(flow: FlowConfig, location: Location) -> Iterator[Problem]:
-    """At most one thing decides what a flow's application does."""
+    """Every problem of a flow's application: at most one of rate, writes and replay drives it."""
     given = [key for key in ("rate", "writes", "replay") if getattr(flow, key) is not None]
     if flow.protocol == "udp" and flow.writes is not None:
         message = "has no effect on UDP; valid: leave it out, or protocol: tcp"
         yield Problem((*location, "writes"), message, depends_on=((*location, "protocol"),))
     elif len(given) > 1:
-        message = f"given beside {given[0]}; valid: one of rate, writes, replay"
+        message = f"given in addition to {given[0]}; valid: one of rate, writes, replay"
         yield Problem((*location, given[1]), message, depends_on=((*location, given[0]),))
     if flow.replay is not None and not flow.replay.strip():
         yield Problem((*location, "replay"), "is empty; valid: a file of `weir trace`")
     if flow.writes is None:
         return
-    place: Location = (*location, "writes")
+    writes_location: Location = (*location, "writes")
     if (flow.writes.on is None) != (flow.writes.off is None):
         missing = "off" if flow.writes.off is None else "on"
-        yield Problem((*place, missing), "missing; valid: both on and off, or neither")
+        yield Problem((*writes_location, missing), "missing; valid: both on and off, or neither")
     for key in ("every", "on", "off"):
         if getattr(flow.writes, key) == 0:
-            yield Problem((*place, key), "is no time; valid: more than 0 s, such as '20 ms'")
+            yield Problem((*writes_location, key), "is 0; valid: more than 0 s, such as '20 ms'")
     if flow.writes.every and flow.duration // flow.writes.every > MAX_WRITES:
         least = format_time(-(-flow.duration // MAX_WRITES))
         message = f"more than {MAX_WRITES} writes in {format_time(flow.duration)}; valid: at least {least}"
-        yield Problem((*place, "every"), message, depends_on=((*location, "duration"),))
+        yield Problem((*writes_location, "every"), message, depends_on=((*location, "duration"),))
 
 
 def _phases(experiment: ExperimentConfig) -> Iterator[Problem]:
     if experiment.phases is not None and experiment.policers is not None:
-        yield Problem(("policers",), "given beside phases; valid: policers in each phase, or no phases")
+        message = "given in addition to phases; valid: policers in each phase, or no phases"
+        yield Problem(("policers",), message)
     if experiment.phases is not None:
         yield from unique([phase.name for phase in experiment.phases], ("phases",), "phase")
     cells = 0
@@ -191,7 +192,7 @@ def _phases(experiment: ExperimentConfig) -> Iterator[Problem]:
 
 
 def _one_meter(experiment: ExperimentConfig) -> Iterator[Problem]:
-    """RFC 2697 is a type of the whole meter, so one program has it or RFC 2698."""
+    """A problem if sr3c and tr3c are mixed: the type (RFC 2697 or RFC 2698) is that of the whole meter."""
     first: tuple[str, Location] | None = None
     for index, phase in enumerate(experiment.effective_phases()):
         base: Location = ("policers",) if experiment.phases is None else ("phases", index, "policers")
@@ -203,7 +204,7 @@ def _one_meter(experiment: ExperimentConfig) -> Iterator[Problem]:
             if policer.meter != first[0]:
                 yield Problem(
                     location,
-                    f"{policer.meter} beside {first[0]}: all cells of the meter are of one type; "
+                    f"{policer.meter} together with {first[0]}: all cells of the meter are of one type; "
                     f"valid: sr2c, {first[0]}, or another experiment",
                     depends_on=(first[1],),
                 )

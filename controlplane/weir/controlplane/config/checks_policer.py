@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold within a policer, between it and the rest, and after each of its changes."""
+"""Checks of a policer: its keys among each other, against the experiment, and after each of its changes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from weir.controlplane.units import Burst, format_rate, format_time
 def burst_holds_a_frame(
     burst: Burst, rate_bps: int, location: Location, keys: tuple[str, str] = ("rate", "burst")
 ) -> Iterator[Problem]:
-    """A bucket that holds less than a frame never passes one; ``keys`` are those of its rate and burst."""
+    """A problem if the bucket is smaller than a frame, which can never pass; ``keys`` name rate and burst."""
     burst_bytes = burst.bytes_at(rate_bps)
     if burst_bytes < FRAME_BYTES:
         least_us = -(-FRAME_BYTES * 8 * 10**6 // rate_bps)
         yield Problem(
             (*location, keys[1]),
-            f"{burst_bytes} B at {format_rate(rate_bps)} never pass a full frame; "
+            f"a bucket of {burst_bytes} B at {format_rate(rate_bps)} never passes a full frame; "
             f"valid: at least {FRAME_BYTES} B, {least_us} us at this rate",
             depends_on=((*location, keys[0]),),
         )
@@ -38,32 +38,34 @@ def check_policer(
 
 
 def check_changes(phase: PhaseConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
-    """Every problem of what changes in the middle of a phase."""
+    """Every problem of the changes within a phase."""
     policers = {policer.name: policer for policer in phase.policers}
     end_ns = max(flow.start + flow.duration for flow in experiment.flows)
     last_ns = 0
     for index, change in enumerate(phase.changes):
-        place: Location = (*location, "changes", index)
+        change_location: Location = (*location, "changes", index)
         if not last_ns <= change.at < end_ns:
             valid = f"valid: {format_time(last_ns)} to less than {format_time(end_ns)}, the last flow's end"
-            yield Problem((*place, "at"), f"{format_time(change.at)} is out of order or too late; {valid}")
+            message = f"{format_time(change.at)} is out of order or too late; {valid}"
+            yield Problem((*change_location, "at"), message)
         last_ns = max(last_ns, change.at)
         if change.policer not in policers:
             where: Location = (*location, "policers")
-            yield from known(change.policer, list(policers), "policer", (*place, "policer"), where)
+            yield from known(change.policer, list(policers), "policer", (*change_location, "policer"), where)
             continue
         before = policers[change.policer]
         after = policers[change.policer] = change.applied_to(before)
         if after == before:
             keys = "rate, burst, peak_rate, peak_burst, excess_burst, match"
-            yield Problem(place, f"changes nothing of {change.policer}; valid: a new value of {keys}")
-        yield from _meter(after, place)
+            message = f"changes nothing of {change.policer}; valid: a new value of {keys}"
+            yield Problem(change_location, message)
+        yield from _meter(after, change_location)
         for number, match in enumerate(change.match or ()):
-            yield from _match(match, experiment, (*place, "match", number))
+            yield from _match(match, experiment, (*change_location, "match", number))
 
 
 _BUCKETS = {"tr3c": ("peak_rate", "peak_burst"), "sr3c": ("excess_burst",), "sr2c": ()}
-"""The keys that each meter has beside rate and burst."""
+"""The keys that each meter type has in addition to rate and burst."""
 
 
 def _meter(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
@@ -118,14 +120,15 @@ def _mode(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
 
 
 def _reports(policer: PolicerConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
-    reports, place = policer.reports, (*location, "reports")
+    reports, reports_location = policer.reports, (*location, "reports")
     if reports.collector is not None:
         collectors = list(experiment.telemetry.collectors)
         where: Location = ("telemetry", "collectors")
-        yield from known(reports.collector, collectors, "collector", (*place, "collector"), where)
+        yield from known(reports.collector, collectors, "collector", (*reports_location, "collector"), where)
     if reports.congested_at and reports.enqueues is None:
         message = "has no effect without enqueues; valid: give enqueues, or leave it out"
-        yield Problem((*place, "congested_at"), message, depends_on=((*place, "enqueues"),))
+        depends_on = ((*reports_location, "enqueues"),)
+        yield Problem((*reports_location, "congested_at"), message, depends_on=depends_on)
 
 
 def _match(match: MatchConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:

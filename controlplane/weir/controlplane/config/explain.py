@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pydantic's errors in the words of a config's author, and a stand-in for what could not be read."""
+"""Rewords pydantic's errors for the author of a config, and replaces invalid values by examples."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _WRONG_TYPE = {
     "model_attributes_type": "a mapping",
 }
 
-_NOT_YET: Mapping[Location, str] = {
+_KEY_HINTS: Mapping[Location, str] = {
     ("matrix",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
     ("repeats",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
     ("analysis",): "every analysis is made of every run; valid: leave it out",
     ("traffic",): "traffic is TCP flows; valid: flows",
     ("topology",): "a topology is hosts around one switch; valid: hosts",
 }
-"""Keys that people look for, and what there is instead."""
+"""Hints for keys that do not exist but are likely to be tried."""
 
 
 def explain(error: ValidationError) -> list[Problem]:
-    """One problem per error of pydantic's, with the key it is about and what would be valid."""
+    """One problem for each of pydantic's errors, with its key and the valid values."""
     return [_explain(details) for details in error.errors() if not _is_follow_up(details)]
 
 
 def repair(data: dict[str, Any], error: ValidationError) -> tuple[dict[str, Any], frozenset[Location]]:
-    """A copy of ``data`` with examples for bad values and without unknown keys, and the places changed."""
+    """A copy of ``data`` without unknown keys and with examples for invalid values; and their locations."""
     fixed: dict[str, Any] = copy.deepcopy(data)
     changed: set[Location] = set()
     for details in error.errors():
@@ -69,8 +69,8 @@ def _explain(details: ErrorDetails) -> Problem:
     context: Mapping[str, Any] = details.get("ctx", {})
     if kind == "value_error":
         return Problem(location, str(context["error"]))
-    if kind == "extra_forbidden" and location in _NOT_YET:
-        return Problem(location, _NOT_YET[location])
+    if kind == "extra_forbidden" and location in _KEY_HINTS:
+        return Problem(location, _KEY_HINTS[location])
     if kind == "extra_forbidden":
         known = list(_schema_at(location[:-1]).get("properties", {}))
         return Problem(location, f"unknown key{nearest(str(location[-1]), known)}; {one_of(known)}")
@@ -92,7 +92,7 @@ def _explain(details: ErrorDetails) -> Problem:
 
 
 def _is_follow_up(details: ErrorDetails) -> bool:
-    """A list is too short for pydantic also when its items are invalid; those have errors of their own."""
+    """Whether a list is too short only because pydantic left out invalid items, which it reports as well."""
     least = details.get("ctx", {}).get("min_length", 0)
     return details["type"] == "too_short" and len(details["input"]) >= least
 
@@ -111,7 +111,7 @@ def _parent(data: Any, location: Location) -> Any:
 
 
 def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
-    """Follow a reference, and look through "or null", which a config never writes."""
+    """Follow references, and drop the alternative null, which no config writes."""
     while True:
         if "$ref" in schema:
             schema = _SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
@@ -123,7 +123,7 @@ def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema_at(location: Location) -> dict[str, Any]:
-    """The JSON Schema of the value at ``location``; empty when the schema has no such place."""
+    """The JSON Schema of the value at ``location``; empty if the schema has no such location."""
     schema = _resolve(_SCHEMA)
     for part in location:
         if isinstance(part, int):
@@ -170,7 +170,7 @@ def _valid(schema: dict[str, Any]) -> str:
 
 
 def _example(location: Location) -> Any:
-    """A value that is valid at ``location``, to go on with after the one in the file was not."""
+    """A valid value for ``location``, so that the checks can continue after an invalid one."""
     return _example_of(_schema_at(location))
 
 

@@ -25,13 +25,13 @@ def load_experiment(path: Path) -> ExperimentConfig:
     """Read an experiment file.
 
     Raises:
-        ConfigError: the file cannot be read, is no YAML, or is no valid experiment; all problems at once.
+        ConfigError: the file cannot be read, is not YAML, or not a valid experiment; it lists all problems.
     """
     return parse_experiment(read_text(path), str(path))
 
 
 def read_text(path: Path) -> str:
-    """The text of an experiment file; raises :class:`ConfigError` where there is none."""
+    """The text of an experiment file; raises :class:`ConfigError` if it cannot be read."""
     try:
         if path.is_file() and path.stat().st_size > _TOO_LARGE:
             raise ConfigError([f"{path}: larger than {_TOO_LARGE} bytes; valid: an experiment in YAML"])
@@ -46,7 +46,7 @@ def read_text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed file: what it says, and on which lines."""
+    """A parsed file: its data, and the line of each key."""
 
     filename: str
     data: dict[str, Any]
@@ -54,7 +54,7 @@ class Source:
 
     @classmethod
     def parse(cls, text: str, filename: str) -> Source:
-        """Read YAML text; raises :class:`ConfigError` where it is none or no mapping."""
+        """Read YAML text; raises :class:`ConfigError` if it is not YAML or not a mapping."""
         tree = _parse_yaml(text, filename)
         return cls(filename, _plain(tree, filename, ()), tree)
 
@@ -70,7 +70,7 @@ def parse_experiment(text: str, filename: str = "experiment.yaml") -> Experiment
 
 
 def experiment_of(data: dict[str, Any], source: Source) -> ExperimentConfig:
-    """An experiment from what ``source`` says, or what was made of it; raises :class:`ConfigError`."""
+    """An experiment from the data of ``source``, or data derived from it; raises :class:`ConfigError`."""
     problems: list[Problem] = []
     repaired: frozenset[Location] = frozenset()
     experiment: ExperimentConfig | None = None
@@ -78,8 +78,8 @@ def experiment_of(data: dict[str, Any], source: Source) -> ExperimentConfig:
         experiment = ExperimentConfig.model_validate(data)
     except ValidationError as error:
         problems = explain(error)
-        # The checks across keys need a whole experiment: try one in which examples replace what is wrong, so
-        # that a reader sees all problems at once, and leave out what only the replacements caused.
+        # The checks across keys need a whole experiment. To report all problems at once, run them with
+        # examples in place of the invalid values, and leave out problems that only the examples cause.
         data, repaired = repair(data, error)
         try:
             experiment = ExperimentConfig.model_validate(data)
@@ -123,7 +123,7 @@ def _parse_yaml(text: str, filename: str) -> CommentedMap:
 
 
 def _plain(node: Any, filename: str, location: Location) -> Any:
-    """The tree as Python's own dicts, lists and scalars; an anchor inside itself has no such form."""
+    """The tree as plain dicts, lists and scalars; raises ConfigError for an anchor that contains itself."""
     if len(location) > 32:
         raise ConfigError([f"{filename}: {key_text(location)}: nested too deeply; valid: at most 32 levels"])
     if isinstance(node, CommentedMap):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each case is one file with one mistake and the one line that says so."""
+"""Each case is a file with one mistake, and the one error line for it."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ ALL_BURSTS = (
 NAME_RULE = "valid: 1 to 32 of A-Z a-z 0-9 _ -, the first a letter or digit"
 
 
-def test_the_valid_file_that_the_cases_change_is_valid() -> None:
+def test_the_file_that_the_cases_change_is_valid() -> None:
     experiment = parse_experiment(VALID)
     assert experiment.effective_phases()[0].name == "main"
     assert experiment.hosts["b"].rate == 100_000_000
@@ -67,7 +67,7 @@ CASES = {
         ("duration: 4 s}", "duration: 4 s, ip_version: 6}"),
         "x.yaml:6: flows[0].ip_version: a and b have no IPv6 address; valid: 4, or hosts with an address6",
     ),
-    "a version of IP that is none": (
+    "an unknown version of IP": (
         ("duration: 4 s}", "duration: 4 s, ip_version: 5}"),
         "x.yaml:6: flows[0].ip_version: 5 is not known; valid: 4, 6",
     ),
@@ -129,10 +129,10 @@ CASES = {
             "  - {name: a, rate: 8 Mbit/s, burst: 9 kB, meter: sr3c, excess_burst: 9 kB, match: [{to: a}]}\n"
             "  - {name: p, rate: 8 Mbit/s, burst: 20 ms, meter: tr3c, peak_rate: 9 Mbit/s, peak_burst: 9 kB,",
         ),
-        "x.yaml:9: policers[1].meter: tr3c beside sr3c: all cells of the meter are of one type; "
+        "x.yaml:9: policers[1].meter: tr3c together with sr3c: all cells of the meter are of one type; "
         "valid: sr2c, sr3c, or another experiment",
     ),
-    "a verdict that is none": (
+    "an unknown verdict": (
         ("burst: 20 ms", "burst: 20 ms, verdict: {red: remark_dscp 64}"),
         "x.yaml:8: policers[0].verdict.red: 'remark_dscp 64' is no verdict; "
         "valid: pass, drop, remark_dscp 0 to 63, mark_ce, mark_ce_or_drop",
@@ -151,13 +151,13 @@ CASES = {
         ("burst: 20 ms", "burst: 20 ms, reports: {collector: c}"),
         "x.yaml:8: policers[0].reports.collector: no collector 'c'; valid: none",
     ),
-    "an address that is none": (
+    "an invalid address": (
         ("a: {delay: 10 ms}", "a: {delay: 10 ms, address: 10.0.0.256}"),
         "x.yaml:3: hosts.a.address: '10.0.0.256' is not an IPv4 address; valid: such as 10.0.0.1",
     ),
     "a port of two hosts": (
         ("a: {delay: 10 ms}\n  b: {", "a: {port: 4}\n  b: {port: 4, "),
-        "x.yaml:4: hosts.b.port: 4 is that of host a too; valid: one of its own",
+        "x.yaml:4: hosts.b.port: 4 is also that of host a; valid: a different one for each",
     ),
     "a change of a policer that is not there": (
         (
@@ -207,7 +207,7 @@ CASES = {
     ),
     "burst below a frame": (
         ("burst: 20 ms", "burst: 1 ms"),
-        "x.yaml:8: policers[0].burst: 1000 B at 8 Mbit/s never pass a full frame; "
+        "x.yaml:8: policers[0].burst: a bucket of 1000 B at 8 Mbit/s never passes a full frame; "
         "valid: at least 1514 B, 1514 us at this rate",
     ),
     "two policers of one name": (
@@ -216,11 +216,11 @@ CASES = {
             "match: [{to: b}]}\n  - {name: p, rate: 1 Mbit/s, burst: 9 kB, match: [{to: a}]}",
         ),
         "x.yaml:9: policers[1].name: second policer named 'p' (the first is policers[0]); "
-        "valid: a name of its own",
+        "valid: a unique name",
     ),
     "two flows of one name": (
         ("policers:", "  - {name: one, from: b, to: a, duration: 4 s}\npolicers:"),
-        "x.yaml:7: flows[1].name: second flow named 'one' (the first is flows[0]); valid: a name of its own",
+        "x.yaml:7: flows[1].name: second flow named 'one' (the first is flows[0]); valid: a unique name",
     ),
     "two hosts of one name": (
         ("flows:", "  a: {delay: 1 ms}\nflows:"),
@@ -232,7 +232,7 @@ CASES = {
     ),
     "flow from a host to itself": (
         ("to: b, duration", "to: a, duration"),
-        "x.yaml:6: flows[0].to: 'a' is where the flow comes from; valid: b",
+        "x.yaml:6: flows[0].to: 'a' is also the flow's source; valid: b",
     ),
     "match of a host that does not exist": (
         ("[{to: b}]", "[{from: [a, server], to: b}]"),
@@ -297,7 +297,7 @@ CASES = {
     ),
     "a host name that the run uses": (
         ("  a: {delay: 10 ms}", "  a: {delay: 10 ms}\n  switch: {}"),
-        "x.yaml:4: hosts.switch: 'switch' is taken by the run itself; valid: any other name",
+        "x.yaml:4: hosts.switch: 'switch' is reserved for the run itself; valid: any other name",
     ),
     "a name that is a number": (
         ("name: tiny", "name: 1"),
@@ -309,7 +309,7 @@ CASES = {
     ),
     "queue below a frame": (
         ("queue: 64 kB", "queue: 1 kB"),
-        "x.yaml:4: hosts.b.queue: 1000 B hold not one frame; valid: at least 1514 B (one frame)",
+        "x.yaml:4: hosts.b.queue: 1000 B do not hold one frame; valid: at least 1514 B (one frame)",
     ),
     "queue in BDP of two round-trip times": (
         (
@@ -330,7 +330,7 @@ CASES = {
     ),
     "queue of a tenth of a frame in BDP": (
         ("queue: 64 kB", "queue: 0.001 BDP"),
-        "x.yaml:4: hosts.b.queue: 250 B hold not one frame; valid: at least 1514 B (one frame)",
+        "x.yaml:4: hosts.b.queue: 250 B do not hold one frame; valid: at least 1514 B (one frame)",
     ),
     "a background of UDP without a pace": (
         (
@@ -349,13 +349,13 @@ CASES = {
         "x.yaml:9: background[0].congestion_control: has no effect on UDP; "
         "valid: leave it out, or protocol: tcp",
     ),
-    "writes beside a rate": (
+    "writes in addition to a rate": (
         ("duration: 4 s", "duration: 4 s, rate: 1 Mbit/s, writes: {size: 1 kB, every: 1 ms}"),
-        "x.yaml:6: flows[0].writes: given beside rate; valid: one of rate, writes, replay",
+        "x.yaml:6: flows[0].writes: given in addition to rate; valid: one of rate, writes, replay",
     ),
     "a replay over UDP at a rate": (
         ("duration: 4 s", "duration: 4 s, protocol: udp, rate: 1 Mbit/s, replay: a.replay"),
-        "x.yaml:6: flows[0].replay: given beside rate; valid: one of rate, writes, replay",
+        "x.yaml:6: flows[0].replay: given in addition to rate; valid: one of rate, writes, replay",
     ),
     "a replay over UDP in datagrams of a size": (
         ("duration: 4 s", "duration: 4 s, protocol: udp, replay: a.replay, datagram: 100 B"),
@@ -374,7 +374,7 @@ CASES = {
     ),
     "writes without a pause": (
         ("duration: 4 s", "duration: 4 s, writes: {size: 1 kB, every: 0 ms}"),
-        "x.yaml:6: flows[0].writes.every: is no time; valid: more than 0 s, such as '20 ms'",
+        "x.yaml:6: flows[0].writes.every: is 0; valid: more than 0 s, such as '20 ms'",
     ),
     "more writes than a process holds": (
         ("duration: 4 s", "duration: 4 s, writes: {size: 1 kB, every: 1 us}"),
@@ -407,9 +407,9 @@ CASES = {
         ("flows:", "telemetry: {truncate: 10 B}\nflows:"),
         "x.yaml:5: telemetry.truncate: 10 B is out of range; valid: 64 to 972 B",
     ),
-    "policers beside phases": (
+    "policers in addition to phases": (
         ("flows:", "phases: [{name: main}]\nflows:"),
-        "x.yaml:8: policers: given beside phases; valid: policers in each phase, or no phases",
+        "x.yaml:8: policers: given in addition to phases; valid: policers in each phase, or no phases",
     ),
     "a list where a mapping belongs": (
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment schema as frozen typed objects: what one YAML file may say."""
+"""The experiment schema as frozen typed objects: the keys of one YAML file.
+
+The docstrings of models and fields are the descriptions in the JSON Schema.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ IpVersion = Annotated[Literal[4, 6], Field(examples=[6])]
 
 
 DEFAULT_HASH_CELLS = 64
-"""Cells that the flows of a per_flow_learned policer share until they have their own."""
+"""Cells that the flows of a per_flow_learned policer share until each has a separate one."""
 
 
 class _Model(BaseModel):
@@ -132,7 +135,7 @@ class FlowConfig(_Model):
 
     @property
     def datagram_bytes(self) -> int:
-        """Payload of each UDP datagram, no more than fits one packet."""
+        """Payload of each UDP datagram, limited to what fits one packet."""
         return min(self.datagram, max_datagram_bytes(self.ip_version))
 
 
@@ -259,7 +262,7 @@ class PolicerConfig(_Model):
 
     @property
     def hash_cells(self) -> int:
-        """Meter cells that hashes pick from; 1 for a shared policer."""
+        """Number of meter cells that a hash selects from; 1 for a shared policer."""
         if self.mode == "shared":
             return 1
         return self.cells or DEFAULT_HASH_CELLS
@@ -272,7 +275,7 @@ class PolicerConfig(_Model):
 
     @property
     def dropped_colours(self) -> tuple[str, ...] | None:
-        """Colours whose packets are dropped; None when their ECN field decides it too."""
+        """Colours whose packets are dropped; None when it also depends on the packets' ECN field."""
         verdicts = {colour: getattr(self.verdict, colour).kind for colour in ("green", "yellow", "red")}
         if "mark_ce_or_drop" in verdicts.values():
             return None
@@ -280,7 +283,7 @@ class PolicerConfig(_Model):
 
     @property
     def plain(self) -> bool:
-        """Whether it is a plain token bucket: what does not conform is dropped, all else passes as it is."""
+        """Whether it is a plain token bucket: non-conforming packets are dropped, others pass unchanged."""
         return self.meter == "sr2c" and (str(self.verdict.green), str(self.verdict.red)) == ("pass", "drop")
 
 
@@ -305,7 +308,7 @@ class ChangeConfig(_Model):
     """New membership: the traffic that meets the policer from now on."""
 
     def applied_to(self, policer: PolicerConfig) -> PolicerConfig:
-        """The policer with what this change names."""
+        """The policer after this change."""
         new = {
             name: value
             for name in ("rate", "burst", "peak_rate", "peak_burst", "excess_burst", "match")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The switch's egress queues towards hosts: how many bytes they hold, and what must be known for that."""
+"""The switch's egress queues towards hosts: their size in bytes, and the checks of their keys."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from weir.controlplane.config.values import FRAME_BYTES
 from weir.controlplane.units import format_time
 
 DEFAULT_LIMIT_BYTES = 256_000
-"""Of a queue with a rate whose depth the file does not say; that of weir-switch's options is the same."""
+"""Default size of a queue with a rate; equal to the default of weir-switch's options."""
 
 
 def queue_bytes(experiment: ExperimentConfig, name: str) -> int:
-    """What the queue towards a host with a rate holds; raises UnitError where `check_queue` has a problem."""
+    """Size of the queue towards a host with a rate; raises UnitError where `check_queue` finds a problem."""
     host = experiment.hosts[name]
     if host.queue is None or host.rate is None:
         return DEFAULT_LIMIT_BYTES
@@ -27,7 +27,7 @@ def queue_bytes(experiment: ExperimentConfig, name: str) -> int:
 
 
 def base_round_trips(experiment: ExperimentConfig, name: str) -> dict[int, str]:
-    """Round-trip times, in ns, of what is sent to a host, each with one host that sends it; queues empty."""
+    """Round-trip times (ns, with empty queues) of the traffic to a host, each with one of its senders."""
     found: dict[int, str] = {}
     sending: tuple[FlowConfig | BackgroundConfig, ...] = (*experiment.flows, *experiment.background)
     for flow in sending:
@@ -54,10 +54,10 @@ def check_queue(experiment: ExperimentConfig, name: str) -> Iterator[Problem]:
         yield from burst_holds_a_frame(host.burst, host.rate, location)
     if host.queue is None:
         return
-    place: Location = (*location, "queue")
+    queue_location: Location = (*location, "queue")
     if host.queue.kind == "bursts" and host.burst is None:
         yield Problem(
-            place,
+            queue_location,
             f"{host.queue} without a burst; valid: give {name} a burst, or a size or a time",
             depends_on=((*location, "burst"),),
         )
@@ -66,20 +66,20 @@ def check_queue(experiment: ExperimentConfig, name: str) -> Iterator[Problem]:
         senders = base_round_trips(experiment, name)
         shown = ", ".join(f"{format_time(rtt)} from {source}" for rtt, source in sorted(senders.items()))
         if not any(senders):
-            known = "the round-trip time is 0" if senders else f"nobody sends to {name}"
+            reason = "the round-trip time is 0" if senders else f"nobody sends to {name}"
         else:
-            known = f"round-trip times differ: {shown}" if len(senders) > 1 else ""
-        if known:
+            reason = f"round-trip times differ: {shown}" if len(senders) > 1 else ""
+        if reason:
             yield Problem(
-                place,
-                f"the BDP is not known, {known}; valid: a size, a time, or delays that give one",
+                queue_location,
+                f"the BDP is not known, {reason}; valid: a size, a time, or delays that give one",
                 depends_on=(("hosts",), ("flows",), ("background",)),
             )
             return
     size = queue_bytes(experiment, name)
     if size < FRAME_BYTES:
         yield Problem(
-            place,
-            f"{size} B hold not one frame; valid: at least {FRAME_BYTES} B (one frame)",
+            queue_location,
+            f"{size} B do not hold one frame; valid: at least {FRAME_BYTES} B (one frame)",
             depends_on=((*location, "rate"),),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is in a file, the answer is an experiment or a ConfigError whose lines name the file."""
+"""Any file gives an experiment or a ConfigError whose lines name the file."""
 
 import io
 from pathlib import Path
@@ -28,13 +28,13 @@ values = st.recursive(
 )
 
 
-def places(node: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths_in(node: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value in a tree of dicts and lists."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    return [path for key, child in children for path in ((*at, key), *places(child, (*at, key)))]
+    return [path for key, child in children for path in ((*at, key), *paths_in(child, (*at, key)))]
 
 
-PLACES = places(DEMO)
+PATHS = paths_in(DEMO)
 
 
 def dumped(changes: list[tuple[int, Any]]) -> str:
@@ -42,22 +42,22 @@ def dumped(changes: list[tuple[int, Any]]) -> str:
     yaml = YAML(typ="safe")
     yaml.dump(DEMO, stream)
     tree = yaml.load(stream.getvalue())
-    for place, value in changes:
+    for number, value in changes:
         node = tree
-        *way, last = PLACES[place % len(PLACES)]
+        *parents, last = PATHS[number % len(PATHS)]
         try:
-            for key in way:
+            for key in parents:
                 node = node[key]
             node[last] = value
         except (KeyError, IndexError, TypeError):
-            continue  # an earlier change has taken the place away
+            continue  # an earlier change has removed the path
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
 
 
 def problems_of(text: str) -> tuple[str, ...]:
-    """The lines of the error that a file gives; none for a valid one."""
+    """The lines of a file's error; none for a valid file."""
     try:
         parse_experiment(text, "x.yaml")
     except ConfigError as error:

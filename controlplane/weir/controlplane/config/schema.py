@@ -23,7 +23,7 @@ def schema_text() -> str:
 
 
 def schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
-    """The schema of a model of files, whose quantities carry their units."""
+    """The schema of a file's model, with the defaults of quantities written with their units."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **model.model_json_schema(by_alias=True),
@@ -34,12 +34,12 @@ def schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
 
 
 def as_text(schema: dict[str, Any]) -> str:
-    """A schema as it is committed."""
+    """The text of a schema file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _write_defaults_as_files_do(node: Any) -> None:
-    """Give quantities' defaults their unit, and drop those that only say that a key may be left out."""
+    """Write defaults of quantities with their unit, and drop the defaults that are null."""
     if isinstance(node, dict):
         dimension = _DIMENSIONS.get(str(node.get("pattern")))
         if dimension is not None and isinstance(node.get("default"), int):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of an experiment file: names, quantities with units, addresses, verdicts."""
+"""The value types of an experiment file: names, quantities with units, addresses, verdicts."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ from weir.controlplane.units import (
 )
 
 FRAME_BYTES = 1514
-"""The largest Ethernet frame without FCS of a 1500-byte MTU: no bucket or queue may be smaller."""
+"""The largest Ethernet frame without FCS at an MTU of 1500 bytes; the smallest bucket or queue."""
 
 MAX_DATAGRAM_BYTES = 1472
-"""UDP payload of an IPv4 packet of 1500 bytes."""
+"""UDP payload of an IPv4 packet of 1500 bytes without options."""
 
 MAX_DATAGRAM6_BYTES = 1452
-"""The same of an IPv6 packet without extension headers."""
+"""UDP payload of an IPv6 packet of 1500 bytes without extension headers."""
 
 POLICER_CELLS = 65_536
 """Cells of the pipeline's policer meter."""
 
 MAX_HOSTS = 250
-"""Hosts of one experiment: one /24 holds them and the collector."""
+"""Largest number of hosts in an experiment: they, the collector and the switch share one /24."""
 
 PROTOCOLS: Mapping[str, int] = MappingProxyType({"tcp": 6, "udp": 17})
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}"
 
 
 def max_datagram_bytes(ip_version: int) -> int:
-    """UDP payload of a packet of 1500 bytes."""
+    """UDP payload of a packet of 1500 bytes of an IP version."""
     return MAX_DATAGRAM_BYTES if ip_version == 4 else MAX_DATAGRAM6_BYTES
 
 
@@ -119,7 +119,7 @@ def _cells(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What happens to packets of one colour; ``dscp`` is that of remark_dscp."""
+    """The treatment of packets of one colour; ``dscp`` is the argument of remark_dscp."""
 
     kind: Literal["pass", "drop", "remark_dscp", "mark_ce", "mark_ce_or_drop"]
     dscp: int | None = None

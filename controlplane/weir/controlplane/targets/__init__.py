@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of switches behind one interface, each with what it declares that it can do."""
+"""The kinds of switches behind one interface, each with its declared capabilities."""
 
 from weir.controlplane.targets.registry import TARGETS, target_of
 from weir.controlplane.targets.target import Capabilities, Effective, Target

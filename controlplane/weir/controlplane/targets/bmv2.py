@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bmv2, simple_switch_grpc: buckets fill at a floating-point number of bytes per whole microsecond.
+"""bmv2 (simple_switch_grpc): buckets fill at a floating-point number of bytes per whole microsecond.
 
-The tokens are counted from the meter's first moment, so nothing is lost between packets: over time the rate
-is the one that is written, to the precision of a double. What a packet finds is truncated to whole bytes and
-microseconds: one byte and what the rate brings in 1 us, at most.
+Tokens are counted from the meter's start, so no fraction is lost between packets: the long-term rate is the
+written one, to the precision of a double. The tokens that a packet sees are truncated to whole bytes and
+microseconds, an error of at most one byte plus the tokens of 1 us.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Bmv2:
     capabilities: Capabilities = _CAPABILITIES
 
     def effective(self, rate_bytes_per_s: int, burst_bytes: int) -> Effective:
-        """The rate as the nearest double of bytes per microsecond; the burst is exact.
+        """The rate as the nearest double of bytes per microsecond, and the exact burst.
 
         Raises:
-            UnsupportedByTargetError: a burst that does not fit 32 bits.
+            UnsupportedByTargetError: the burst does not fit 32 bits.
         """
         _check(burst_bytes)
         return Effective(rate_bytes_per_s / 1e6 * 1e6 * 8, burst_bytes)
 
     def read_back(self, rate_bytes_per_s: int, burst_bytes: int) -> tuple[int, int]:
-        """The rate loses what the way to bytes per microsecond and back costs: at most 1 byte/s."""
+        """The rate after conversion to bytes per microsecond and back, which loses at most 1 byte/s."""
         _check(burst_bytes)
         return int(rate_bytes_per_s / 1e6 * 1e6), burst_bytes
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bmv2's queues, which P4Runtime does not know: set through its Thrift, which cannot read them back.
+"""Sets bmv2's queues, which P4Runtime does not cover, over Thrift, which cannot read them back.
 
-bmv2 limits a queue in packets and serves it at packets per second, whatever their size. A rate in bit/s
-becomes that of full frames: smaller ones leave slower than asked for, which the notes say.
+bmv2 limits a queue in packets and serves it in packets per second, whatever their size. A rate in bit/s is
+converted with full frames; smaller frames leave at fewer bit/s, which the notes say.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logging.getLogger("thrift").addHandler(logging.NullHandler())
 
 @dataclass(frozen=True, slots=True)
 class ThriftCall:
-    """A call of bmv2's that takes a port and a number of some integer type, and returns an integer."""
+    """A Thrift call of bmv2 with a port and a number of some integer type; it returns an integer."""
 
     method: str
     port: int
@@ -41,7 +41,7 @@ class ThriftCall:
     value: int
 
     def make(self, protocol: Any) -> None:
-        """Call and wait for the answer. Raises TApplicationException, and what the transport does."""
+        """Call and wait for the reply. Raises TApplicationException, and the errors of the transport."""
         protocol.writeMessageBegin(self.method, TMessageType.CALL, 0)
         protocol.writeFieldBegin("port_num", TType.I32, 1)
         protocol.writeI32(self.port)
@@ -61,7 +61,7 @@ class ThriftCall:
 
 @dataclass(frozen=True, slots=True)
 class Bmv2Queue:
-    """The egress queue of one port; None stays as bmv2 has it (64 packets, as fast as it can)."""
+    """The egress queue of one port; None keeps bmv2's default (64 packets, no rate limit)."""
 
     host: str
     port: int
@@ -70,7 +70,7 @@ class Bmv2Queue:
 
     @property
     def calls(self) -> tuple[ThriftCall, ...]:
-        """What bmv2 is told (targets/simple_switch/thrift/simple_switch.thrift)."""
+        """The Thrift calls that set it (targets/simple_switch/thrift/simple_switch.thrift)."""
         rate, depth = self.packets_per_s, self.packets
         return (
             *(() if rate is None else (ThriftCall("set_egress_queue_rate", self.port, TType.I64, rate),)),
@@ -79,7 +79,7 @@ class Bmv2Queue:
 
     @property
     def note(self) -> str | None:
-        """What the rate has become, for the reader."""
+        """The effective rate, for the reader."""
         if self.packets_per_s is None:
             return None
         effective = format_rate(self.packets_per_s * FRAME_BYTES * 8)
@@ -90,10 +90,10 @@ class Bmv2Queue:
 
 
 def queues_of(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> tuple[Bmv2Queue, ...]:
-    """The queues that an experiment asks for.
+    """The queues of an experiment's hosts that have a rate.
 
     Raises:
-        PlanError: a rate below one full frame per second.
+        PlanError: a rate is below one full frame per second.
     """
     return tuple(_queues(experiment, hosts))
 
@@ -113,11 +113,11 @@ def _queues(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> Iter
 
 
 def set_queues(queues: tuple[Bmv2Queue, ...], thrift_port: int) -> None:
-    """Set the queues of the bmv2 on this machine that listens on a Thrift port.
+    """Set the queues of the bmv2 that listens on a Thrift port of this machine.
 
     Raises:
-        SwitchUnreachableError: nothing answers there.
-        ControlPlaneError: bmv2 refused one of them.
+        SwitchUnreachableError: no bmv2 answers on the port.
+        ControlPlaneError: bmv2 refused a queue.
     """
     calls = [call for queue in queues for call in queue.calls]
     if not calls:
@@ -125,7 +125,7 @@ def set_queues(queues: tuple[Bmv2Queue, ...], thrift_port: int) -> None:
     socket = TSocket("127.0.0.1", thrift_port)
     socket.setTimeout(_TIMEOUT_MS)
     transport = TBufferedTransport(socket)
-    # Strict: who speaks something else shall not be waited for.
+    # Strict, so that a server of another protocol is an error and not a timeout.
     protocol = TMultiplexedProtocol(TBinaryProtocol(transport, strictRead=True), "simple_switch")
     try:
         transport.open()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The targets by name, and whether one can do what an experiment asks for."""
+"""The targets by name, and the check that an experiment's target has the capabilities it needs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 
 
 def target_of(experiment: ExperimentConfig) -> Target:
-    """The experiment's target, once it is clear that it can do what the experiment asks for.
+    """The experiment's target, after checking that it has the capabilities that the experiment needs.
 
     Raises:
-        UnsupportedByTargetError: names the key that the target cannot serve.
+        UnsupportedByTargetError: it lacks one; the text names the key.
     """
     name = experiment.switch.target
     if name not in TARGETS:
@@ -54,6 +54,6 @@ def _missing(experiment: ExperimentConfig, has: Capabilities) -> Iterator[str]:
             if policer.meter not in has.meters:
                 yield f"{at}: no {policer.meter} meter; valid: {', '.join(sorted(has.meters))}"
             if policer.colour_aware and not has.colour_aware:
-                yield f"{at}: colour_aware: meters take no colour in; valid: colour_aware: false"
+                yield f"{at}: colour_aware: meters are colour-blind; valid: colour_aware: false"
             if policer.length not in has.lengths:
                 yield f"{at}: meters do not count {policer.length}; valid: {', '.join(sorted(has.lengths))}"

@@ -58,7 +58,7 @@ def test_every_target_of_the_schema_is_there():
             (
                 target,
                 {"policer": AWARE},
-                "policer p of phase main: colour_aware: meters take no colour in; valid: colour_aware: false",
+                "policer p of phase main: colour_aware: meters are colour-blind; valid: colour_aware: false",
             )
             for target in ("softswitch", "bmv2")
         ),
@@ -76,7 +76,7 @@ def test_what_a_target_does_not_declare_is_refused_by_key(target, words, message
 
 
 @pytest.mark.parametrize("target", ["tofino", "tofino2"])
-def test_a_meter_of_tofino_can_be_aware_of_colours(target):
+def test_a_meter_of_tofino_can_be_colour_aware(target):
     assert target_of(experiment_for(target, policer=AWARE)).name == target
 
 

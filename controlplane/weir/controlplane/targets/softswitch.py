@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded switch, weir-switch: integer token buckets, so rate and burst are what is written."""
+"""The embedded switch, weir-switch: integer token buckets, so rate and burst are exactly as written."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Softswitch:
     capabilities: Capabilities = _CAPABILITIES
 
     def effective(self, rate_bytes_per_s: int, burst_bytes: int) -> Effective:
-        """The bucket itself."""
+        """The written bucket, unchanged."""
         return Effective(rate_bytes_per_s * 8, burst_bytes)
 
     def read_back(self, rate_bytes_per_s: int, burst_bytes: int) -> tuple[int, int]:
-        """The bucket itself."""
+        """The written bucket, unchanged."""
         return rate_bytes_per_s, burst_bytes

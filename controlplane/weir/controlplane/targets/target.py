@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch can do, declared, so that an experiment that asks for more fails before it starts."""
+"""The interface of a target and its capabilities; an experiment that needs more fails before it starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LENGTHS = frozenset({"frame", "l1", "ip"})
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a target offers beside the pipeline itself."""
+    """The features of a target in addition to the pipeline."""
 
     port_rate: bool
     """Ports have a shaped egress queue whose rate is in bit/s and whose burst in bytes."""
@@ -21,24 +21,24 @@ class Capabilities:
     port_queue_packets: bool
     """That queue can be limited in packets."""
     port_delay: bool
-    """Ports delay what leaves through them, and lose a share of it."""
+    """Ports delay the frames that leave through them, and drop a share at random."""
     queue_drops_reported: bool
-    """Packets dropped at an egress queue are deflected, and reported one by one; else by their number."""
+    """Packets dropped at an egress queue are deflected and reported one by one; otherwise as a count."""
     links_service: bool
-    """Its ports' links and queues are read and set through a service beside P4Runtime."""
+    """Its ports' links and queues are read and set through a separate gRPC service."""
     atomic_writes: bool
     """A P4Runtime batch takes effect between two packets, or not at all (DATAPLANE_ATOMIC)."""
     meters: frozenset[str]
-    """Of sr2c, sr3c, tr3c."""
+    """Supported meter types, of sr2c, sr3c, tr3c."""
     colour_aware: bool
-    """Meters take a packet's colour in: it does not become better than it was (RFC 2697, RFC 2698)."""
+    """Meters work in colour-aware mode: a packet's colour never improves (RFC 2697, RFC 2698)."""
     lengths: frozenset[str]
-    """Of frame, l1, ip: which length of a packet a meter can count."""
+    """Packet lengths that a meter can count, of frame, l1, ip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """A token bucket as the target keeps it. The rate need not be whole bytes per second."""
+    """A token bucket as the target implements it. The rate need not be whole bytes per second."""
 
     rate_bps: float
     burst_bytes: int
@@ -54,19 +54,19 @@ class Target(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """Its declared capabilities."""
         ...
 
     def effective(self, rate_bytes_per_s: int, burst_bytes: int) -> Effective:
-        """The bucket that the target makes of one that P4Runtime writes.
+        """The bucket that the target implements for the written rate and burst.
 
         Raises:
-            UnsupportedByTargetError: the target has no such bucket; the message says what is nearest.
+            UnsupportedByTargetError: the target cannot implement it; the message gives the limit.
         """
         ...
 
     def read_back(self, rate_bytes_per_s: int, burst_bytes: int) -> tuple[int, int]:
-        """What a read of a bucket that was written so returns: rate in bytes/s, burst in bytes.
+        """The rate in bytes/s and burst in bytes that a read returns after this bucket was written.
 
         Raises as :meth:`effective`.
         """

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tofino's meters as its driver encodes them: mantissa and exponent for rate and burst.
 
-Facts from the published driver (p4lang/open-p4studio, pipe_mgr_meter_drv_workflows.c and dvm.c) and from
-Stratum (bf_sde_wrapper.cc):
+From the published driver (p4lang/open-p4studio, pipe_mgr_meter_drv_workflows.c and dvm.c) and from Stratum
+(bf_sde_wrapper.cc):
 
-- P4Runtime's bytes/s and bytes become kbit/s and kbit on the way (bytes / 125, truncated).
-- A burst is mantissa x 2^exponent bytes, the mantissa of 8 bits, truncated.
-- A rate is mantissa / 2^exponent bytes per clock cycle, the mantissa of 9 bits, truncated; exponent + (burst
-  exponent - 14, if positive) is at most 27; the mantissa, what is added at a time, must not exceed the burst.
+- P4Runtime's bytes/s and bytes are converted to kbit/s and kbit (bytes / 125, truncated).
+- A burst is mantissa x 2^exponent bytes, with a mantissa of 8 bits, truncated.
+- A rate is mantissa / 2^exponent bytes per clock cycle, with a mantissa of 9 bits, truncated; exponent +
+  (burst exponent - 14, if positive) is at most 27; the mantissa is added at once: at most the burst.
 - The driver computes rates in single precision.
-- Reads return kbit, rounded up. Stratum makes bytes of them (x 125).
+- Reads return kbit, rounded up; Stratum converts them to bytes (x 125).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ EXPONENT_MAX = 27
 BURST_MANTISSA_MAX = 255
 BURST_EXPONENT_MAX = 31
 _FREE_BURST_EXPONENT = 14
-"""Larger bursts are counted in larger units, which the rate's exponent pays for."""
+"""Largest burst exponent that does not reduce the range of the rate exponent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A bucket in the hardware's words; all zero is one that passes nothing."""
+    """A bucket as the hardware encodes it; all zero is a bucket that passes nothing."""
 
     rate_mantissa: int
     rate_exponent: int
@@ -72,7 +72,7 @@ class Tofino:
     capabilities: Capabilities = _CAPABILITIES
 
     def encode(self, rate_bytes_per_s: int, burst_bytes: int) -> Encoded:
-        """The bucket in the hardware's words, as driver and Stratum make them.
+        """The bucket as driver and Stratum encode it.
 
         Raises:
             UnsupportedByTargetError: the driver would refuse it.
@@ -116,12 +116,15 @@ class Tofino:
         return Encoded(mantissa, exponent, burst_mantissa, burst_exponent)
 
     def effective(self, rate_bytes_per_s: int, burst_bytes: int) -> Effective:
-        """The bucket that the hardware keeps. Raises as :meth:`encode`."""
+        """The bucket that the hardware implements. Raises as :meth:`encode`."""
         encoded = self.encode(rate_bytes_per_s, burst_bytes)
         return Effective(encoded.rate_bytes_per_s(self.clock_hz) * 8, encoded.burst_bytes)
 
     def read_back(self, rate_bytes_per_s: int, burst_bytes: int) -> tuple[int, int]:
-        """What the driver decodes, in kbit rounded up, as Stratum answers it. Raises as :meth:`encode`."""
+        """The values that the driver decodes, in kbit rounded up, as Stratum returns them.
+
+        Raises as :meth:`encode`.
+        """
         encoded = self.encode(rate_bytes_per_s, burst_bytes)
         per_cycle = _single(encoded.rate_mantissa / (1 << encoded.rate_exponent))
         rate_bytes = int(_single(per_cycle * _single(float(self.clock_hz))))
@@ -136,11 +139,11 @@ def _burst(burst_bytes: int) -> tuple[int, int]:
 
 
 def _single(value: float) -> float:
-    """The nearest number of single precision."""
+    """The nearest single-precision number."""
     (rounded,) = struct.unpack("f", struct.pack("f", value))
     return float(rounded)
 
 
-# Meters of the first generation run at the core's clock, later ones at 1 GHz (pipe_mgr_rmt_cfg.c).
+# Meters of Tofino 1 run at the core clock, those of Tofino 2 at 1 GHz (pipe_mgr_rmt_cfg.c).
 TOFINO = Tofino("tofino", 1_220_000_000)
 TOFINO2 = Tofino("tofino2", 1_000_000_000)

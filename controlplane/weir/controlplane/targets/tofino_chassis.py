@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stratum's chassis configuration for an experiment on a Tofino: ports, shaped queues, deflect-on-drop.
+"""Stratum's chassis configuration for an experiment on a Tofino: ports and shaped queues.
 
-Text of Stratum's ChassisConfig and its TofinoConfig (hal/lib/common/common.proto; examples in
-hal/bin/barefoot/README.run.md). Queue limits are in cells of the traffic manager: 80 B, 176 B on Tofino 2.
+The format is the text of Stratum's ChassisConfig and TofinoConfig (hal/lib/common/common.proto; examples in
+hal/bin/barefoot/README.run.md). Queue limits are in cells of the traffic manager: 80 B, on Tofino 2 176 B.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from weir.controlplane.errors import PlanError
 
 CELL_BYTES: Mapping[str, int] = {"tofino": 80, "tofino2": 176}
 _NODE = 1
-_DEFAULT_BURST_NS = 1_000_000  # as the embedded switch: 1 ms at the rate, at least two frames
+_DEFAULT_BURST_NS = 1_000_000  # as on the embedded switch: 1 ms at the rate, at least two frames
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Where on the front panel a host is: cage and channel (0: all lanes), and its speed."""
+    """A host's front-panel port: cage, channel (0: all lanes) and speed."""
 
     port: int
     channel: int
@@ -33,10 +33,10 @@ class Panel:
 def chassis_text(
     experiment: ExperimentConfig, hosts: Mapping[str, HostPort], panels: Mapping[str, Panel]
 ) -> str:
-    """The configuration; without ``panels`` its vendor_config only, to be put into one that has the ports.
+    """The configuration; without ``panels`` only its vendor_config, to be merged into one that has the ports.
 
     Raises:
-        PlanError: some hosts have a panel and others have none.
+        PlanError: ``panels`` has some of the hosts and not all.
     """
     missing = [name for name in hosts if panels and name not in panels]
     if missing:
@@ -84,7 +84,7 @@ def _queue(experiment: ExperimentConfig, port: int, name: str) -> list[tuple[str
     ]
     if host.queue is not None:
         cells = max(1, queue_bytes(experiment, name) // CELL_BYTES[experiment.switch.target])
-        # Without an absorption factor the limit is static: what a queue may hold does not depend on others.
+        # Without a burst absorption factor the limit is static: it does not depend on other queues.
         mapping += [("base_use_limit", cells), ("baf", "BAF_DISABLE"), ("hysteresis", 0)]
     shaper = [("rate_bps", rate), ("burst_bytes", max(burst, 2 * FRAME_BYTES))]
     mapping.append(("max_rate_bytes", shaper))

@@ -28,7 +28,7 @@ PIPE = {"p4_pipeline_name": "pipe", "context": "pipe/context.json", "config": "p
 
 @pytest.fixture(name="compiled")
 def _compiled(tmp_path):
-    """As the compiler leaves it; the objects are those of the program for v1model, named alike."""
+    """The output directory of the compiler, with the P4Info of the program for v1model: same object names."""
     pipe = {**PIPE, "pipe_scope": [0, 1, 2, 3], "path": "build"}
     program = {"program-name": "weir", "bfrt-config": "build/bf-rt.json", "p4_pipelines": [pipe]}
     conf = {"chip_list": [{"chip_family": "tofino"}], "p4_devices": [{"p4_programs": [program]}]}
@@ -72,7 +72,7 @@ def test_the_output_of_the_public_compiler_makes_the_same_message(compiled):
 
 
 @pytest.mark.parametrize(
-    ("gone", "message"),
+    ("missing", "message"),
     [
         ("weir.conf", ": has none; valid: the compiler's .conf file, once"),
         (
@@ -83,8 +83,8 @@ def test_the_output_of_the_public_compiler_makes_the_same_message(compiled):
         ("weir.p4info.txtpb", ": has none; valid: a P4Info (--p4runtime-files of the compiler), once"),
     ],
 )
-def test_a_file_that_is_missing_is_named(compiled, gone, message):
-    (compiled / gone).unlink()
+def test_a_file_that_is_missing_is_named(compiled, missing, message):
+    (compiled / missing).unlink()
     with pytest.raises(PipelineError) as error:
         load_tofino_pipeline(compiled)
     assert message in str(error.value)
@@ -138,6 +138,6 @@ def test_ports_are_those_of_the_front_panel():
     assert '  id: 140\n  name: "b"\n  slot: 1\n  port: 2\n  channel: 3\n  speed_bps: 25000000000\n' in text
 
 
-def test_a_host_without_a_panel_beside_others_is_named():
+def test_a_host_without_a_panel_is_named_if_others_have_one():
     with pytest.raises(PlanError, match="no front-panel port for b; valid: "):
         chassis_text(EXPERIMENT, attachment_of(EXPERIMENT).hosts, {"a": Panel(1, 0, 10**11)})

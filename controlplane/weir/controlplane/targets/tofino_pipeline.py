@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of Tofino's compiler as Stratum takes it: one BfPipelineConfig message.
+"""Packs the output of Tofino's compiler into the message that Stratum loads: one BfPipelineConfig.
 
-In: the directory that p4c for Tofino was told to write to, and the P4Info. The vendor's compiler leaves a
-``.conf`` file that names the others: bf-rt.json, and context.json and the binary of each pipe. The public one
-leaves none: then ``manifest.json`` names the program, ``bf-rt.json`` is beside it, and the pipe is a folder.
+In: the output directory of p4c for Tofino, and the P4Info. The vendor's compiler writes a ``.conf`` file that
+names the other files: bf-rt.json, and context.json and the binary of each pipe. The public compiler writes no
+``.conf``: ``manifest.json`` names the program, ``bf-rt.json`` is next to it, and the pipe is a folder.
 The schema is Stratum's (hal/lib/barefoot/bf.proto).
 """
 
@@ -13,13 +13,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from finsy import P4Schema
-from finsy.proto import p4i
-from google.protobuf import text_format
-
 from weir.controlplane.errors import PipelineError
 from weir.controlplane.messages import message_classes
-from weir.controlplane.pipeline import Pipeline, check_objects
+from weir.controlplane.pipeline import Pipeline, load_schema
 
 _P4INFO = ("*.p4info.txtpb", "*.p4info.txt", "p4info.txt", "*.p4info.pb.txt")
 _ALL_PIPES = (0, 1, 2, 3)
@@ -44,12 +40,12 @@ def bf_pipeline_config(directory: Path) -> bytes:
     """The message for one program, serialized.
 
     Raises:
-        PipelineError: a file is missing or is not what the compiler writes; names it.
+        PipelineError: a file is missing or is not what the compiler writes; the text names it.
     """
     manifest = directory / "manifest.json"
     if manifest.is_file() and not list(directory.glob("*.conf")):
-        return _of_public_compiler(directory, manifest)
-    path = _only(directory, ("*.conf",), "the compiler's .conf file")
+        return _from_public_compiler(directory, manifest)
+    path = _single_file(directory, ("*.conf",), "the compiler's .conf file")
     conf = _json(path)
     try:
         (program,) = conf["p4_devices"][0]["p4_programs"]
@@ -71,15 +67,17 @@ def bf_pipeline_config(directory: Path) -> bytes:
     return _serialized(message)
 
 
-def _of_public_compiler(directory: Path, manifest: Path) -> bytes:
+def _from_public_compiler(directory: Path, manifest: Path) -> bytes:
     try:
         name = Path(_json(manifest)["programs"][0]["program_name"]).stem
     except (KeyError, IndexError, TypeError) as error:
         raise PipelineError(f"{manifest}: names no program; valid: as p4c for Tofino writes it") from error
-    info = _only(directory, ("bf-rt.json",), "bf-rt.json (--bf-rt-schema of the compiler)").read_bytes()
+    info = _single_file(
+        directory, ("bf-rt.json",), "bf-rt.json (--bf-rt-schema of the compiler)"
+    ).read_bytes()
     message = BfPipelineConfig(p4_name=name, bfruntime_info=info)
     for context in sorted(directory.glob("*/context.json")):
-        binary = _only(context.parent, ("tofino*.bin",), "the assembler's binary")
+        binary = _single_file(context.parent, ("tofino*.bin",), "the assembler's binary")
         message.profiles.add(
             profile_name=context.parent.name,
             context=context.read_bytes(),
@@ -97,24 +95,16 @@ def _serialized(message: Any) -> bytes:
 
 
 def load_tofino_pipeline(directory: Path) -> Pipeline:
-    """weir's pipeline as compiled for Tofino, to be pushed to Stratum.
+    """weir's pipeline as compiled for Tofino, ready to be pushed to Stratum.
 
     Raises:
-        PipelineError: a file is missing, or the program is not weir's.
+        PipelineError: a file is missing or malformed, or the program is not weir's.
     """
-    path = _only(directory, _P4INFO, "a P4Info (--p4runtime-files of the compiler)")
-    try:
-        p4info = text_format.Parse(path.read_text(encoding="utf-8"), p4i.P4Info())
-        schema = P4Schema(p4info, bf_pipeline_config(directory))
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise PipelineError(
-            f"{path}: not a P4Info: {error}; valid: P4Info in protobuf text format"
-        ) from error
-    check_objects(schema, path)
-    return Pipeline(path, directory, schema)
+    path = _single_file(directory, _P4INFO, "a P4Info (--p4runtime-files of the compiler)")
+    return Pipeline(path, directory, load_schema(path, bf_pipeline_config(directory)))
 
 
-def _only(directory: Path, patterns: tuple[str, ...], what: str) -> Path:
+def _single_file(directory: Path, patterns: tuple[str, ...], what: str) -> Path:
     found = sorted({path for pattern in patterns for path in directory.glob(pattern)})
     if len(found) != 1:
         has = ", ".join(path.name for path in found) or "none"
@@ -130,13 +120,13 @@ def _json(path: Path) -> Any:
 
 
 def _read(directory: Path, conf: Path, name: str, what: str) -> bytes:
-    """A file that the .conf names, from where it is or, if the output was moved, below the directory."""
+    """A file that the .conf names, at its path or, if the output was moved, below the directory."""
     wanted = Path(name)
-    places = [
+    candidates = [
         directory / wanted,
         *(directory / Path(*wanted.parts[drop:]) for drop in range(len(wanted.parts))),
     ]
-    for place in places:
-        if place.is_file():
-            return place.read_bytes()
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate.read_bytes()
     raise PipelineError(f"{conf}: {what} is {name}, which is not there; valid: the compiler's whole output")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published granularity: 9 bits of rate per cycle over a power of two, 8 bits of burst times one."""
+"""The published granularity: a rate is 9 bits per cycle over a power of two, a burst 8 bits times one."""
 
 import math
 import random
@@ -13,7 +13,7 @@ PAIRS = 10_000
 
 
 def random_pairs(seed: int = 1) -> list[tuple[int, int]]:
-    """(bytes/s, bytes): 1 Mbit/s to 100 Gbit/s and 1.5 kB to 16 MB, both even in their logarithm."""
+    """(bytes/s, bytes): 1 Mbit/s to 100 Gbit/s and 1.5 kB to 16 MB, both log-uniform."""
     draw = random.Random(seed)
     return [
         (int(10 ** draw.uniform(6, 11)) // 8, int(10 ** draw.uniform(math.log10(1514), 7.2)))
@@ -22,7 +22,7 @@ def random_pairs(seed: int = 1) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("target", [TOFINO, TOFINO2])
-def test_effective_buckets_are_ones_that_the_hardware_has(target):
+def test_effective_buckets_can_be_encoded_by_the_hardware(target):
     worst_rate = worst_burst = 0.0
     for rate, burst in random_pairs():
         word = target.encode(rate, burst)
@@ -31,7 +31,7 @@ def test_effective_buckets_are_ones_that_the_hardware_has(target):
         assert 0 <= word.burst_exponent <= 31
         assert 0 <= word.rate_exponent <= 27 - max(0, word.burst_exponent - 14)
         assert word.rate_mantissa <= word.burst_bytes
-        # Nothing is rounded up, and less than one step of the mantissa (and of kbit) is lost.
+        # Never rounded up, and never down by a whole step of the mantissa (or of kbit).
         kbit = rate // 125 * 125
         got = word.rate_bytes_per_s(target.clock_hz)
         assert got <= kbit * (1 + 1e-6)
@@ -42,11 +42,11 @@ def test_effective_buckets_are_ones_that_the_hardware_has(target):
     print(f"{target.name}: at most {worst_rate:.3%} of the rate and {worst_burst:.3%} of the burst are lost")
 
 
-def test_a_bucket_that_the_hardware_has_is_exact():
+def test_a_bucket_that_the_hardware_can_encode_is_exact():
     exact = Encoded(rate_mantissa=500, rate_exponent=12, burst_mantissa=200, burst_exponent=9)
     rate = exact.rate_bytes_per_s(TOFINO2.clock_hz)
     assert rate == 122_070_312.5
-    # kbit of the rate are truncated on the way, so the largest mantissa below it is found.
+    # The rate is truncated to kbit/s first; 122,070,375 B/s is the next whole one.
     assert TOFINO2.encode(122_070_375, exact.burst_bytes + 100) == exact
 
 
@@ -65,13 +65,13 @@ def test_a_large_burst_costs_precision_of_slow_rates():
         (10**12, 10**6, "tofino has no rate of 8 Tbit/s; valid: at most 4987.36 Gbit/s"),
     ],
 )
-def test_what_the_driver_would_refuse_is_refused_with_what_is_nearest(rate, burst, message):
+def test_a_bucket_that_the_driver_would_refuse_is_refused_with_the_limit(rate, burst, message):
     with pytest.raises(UnsupportedByTargetError) as error:
         TOFINO.encode(rate, burst)
     assert str(error.value).startswith(message)
 
 
-def test_what_reads_back_is_whole_kbit_of_what_the_hardware_has():
+def test_the_effective_bucket_reads_back_in_whole_kbit():
     rate, burst = TOFINO.read_back(5_000_000, 100_000)
     effective = TOFINO.effective(5_000_000, 100_000)
     assert rate % 125 == burst % 125 == 0
