@@ -91,12 +91,13 @@ bench-policer: setup ## long-run rate and first burst of the policer in real tim
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.policer
 
 .PHONY: lint
-lint: setup ## formats, linters and types
+lint: setup ## formats, linters, types and the direction of imports
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	ruff format --check .
 	ruff check .
 	mypy
+	lint-imports --no-cache --no-logo
 
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analysis of a run: inferred losses against the ground truth, packet conservation, detectors, the report.
 
-Names are imported on first use, so that counting the losses of a capture does not load scipy. A function named
-like its module, `detect.detect`, is imported from that module.
+Names are imported on first use, so that counting the losses of a capture does not load scipy. A function
+named like its module, `detect.detect`, is imported from that module.
 """
 
 from importlib import import_module

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from weir.campaign.load import MAX_RUNS, Campaign, parse_campaign, run_key, run_seed
+from weir.campaign.load import MAX_RUNS, Campaign, load_campaign, parse_campaign, run_key, run_seed
 from weir.controlplane.config import ConfigError, parse_experiment
+from weir.topo.script import Block, Script
 
 TEXT = """
 name: small
@@ -204,3 +207,24 @@ def test_more_runs_than_anyone_waits_for_are_refused() -> None:
     values = ", ".join(f"{n} Mbit/s" for n in range(1, 60))
     text = TEXT.replace("10 Mbit/s, 20 Mbit/s", values).replace("repeats: 2", "repeats: 10000")
     assert f"valid: at most {MAX_RUNS}" in lines(text)[0]
+
+
+REPLAYED = """\
+name: again
+hosts: {a: {}, b: {}}
+flows: [{name: one, from: a, to: b, duration: 2 s, congestion_control: $cc, replay: one.replay}]
+matrix: {cc: [bbr]}
+"""
+
+
+def test_a_run_of_a_campaign_is_another_one_when_its_replay_file_changes(tmp_path: Path) -> None:
+    config, replay = tmp_path / "again.yaml", tmp_path / "one.replay"
+    config.write_text(REPLAYED)
+    script = Script((Block("client", 0, ((0.0, 10),)), Block("server", 10, ((0.5, 2000),))))
+    replay.write_text(script.text)
+    (before,) = load_campaign(config).runs
+    assert before.replays == {"one.replay": script.text}
+    replay.write_text(Script(script.blocks[:1]).text)
+    (after,) = load_campaign(config).runs
+    assert before.key == after.key
+    assert before.digest != after.digest

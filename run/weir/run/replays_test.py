@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from weir.campaign.load import load_campaign
 from weir.controlplane.config import ConfigError, load_experiment
 from weir.run.replays import keep_replays, read_replays, script_of
 from weir.topo.script import Block, Script
@@ -79,14 +78,3 @@ def test_two_replay_files_of_one_name_are_refused(config: Path) -> None:
     (config.parent / "one.replay").write_text(SCRIPT.text)
     with pytest.raises(ConfigError, match=r"flows\[1\].replay: .* has the name of .*; valid: another name"):
         read_replays(load_experiment(config), config)
-
-
-def test_a_run_of_a_campaign_is_another_one_when_its_replay_file_changes(config: Path) -> None:
-    config.write_text(EXPERIMENT + "matrix: {cc: [bbr]}\n")
-    config.write_text(config.read_text().replace("replay:", "congestion_control: $cc, replay:"))
-    (before,) = load_campaign(config).runs
-    assert before.replays == {"one.replay": SCRIPT.text}
-    (config.parent / "traces" / "one.replay").write_text(Script(SCRIPT.blocks[:1]).text)
-    (after,) = load_campaign(config).runs
-    assert before.key == after.key
-    assert before.digest != after.digest

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
 
@@ -18,7 +18,7 @@ from weir.rundir.directory import RunDirectory
 from weir.rundir.meeting import Match
 from weir.rundir.record import Record, read_record
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 State = Literal["running", "complete", "interrupted", "failed"]
 Truth = Literal["shared", "separate"]

@@ -48,7 +48,3 @@ class RequestRefusedError(Exception):
 
 def _name(code: int) -> str:
     return next((name for name, value in rpc_code.Code.items() if value == code), str(code))
-
-
-class CaptureFormatError(ValueError):
-    """A file is not a readable capture; the text says which file, where in it, and what is valid."""

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from weir.softswitch.errors import CaptureFormatError
-
 _MAGIC_NS = 0xA1B23C4D
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _FILE_HEADER, _RECORD_HEADER = "IHHiIII", "IIII"
@@ -20,6 +18,10 @@ _ETHERNET = 1
 _SECOND_NS = 1_000_000_000
 _MAX_FRAME_BYTES = 262_144  # libpcap's MAXIMUM_SNAPLEN
 _VALID = "valid: a classic pcap file of Ethernet frames (tcpdump -w, editcap -F pcap)"
+
+
+class CaptureFormatError(ValueError):
+    """A file is not a readable capture; the text says which file, where in it, and what is valid."""
 
 
 class Record(NamedTuple):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.softswitch import CaptureFormatError, Record, read_pcap, write_pcap
+from weir.telemetry.captures import CaptureFormatError, Record, read_pcap, write_pcap
 
 RECORDS = [
     Record(0, b"a" * 60),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that this folder's tests run in the sandbox; each writes its report to FOLDER/result.json.
 
-Usage in the sandbox: `python -m weir_tests.topo.scenarios NAME FOLDER`. Scenarios that an ordinary user runs with
-the system's Python use only the standard library.
+Usage in the sandbox: `python -m weir_tests.topo.scenarios NAME FOLDER`. Scenarios that an ordinary user runs
+with the system's Python use only the standard library.
 """
 
 import errno

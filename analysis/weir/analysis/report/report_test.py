@@ -2,20 +2,17 @@
 from __future__ import annotations
 
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from weir.analysis.models import Result
 from weir.analysis.report import render_report, text, write_report
 from weir.analysis.report.charts import charts, series_of
 from weir.analysis.result import analyse
-from weir.cli.terminal.result import summary
 from weir.rundir.errors import RunFileError
 from weir_tests.analysis.synthetic_run import write_run
 
@@ -148,17 +145,6 @@ def test_a_flow_has_one_colour_in_all_charts(run: tuple[Path, Result]) -> None:
 def test_a_run_without_result_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFileError, match=r"result\.json: not found"):
         write_report(tmp_path)
-
-
-def test_terminal_shows_flows_pairs_and_the_report(run: tuple[Path, Result]) -> None:
-    console = Console(width=160, record=True, file=None, force_terminal=False)
-    with console.capture() as capture:
-        console.print(summary(run[1], run[0] / "report.html"))
-    shown = capture.get()
-    assert run[1].headline in shown
-    assert f"Report: {run[0] / 'report.html'}" in shown
-    for flow in run[1].flows:
-        assert re.search(rf"{flow.name}.*{flow.sent:,}.*{flow.reported_drops:,}.*0\s*$", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
