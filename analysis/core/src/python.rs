@@ -17,6 +17,7 @@ use crate::infer::{Cause, Loss, RttSample, Verdict};
 use crate::join::{HostCapture, Unmatched};
 use crate::losses::{Scan, Summary};
 use crate::tracker::{Flow, FlowSink, FlowStats};
+use crate::transport::{TransportPacket, TransportScan};
 use crate::{join, losses, tables};
 
 create_exception!(
@@ -50,7 +51,7 @@ fn table<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny
         .into_pyarrow(py)
 }
 
-/// What one capture says; see `read_losses`.
+/// The result of one capture; see `read_losses`.
 #[pyclass(frozen)]
 struct Losses {
     flows: RecordBatch,
@@ -99,7 +100,7 @@ struct LossStream {
     at_end: bool,
 }
 
-/// Losses that have not been handed out.
+/// Losses that are not in a table yet.
 #[derive(Default)]
 struct Found(Vec<(u32, Loss)>);
 
@@ -117,7 +118,7 @@ impl FlowSink for Found {
     fn rtt(&mut self, _flow: u32, _sample: RttSample) {}
 }
 
-/// For who wants the counts alone.
+/// Keeps nothing: only the counts are needed.
 struct Uncollected;
 
 impl FlowSink for Uncollected {
@@ -171,7 +172,7 @@ impl LossStream {
         if self.at_end {
             return Ok(None);
         }
-        while self.found.0.len() < STREAMED_LOSSES && !self.at_end {
+        while self.found.0.len() < STREAMED_ROWS && !self.at_end {
             let (scan, found) = (&mut self.scan, &mut self.found);
             let more = py
                 .detach(|| scan.step(found))
@@ -192,7 +193,7 @@ impl LossStream {
         )
     }
 
-    /// Reads to the end without keeping the losses: only the counts are wanted.
+    /// Reads to the end without keeping the losses, for the counts alone.
     fn drain(&mut self, py: Python<'_>) -> PyResult<()> {
         while !self.at_end {
             let scan = &mut self.scan;
@@ -262,7 +263,39 @@ impl LossStream {
     }
 }
 
-/// What a run's captures and drop reports say together; see `join_run`.
+/// The TCP segments and UDP datagrams of a capture as it is read; see `stream_segments`.
+#[pyclass]
+struct SegmentStream {
+    scan: TransportScan,
+    found: Vec<TransportPacket>,
+    at_end: bool,
+}
+
+#[pymethods]
+impl SegmentStream {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.at_end {
+            return Ok(None);
+        }
+        while self.found.len() < STREAMED_ROWS && !self.at_end {
+            let (scan, found) = (&mut self.scan, &mut self.found);
+            let more = py
+                .detach(|| scan.step(found))
+                .map_err(|error| capture_error(py, &error))?;
+            self.at_end = !more;
+            py.check_signals()?;
+        }
+        let batch = tables::segments(&self.found).map_err(bug)?;
+        self.found.clear();
+        table(py, &batch).map(Some)
+    }
+}
+
+/// A run's captures joined with its drop reports; see `join_run`.
 #[pyclass(frozen)]
 struct Joined {
     flows: RecordBatch,
@@ -309,8 +342,8 @@ impl Joined {
     }
 }
 
-/// Losses of one table of a [`LossStream`], or a few more.
-const STREAMED_LOSSES: usize = 1 << 16;
+/// Rows of one table of a stream, or a few more.
+const STREAMED_ROWS: usize = 1 << 16;
 
 /// Reads one capture taken at the sender and infers which transmissions were lost.
 ///
@@ -332,7 +365,7 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
     })
 }
 
-/// Reads one capture taken at the sender by and by: an iterator of loss tables, in memory that does not grow with the file.
+/// Reads one capture taken at the sender: an iterator of loss tables, in memory that does not grow with the file.
 ///
 /// Raises `CaptureError` as `read_losses` does, from the iterator too.
 #[pyfunction]
@@ -342,6 +375,19 @@ fn stream_losses(py: Python<'_>, path: PathBuf) -> PyResult<LossStream> {
         path,
         scan,
         found: Found::default(),
+        at_end: false,
+    })
+}
+
+/// Reads the TCP segments and UDP datagrams of a capture: an iterator of tables, in memory that does not grow with the file.
+///
+/// Raises `CaptureError` when the file is not a capture; from the iterator, when it is damaged or ends inside a record.
+#[pyfunction]
+fn stream_segments(py: Python<'_>, path: PathBuf) -> PyResult<SegmentStream> {
+    let scan = TransportScan::open(&path).map_err(|error| capture_error(py, &error))?;
+    Ok(SegmentStream {
+        scan,
+        found: Vec::new(),
         at_end: false,
     })
 }
@@ -400,8 +446,10 @@ fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Losses>()?;
     module.add_class::<Joined>()?;
     module.add_class::<LossStream>()?;
+    module.add_class::<SegmentStream>()?;
     module.add_function(wrap_pyfunction!(read_losses, module)?)?;
     module.add_function(wrap_pyfunction!(stream_losses, module)?)?;
+    module.add_function(wrap_pyfunction!(stream_segments, module)?)?;
     module.add_function(wrap_pyfunction!(join_run, module)?)?;
     Ok(())
 }
