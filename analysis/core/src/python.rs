@@ -45,50 +45,35 @@ fn bug(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(format!("weir_core built an impossible table: {error}"))
 }
 
-fn table<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
-    Table::try_new(vec![batch.clone()], batch.schema())
-        .map_err(bug)?
-        .into_pyarrow(py)
+/// A record batch as a `pyarrow.Table`.
+fn table(py: Python<'_>, batch: Result<RecordBatch, ArrowError>) -> PyResult<Py<PyAny>> {
+    let batch = batch.map_err(bug)?;
+    let schema = batch.schema();
+    let table = Table::try_new(vec![batch], schema).map_err(bug)?;
+    table.into_pyarrow(py).map(Bound::unbind)
+}
+
+/// Runs a step of a scan without the interpreter's lock; returns whether the scan is at its end.
+fn at_end_after(
+    py: Python<'_>,
+    step: impl FnOnce() -> Result<bool, crate::CaptureError> + Send,
+) -> PyResult<bool> {
+    let more = py.detach(step).map_err(|error| capture_error(py, &error))?;
+    py.check_signals()?;
+    Ok(!more)
 }
 
 /// The result of one capture; see `read_losses`.
-#[pyclass(frozen)]
+#[pyclass(frozen, get_all)]
 struct Losses {
-    flows: RecordBatch,
-    losses: RecordBatch,
-    rtts: RecordBatch,
-    delivery_rates: RecordBatch,
-    #[pyo3(get)]
+    flows: Py<PyAny>,
+    losses: Py<PyAny>,
+    rtts: Py<PyAny>,
+    delivery_rates: Py<PyAny>,
     records: u64,
-    #[pyo3(get)]
     not_ip: u64,
-    #[pyo3(get)]
     truncated: bool,
-    #[pyo3(get)]
     warnings: Vec<String>,
-}
-
-#[pymethods]
-impl Losses {
-    #[getter]
-    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.flows)
-    }
-
-    #[getter]
-    fn losses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.losses)
-    }
-
-    #[getter]
-    fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.rtts)
-    }
-
-    #[getter]
-    fn delivery_rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.delivery_rates)
-    }
 }
 
 /// The losses of a capture as it is read; see `stream_losses`.
@@ -168,40 +153,28 @@ impl LossStream {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if self.at_end {
             return Ok(None);
         }
         while self.found.0.len() < STREAMED_ROWS && !self.at_end {
             let (scan, found) = (&mut self.scan, &mut self.found);
-            let more = py
-                .detach(|| scan.step(found))
-                .map_err(|error| capture_error(py, &error))?;
-            self.at_end = !more;
-            py.check_signals()?;
+            self.at_end = at_end_after(py, || scan.step(found))?;
         }
-        let batch = tables::losses(&self.found.0).map_err(bug)?;
-        self.found.0.clear();
-        table(py, &batch).map(Some)
+        let losses = std::mem::take(&mut self.found.0);
+        table(py, tables::losses(&losses)).map(Some)
     }
 
     #[getter]
-    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(
-            py,
-            &tables::flows(self.summary().tracker.flows()).map_err(bug)?,
-        )
+    fn flows(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        table(py, tables::flows(self.summary().tracker.flows()))
     }
 
     /// Reads to the end without keeping the losses, for the counts alone.
     fn drain(&mut self, py: Python<'_>) -> PyResult<()> {
         while !self.at_end {
             let scan = &mut self.scan;
-            let more = py
-                .detach(|| scan.step(&mut Uncollected))
-                .map_err(|error| capture_error(py, &error))?;
-            self.at_end = !more;
-            py.check_signals()?;
+            self.at_end = at_end_after(py, || scan.step(&mut Uncollected))?;
         }
         Ok(())
     }
@@ -277,31 +250,30 @@ impl SegmentStream {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if self.at_end {
             return Ok(None);
         }
         while self.found.len() < STREAMED_ROWS && !self.at_end {
             let (scan, found) = (&mut self.scan, &mut self.found);
-            let more = py
-                .detach(|| scan.step(found))
-                .map_err(|error| capture_error(py, &error))?;
-            self.at_end = !more;
-            py.check_signals()?;
+            self.at_end = at_end_after(py, || scan.step(found))?;
         }
-        let batch = tables::segments(&self.found).map_err(bug)?;
-        self.found.clear();
-        table(py, &batch).map(Some)
+        let packets = std::mem::take(&mut self.found);
+        table(py, tables::segments(&packets)).map(Some)
     }
 }
 
 /// A run's captures joined with its drop reports; see `join_run`.
 #[pyclass(frozen)]
 struct Joined {
-    flows: RecordBatch,
-    packets: RecordBatch,
-    rtts: RecordBatch,
-    delivery_rates: RecordBatch,
+    #[pyo3(get)]
+    flows: Py<PyAny>,
+    #[pyo3(get)]
+    packets: Py<PyAny>,
+    #[pyo3(get)]
+    rtts: Py<PyAny>,
+    #[pyo3(get)]
+    delivery_rates: Py<PyAny>,
     unmatched: Unmatched,
     #[pyo3(get)]
     warnings: Vec<String>,
@@ -309,26 +281,6 @@ struct Joined {
 
 #[pymethods]
 impl Joined {
-    #[getter]
-    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.flows)
-    }
-
-    #[getter]
-    fn packets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.packets)
-    }
-
-    #[getter]
-    fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.rtts)
-    }
-
-    #[getter]
-    fn delivery_rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.delivery_rates)
-    }
-
     #[getter]
     fn unmatched<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = PyDict::new(py);
@@ -354,10 +306,10 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
         .detach(|| losses::read_losses(&path))
         .map_err(|error| capture_error(py, &error))?;
     Ok(Losses {
-        flows: tables::flows(&read.flows).map_err(bug)?,
-        losses: tables::losses(&read.losses).map_err(bug)?,
-        rtts: tables::rtts(&read.rtts).map_err(bug)?,
-        delivery_rates: tables::delivery_rates(&read.delivery_rates).map_err(bug)?,
+        flows: table(py, tables::flows(&read.flows))?,
+        losses: table(py, tables::losses(&read.losses))?,
+        rtts: table(py, tables::rtts(&read.rtts))?,
+        delivery_rates: table(py, tables::delivery_rates(&read.delivery_rates))?,
         records: read.records,
         not_ip: read.not_ip,
         truncated: read.truncated,
@@ -417,10 +369,10 @@ fn join_run(
         .detach(|| join::join_run(&captures, reports.as_deref()))
         .map_err(|error| capture_error(py, &error))?;
     Ok(Joined {
-        flows: tables::joined_flows(&joined).map_err(bug)?,
-        packets: tables::joined_packets(&joined).map_err(bug)?,
-        rtts: tables::rtts(&joined.rtts).map_err(bug)?,
-        delivery_rates: tables::delivery_rates(&joined.delivery_rates).map_err(bug)?,
+        flows: table(py, tables::joined_flows(&joined))?,
+        packets: table(py, tables::joined_packets(&joined))?,
+        rtts: table(py, tables::rtts(&joined.rtts))?,
+        delivery_rates: table(py, tables::delivery_rates(&joined.delivery_rates))?,
         unmatched: joined.unmatched,
         warnings: joined
             .notes
