@@ -90,7 +90,7 @@ class SegmentStream:
     """The TCP segments and UDP datagrams of a capture in the order of the file: tables of about 65,536 rows.
 
     Columns: time_ns i64, src, dst binary (4 or 16 bytes, network order), src_port, dst_port u16, protocol u8
-    (6 TCP, 17 UDP), seq u32? (null for UDP), ack u32? (null without the ACK flag), syn bool, payload_bytes u32
+    (6 TCP, 17 UDP), seq u32? (null for UDP), ack u32? (null without ACK flag), syn bool, payload_bytes u32
     (as sent, regardless of the snap length). A fragmented packet is represented by its first fragment: a UDP
     datagram with the payload of all fragments, a TCP segment with that of the first. Packets with malformed
     headers and records without a time are skipped.
