@@ -18,16 +18,16 @@ class CaptureError(ValueError):
     valid: str
 
 class Losses:
-    """What one capture says."""
+    """The result of one capture."""
 
     @property
     def flows(self) -> pa.Table:
         """One row per directed flow: flow u32, src, dst utf8, src_port, dst_port u16, protocol u8,
         packets, bytes, payload_bytes u64, first_ns, last_ns i64, min_rtt_ns i64?, retransmissions,
         spurious, losses u64, the losses by cause (fast_retransmit, rto, lost_retransmission, tail u64),
-        losses_before u64: lost before they came to the capture, not among losses; overtaken u64: came late
-        to the capture; copies u64: data packets that are in it twice; missed_bytes u64: acknowledged and
-        not in it; cut_acknowledgments u64: ACKs whose options the snap length has cut.
+        losses_before u64: lost before the capture, not among losses; overtaken u64: reached the capture late;
+        copies u64: data packets that are in it twice; missed_bytes u64: acknowledged but not in it;
+        cut_acknowledgments u64: ACKs whose options the snap length has cut.
         """
     @property
     def losses(self) -> pa.Table:
@@ -41,7 +41,7 @@ class Losses:
     @property
     def delivery_rates(self) -> pa.Table:
         """One row per ACK that delivers data: flow u32, time_ns i64, delivered_bytes u64, interval_ns i64,
-        rate_bps f64 (payload), retransmission bool: the youngest segment acknowledged was sent again
+        rate_bps f64 (payload), retransmission bool: the youngest segment acknowledged is a retransmission
         (docs/losses.md).
         """
     @property
@@ -49,10 +49,10 @@ class Losses:
         """Records in the file."""
     @property
     def not_ip(self) -> int:
-        """Records that are no IP packets."""
+        """Records that are not IP packets."""
     @property
     def truncated(self) -> bool:
-        """The file ends inside a record."""
+        """Whether the file ends inside a record."""
     @property
     def warnings(self) -> list[str]:
         """What the reader should know about the file."""
@@ -60,7 +60,7 @@ class Losses:
 class LossStream:
     """The losses of a capture as it is read: tables with the columns of `Losses.losses`, as they are certain.
 
-    A table has about 65,536 rows, the last one what is left; flows and counts are those until then.
+    A table has about 65,536 rows, the last one the rest; flows and counts are those so far.
     """
 
     def __iter__(self) -> LossStream: ...
@@ -69,25 +69,38 @@ class LossStream:
     def flows(self) -> pa.Table:
         """As `Losses.flows`."""
     def drain(self) -> None:
-        """Read to the end, for who wants no losses, only counts."""
+        """Read to the end without losses, for the counts alone."""
     def largest(self, number: int) -> list[dict[str, Any]]:
         """The rows of `flows` that carried most payload, the largest first; none without payload."""
     def totals(self) -> dict[str, int]:
-        """Of all flows together: flows, flows_with_data, packets, retransmissions, spurious, losses, the
-        losses by cause, cut_acknowledgments.
+        """Sums over all flows: flows, flows_with_data, packets, retransmissions, spurious, losses, the losses
+        by cause, losses_before, missed_bytes, cut_acknowledgments.
         """
     @property
     def records(self) -> int:
         """Records read."""
     @property
     def not_ip(self) -> int:
-        """Records that are no IP packets."""
+        """Records that are not IP packets."""
     @property
     def warnings(self) -> list[str]:
         """What the reader should know about the file."""
 
+class SegmentStream:
+    """The TCP segments and UDP datagrams of a capture in the order of the file: tables of about 65,536 rows.
+
+    Columns: time_ns i64, src, dst binary (4 or 16 bytes, network order), src_port, dst_port u16, protocol u8
+    (6 TCP, 17 UDP), seq u32? (null for UDP), ack u32? (null without ACK flag), syn bool, payload_bytes u32
+    (as sent, regardless of the snap length). A fragmented packet is represented by its first fragment: a UDP
+    datagram with the payload of all fragments, a TCP segment with that of the first. Packets with malformed
+    headers and records without a time are skipped.
+    """
+
+    def __iter__(self) -> SegmentStream: ...
+    def __next__(self) -> pa.Table: ...
+
 class Joined:
-    """What the captures of a run and its drop reports say together."""
+    """The captures of a run joined with its drop reports."""
 
     @property
     def flows(self) -> pa.Table:
@@ -112,12 +125,12 @@ class Joined:
         """As `Losses.delivery_rates`."""
     @property
     def unmatched(self) -> dict[str, int]:
-        """Counts of what found no partner (reports, received), of contradictions (received_and_dropped)
-        and of what was left out (reports_not_ip, not_ip, foreign).
+        """Counts without a match (reports, received), of contradictions (received_and_dropped) and of frames
+        left out (reports_not_ip, not_ip, foreign).
         """
     @property
     def warnings(self) -> list[str]:
-        """What the reader should know about the files."""
+        """Warnings about the files, one sentence each."""
 
 def read_losses(path: str | os.PathLike[str]) -> Losses:
     """Read one capture taken at the sender and infer which transmissions were lost.
@@ -126,9 +139,16 @@ def read_losses(path: str | os.PathLike[str]) -> Losses:
     """
 
 def stream_losses(path: str | os.PathLike[str]) -> LossStream:
-    """Read one capture taken at the sender by and by, in memory that does not grow with the file.
+    """Read one capture taken at the sender in steps, in memory that does not grow with the file.
 
-    Raises CaptureError as `read_losses`, from the iterator too.
+    Raises CaptureError as `read_losses`, also from the iterator.
+    """
+
+def stream_segments(path: str | os.PathLike[str]) -> SegmentStream:
+    """Read the TCP segments and UDP datagrams of a capture, in memory that does not grow with the file.
+
+    Raises CaptureError when the file is not a capture; from the iterator, when it is damaged or ends inside a
+    record.
     """
 
 def join_run(
@@ -138,5 +158,5 @@ def join_run(
     """Join the captures of several hosts (path, addresses of that host; none: all addresses) with the
     reports of a telemetry.parquet, if given.
 
-    Raises CaptureError when a file is not what it should be, ValueError for text that is no IP address.
+    Raises CaptureError when a file is not what it should be, ValueError for text that is not an IP address.
     """

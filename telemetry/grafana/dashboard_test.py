@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard's queries are PromQL, and say what their legends name.
+"""The dashboard's queries are valid PromQL, and keep the labels that their legends name.
 
 That they name every metric of the collector and no other is a test of the collector's own.
 """
@@ -26,7 +26,7 @@ def queries() -> list[Any]:
 
 
 def parsed(expression: str) -> Any:
-    """The query as Prometheus gets it from Grafana."""
+    """The query as Grafana sends it to Prometheus."""
     return promql.parse(expression.replace("$__rate_interval", "1m").replace("$instance", "a.*"))
 
 

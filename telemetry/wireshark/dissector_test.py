@@ -100,7 +100,7 @@ def datagram(payload: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def dissected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[str]]]:
-    """The fields of each vector, by its name. An empty datagram is none of any dissector's business."""
+    """The fields of each vector, by its name. Wireshark calls no dissector for an empty datagram."""
     everything = {name: one for name, one in {**vectors(), **malformed()}.items() if one.payload}
     capture = tmp_path_factory.mktemp("vectors") / "vectors.pcap"
     write_pcap(capture, [Record(n, datagram(one.payload)) for n, one in enumerate(everything.values())])

@@ -3,8 +3,8 @@
 --
 --   tshark -X lua_script:telemetry_report.lua -r capture.pcap -O telemetry_report
 --
--- UDP port 32766 unless the preference says otherwise. What the specification tells readers to refuse is an expert
--- item with the specification's name for it.
+-- UDP port 32766 by default, else that of the preference. Reports that the specification tells readers to refuse get an
+-- expert item with the specification's name for the error.
 
 local report = Proto("telemetry_report", "Telemetry Report 2.0")
 report.prefs.port = Pref.uint("UDP port", 32766, "Destination port of the reports")
@@ -79,7 +79,7 @@ for _, name in ipairs({"truncated", "version", "rep_type", "metadata_length", "r
 end
 report.experts = errors
 
--- Each bit of RepMdBits: its words, and its fields as {name, bytes}. Bits that are not here are reserved: one word.
+-- Each bit of RepMdBits: its words, and its fields as {name, bytes}. Bits not listed are reserved: one word.
 local baseline = {
     [1] = {1, {{"ingress_interface", 2}, {"egress_interface", 2}}},
     [2] = {1, {{"hop_latency", 4}}},
@@ -103,7 +103,7 @@ local function is_set(bits, n)
     return bit.band(bits, bit.rshift(0x8000, n)) ~= 0
 end
 
--- Words that the set bits of a map stand for.
+-- Words of the set bits of a map.
 local function words(bits, last, map, default)
     local sum = 0
     for n = 0, last do
@@ -114,7 +114,7 @@ local function words(bits, last, map, default)
     return sum
 end
 
--- Adds the fields of the set bits; returns where they end.
+-- Adds the fields of the set bits; returns the offset after them.
 local function add_metadata(tree, buffer, at, bits, last, map, default)
     for n = 0, last do
         if is_set(bits, n) then
@@ -130,7 +130,7 @@ local function add_metadata(tree, buffer, at, bits, last, map, default)
     return at
 end
 
--- Dissects the report at `at`; returns where the next one begins, or nil.
+-- Dissects the report at `at`; returns the offset of the next one, or nil.
 local function dissect_report(buffer, at, pinfo, tree)
     local function refuse(name)
         tree:add_proto_expert_info(errors[name])
@@ -146,7 +146,7 @@ local function dissect_report(buffer, at, pinfo, tree)
     local report_words, metadata_words = buffer(at + 1, 1):uint(), buffer(at + 2, 1):uint()
     local stated = 4 * report_words
     local length = stated
-    -- Fewer than four bytes behind a report are no report and belong to it.
+    -- Fewer than four bytes after a report cannot be another report and belong to it.
     if report_words == TO_THE_END or stated + 4 > available then
         length = available
     end
@@ -193,7 +193,7 @@ local function dissect_report(buffer, at, pinfo, tree)
         item:add(f.inner, buffer(inner, next_report - inner))
         local dissector = inner_dissectors[inner_type]
         if dissector then
-            -- A packet that was cut on purpose must not end the dissection of what is around it.
+            -- The inner packet is cut on purpose: an error in it must not end the dissection of the report.
             pcall(function()
                 Dissector.get(dissector):call(buffer(inner, next_report - inner):tvb(), pinfo, item)
             end)

@@ -7,7 +7,8 @@
 //! - `tracker`: flows, their counters, and the inference of each
 //! - `infer`: which transmissions arrived and which were lost, from the sender's view alone
 //! - `losses`: one capture in, loss events out
-//! - `notes`: what the reader should know about a capture
+//! - `notes`: warnings about a capture
+//! - `transport`: one capture in, its TCP segments and UDP datagrams out, not judged
 //! - `join`: captures and drop reports in, one row per packet out (feature `tables`)
 //! - `tables`: results as Arrow record batches (feature `tables`)
 //! - `python`: the extension module `weir_core` (feature `python`)
@@ -21,6 +22,7 @@ pub mod segment;
 #[cfg(feature = "tables")]
 pub mod tables;
 pub mod tracker;
+pub mod transport;
 
 #[cfg(feature = "python")]
 mod python;

@@ -9,7 +9,7 @@ use crate::segment::Segment;
 use crate::tracker::{Flow, FlowSink, Tracker};
 use weir_capture::{CaptureError, CaptureReader, Source};
 
-/// What one capture says.
+/// The result of one capture.
 #[derive(Debug)]
 pub struct Losses {
     /// Flows, in order of their first packet.
@@ -22,18 +22,18 @@ pub struct Losses {
     pub delivery_rates: Vec<(u32, DeliveryRate)>,
     /// Records read.
     pub records: u64,
-    /// Records that are no IP packets, or whose IP header cannot be read.
+    /// Records that are not IP packets, or whose IP header cannot be read.
     pub not_ip: u64,
     /// The file ends inside a record.
     pub truncated: bool,
-    /// That, and what else the reader should know.
+    /// Warnings for the reader, `truncated` among them.
     pub notes: Notes,
 }
 
 /// Reads a capture that was taken at the sender (or between it and the bottleneck).
 ///
 /// # Errors
-/// [`CaptureError`] when the file is not a capture or is damaged; a capture that ends inside a record is none, see
+/// [`CaptureError`] when the file is not a capture or is damaged. A capture that ends inside a record is no error, see
 /// [`Losses::truncated`].
 pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
     let mut collected = Collected::default();
@@ -61,16 +61,16 @@ pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
     })
 }
 
-/// What is left of a capture when its events have been given away.
+/// What remains of a capture after its events went to the sink.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Flows and their counters.
     pub tracker: Tracker,
     /// Records read.
     pub records: u64,
-    /// Records that are no IP packets.
+    /// Records that are not IP packets.
     pub not_ip: u64,
-    /// What the reader should know about the capture, when all of it is read.
+    /// Warnings about the capture, once all of it is read.
     pub notes: Notes,
 }
 
@@ -87,11 +87,11 @@ pub fn scan(path: &Path, sink: &mut impl FlowSink) -> Result<Summary, CaptureErr
 /// Records that one step of a [`Scan`] reads.
 const STEP_RECORDS: usize = 1 << 14;
 
-/// A capture that is read by and by.
+/// A capture that is read step by step.
 #[derive(Debug)]
 pub struct Scan {
     reader: CaptureReader<Source>,
-    /// Read anew with each record.
+    /// Reused for each record.
     segment: Segment,
     summary: Summary,
 }
@@ -114,7 +114,7 @@ impl Scan {
         }
     }
 
-    /// Reads on; false when that was the end, and all is judged.
+    /// Reads the next records; false at the end of the file, when every transmission has its verdict.
     ///
     /// # Errors
     /// As [`read_losses`].
@@ -142,12 +142,12 @@ impl Scan {
         Ok(true)
     }
 
-    /// What has been counted until now.
+    /// The counts so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// What was counted.
+    /// The final counts.
     pub fn finish(self) -> Summary {
         self.summary
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the reader of a result should know about the capture that it comes from.
+//! Warnings about a capture, for the reader of the result that comes from it.
 
 use std::path::Path;
 
@@ -7,25 +7,25 @@ use weir_capture::{CaptureReader, Source};
 
 use crate::tracker::Flow;
 
-/// What is wrong with a capture without making it useless.
+/// Defects of a capture that leave it usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Notes {
     /// The file ends inside a record.
     pub truncated: bool,
-    /// Records that the file has no time for.
+    /// Records without a time in the file.
     pub untimed: u64,
-    /// Packets that the capture lost by its own word.
+    /// Packets that the capture lost, by its own statistics.
     pub dropped: u64,
-    /// Bytes that were acknowledged and are not in the capture.
+    /// Bytes that were acknowledged but are not in the capture.
     pub missed_bytes: u64,
     /// Data packets that are in the capture twice.
     pub copies: u64,
-    /// Flows that such bytes belong to.
+    /// Flows with `missed_bytes`.
     pub missed_flows: u64,
 }
 
 impl Notes {
-    /// Of a capture that is read, and its flows.
+    /// The notes on a capture that was read to its end, and on its flows.
     pub fn new<'a>(
         reader: &CaptureReader<Source>,
         flows: impl IntoIterator<Item = &'a Flow>,
@@ -44,7 +44,7 @@ impl Notes {
         notes
     }
 
-    /// One sentence each.
+    /// One sentence for each note that applies.
     pub fn lines(&self, path: &Path) -> Vec<String> {
         let file = path.display();
         let mut lines = Vec::new();

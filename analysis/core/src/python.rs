@@ -17,6 +17,7 @@ use crate::infer::{Cause, Loss, RttSample, Verdict};
 use crate::join::{HostCapture, Unmatched};
 use crate::losses::{Scan, Summary};
 use crate::tracker::{Flow, FlowSink, FlowStats};
+use crate::transport::{TransportPacket, TransportScan};
 use crate::{join, losses, tables};
 
 create_exception!(
@@ -44,50 +45,35 @@ fn bug(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(format!("weir_core built an impossible table: {error}"))
 }
 
-fn table<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
-    Table::try_new(vec![batch.clone()], batch.schema())
-        .map_err(bug)?
-        .into_pyarrow(py)
+/// A record batch as a `pyarrow.Table`.
+fn table(py: Python<'_>, batch: Result<RecordBatch, ArrowError>) -> PyResult<Py<PyAny>> {
+    let batch = batch.map_err(bug)?;
+    let schema = batch.schema();
+    let table = Table::try_new(vec![batch], schema).map_err(bug)?;
+    table.into_pyarrow(py).map(Bound::unbind)
 }
 
-/// What one capture says; see `read_losses`.
-#[pyclass(frozen)]
+/// Runs a step of a scan without the interpreter's lock; returns whether the scan is at its end.
+fn at_end_after(
+    py: Python<'_>,
+    step: impl FnOnce() -> Result<bool, crate::CaptureError> + Send,
+) -> PyResult<bool> {
+    let more = py.detach(step).map_err(|error| capture_error(py, &error))?;
+    py.check_signals()?;
+    Ok(!more)
+}
+
+/// The result of one capture; see `read_losses`.
+#[pyclass(frozen, get_all)]
 struct Losses {
-    flows: RecordBatch,
-    losses: RecordBatch,
-    rtts: RecordBatch,
-    delivery_rates: RecordBatch,
-    #[pyo3(get)]
+    flows: Py<PyAny>,
+    losses: Py<PyAny>,
+    rtts: Py<PyAny>,
+    delivery_rates: Py<PyAny>,
     records: u64,
-    #[pyo3(get)]
     not_ip: u64,
-    #[pyo3(get)]
     truncated: bool,
-    #[pyo3(get)]
     warnings: Vec<String>,
-}
-
-#[pymethods]
-impl Losses {
-    #[getter]
-    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.flows)
-    }
-
-    #[getter]
-    fn losses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.losses)
-    }
-
-    #[getter]
-    fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.rtts)
-    }
-
-    #[getter]
-    fn delivery_rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.delivery_rates)
-    }
 }
 
 /// The losses of a capture as it is read; see `stream_losses`.
@@ -99,7 +85,7 @@ struct LossStream {
     at_end: bool,
 }
 
-/// Losses that have not been handed out.
+/// Losses that are not in a table yet.
 #[derive(Default)]
 struct Found(Vec<(u32, Loss)>);
 
@@ -117,7 +103,7 @@ impl FlowSink for Found {
     fn rtt(&mut self, _flow: u32, _sample: RttSample) {}
 }
 
-/// For who wants the counts alone.
+/// Keeps nothing: only the counts are needed.
 struct Uncollected;
 
 impl FlowSink for Uncollected {
@@ -167,40 +153,28 @@ impl LossStream {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if self.at_end {
             return Ok(None);
         }
-        while self.found.0.len() < STREAMED_LOSSES && !self.at_end {
+        while self.found.0.len() < STREAMED_ROWS && !self.at_end {
             let (scan, found) = (&mut self.scan, &mut self.found);
-            let more = py
-                .detach(|| scan.step(found))
-                .map_err(|error| capture_error(py, &error))?;
-            self.at_end = !more;
-            py.check_signals()?;
+            self.at_end = at_end_after(py, || scan.step(found))?;
         }
-        let batch = tables::losses(&self.found.0).map_err(bug)?;
-        self.found.0.clear();
-        table(py, &batch).map(Some)
+        let losses = std::mem::take(&mut self.found.0);
+        table(py, tables::losses(&losses)).map(Some)
     }
 
     #[getter]
-    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(
-            py,
-            &tables::flows(self.summary().tracker.flows()).map_err(bug)?,
-        )
+    fn flows(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        table(py, tables::flows(self.summary().tracker.flows()))
     }
 
-    /// Reads to the end without keeping the losses: only the counts are wanted.
+    /// Reads to the end without keeping the losses, for the counts alone.
     fn drain(&mut self, py: Python<'_>) -> PyResult<()> {
         while !self.at_end {
             let scan = &mut self.scan;
-            let more = py
-                .detach(|| scan.step(&mut Uncollected))
-                .map_err(|error| capture_error(py, &error))?;
-            self.at_end = !more;
-            py.check_signals()?;
+            self.at_end = at_end_after(py, || scan.step(&mut Uncollected))?;
         }
         Ok(())
     }
@@ -262,13 +236,44 @@ impl LossStream {
     }
 }
 
-/// What a run's captures and drop reports say together; see `join_run`.
+/// The TCP segments and UDP datagrams of a capture as it is read; see `stream_segments`.
+#[pyclass]
+struct SegmentStream {
+    scan: TransportScan,
+    found: Vec<TransportPacket>,
+    at_end: bool,
+}
+
+#[pymethods]
+impl SegmentStream {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if self.at_end {
+            return Ok(None);
+        }
+        while self.found.len() < STREAMED_ROWS && !self.at_end {
+            let (scan, found) = (&mut self.scan, &mut self.found);
+            self.at_end = at_end_after(py, || scan.step(found))?;
+        }
+        let packets = std::mem::take(&mut self.found);
+        table(py, tables::segments(&packets)).map(Some)
+    }
+}
+
+/// A run's captures joined with its drop reports; see `join_run`.
 #[pyclass(frozen)]
 struct Joined {
-    flows: RecordBatch,
-    packets: RecordBatch,
-    rtts: RecordBatch,
-    delivery_rates: RecordBatch,
+    #[pyo3(get)]
+    flows: Py<PyAny>,
+    #[pyo3(get)]
+    packets: Py<PyAny>,
+    #[pyo3(get)]
+    rtts: Py<PyAny>,
+    #[pyo3(get)]
+    delivery_rates: Py<PyAny>,
     unmatched: Unmatched,
     #[pyo3(get)]
     warnings: Vec<String>,
@@ -276,26 +281,6 @@ struct Joined {
 
 #[pymethods]
 impl Joined {
-    #[getter]
-    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.flows)
-    }
-
-    #[getter]
-    fn packets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.packets)
-    }
-
-    #[getter]
-    fn rtts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.rtts)
-    }
-
-    #[getter]
-    fn delivery_rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        table(py, &self.delivery_rates)
-    }
-
     #[getter]
     fn unmatched<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = PyDict::new(py);
@@ -309,8 +294,8 @@ impl Joined {
     }
 }
 
-/// Losses of one table of a [`LossStream`], or a few more.
-const STREAMED_LOSSES: usize = 1 << 16;
+/// Rows of one table of a stream, or a few more.
+const STREAMED_ROWS: usize = 1 << 16;
 
 /// Reads one capture taken at the sender and infers which transmissions were lost.
 ///
@@ -321,10 +306,10 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
         .detach(|| losses::read_losses(&path))
         .map_err(|error| capture_error(py, &error))?;
     Ok(Losses {
-        flows: tables::flows(&read.flows).map_err(bug)?,
-        losses: tables::losses(&read.losses).map_err(bug)?,
-        rtts: tables::rtts(&read.rtts).map_err(bug)?,
-        delivery_rates: tables::delivery_rates(&read.delivery_rates).map_err(bug)?,
+        flows: table(py, tables::flows(&read.flows))?,
+        losses: table(py, tables::losses(&read.losses))?,
+        rtts: table(py, tables::rtts(&read.rtts))?,
+        delivery_rates: table(py, tables::delivery_rates(&read.delivery_rates))?,
         records: read.records,
         not_ip: read.not_ip,
         truncated: read.truncated,
@@ -332,7 +317,7 @@ fn read_losses(py: Python<'_>, path: PathBuf) -> PyResult<Losses> {
     })
 }
 
-/// Reads one capture taken at the sender by and by: an iterator of loss tables, in memory that does not grow with the file.
+/// Reads one capture taken at the sender: an iterator of loss tables, in memory that does not grow with the file.
 ///
 /// Raises `CaptureError` as `read_losses` does, from the iterator too.
 #[pyfunction]
@@ -342,6 +327,19 @@ fn stream_losses(py: Python<'_>, path: PathBuf) -> PyResult<LossStream> {
         path,
         scan,
         found: Found::default(),
+        at_end: false,
+    })
+}
+
+/// Reads the TCP segments and UDP datagrams of a capture: an iterator of tables, in memory that does not grow with the file.
+///
+/// Raises `CaptureError` when the file is not a capture; from the iterator, when it is damaged or ends inside a record.
+#[pyfunction]
+fn stream_segments(py: Python<'_>, path: PathBuf) -> PyResult<SegmentStream> {
+    let scan = TransportScan::open(&path).map_err(|error| capture_error(py, &error))?;
+    Ok(SegmentStream {
+        scan,
+        found: Vec::new(),
         at_end: false,
     })
 }
@@ -371,10 +369,10 @@ fn join_run(
         .detach(|| join::join_run(&captures, reports.as_deref()))
         .map_err(|error| capture_error(py, &error))?;
     Ok(Joined {
-        flows: tables::joined_flows(&joined).map_err(bug)?,
-        packets: tables::joined_packets(&joined).map_err(bug)?,
-        rtts: tables::rtts(&joined.rtts).map_err(bug)?,
-        delivery_rates: tables::delivery_rates(&joined.delivery_rates).map_err(bug)?,
+        flows: table(py, tables::joined_flows(&joined))?,
+        packets: table(py, tables::joined_packets(&joined))?,
+        rtts: table(py, tables::rtts(&joined.rtts))?,
+        delivery_rates: table(py, tables::delivery_rates(&joined.delivery_rates))?,
         unmatched: joined.unmatched,
         warnings: joined
             .notes
@@ -400,8 +398,10 @@ fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Losses>()?;
     module.add_class::<Joined>()?;
     module.add_class::<LossStream>()?;
+    module.add_class::<SegmentStream>()?;
     module.add_function(wrap_pyfunction!(read_losses, module)?)?;
     module.add_function(wrap_pyfunction!(stream_losses, module)?)?;
+    module.add_function(wrap_pyfunction!(stream_segments, module)?)?;
     module.add_function(wrap_pyfunction!(join_run, module)?)?;
     Ok(())
 }

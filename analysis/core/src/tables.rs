@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Results as Arrow record batches. Units are in the column names; addresses are text.
+//! Results as Arrow record batches. Units are in the column names; addresses are text, except in [`segments`].
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StringBuilder,
-    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    ArrayRef, BinaryBuilder, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    StringBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
@@ -14,6 +15,7 @@ use weir_packet::FlowKey;
 use crate::infer::{Cause, Confidence, DeliveryRate, Loss, RttSample};
 use crate::join::Joined;
 use crate::tracker::{Flow, FlowStats};
+use crate::transport::TransportPacket;
 
 type Columns = Vec<(&'static str, bool, ArrayRef)>;
 
@@ -90,7 +92,7 @@ fn keys<'a>(keys: impl ExactSizeIterator<Item = &'a FlowKey> + Clone) -> Columns
 
 /// Flows of one capture: `packets, bytes, payload_bytes, first_ns, last_ns, min_rtt_ns?, retransmissions, spurious,
 /// losses`, the losses by cause `fast_retransmit, rto, lost_retransmission, tail`, and
-/// `losses_before, overtaken, copies, missed_bytes, cut_acknowledgments` behind the 5-tuple.
+/// `losses_before, overtaken, copies, missed_bytes, cut_acknowledgments`, after the 5-tuple.
 ///
 /// # Errors
 /// [`ArrowError`] when the columns do not fit together, which would be a bug here.
@@ -243,7 +245,7 @@ pub fn delivery_rates(rates: &[(u32, DeliveryRate)]) -> Result<RecordBatch, Arro
     ])
 }
 
-/// Flows of a run: what was sent, received and reported of each.
+/// Flows of a run: packets sent, received and reported dropped of each.
 ///
 /// # Errors
 /// As [`flows`].
@@ -359,6 +361,44 @@ pub fn joined_packets(joined: &Joined) -> Result<RecordBatch, ArrowError> {
             drops().map(|drop| drop?.ingress_ns)
         ),
     ])
+}
+
+/// TCP segments and UDP datagrams: `time_ns, src, dst, src_port, dst_port, protocol, seq?, ack?, syn, payload_bytes`.
+/// Addresses are bytes in network order, 4 or 16 of them: text would cost more than all other columns together.
+///
+/// # Errors
+/// As [`flows`].
+pub fn segments(packets: &[TransportPacket]) -> Result<RecordBatch, ArrowError> {
+    let rows = || packets.iter();
+    let keys = || rows().map(|packet| &packet.key);
+    let tcp = || rows().map(|packet| packet.tcp);
+    batch(vec![
+        column!("time_ns", Int64Array, rows().map(|packet| packet.time_ns)),
+        ("src", false, addresses(keys().map(|key| key.src))),
+        ("dst", false, addresses(keys().map(|key| key.dst))),
+        column!("src_port", UInt16Array, keys().map(|key| key.src_port)),
+        column!("dst_port", UInt16Array, keys().map(|key| key.dst_port)),
+        column!("protocol", UInt8Array, keys().map(|key| key.protocol)),
+        nullable!("seq", UInt32Array, tcp().map(|tcp| Some(tcp?.seq))),
+        nullable!("ack", UInt32Array, tcp().map(|tcp| tcp?.ack)),
+        flag("syn", tcp().map(|tcp| tcp.is_some_and(|tcp| tcp.syn))),
+        column!(
+            "payload_bytes",
+            UInt32Array,
+            rows().map(|packet| packet.payload_bytes)
+        ),
+    ])
+}
+
+fn addresses(values: impl Iterator<Item = IpAddr>) -> ArrayRef {
+    let mut addresses = BinaryBuilder::new();
+    for value in values {
+        match value {
+            IpAddr::V4(address) => addresses.append_value(address.octets()),
+            IpAddr::V6(address) => addresses.append_value(address.octets()),
+        }
+    }
+    Arc::new(addresses.finish())
 }
 
 fn names(values: impl Iterator<Item = Option<&'static str>>) -> ArrayRef {

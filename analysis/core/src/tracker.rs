@@ -12,15 +12,15 @@ use crate::infer::{
 };
 use crate::segment::{Segment, TcpSegment};
 
-/// Often enough that the senders kept are few beside those at work.
+/// Often enough that finished senders are few compared with active ones.
 const PACKETS_BETWEEN_SWEEPS: u32 = 1 << 17;
 
-/// A 5-tuple as words: quicker to hash and to compare.
+/// A 5-tuple as words: faster to hash and to compare.
 #[derive(Debug, Clone, Copy, Eq)]
 struct Words([u64; 5]);
 
 impl PartialEq for Words {
-    /// Without the call that comparing arrays makes.
+    /// Avoids the `memcmp` call of an array comparison.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         let differences = self.0.iter().zip(other.0).map(|(a, b)| a ^ b);
@@ -62,7 +62,7 @@ pub struct FlowStats {
     pub packets: u64,
     /// Bytes of frames without FCS.
     pub bytes: u64,
-    /// Bytes behind the transport headers.
+    /// Bytes after the transport headers.
     pub payload_bytes: u64,
     /// Capture time of the first packet.
     pub first_ns: i64,
@@ -82,13 +82,13 @@ pub struct FlowStats {
     pub losses: u64,
     /// Of those, by cause, in the order of [`Cause::ALL`].
     pub losses_by_cause: [u64; Cause::ALL.len()],
-    /// Transmissions that were lost before they came to the capture; not among `losses`.
+    /// Transmissions that were lost before they reached the capture; not among `losses`.
     pub losses_before: u64,
-    /// Packets that others had overtaken before they came to the capture.
+    /// Packets that others had overtaken before they reached the capture.
     pub overtaken: u64,
     /// Data packets that are in the capture a second time; not judged.
     pub copies: u64,
-    /// Bytes that were acknowledged and are not in the capture: it lost packets itself.
+    /// Bytes that were acknowledged but are not in the capture: the capture lost packets.
     pub missed_bytes: u64,
     /// Acknowledgments of this flow's data whose options the capture has cut.
     pub cut_acknowledgments: u64,
@@ -113,9 +113,9 @@ pub struct Flow {
     sender: Option<Box<Sender>>,
 }
 
-/// Takes what a [`Tracker`] finds, per flow.
+/// Receives the findings of a [`Tracker`], per flow.
 pub trait FlowSink {
-    /// Whether delivery rates are wanted; where not, nothing is done for them.
+    /// Whether delivery rates are computed.
     const DELIVERY_RATES: bool = false;
     /// The verdict on the packet announced with `tag`; once for each packet that takes sequence space.
     fn verdict(&mut self, flow: u32, tag: u64, verdict: Verdict);
@@ -134,7 +134,7 @@ pub struct Tracker {
     index: FxHashMap<Words, u32>,
     /// Flows with a sender.
     senders: Vec<u32>,
-    /// Packets until senders whose connection is over are looked for.
+    /// Packets until the next search for senders whose connection is over.
     until_sweep: u32,
     last_ns: i64,
 }
@@ -145,13 +145,13 @@ impl Tracker {
         &self.flows
     }
 
-    /// The flows, when the capture is read.
+    /// The flows, after the capture was read.
     pub fn into_flows(self) -> Vec<Flow> {
         self.flows
     }
 
-    /// Takes in one packet; gives its flow and whether it is a retransmission. Without a `tag` the packet counts and
-    /// its acknowledgment is read, but its own data is not judged.
+    /// Processes one packet; returns its flow and whether it is a retransmission. Without a `tag` the packet is counted
+    /// and its acknowledgment is read, but its own data is not judged.
     pub fn packet(
         &mut self,
         time_ns: i64,
@@ -211,7 +211,7 @@ impl Tracker {
             syn: tcp.flags.syn(),
             fin: tcp.flags.fin(),
             tsval: tcp.timestamps.map(|timestamps| timestamps.value),
-            // Of IPv6 it is a checksum, which does not count up.
+            // In IPv6 packets `id` is a checksum, which does not count up.
             ip_id: if segment.key.src.is_ipv4() {
                 segment.id
             } else {
@@ -311,7 +311,7 @@ impl Tracker {
         flow
     }
 
-    /// Lets go of the senders whose connection is over.
+    /// Drops the senders whose connection is over.
     fn sweep(&mut self, sink: &mut impl FlowSink) {
         self.until_sweep = PACKETS_BETWEEN_SWEEPS;
         let (flows, now_ns) = (&mut self.flows, self.last_ns);
@@ -325,7 +325,7 @@ impl Tracker {
         });
     }
 
-    /// Judges what is left at the end of the capture.
+    /// Judges the remaining transmissions at the end of the capture.
     pub fn finish(&mut self, sink: &mut impl FlowSink) {
         for (flow, Flow { stats, sender, .. }) in (0..).zip(&mut self.flows) {
             if let Some(mut sender) = sender.take() {
@@ -335,7 +335,7 @@ impl Tracker {
     }
 }
 
-/// Counts what passes to the sink.
+/// Counts the findings on their way to the sink.
 struct Counting<'a, S> {
     flow: u32,
     stats: &'a mut FlowStats,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files as they come: every flavour of pcap, cut ones, foreign ones, garbage.
+//! Capture files of every kind: all variants of pcap, cut files, foreign formats, garbage.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn problem(bytes: &[u8]) -> (u64, String) {
     (error.offset, error.problem)
 }
 
-/// A pcap with one TCP frame captured at 1.000000005 s (ns) or 1.000005 s (µs), in the byte order asked for.
+/// A pcap with one TCP frame captured at 1.000000005 s (ns) or 1.000005 s (µs), in the given byte order.
 fn one_frame(big_endian: bool, magic: u32, link_type: u32, link_header: &[u8]) -> Vec<u8> {
     let word = |value: u32| {
         if big_endian {

@@ -14,7 +14,7 @@ use weir_core::losses::read_losses;
 const LINK: u64 = 40_000_000;
 /// Ethernet, IPv4, TCP with timestamps.
 const FRAME: u64 = MSS + 66;
-/// From one segment's arrival behind the link to the next one's.
+/// Time between two segments at the end of the link.
 const SPACING_NS: i64 = (FRAME * 8_000_000_000 / LINK) as i64;
 const PACE_NS: i64 = 100_000;
 
@@ -35,7 +35,7 @@ fn rates(run: &Run) -> Vec<DeliveryRate> {
     sender.map(|(_, rate)| *rate).collect()
 }
 
-/// `segments` new ones take the link at least that long, less one that a delayed ACK held back.
+/// The link needs at least this long for `segments` new segments, less one that a delayed ACK held back.
 fn no_more_than_the_link_carries(name: &str, rates: &[DeliveryRate]) {
     for rate in rates {
         let segments = rate.delivered_bytes.div_ceil(MSS) as i64;
@@ -44,7 +44,7 @@ fn no_more_than_the_link_carries(name: &str, rates: &[DeliveryRate]) {
     }
 }
 
-/// Segments on the link from when `rate` begins to when it ends, one more for an ACK that covers two, and two sends.
+/// Segments on the link during the interval of `rate`, plus one for an ACK that covers two, and two sends.
 fn as_much_as_the_link_carries(rate: &DeliveryRate) -> bool {
     let segments = (rate.delivered_bytes / MSS) as i64;
     rate.interval_ns <= (segments + 1) * SPACING_NS + 2 * PACE_NS

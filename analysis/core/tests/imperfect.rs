@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Captures that are not what the sender did: they begin late, miss packets, hold them twice or out of order, or were
-//! taken at the other end. The truth is the simulator's.
+//! Captures that differ from what the sender did: they begin late, miss packets, hold them twice or out of order, or were
+//! taken at the other end. The truth comes from the simulator.
 
 mod support;
 
@@ -16,7 +16,7 @@ use weir_core::losses::{Losses, read_losses};
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
-/// Where IPv4's identification and addresses, TCP's sequence number and flags are in the simulator's frames.
+/// Offsets of IPv4's identification and addresses, and of TCP's sequence number and flags, in the simulator's frames.
 const IP_ID: usize = 18;
 const SRC: usize = 26;
 const SEQ: usize = 38;
@@ -193,7 +193,7 @@ fn a_capture_that_begins_in_the_middle_knows_what_came_after() {
     let truth = dropped(&run);
     let found = found(&losses, Place::Behind);
     assert!(found.is_subset(&truth), "none is made up");
-    // What was in flight at the beginning is not known for a round trip.
+    // Data in flight at the beginning are unknown for a round trip.
     let later: HashSet<_> = truth
         .iter()
         .filter(|(_, sent_ns)| *sent_ns > begin_ns + 200_000_000)
@@ -264,7 +264,7 @@ fn data_after_the_other_side_has_closed_are_judged_as_before() {
     assert_eq!(found(&infer(&all), Place::Behind), dropped(&run));
 }
 
-/// Confidence is what the receiver's word can bear.
+/// The confidence follows from what the receiver reports.
 #[test]
 fn losses_are_as_certain_as_the_receivers_word() {
     let run = run(10);

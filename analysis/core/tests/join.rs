@@ -241,7 +241,7 @@ fn packets_sent_shortly_before_the_receivers_capture_ends_may_be_in_flight() {
         (200, data(3, 2000)),
         (205, data(4, 3000)),
     ]);
-    // The way takes 10 ms; the last record of the receiver is of 210.
+    // The path takes 10 ms; the receiver's last record is at 210.
     let received = pcap(&[(10, data(1, 0)), (210, data(3, 2000))]);
     let joined = Files::new().join(&sent, &received, &[]).expect("a run");
     let flow = &joined.flows[0];
@@ -289,7 +289,7 @@ fn only_drops_are_dropped() {
 
 #[test]
 fn packets_that_look_alike_are_told_apart_by_time() {
-    // IP ids have wrapped: 1 at 0 ms and at 5000 ms are equal in all that is compared. The first was dropped.
+    // IP ids have wrapped: packet 1 at 0 ms and at 5000 ms have equal keys. The first was dropped.
     let sent = pcap(&[
         (0, data(1, 0)),
         (100, data(2, 1000)),
@@ -342,7 +342,7 @@ fn datagrams_of_ipv6_are_told_apart_by_their_checksums() {
         }
         pcap
     };
-    // They have no id. Of four the second is dropped, and the third is as late as the fourth should be.
+    // They have no id. The second of four is dropped, and the third arrives when the fourth is due.
     let sent = at(&[(0, 11), (10, 22), (20, 33), (30, 44)]);
     let received = at(&[(5, 11), (35, 33), (36, 44)]);
     let (bytes, wire) = datagram6(22);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Real captures of policed transfers, where they are at hand (`../shared/traces` beside the project). Their file
-//! names say what the network did.
+//! Real captures of policed transfers, where they are available (`../shared/traces` beside the project). Their file names
+//! give the network's parameters.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +41,7 @@ fn read(path: &Path) -> Losses {
     read_losses(file.path()).expect("a capture")
 }
 
-/// The flows that carry the transfers: TCP data with a megabyte at least.
+/// The flows that carry the transfers: at least a megabyte of TCP data.
 fn transfers(losses: &Losses) -> Vec<(u32, FlowStats)> {
     let stats = (0..).zip(losses.flows.iter().map(|flow| flow.stats));
     stats
@@ -56,7 +56,7 @@ fn the_emulated_round_trip_time_is_found() {
         let losses = read(&path);
         for (flow, _) in transfers(&losses) {
             let samples = losses.rtts.iter().filter(|sample| sample.0 == flow);
-            // In two of the captures the handshake took half the time, tshark says so too.
+            // In two of the captures the handshake took half the time, as tshark confirms.
             let after_handshake = samples.skip(1).map(|(_, sample)| sample.rtt_ns);
             let rtt_ms = after_handshake.min().unwrap_or(0) as f64 / 1e6;
             assert!(
@@ -74,8 +74,8 @@ fn losses_and_spurious_retransmissions_explain_every_retransmission() {
     for path in paths {
         let losses = read(&path);
         for (flow, stats) in transfers(&losses) {
-            // Each retransmission replaces a lost transmission, or was needless; a needless one may be lost as well,
-            // and the losses at the end of the capture are not repaired any more.
+            // Each retransmission replaces a lost transmission or was spurious; a spurious one may be lost as well,
+            // and losses at the end of the capture are not repaired.
             let own = losses.losses.iter().filter(|(of, _)| *of == flow);
             let unrepaired = own.filter(|(_, loss)| loss.cause == Cause::Tail).count() as u64;
             let explained = stats.losses + stats.spurious;

@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import io
 import json
 import lzma
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-import dpkt
 import pytest
+import weir_core
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Packet
+from scapy.utils import PcapNgWriter
 
 from weir.cli.main import run_cli
-from weir.replay.errors import ReplayError
 from weir.replay.recording import recordings
 from weir.replay.segments import Datagram, Segment, segments
 from weir.topo.script import parse_script
 
 CLIENT, SERVER = (b"\x0a\0\0\1", 50_000), (b"\x0a\0\0\2", 443)
+MAC = "02:00:00:00:00:01"
 ROOT = Path(__file__).parents[3]
 TRACES = Path(os.environ.get("WEIR_TRACES", ROOT.parent / "shared" / "traces"))
 # At the hosts: when, whose, first byte, bytes, what it had received. Sequence numbers of the client wrap.
@@ -103,35 +109,37 @@ def test_connections_one_after_the_other_on_the_same_ports_are_two() -> None:
     assert [one.payload for one in recordings([*first, *later])] == [4941, 4941]
 
 
+def ip(source: bytes, destination: bytes, *, v6: bool) -> Packet:
+    """The IP header between two IPv4 addresses, or between IPv6 addresses that end with them."""
+    ends = [ip_address(end.rjust(16, b"\xfd") if v6 else end) for end in (source, destination)]
+    return (IPv6 if v6 else IP)(src=str(ends[0]), dst=str(ends[1]))
+
+
 def frame(segment: Segment, *, v6: bool = False, vlan: bool = False) -> bytes:
-    """The segment as dpkt writes it; its payload is zeros."""
-    flags = (dpkt.tcp.TH_SYN if segment.syn else 0) | (dpkt.tcp.TH_ACK if segment.ack is not None else 0)
-    tcp = dpkt.tcp.TCP(
+    """The segment in an Ethernet frame; its payload is zeros."""
+    tcp = TCP(
         sport=segment.source[1],
         dport=segment.destination[1],
         seq=segment.seq,
         ack=segment.ack or 0,
-        flags=flags,
-        opts=b"\x01\x01\x08\x0a" + bytes(8),
-        data=bytes(segment.payload),
+        flags=("S" if segment.syn else "") + ("A" if segment.ack is not None else ""),
+        options=[("NOP", None), ("NOP", None), ("Timestamp", (0, 0))],
     )
-    tcp.off = 8
-    ends = [end[0].rjust(16, b"\xfd") if v6 else end[0] for end in (segment.source, segment.destination)]
-    if v6:
-        packet = dpkt.ip6.IP6(src=ends[0], dst=ends[1], nxt=6, plen=len(bytes(tcp)), data=tcp)
-        packet.extension_hdrs, packet.all_extension_headers = {}, []
-    else:
-        packet = dpkt.ip.IP(src=ends[0], dst=ends[1], p=6, len=20 + len(bytes(tcp)), data=tcp)
-    tag = b"\x81\x00\x00\x05" if vlan else b""
-    return bytes(12) + tag + (b"\x86\xdd" if v6 else b"\x08\x00") + bytes(packet)
+    ethernet = Ether(src=MAC, dst=MAC) / Dot1Q(vlan=5) if vlan else Ether(src=MAC, dst=MAC)
+    network = ip(segment.source[0], segment.destination[0], v6=v6)
+    return bytes(ethernet / network / tcp / bytes(segment.payload))
+
+
+def pcap(frames: Iterable[tuple[float, bytes]]) -> bytes:
+    """A nanosecond pcap file of (time in seconds, Ethernet frame)."""
+    records = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)]
+    for time_s, data in frames:
+        records.append(struct.pack("<IIII", *divmod(round(time_s * 1e9), 10**9), len(data), len(data)) + data)
+    return b"".join(records)
 
 
 def capture(found: Sequence[Segment], snap_bytes: int = 65_535, **how: bool) -> bytes:
-    file = io.BytesIO()
-    writer = dpkt.pcap.Writer(file, nano=True)
-    for segment in found:
-        writer.writepkt(frame(segment, **how)[:snap_bytes], ts=segment.time_s)
-    return file.getvalue()
+    return pcap((segment.time_s, frame(segment, **how)[:snap_bytes]) for segment in found)
 
 
 @pytest.mark.parametrize("how", [{}, {"v6": True}, {"vlan": True}])
@@ -147,10 +155,11 @@ def test_headers_alone_tell_what_was_sent(tmp_path: Path, how: dict[str, bool]) 
 
 def test_pcapng_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "talk.pcapng"
-    with path.open("wb") as file:
-        writer = dpkt.pcapng.Writer(file)
+    with PcapNgWriter(str(path)) as writer:
         for segment in captured(at_server=True):
-            writer.writepkt(frame(segment), ts=segment.time_s)
+            packet = Ether(frame(segment))
+            packet.time = segment.time_s
+            writer.write(packet)
     (recording,) = recordings(segments(path))
     assert recording.payload == 4941
 
@@ -194,20 +203,13 @@ CALL = (
 
 def call(*, v6: bool = False, snap_bytes: int = 65_535) -> bytes:
     """The datagrams of CALL as a capture; its payload is zeros, and more of its own than the TCP talk has."""
-    file = io.BytesIO()
-    writer = dpkt.pcap.Writer(file, nano=True)
+    frames = []
     for time_s, side, size in CALL:
         source, destination = (CLIENT, SERVER) if side == "client" else (SERVER, CLIENT)
-        udp = dpkt.udp.UDP(sport=source[1], dport=destination[1], ulen=8 + size, data=bytes(size))
-        ends = [end[0].rjust(16, b"\xfd") if v6 else end[0] for end in (source, destination)]
-        if v6:
-            packet = dpkt.ip6.IP6(src=ends[0], dst=ends[1], nxt=17, plen=8 + size, data=udp)
-            packet.extension_hdrs, packet.all_extension_headers = {}, []
-        else:
-            packet = dpkt.ip.IP(src=ends[0], dst=ends[1], p=17, len=28 + size, data=udp)
-        whole = bytes(12) + (b"\x86\xdd" if v6 else b"\x08\x00") + bytes(packet)
-        writer.writepkt(whole[:snap_bytes], ts=5.0 + time_s)
-    return file.getvalue()
+        udp = UDP(sport=source[1], dport=destination[1]) / bytes(size)
+        whole = bytes(Ether(src=MAC, dst=MAC) / ip(source[0], destination[0], v6=v6) / udp)
+        frames.append((5.0 + time_s, whole[:snap_bytes]))
+    return pcap(frames)
 
 
 @pytest.mark.parametrize("how", [{}, {"v6": True}, {"snap_bytes": 64}])
@@ -245,14 +247,36 @@ def test_datagrams_of_several_captures_are_refused(
     assert not out.exists()
 
 
+WHOLE = capture(captured(at_server=True))
+
+
 @pytest.mark.parametrize(
-    "data", [b"", b"no capture at all, but text of some length", capture([])[:-1] + b"\x7f\0\0\1"]
+    "data",
+    [
+        b"",
+        b"no capture at all, but text of some length",
+        WHOLE[:20] + b"\x7f\0\0\0",  # IEEE 802.11 with radiotap headers
+        WHOLE[:-1],
+        WHOLE + WHOLE[24:31],
+        lzma.compress(WHOLE)[:-40],
+    ],
 )
-def test_what_is_no_capture_is_bad_input(tmp_path: Path, data: bytes) -> None:
+def test_what_is_no_whole_capture_is_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
+) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(data)
-    with pytest.raises(ReplayError, match=r"x\.pcap: .*valid: "):
+    with pytest.raises(weir_core.CaptureError, match=r"x\.pcap: .*valid "):
         list(segments(path))
+    assert run_cli(["trace", str(path), "-o", str(tmp_path / "x.replay")]) == 2
+    assert capsys.readouterr().err.startswith(f"weir: {path}: ")
+
+
+@pytest.mark.parametrize("name", ["absent.pcap", "-"])
+def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=name):
+        list(segments(Path(name)))
 
 
 def test_captures_of_others_become_scripts() -> None:

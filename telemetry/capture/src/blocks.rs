@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The blocks of a pcapng file (draft-ietf-opsawg-pcapng): what a section says of its interfaces, and their packets.
+//! The blocks of a pcapng file (draft-ietf-opsawg-pcapng): sections, their interfaces and packets.
 
 use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, PcapNGOption};
 use pcap_parser::{parse_block_be, parse_block_le};
 use weir_packet::LinkType;
 
-/// How a pcapng file begins: the type of a Section Header Block, the same in both byte orders.
+/// The first bytes of a pcapng file: the type of a Section Header Block, the same in both byte orders.
 pub(crate) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Type, length, and in a section header the byte-order magic.
 pub(crate) const BLOCK_HEAD_BYTES: usize = 12;
@@ -14,14 +14,14 @@ const LARGEST_BLOCK_BYTES: usize = 2 << 20;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// The obsolete Packet Block.
 const PACKET_BLOCK: u32 = 2;
-/// Where the packet begins in an Enhanced and in a Simple Packet Block, and the length at the end of every block.
+/// Offset of the packet in an Enhanced and in a Simple Packet Block; bytes of the length at the end of every block.
 const ENHANCED_PACKET_AT: usize = 28;
 const SIMPLE_PACKET_AT: usize = 12;
 const BLOCK_END_BYTES: usize = 4;
 /// The option of an interface whose frames end with a frame check sequence, and its length.
 const IF_FCSLEN: OptionCode = OptionCode(13);
 const MAX_INTERFACES: usize = 4096;
-/// The year 2116. What is later (or before 1970) is a damaged time; sums and differences of times stay within 64 bits.
+/// The year 2116. Times after it (or before 1970) are damaged; the bound keeps sums and differences within 64 bits.
 const LATEST_NS: i64 = (1 << 62) - 1;
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -34,11 +34,11 @@ struct Interface {
     fcs_bytes: u32,
     /// Bytes kept of each frame at most; 0 for all.
     snap_bytes: u32,
-    /// Packets that the capture lost, by its own last word.
+    /// Packets that the capture lost, by its latest statistics.
     dropped: u64,
 }
 
-/// A packet, by its place in the block.
+/// A packet, by its position in the block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packet {
     /// `None` in a Simple Packet Block.
@@ -49,21 +49,21 @@ pub(crate) struct Packet {
     pub(crate) length: usize,
 }
 
-/// What is wrong with a block, and what would be right.
+/// The problem of a block, and what would be valid.
 pub(crate) type Problem = (String, &'static str);
 
-/// The section that is being read.
+/// The current section.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Packets that the captures of sections before lost.
+    /// Packets lost in earlier sections.
     dropped_before: u64,
 }
 
 impl Section {
     /// Bytes of the block that begins with `head`, which may be shorter than [`BLOCK_HEAD_BYTES`] at the file's end.
-    /// A section header changes the byte order for what follows.
+    /// A section header sets the byte order of the following blocks.
     pub(crate) fn block_bytes(&mut self, head: &[u8]) -> Result<usize, Problem> {
         let word = |at: usize| {
             head.get(at..)
@@ -90,7 +90,7 @@ impl Section {
         }
     }
 
-    /// Reads one whole block; `None` for one that holds no packet.
+    /// Reads one whole block; `None` for a block without a packet.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Option<Packet>, Problem> {
         let parsed = if self.big_endian {
             parse_block_be(bytes)
@@ -125,7 +125,7 @@ impl Section {
                 }))
             }
             Block::SimplePacket(packet) => {
-                // Of the section's first interface, and as long as its snap length allows (section 4.4).
+                // It belongs to the section's first interface, whose snap length bounds its length (section 4.4).
                 let interface = self.interface(0)?;
                 let whole = usize::try_from(packet.origlen).unwrap_or(usize::MAX);
                 let kept = match usize::try_from(interface.snap_bytes) {
@@ -185,8 +185,8 @@ impl Section {
         Ok(())
     }
 
-    /// Takes in what an Interface Statistics Block says was lost: by the interface for want of resources, and by the
-    /// operating system on the way to the capturing program. Both count from the beginning of the capture.
+    /// Notes the drop counts of an Interface Statistics Block: of the interface for lack of resources, and of the operating
+    /// system before the capturing program. Both count from the beginning of the capture.
     fn note_statistics(&mut self, id: u32, options: &[PcapNGOption<'_>]) {
         let lost = [OptionCode::IsbIfDrop, OptionCode::IsbOsDrop]
             .map(|code| self.long(options, code).unwrap_or(0));
@@ -197,13 +197,13 @@ impl Section {
         }
     }
 
-    /// Packets that the capture lost, by its own word.
+    /// Packets that the capture lost, by its own statistics.
     pub(crate) fn dropped(&self) -> u64 {
         let lost = self.interfaces.iter().map(|interface| interface.dropped);
         lost.fold(self.dropped_before, u64::saturating_add)
     }
 
-    /// The value of an option of 64 bits. Not the parser's, which takes it for little-endian in every file.
+    /// The value of a 64-bit option. The parser's own accessor reads it as little-endian in every file.
     fn long(&self, options: &[PcapNGOption<'_>], code: OptionCode) -> Option<u64> {
         let bytes = *option_bytes(options, code)?.first_chunk::<8>()?;
         Some(if self.big_endian {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file header of a pcap file, and the names of files that are none.
+//! The file header of a pcap file, and the names of foreign formats.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const VALID: &str =
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 
-/// Files that users do hand in, by how they begin, and what to do with them.
+/// Foreign files that users pass, by their first bytes, and what to do with them.
 const FOREIGN: [(&[u8], &str); 9] = [
     (b"\x1f\x8b", "a gzip file (decompress it first)"),
     (b"\xfd7zXZ\0", "an xz file (decompress it first)"),
@@ -32,7 +32,7 @@ const FOREIGN: [(&[u8], &str); 9] = [
     (b"PAR1", "a Parquet file"),
 ];
 
-/// What the file header says.
+/// The fields of the file header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileHeader {
     big_endian: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with an input file, and where.
+//! The error of an input file, with the offset in the file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 pub struct CaptureError {
     /// The file.
     pub path: PathBuf,
-    /// Where in the file, in bytes from its start.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What was found.
+    /// The problem found there.
     pub problem: String,
-    /// What would be valid there.
+    /// The valid values there.
     pub valid: &'static str,
 }
 

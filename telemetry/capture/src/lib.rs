@@ -3,11 +3,11 @@
 //!
 //! # Layout
 //!
-//! - `reader`: [`CaptureReader`], the buffer and the way to the next [`Record`]
-//! - `classic`: the header of a pcap file, and the names of files that are no capture
+//! - `reader`: [`CaptureReader`], the buffer and the search for the next [`Record`]
+//! - `classic`: the header of a pcap file, and the names of foreign formats
 //! - `blocks`: the blocks of a pcapng file: its sections, interfaces and packets
-//! - `source`: [`Source`], a file or standard input, decompressed on the way
-//! - `error`: [`CaptureError`], with file and byte
+//! - `source`: [`Source`], a file or standard input, decompressed if necessary
+//! - `error`: [`CaptureError`], with file and offset
 
 mod blocks;
 mod classic;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reader for pcap (draft-ietf-opsawg-pcap) and pcapng files, one record at a time through a bounded buffer.
 //!
-//! The buffer is our own because the readers at hand lose the file offset that an error must name; records are
-//! borrowed from it, so a capture of any size costs the buffer's memory and no copy.
+//! The buffer is our own because existing readers lose the file offset, which an error must name. Records are borrowed
+//! from it, so a capture of any size needs only the buffer's memory and no copy.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -19,24 +19,24 @@ const RECORD_HEADER_BYTES: usize = 16;
 const LARGEST_RECORD_BYTES: usize = 1 << 20;
 const NS_PER_S: i64 = 1_000_000_000;
 const BUFFER_BYTES: usize = 4 << 20;
-/// Bytes asked for at once: what was read is still in the processor's cache when it is parsed.
+/// Bytes per read: few enough that they are still in the processor's cache when they are parsed.
 const READ_BYTES: usize = 256 << 10;
 
 /// One captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was captured, in nanoseconds since 1970 (of the capturing host's clock). The time of the record before
-    /// where the file has none, see [`CaptureReader::untimed`].
+    /// Capture time in nanoseconds since 1970, by the capturing host's clock. If the file has none, the time of the record
+    /// before, see [`CaptureReader::untimed`].
     pub time_ns: i64,
     /// Length of the frame on the wire in bytes, without FCS.
     pub wire_length: u32,
-    /// What the frame begins with.
+    /// The type of the frame's link header.
     pub link_type: LinkType,
-    /// The bytes that were kept.
+    /// The captured bytes.
     pub bytes: &'a [u8],
 }
 
-/// What the file is, and what has been read of it that later records need.
+/// The file's format, and the state that later records need.
 #[derive(Debug)]
 enum Format {
     Pcap(FileHeader),
@@ -55,7 +55,7 @@ pub struct CaptureReader<R> {
     /// File offset of `buffer[start]`.
     offset: u64,
     truncated: bool,
-    /// Of the newest record with a time.
+    /// Time of the newest record that has one.
     time_ns: i64,
     untimed: u64,
 }
@@ -112,18 +112,36 @@ impl<R: Read> CaptureReader<R> {
         Ok(reader)
     }
 
-    /// Whether the file ended inside a record, as it does when the capturing process was killed. Known after
-    /// [`CaptureReader::next_record`] gave `None`.
+    /// Whether the file ended inside a record, as it does when the capturing process was killed. Known once
+    /// [`CaptureReader::next_record`] has returned `None`.
     pub fn truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Records until now that the file has no time for (Simple Packet Blocks of pcapng).
+    /// Refuses a file that ended inside a record, for callers that need the whole capture. Known once
+    /// [`CaptureReader::next_record`] has returned `None`.
+    ///
+    /// # Errors
+    /// [`CaptureError`] at that record, when the capture is [`CaptureReader::truncated`].
+    pub fn require_whole(&self) -> Result<(), CaptureError> {
+        if self.truncated {
+            let problem = "the file ends inside a record";
+            return Err(CaptureError::new(
+                &self.path,
+                self.offset,
+                problem,
+                "a whole capture",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Records so far without a time in the file (Simple Packet Blocks of pcapng).
     pub fn untimed(&self) -> u64 {
         self.untimed
     }
 
-    /// Packets that the capture lost by its own word (Interface Statistics Blocks of pcapng, which are at the end).
+    /// Packets that the capture lost, by its own statistics (Interface Statistics Blocks of pcapng, which are at the end).
     pub fn dropped(&self) -> u64 {
         match &self.format {
             Format::Pcap(_) => 0,
@@ -221,7 +239,7 @@ impl<R: Read> CaptureReader<R> {
         }))
     }
 
-    /// Whether `wanted` bytes can be had; if not, the file ends here.
+    /// Whether `wanted` bytes are available; if not, the file ends here.
     fn has(&mut self, wanted: usize) -> Result<bool, CaptureError> {
         let there = self.end - self.start >= wanted || self.fill(wanted)?;
         self.truncated |= !there && self.end > self.start;
@@ -252,7 +270,7 @@ impl<R: Read> CaptureReader<R> {
 
     #[cold]
     #[inline(never)]
-    /// Reads on until `wanted` bytes are buffered; false when the file ends before.
+    /// Reads until `wanted` bytes are buffered; false when the file ends before.
     fn fill(&mut self, wanted: usize) -> Result<bool, CaptureError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -264,7 +282,7 @@ impl<R: Read> CaptureReader<R> {
                 Ok(0) => return Ok(false),
                 Ok(length) => self.end += length,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Compressed data that are cut: what was written until then is there.
+                // The compressed data are cut. The bytes before the cut are in the buffer.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     self.truncated = true;
                     return Ok(false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the bytes of a capture come from: a file, standard input, and what decompresses them on the way.
+//! The source of a capture's bytes: a file or standard input, decompressed if necessary.
 
 use std::fmt;
 use std::fs::File;
@@ -12,15 +12,15 @@ use lzma_rust2::XzReader;
 
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
-/// As many bytes as the longest of [`MAGICS`].
+/// Length of the longest of [`MAGICS`].
 const MAGIC_BYTES: usize = 6;
 /// Compressed bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// Decompressed bytes asked for at once: what a decoder has of them when the file turns out to be cut, it may not give.
+/// Decompressed bytes per read. Small, because a decoder may not deliver those of the read in which the file is cut.
 const UNPACKED_BYTES: usize = 16 << 10;
-/// What `xz -9` needs is a quarter of it; a file may ask for 4 GiB.
+/// Four times the memory that `xz -9` needs; a file may demand 4 GiB.
 const XZ_MEMORY_KB: u32 = 256 << 10;
-/// What `zstd` itself takes without `--long`; memory of 2 to this power.
+/// The limit of `zstd` itself without `--long`, as a power of two in bytes.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +73,10 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// Opens a file, or standard input when `path` is `-`, and looks at its first bytes.
+    /// Opens a file, or standard input when `path` is `-`, and reads its first bytes.
     ///
     /// # Errors
-    /// When the file cannot be opened or its first bytes not be read.
+    /// When the file cannot be opened, or its first bytes cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new(STANDARD_INPUT) {
             Self::new(io::stdin())
@@ -85,7 +85,7 @@ impl Source {
         }
     }
 
-    /// Looks at the first bytes of `packed`.
+    /// Chooses the decoder by the first bytes of `packed`.
     ///
     /// # Errors
     /// When they cannot be read.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compressed captures: each format, several streams in a file, cut and damaged ones, memory that a file asks for.
+//! Compressed captures: each format, several streams in a file, cut and damaged files, the memory that a file demands.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -18,7 +18,7 @@ fn capture(records: u32) -> Vec<u8> {
         for word in [number, 0, 100, 100] {
             bytes.extend(word.to_le_bytes());
         }
-        // Nothing that could be compressed: formats hand out nothing before they have read a whole chunk.
+        // Incompressible, because decoders return nothing before they have read a whole chunk.
         bytes.extend((0..100).map(|_| {
             noise ^= noise << 13;
             noise ^= noise >> 7;
@@ -37,7 +37,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
 
 fn zstandard(plain: &[u8]) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("a level that exists");
-    // As the program of that name does.
+    // As the zstd program does.
     encoder
         .include_checksum(true)
         .expect("an option that exists");
@@ -120,7 +120,7 @@ fn damaged_data_are_an_error() {
             *byte ^= 0x5a;
         }
         let error = read(packed).expect_err(name);
-        // gzip's checksum is at its end: what comes out before is no capture any more.
+        // gzip's checksum is at its end: the damage shows first as bytes that are not a capture.
         let expected = format!("cannot be decompressed as {name}");
         let damaged = error.problem.starts_with(&expected) || error.valid.contains("damaged");
         assert!(damaged, "{name}: {error}");
@@ -129,7 +129,7 @@ fn damaged_data_are_an_error() {
 
 #[test]
 fn a_file_that_asks_for_more_memory_than_it_should_is_refused() {
-    // Written without an encoder of that size: the header alone is what is looked at.
+    // Written without an encoder of that size: only the header is read.
     let mut packed = xz(&capture(1));
     let dictionary_at = 12 + 4;
     assert_eq!(

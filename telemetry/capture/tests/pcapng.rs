@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pcapng files: sections, interfaces, what is refused, garbage. Classic files are tested where losses are read.
+//! pcapng files: sections, interfaces, refused files, garbage. pcap files are tested in weir-core's `tests/captures.rs`.
 
 use std::path::Path;
 
@@ -121,7 +121,7 @@ fn both_byte_orders_and_interfaces_with_clocks_of_their_own_are_read() {
         file.interface(101, &[(9, &[9]), (14, &offset)]);
         file.interface(1, &[(9, &[0x80 | 10]), (13, &[4])]);
         file.packet(0, 5_000_001, 64, b"first");
-        // An interface statistics block: nothing for us.
+        // An interface statistics block without drop counts.
         file.block(5, &[0; 12]);
         file.packet(1, 1_600_000_000_000_000_007, 8, b"second..");
         file.packet(2, 512, 68, b"third");

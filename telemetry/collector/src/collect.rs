@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From start to end: open the source, say ready, receive until told to stop, drain, finish the files.
+//! From start to end: open the source, say ready, receive until a signal to stop, drain, finish the files.
 
 use std::fs::{self, File};
 use std::io::{Write, stderr, stdout};
@@ -26,28 +26,27 @@ use crate::source::{Received, Source, unix_ns};
 use crate::storage::{Format, Parts, Rotation, Storage, Writer, partial_name, rename_whole};
 use crate::summary::Summary;
 
-/// Rows are handed to storage at least this often while reports come; what is there survives `kill -9`.
+/// Longest time between two hand-overs to storage while reports arrive; stored rows survive `kill -9`.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
-/// Rows are handed to storage when their inner packets have this many bytes, so that jumbo frames do not take all
-/// memory.
+/// Rows are handed to storage when their inner packets have this many bytes: a bound on memory for jumbo frames.
 const STORE_INNER_BYTES: usize = 16 << 20;
 
-/// Collects until a signal, a limit or the end of a capture; the line to print then.
+/// Collects until a signal, a limit or the end of a capture; returns the line to print at the end.
 ///
 /// # Errors
-/// [`CollectorError`]; files that are whole by then stay, see `StorageError::Write`.
+/// [`CollectorError`]; files that are whole stay, see `StorageError::Write`.
 pub fn run(args: &Args) -> Result<String, CollectorError> {
     process::keep_freed_memory();
-    // First of all, so that a signal during start-up is kept and no thread takes it.
+    // First, so that a signal during start-up stays pending and no thread receives it.
     let signals = stop_signals()?;
     let source = Source::open(args)?;
     let endpoint = args.metrics.map(Endpoint::bind).transpose()?;
-    // Reserves the name, so that an unwritable folder is known now and not at the end.
+    // Reserves the name: an unwritable folder is an error now and not at the end.
     let accounting = partial_name(&args.accounting);
     write_file(&accounting, "")?;
     let started = start_storage(args, &source, endpoint.as_ref());
     let storage = started.inspect_err(|_| {
-        // Nothing is in it, and whoever hears why the collector did not start will find it if it stays.
+        // The file is empty. If it cannot be removed, the error of the start is the one to report.
         let _ = fs::remove_file(&accounting);
     })?;
     let failed = |what| move |source| CollectorError::System { what, source };
@@ -73,13 +72,13 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
         writer,
         store_due: None,
     };
-    // Whatever ended the reception, what came before it is to be kept.
+    // Whatever ended the reception, the reports received before it are kept.
     let received = collector.receive_until_stopped();
     let finished = collector.finish();
     received.and(finished)
 }
 
-/// Creates the first file, then says that reports can come.
+/// Creates the first file, then prints the ready line.
 fn start_storage(
     args: &Args,
     source: &Source,
@@ -116,10 +115,10 @@ struct Collector<'a> {
     signals: SignalFd,
     source: Source,
     about: About,
-    /// Shared with the metrics endpoint, which looks now and then.
+    /// Shared with the metrics endpoint.
     intake: Arc<Mutex<Intake>>,
     writer: Writer,
-    /// When the rows that wait must be stored; `None` while there are none.
+    /// Deadline for storing the waiting rows; `None` while there are none.
     store_due: Option<Instant>,
 }
 
@@ -131,12 +130,12 @@ impl Collector<'_> {
             .map(|seconds| Instant::now() + Duration::from_secs(seconds.get().into()));
         loop {
             let now = Instant::now();
-            let told = match self.wait(now, stop_at) {
-                Ok(told) => told,
-                // It is gone; what it had taken in by then is still in its ring.
+            let told_to_stop = match self.wait(now, stop_at) {
+                Ok(told_to_stop) => told_to_stop,
+                // The interface is gone; the reports that it received before are still in its ring.
                 Err(gone) => return self.drain().and(Err(gone)),
             };
-            if told || stop_at.is_some_and(|stop_at| now >= stop_at) {
+            if told_to_stop || stop_at.is_some_and(|stop_at| now >= stop_at) {
                 return self.drain();
             }
             let received = self.receive()?;
@@ -150,13 +149,13 @@ impl Collector<'_> {
         }
     }
 
-    /// Waits for a datagram, or until something is due. True when told to stop.
+    /// Waits for a datagram, a signal or the next deadline. True on a signal to stop.
     fn wait(&mut self, now: Instant, stop_at: Option<Instant>) -> Result<bool, CollectorError> {
         let due = [self.store_due, stop_at].into_iter().flatten().min();
         let longest = due.map_or(STORE_INTERVAL, |due| {
             due.saturating_duration_since(now).min(STORE_INTERVAL)
         });
-        // Rounded up: poll must not return just before what is due, over and over.
+        // Rounded up: otherwise poll would return repeatedly just before the deadline.
         let milliseconds = longest.as_millis() + 1;
         let source = self.source.waits_for();
         let timeout = if source.is_some() {
@@ -168,27 +167,27 @@ impl Collector<'_> {
         waited.extend(source.map(|source| PollFd::new(source, PollFlags::POLLIN)));
         match poll(&mut waited, timeout) {
             Ok(ready) => {
-                let told = waited[0].any().unwrap_or(false);
+                let told_to_stop = waited[0].any().unwrap_or(false);
                 let events = waited.get(1).and_then(PollFd::revents);
                 let failed = events.is_some_and(|events| events.contains(PollFlags::POLLERR));
                 if failed || ready == 0 {
                     self.source.check()?;
                 }
-                Ok(told)
+                Ok(told_to_stop)
             }
             Err(nix::errno::Errno::EINTR) => Ok(false),
             Err(errno) => Err(wait_failed(errno)),
         }
     }
 
-    /// Takes in what the source held when it was told to stop. What comes later is not waited for, so that a sender
-    /// that never pauses cannot keep the collector alive.
+    /// Receives the datagrams that the source held at the signal to stop. Later ones are not waited for, so that a sender
+    /// that never pauses cannot keep the collector running.
     fn drain(&mut self) -> Result<(), CollectorError> {
         let told_ns = unix_ns();
-        // Not again at the end: drops behind the last datagram that is taken in are not this collection's.
+        // Not again at the end: drops after the last datagram received do not belong to this collection.
         self.source.look_up_kernel_drops();
         let mut holds_back = self.source.holds_back();
-        // Nor is the rest of a capture, whose times have nothing to do with now.
+        // The rest of a capture is not read: its times cannot be compared with the clock.
         while self.source.waits_for().is_some() {
             match self.receive()? {
                 Received::Until(last_ns) if last_ns <= told_ns && !self.writer.has_stopped() => {}
@@ -201,7 +200,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Waits for a datagram, whatever signals come.
+    /// Waits for a datagram, regardless of signals.
     fn wait_for_source(&self, longest: Duration) -> Result<(), CollectorError> {
         let source = self.source.waits_for();
         let mut waited: Vec<_> = source
@@ -215,12 +214,12 @@ impl Collector<'_> {
         }
     }
 
-    /// Takes in what there is, up to some bound, and hands its rows on when that is due.
+    /// Receives the available datagrams, up to a bound, and hands rows to storage when that is due.
     fn receive(&mut self) -> Result<Received, CollectorError> {
         let now = Instant::now();
         let (received, due) = {
             let mut intake = lock(&self.intake);
-            let received = self.source.receive(|datagram| intake.take_in(datagram))?;
+            let received = self.source.receive(|datagram| intake.receive(datagram))?;
             intake.outside.kernel_drops = self.source.kernel_drops();
             intake.outside.ignored = self.source.ignored();
             let rows = &intake.rows;
@@ -239,10 +238,10 @@ impl Collector<'_> {
         Ok(received)
     }
 
-    /// Hands the waiting rows to storage. That storage has failed is known at the end, with its cause.
+    /// Hands the waiting rows to storage. A failure of storage is reported at the end, with its cause.
     fn store_rows(&mut self) -> Result<(), CollectorError> {
         self.store_due = None;
-        // A stamp once a second costs nothing, and shows drops also while no datagram comes.
+        // Once a second this costs nothing, and it shows drops also while no datagram arrives.
         self.source.look_up_kernel_drops();
         let mut intake = lock(&self.intake);
         intake.outside.kernel_drops = self.source.kernel_drops();
@@ -270,7 +269,7 @@ impl Collector<'_> {
         Summary::new(&self.about.source, &intake.accounting, intake.outside)
     }
 
-    /// Finishes all files; the line that says what came.
+    /// Finishes all files; returns the line with the counts.
     fn finish(mut self) -> Result<String, CollectorError> {
         self.store_rows()?;
         let mut summary = self.summary(&lock(&self.intake));
@@ -305,12 +304,12 @@ fn wait_failed(errno: nix::errno::Errno) -> CollectorError {
     }
 }
 
-/// Nothing that holds the lock can panic half-way through an account.
+/// A poisoned lock is still valid: no holder panics while the accounts are inconsistent.
 fn lock(intake: &Mutex<Intake>) -> MutexGuard<'_, Intake> {
     intake.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks SIGTERM and SIGINT and gives them as something to wait for.
+/// Blocks SIGTERM and SIGINT and returns a descriptor to poll for them.
 fn stop_signals() -> Result<SignalFd, CollectorError> {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
     let failed = |errno: nix::Error| CollectorError::System {
@@ -321,7 +320,7 @@ fn stop_signals() -> Result<SignalFd, CollectorError> {
     SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)
 }
 
-/// What is known of the file before the first report.
+/// The file's metadata that is known before the first report.
 fn file_metadata(args: &Args) -> Vec<KeyValue> {
     let version = KeyValue::new("weir.schema_version".to_owned(), SCHEMA_VERSION.to_owned());
     let run_id = args
@@ -341,13 +340,13 @@ fn say_ready(
         let address = endpoint.address();
         lines += &format!("weir-collector: metrics at http://{address}/metrics\n");
     }
-    // Nobody may be reading; that is no reason not to collect.
+    // A closed stdout must not stop the collection.
     let _ = stdout().write_all(lines.as_bytes());
     let _ = stdout().flush();
     file.map_or(Ok(()), |file| write_whole(file, &lines))
 }
 
-/// Writes a file under its partial name, then gives it its own.
+/// Writes a file under its partial name, then renames it.
 fn write_whole(path: &Path, text: &str) -> Result<(), CollectorError> {
     let partial = partial_name(path);
     write_file(&partial, text)?;

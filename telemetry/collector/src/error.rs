@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong, each with what was tried and on what.
+//! The collector's errors: each names the operation and its object.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,28 +18,28 @@ pub enum CollectorError {
     Listen {
         /// The address of `--listen`.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The socket failed while it was in use.
     #[error("cannot {what} on {address}: {source}")]
     Socket {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The socket's address.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The interface could not be opened, or went away.
+    /// The interface could not be opened, or was deleted.
     #[error("cannot receive on interface {name}: {source}{}", interface_hint(.source))]
     Interface {
         /// The interface of `--interface`.
         name: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The capture of `--read`. What came before the damage is stored.
+    /// The capture of `--read` is damaged. The reports before the damage are stored.
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// The metrics cannot be served.
@@ -47,26 +47,26 @@ pub enum CollectorError {
     Metrics {
         /// The address of `--metrics`.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Signals or timers could not be set up.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The Parquet file.
+    /// A Parquet file could not be written or recovered.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// A small file (accounting, ready file).
+    /// A small file (accounting, ready file) could not be written.
     #[error("cannot write {}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Rows could not be put in columns.

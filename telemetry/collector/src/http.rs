@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The metrics endpoint: one page, one connection after the other, on a thread of its own.
+//! The metrics endpoint: one page, one connection after the other, on a separate thread.
 //!
-//! A scraper asks once in seconds, so there is no more to it; requests are parsed by `httparse`.
+//! That is enough for a scraper, which asks every few seconds. Requests are parsed by `httparse`.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::CollectorError;
 
-/// A client that is slower than this is left.
+/// A slower client is disconnected.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between attempts when the kernel gives no connection (too many open files).
+/// Pause after a failed accept (too many open files).
 const PAUSE: Duration = Duration::from_millis(100);
 const REQUEST_BYTES: usize = 8 << 10;
 const HEADERS: usize = 64;
@@ -20,7 +20,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// Prometheus' text format.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A bound endpoint that serves nothing yet.
+/// An endpoint that is bound but not served yet.
 pub(crate) struct Endpoint {
     listener: TcpListener,
     address: SocketAddr,
@@ -34,7 +34,7 @@ impl Endpoint {
         Ok(Self { listener, address })
     }
 
-    /// The real address also when port 0 was asked for.
+    /// The bound address; with port 0 in the request, the port that the kernel chose.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -44,7 +44,7 @@ impl Endpoint {
         let work = move || {
             for connection in self.listener.incoming() {
                 match connection {
-                    // What a client does wrong is its own loss.
+                    // An error of one client does not concern the next.
                     Ok(connection) => drop(answer(connection, &page)),
                     Err(_) => thread::sleep(PAUSE),
                 }
@@ -88,7 +88,7 @@ fn answer(mut connection: TcpStream, page: impl Fn() -> String) -> io::Result<()
     connection.write_all(body.as_bytes())
 }
 
-/// Method and path (without its query); `None` for what is no request.
+/// Method and path (without its query); `None` if the bytes are not a request.
 fn read_request(connection: &mut impl Read) -> io::Result<Option<(String, String)>> {
     let start = Instant::now();
     let (mut bytes, mut length) = ([0; REQUEST_BYTES], 0);
@@ -114,7 +114,7 @@ fn read_request(connection: &mut impl Read) -> io::Result<Option<(String, String
 mod tests {
     use super::*;
 
-    /// One byte at a time, as a network may give them.
+    /// Delivers one byte per read, as a network may.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {

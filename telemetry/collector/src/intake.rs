@@ -15,17 +15,17 @@ use crate::rows::Rows;
 use crate::source::Datagram;
 use crate::summary::Outside;
 
-/// All that is known of what has come in, and the rows that are not with storage yet.
+/// The accounts of all datagrams received, and the rows that are not handed to storage yet.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
     pub(crate) accounting: Accounting,
     pub(crate) live: Live,
     pub(crate) rows: Rows,
-    /// What the source and storage count.
+    /// Counts of the source and of storage.
     pub(crate) outside: Outside,
 }
 
-/// Why a datagram was not taken in.
+/// The reason why a datagram was refused.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error(transparent)]
@@ -47,23 +47,23 @@ impl Refusal {
 }
 
 impl Intake {
-    /// Takes in a datagram: counts it, and appends its reports unless it came before.
-    pub(crate) fn take_in(&mut self, datagram: &Datagram<'_>) {
-        if let Err(refusal) = self.try_take_in(datagram)
+    /// Counts a datagram, and appends its reports unless it is a duplicate.
+    pub(crate) fn receive(&mut self, datagram: &Datagram<'_>) {
+        if let Err(refusal) = self.try_receive(datagram)
             && self.accounting.note_malformed(refusal.name())
         {
             report_first(datagram.sender, &refusal);
         }
     }
 
-    fn try_take_in(&mut self, datagram: &Datagram<'_>) -> Result<(), Refusal> {
+    fn try_receive(&mut self, datagram: &Datagram<'_>) -> Result<(), Refusal> {
         if datagram.cut {
             return Err(Refusal::Oversize(datagram.payload.len()));
         }
         let decoded = weir_report::Datagram::parse(datagram.payload)?;
         let mut reports = decoded.reports();
         let first = reports.next().transpose()?;
-        // All or nothing: a datagram of which a part is garbage may be garbage altogether.
+        // All or nothing: if a part of the datagram is garbage, the rest may be garbage too.
         reports.clone().try_for_each(|report| report.map(drop))?;
         let group = decoded.group();
         let key = StreamKey {

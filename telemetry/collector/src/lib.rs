@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Telemetry reports from a socket, an interface or a capture into Parquet files, and an account of each that did not
-//! come.
+//! Stores telemetry reports from a socket, an interface or a capture in Parquet files, and accounts for each report that
+//! did not arrive.
 //!
 //! # Layout
 //!
 //! - `args`: the command line
-//! - `collect`: the loop that ties source, intake and storage together, and its end
+//! - `collect`: the main loop from source through intake to storage, and the shutdown
 //! - `source`: datagrams in batches, with the kernel's time stamps and its count of drops
 //! - `intake`: one datagram: decode, account, append
 //! - [`accounting`]: sequence numbers → received, lost, reordered, duplicate. Pure
 //! - `rows`: decoded reports → Arrow record batches; the schema of `telemetry.parquet`
-//! - `storage`: record batches → Parquet files that are whole or named as what they are not; recovery after `kill -9`
+//! - `storage`: record batches → Parquet files, named `….partial` until they are whole; recovery after `kill -9`
 //! - `summary`: the accounts as JSON
-//! - `live`: what the reports say of each policer right now
+//! - `live`: the current state of each policer, from the reports
 //! - `page`, `http`, `process`: accounts and policers as Prometheus metrics
-//! - `error`: [`CollectorError`], one line for each thing that can go wrong
+//! - `error`: [`CollectorError`], one line for each kind of failure
 
 pub mod accounting;
 mod args;

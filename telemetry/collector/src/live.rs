@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the reports say of each policer right now: for whoever watches, not for the files.
+//! The current state of each policer, from the reports: for the metrics, not for the files.
 
 use rustc_hash::FxHashMap;
 use weir_report::{Domain, Report, drop_reason};
 
-/// More policers than this share one entry: their numbers come from outside, and each one takes memory.
+/// Policers beyond this number share one entry: the numbers come from outside, and each entry takes memory.
 pub(crate) const MAX_POLICERS: usize = 4096;
-/// Likewise for switches, and for pairs of switch and drop reason.
+/// The same bound for switches, and for pairs of switch and drop reason.
 const MAX_NODES: usize = 1024;
 
 /// Green, yellow, red, and any other.
 pub(crate) const COLOURS: usize = 4;
 
-/// A policer of a switch; `None` for all that are too many.
+/// A policer of a switch; `None` for all beyond [`MAX_POLICERS`].
 pub(crate) type PolicerKey = Option<(u32, u16)>;
 
 /// Reports and their packets' bytes.
@@ -23,37 +23,37 @@ pub(crate) struct Tally {
     pub(crate) bytes: u64,
 }
 
-/// A queue as the newest report saw it.
+/// A queue's state in the newest report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueState {
     /// In the target's unit.
     pub(crate) occupancy: u32,
-    /// Time in the switch, for a packet that left its queue.
+    /// Time in the switch, for a packet that was dequeued.
     pub(crate) delay_ns: Option<u64>,
 }
 
 /// One policer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Policer {
-    /// By colour, the last for all that have no name, and by whether the packets were dropped.
+    /// By colour (the last entry for unknown colours), and by whether the packets were dropped.
     pub(crate) reports: [[Tally; 2]; COLOURS],
-    /// Packets that met the cell up to the newest report, by its packet number.
+    /// Packets metered by the cell up to the newest report, from its packet number.
     pub(crate) packets: u64,
     pub(crate) queue: Option<QueueState>,
 }
 
-/// All of them.
+/// The state of all policers, queues and drop reasons.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) policers: FxHashMap<PolicerKey, Policer>,
     /// Dropped packets by switch and drop reason.
     pub(crate) drops: FxHashMap<(u32, u8), u64>,
-    /// Packets in gaps that queues left, by switch.
+    /// Packets in the gaps that queues report, by switch.
     pub(crate) queue_lost: FxHashMap<u32, u64>,
 }
 
 impl Live {
-    /// Takes in a report of `node_id`.
+    /// Counts a report of `node_id`.
     pub(crate) fn note(&mut self, node_id: u32, report: &Report<'_>) {
         let reason = report.baseline.drop.map(|cause| cause.reason);
         if let (true, Some(reason)) = (report.dropped, reason) {
@@ -77,7 +77,7 @@ impl Live {
         if let (Some(number), Some(_)) = (weir.packet_number, key) {
             policer.packets = unwrapped(policer.packets, number);
         }
-        // What was dropped in ingress never had a queue.
+        // A packet dropped in ingress was never enqueued.
         if !report.dropped || reason == Some(drop_reason::QUEUE) {
             policer.queue = queue_state(report).or(policer.queue);
         }
@@ -101,10 +101,10 @@ fn count<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u64>, key: K, by: u6
     }
 }
 
-/// The 64-bit count whose low half is `number`: the nearest one to `before`, so that a report that comes late or the
-/// number's wrap are no jump. A switch that counts anew begins at a low number, and so does the count.
+/// The 64-bit count whose low half is `number` and which is nearest to `before`, so that neither a late report nor the
+/// wrap of the number makes it jump. When a switch restarts its numbers, the count restarts too.
 fn unwrapped(before: u64, number: u32) -> u64 {
-    /// Late reports are not further behind than this, nor than half of what was reached.
+    /// A number lower by more than this, or by more than half, means a restart and not a late report.
     const LATE: u32 = 1 << 20;
     #[allow(clippy::cast_possible_truncation, reason = "the low half is compared")]
     let low = before as u32;
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(unwrapped(0, 7), 7);
         assert_eq!(unwrapped(1000, 990), 1000);
         assert_eq!(unwrapped(u64::from(u32::MAX), 4), (1 << 32) + 4);
-        // A restart: far below what was reached.
+        // A restart: far below the last number.
         assert_eq!(unwrapped(1_000_000, 1), 1);
     }
 }

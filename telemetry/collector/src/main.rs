@@ -9,7 +9,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     match weir_collector::run(&weir_collector::Args::parse()) {
         Ok(line) => {
-            // Who started the collector may have gone; its files are written all the same.
+            // The parent may have exited; the files are written all the same.
             let _ = writeln!(stdout(), "{line}");
             ExitCode::SUCCESS
         }

@@ -11,17 +11,17 @@ use crate::process;
 use crate::storage::Stored;
 
 const NS_PER_S: f64 = 1e9;
-/// As the specification numbers them.
+/// In the order of their numbers in the specification.
 const COLOUR_NAMES: [&str; COLOURS] = ["green", "yellow", "red", "other"];
 
-/// What does not change while the collector runs.
+/// Labels that do not change while the collector runs.
 #[derive(Debug, Clone)]
 pub(crate) struct About {
     pub(crate) source: String,
     pub(crate) run_id: String,
 }
 
-/// The page as things stand.
+/// The page with the current values.
 pub(crate) fn render(about: &About, intake: &Intake, stored: &Stored) -> String {
     let mut page = Page::default();
     page.family("weir_collector_info", "gauge", "What runs.");

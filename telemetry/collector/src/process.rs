@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this process uses, as `/proc/self` says it, and what it keeps.
+//! Memory and processor time of this process, from `/proc/self`; a setting of its allocator.
 
 use std::fs;
 
@@ -26,11 +26,11 @@ pub(crate) fn cpu_seconds() -> Option<f64> {
     Some(microseconds as f64 / US_PER_S)
 }
 
-/// Tells the allocator to keep what it was given: each row group takes and frees the same few buffers of some
-/// megabytes, and to get them from the kernel anew, page by page, takes a tenth of the time.
+/// Makes the allocator keep freed memory: each row group allocates and frees the same few buffers of some megabytes, and
+/// getting them from the kernel again, page by page, takes a tenth of the time.
 pub(crate) fn keep_freed_memory() {
     const BYTES: libc::c_int = 256 << 20;
-    // SAFETY: mallopt only changes parameters of the allocator. Where it refuses, memory is freed as before.
+    // SAFETY: mallopt only changes parameters of the allocator. If it refuses, memory is freed as before.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, BYTES);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports as rows: the schema of `telemetry.parquet`, and the columns being filled.
+//! Reports as rows: the schema of `telemetry.parquet`, and the columns while they are filled.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use weir_packet::{LinkType, Packet};
 use weir_report::{Domain, GroupHeader, InnerType, Report, WeirMetadata};
 
-/// How the columns are stored. In these hardly a value comes twice, but the next one is near …
+/// Columns whose values rarely repeat but are close to the previous one: stored as differences.
 pub(crate) const COUNTING_COLUMNS: [&str; 5] = [
     "received_ns",
     "sequence",
@@ -25,7 +25,7 @@ pub(crate) const COUNTING_COLUMNS: [&str; 5] = [
     "egress_ns",
     "packet_number",
 ];
-/// … these have few values, each of them for long …
+/// Columns with few values and long runs of each: no dictionary.
 pub(crate) const STEADY_COLUMNS: [&str; 9] = [
     "node_id",
     "hw_id",
@@ -37,15 +37,15 @@ pub(crate) const STEADY_COLUMNS: [&str; 9] = [
     "queue_lost",
     "protocol",
 ];
-/// … the least and the greatest of these say nothing …
+/// Columns whose minimum and maximum are of no use: no statistics.
 pub(crate) const UNORDERED_COLUMNS: [&str; 3] = ["src", "dst", "inner"];
-/// … and this one is most of the bytes.
+/// The column with most of the bytes.
 pub(crate) const PACKETS_COLUMN: &str = "inner";
 
 /// Version of the columns, stored in each file.
 pub(crate) const SCHEMA_VERSION: &str = "1";
 
-/// The columns, in order. Nullable are those that a report may not carry.
+/// The columns, in order. Nullable columns hold fields that a report may lack.
 pub(crate) fn schema() -> SchemaRef {
     let required = |name: &str, data_type| Field::new(name, data_type, false);
     let optional = |name: &str, data_type| Field::new(name, data_type, true);
@@ -76,12 +76,12 @@ pub(crate) fn schema() -> SchemaRef {
     ]))
 }
 
-/// Columns being filled, one row per report.
+/// The columns while they are filled, one row per report.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    /// For each row which columns it has a value in, and its flags; see [`bit`].
+    /// For each row, the columns that have a value, and its flags; see [`bit`].
     bits: Vec<u32>,
-    /// Bits that all rows have.
+    /// Bits that are set in all rows.
     always: u32,
     received_ns: Vec<i64>,
     node_id: Vec<u32>,
@@ -97,18 +97,18 @@ pub(crate) struct Rows {
     wire_length: Vec<u32>,
     packet_number: Vec<u32>,
     queue_lost: Vec<u32>,
-    /// Places of source and destination in `addresses`.
+    /// Indices of source and destination in `addresses`.
     hosts: Vec<[u32; 2]>,
     addresses: Addresses,
     src_port: Vec<u16>,
     dst_port: Vec<u16>,
     protocol: Vec<u8>,
     inner: Vec<u8>,
-    /// Where each row's inner packet ends.
+    /// End offset of each row's inner packet.
     inner_ends: Vec<i32>,
 }
 
-/// The bits of a row. One word for all of them: a bitmap for each column took longer to fill than the columns.
+/// The bits of a row, all in one word: one bitmap per column took longer to fill than the columns.
 mod bit {
     pub(super) const DROPPED: u32 = 1;
     pub(super) const CONGESTED: u32 = 1 << 1;
@@ -137,7 +137,7 @@ impl Rows {
         self.inner.len()
     }
 
-    /// Appends one report that came at `received_ns` (Unix time).
+    /// Appends one report received at `received_ns` (Unix time).
     pub(crate) fn push(&mut self, received_ns: i64, group: &GroupHeader, report: &Report<'_>) {
         self.received_ns.push(received_ns);
         self.node_id.push(group.node_id);
@@ -148,7 +148,7 @@ impl Rows {
             | flag(bit::TRACKED, report.tracked);
 
         let baseline = &report.baseline;
-        // Either block may name the packet's queue; a drop report of another switch may have the second alone.
+        // Either block may name the packet's queue; a drop report of another switch may have only the second.
         let queue_id = baseline
             .queue
             .map(|queue| queue.id)
@@ -194,7 +194,7 @@ impl Rows {
         self.bits.push(bits);
     }
 
-    /// Addresses, ports and protocol, as far as the inner packet shows them.
+    /// Appends addresses, ports and protocol, as far as the inner packet contains them.
     fn push_flow(&mut self, report: &Report<'_>, bits: &mut u32) {
         let packet = match report.inner_type {
             InnerType::Ethernet => {
@@ -208,7 +208,7 @@ impl Rows {
         let ip = packet.as_ref().and_then(Packet::ip);
         let ports = packet.as_ref().and_then(Packet::ports);
         let hosts = ip.map_or(Addresses::NONE, |ip| {
-            self.addresses.places(ip.src(), ip.dst())
+            self.addresses.indices(ip.src(), ip.dst())
         });
         self.hosts.push(hosts);
         let protocol = ip.map(weir_packet::Ip::protocol);
@@ -227,13 +227,13 @@ impl Rows {
         );
     }
 
-    /// The rows as a record batch; what follows begins anew, with room for as much again.
+    /// Takes the rows as a record batch; the columns are then empty, with capacity for as many rows again.
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let anew = Self::with_capacity(self.len(), self.inner_bytes());
         std::mem::replace(self, anew).into_batch(schema)
     }
 
-    /// Columns that need not grow up to so many rows and bytes of inner packets.
+    /// Columns with capacity for this many rows and bytes of inner packets.
     fn with_capacity(rows: usize, inner_bytes: usize) -> Self {
         Self {
             bits: Vec::with_capacity(rows),
@@ -307,7 +307,7 @@ impl Rows {
     }
 }
 
-/// Appends a value, or 0 where there is none; `bit` says which.
+/// Appends a value, or 0 if there is none; `bit` is set in `bits` if there is one.
 fn push<T: Default>(column: &mut Vec<T>, value: Option<T>, bit: u32, bits: &mut u32) {
     *bits |= flag(bit, value.is_some());
     column.push(value.unwrap_or_default());
@@ -321,12 +321,12 @@ fn column<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBuffe
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
 }
 
-/// A place in a column's bytes. Rows are handed on long before their packets have so many.
+/// An offset into a column's bytes. Rows are handed to storage long before it would overflow.
 fn offset(bytes: usize) -> i32 {
     i32::try_from(bytes).unwrap_or(i32::MAX)
 }
 
-/// Offsets of values that end there; the first begins at 0.
+/// Arrow offsets from the end offsets of the values.
 fn offsets(mut ends: Vec<i32>) -> OffsetBuffer<i32> {
     ends.insert(0, 0);
     OffsetBuffer::new(ScalarBuffer::from(ends))
@@ -343,7 +343,7 @@ impl Bits<'_> {
         BooleanArray::new(self.bitmap(bit), None)
     }
 
-    /// Where the column of `bit` has values; `None` where it has all.
+    /// The validity of the column of `bit`; `None` if no value is null.
     fn nulls(&self, bit: u32) -> Option<NullBuffer> {
         (self.always & bit == 0).then(|| NullBuffer::new(self.bitmap(bit)))
     }
@@ -353,20 +353,20 @@ impl Bits<'_> {
     }
 }
 
-/// Addresses as text, each pair once: a flow has the same two in each of its reports, and to format one takes longer
-/// than to decode a report.
+/// Addresses as text, each pair once: all reports of a flow have the same two, and formatting one takes longer than
+/// decoding a report.
 #[derive(Debug, Default)]
 struct Addresses {
-    places: FxHashMap<(IpAddr, IpAddr), [u32; 2]>,
+    indices: FxHashMap<(IpAddr, IpAddr), [u32; 2]>,
     texts: Vec<Box<str>>,
 }
 
 impl Addresses {
-    /// The places of a packet without addresses.
+    /// The indices of a packet without addresses.
     const NONE: [u32; 2] = [u32::MAX; 2];
 
-    fn places(&mut self, src: IpAddr, dst: IpAddr) -> [u32; 2] {
-        *self.places.entry((src, dst)).or_insert_with(|| {
+    fn indices(&mut self, src: IpAddr, dst: IpAddr) -> [u32; 2] {
+        *self.indices.entry((src, dst)).or_insert_with(|| {
             [src, dst].map(|address| {
                 self.texts.push(address.to_string().into());
                 u32::try_from(self.texts.len() - 1).unwrap_or(u32::MAX)
@@ -382,10 +382,10 @@ impl Addresses {
         nulls: Option<NullBuffer>,
     ) -> Result<StringArray, ArrowError> {
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(hosts.len() + 1));
-        for places in hosts {
-            let text = usize::try_from(places[side])
+        for indices in hosts {
+            let text = usize::try_from(indices[side])
                 .ok()
-                .and_then(|place| self.texts.get(place));
+                .and_then(|index| self.texts.get(index));
             bytes.extend_from_slice(text.map_or(&[][..], |text| text.as_bytes()));
             ends.push(offset(bytes.len()));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The accounts as `collector.json` and as one line.
+//! The accounts as `collector.json` and as one line of text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use crate::accounting::Accounting;
 /// Version of the JSON's layout.
 const SCHEMA: u32 = 1;
 
-/// What is counted before datagrams are taken in, and behind.
+/// Counts from outside the intake: of the source before it, and of storage after it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outside {
-    /// Datagrams that the kernel threw away because nobody took them in time.
+    /// Datagrams that the kernel dropped because they were not read in time.
     pub(crate) kernel_drops: u64,
     /// Frames that hold no datagram to the reports' port.
     pub(crate) ignored: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Outside {
     pub(crate) rows: u64,
 }
 
-/// `collector.json`. Units are datagrams, save `ignored`, `rows` and `files`.
+/// `collector.json`. Units are datagrams, except `ignored`, `rows` and `files`.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Summary {
     schema: u32,
@@ -41,9 +41,9 @@ pub(crate) struct Summary {
     /// Parquet files that are whole; not in the files themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) files: Option<u64>,
-    /// Whether the collection has ended: false in a file behind which there are others, or that was recovered.
+    /// Whether the collection has ended: false in a file that others follow, or that was recovered.
     pub(crate) ended: bool,
-    /// Whether every report that was received is in them.
+    /// Whether every report that was received is in the Parquet files.
     pub(crate) complete: bool,
     malformed_reasons: BTreeMap<&'static str, u64>,
     streams: Vec<StreamSummary>,
@@ -64,7 +64,7 @@ struct StreamSummary {
 }
 
 impl Summary {
-    /// The accounts as they stand.
+    /// The current accounts.
     pub(crate) fn new(source: &str, accounting: &Accounting, outside: Outside) -> Self {
         let totals = accounting.totals();
         Self {

@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes wrong: one clear line, an exit code, and nothing lost that was whole.
+//! Failures: one clear line, an exit code, and whole files are kept.
 
 mod common;
 
 use std::fs;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::Command;
 
 use common::{Ended, Folder, Running, any_port, frame, pcap, read_parquet, run_to_end};
 use nix::sys::signal::Signal;
 use weir_report::{UDP_PORT, WeirReport};
+
+/// Runs a collector on a free port with these files until it exits.
+fn listen(output: &Path, accounting: &Path) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
+    command.arg("--listen").arg(any_port().to_string());
+    command.arg("--output").arg(output);
+    command.arg("--accounting").arg(accounting);
+    run_to_end(&mut command)
+}
 
 /// The one line of a collector that failed.
 fn failure(ended: &Ended) -> &str {
@@ -64,7 +74,7 @@ fn a_port_in_use_is_named_and_no_file_is_left() {
 #[test]
 fn a_foreign_address_is_named() {
     let folder = Folder::new();
-    // TEST-NET-1 (RFC 5737) is nobody's address.
+    // TEST-NET-1 (RFC 5737) is no host's address.
     let ended = run_to_end(&mut folder.command("192.0.2.1:0".parse().expect("an address")));
     assert!(
         failure(&ended).contains("cannot listen on 192.0.2.1:0"),
@@ -76,37 +86,21 @@ fn a_foreign_address_is_named() {
 fn an_output_folder_that_is_not_there_is_named() {
     let folder = Folder::new();
     let output = folder.path("missing").join("telemetry.parquet");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
-    command
-        .args(["--listen", "127.0.0.1:0", "--output"])
-        .arg(&output);
-    command
-        .arg("--accounting")
-        .arg(folder.path("collector.json"));
-    let ended = run_to_end(&mut command);
+    let ended = listen(&output, &folder.path("collector.json"));
     assert!(
         failure(&ended).contains(&format!("cannot create {}.partial", output.display())),
         "{ended:?}"
     );
-    // Nor is the accounting's name taken for a collection that never began.
+    // The accounting file is not created either when the collection never began.
     assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]
 fn a_folder_that_takes_no_files_is_named() {
     let folder = Folder::new();
-    // Also for root: nobody creates files there.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
-    command.args([
-        "--listen",
-        "127.0.0.1:0",
-        "--output",
-        "/sys/telemetry.parquet",
-    ]);
-    command
-        .arg("--accounting")
-        .arg(folder.path("collector.json"));
-    let ended = run_to_end(&mut command);
+    // Not even root can create files there.
+    let output = Path::new("/sys/telemetry.parquet");
+    let ended = listen(output, &folder.path("collector.json"));
     assert!(
         failure(&ended).contains("cannot create /sys/telemetry.parquet.partial: "),
         "{ended:?}"
@@ -117,12 +111,7 @@ fn a_folder_that_takes_no_files_is_named() {
 fn an_accounting_that_cannot_be_written_is_known_at_the_start() {
     let folder = Folder::new();
     let accounting = folder.path("missing").join("collector.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
-    command
-        .args(["--listen", "127.0.0.1:0", "--output"])
-        .arg(folder.output());
-    command.arg("--accounting").arg(&accounting);
-    let ended = run_to_end(&mut command);
+    let ended = listen(&folder.output(), &accounting);
     assert!(
         failure(&ended).contains(&format!("cannot write {}.partial", accounting.display())),
         "{ended:?}"
@@ -182,7 +171,7 @@ fn a_killed_collector_leaves_a_file_whose_name_says_so() {
 #[test]
 fn a_full_disk_ends_the_collection_and_keeps_what_was_whole() {
     let folder = Folder::new();
-    // A limit on the file's size fails the write as a full disk does, and needs no disk. 1024 blocks of 512 bytes.
+    // A limit on the file's size makes the write fail as a full disk does, without a disk. 1024 blocks of 512 bytes.
     let mut command = Command::new("sh");
     command.args([
         "-c",
@@ -196,7 +185,7 @@ fn a_full_disk_ends_the_collection_and_keeps_what_was_whole() {
     let mut inner = [0; 900];
     let mut noise = noise();
     for sequence in 0..1_000_000 {
-        // Until the limit is met; a small kernel buffer may drop any number on the way.
+        // Until the limit is reached; a small kernel buffer may drop any number of them.
         if collector.has_ended() {
             break;
         }
@@ -236,10 +225,10 @@ fn a_full_disk_ends_the_collection_and_keeps_what_was_whole() {
     assert_eq!(folder.names(), ["collector.json", "telemetry.parquet"]);
 }
 
-/// Runs a script in namespaces of its own, where it may do as it likes; `None`, having said so, where there are none.
+/// Runs a script in separate namespaces with all privileges; prints SKIP and returns `None` where there are none.
 fn in_namespaces(script: &str, folder: &Folder) -> Option<Ended> {
     let unshare = |arguments: &[&str]| {
-        // A collector that does not end fails its test; it does not stop all others.
+        // A collector that does not exit fails its own test and stops no other.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", "30"]);
         command.args(["unshare", "--user", "--map-root-user", "--net", "--mount"]);
@@ -263,7 +252,7 @@ fn in_namespaces(script: &str, folder: &Folder) -> Option<Ended> {
     Some(Ended::of(output))
 }
 
-/// A cable whose end weir0 gets every report that the function `send` sends; nobody is at 10.9.0.2.
+/// A veth pair; its end weir0 receives every report that the function `send` sends. No host has the address 10.9.0.2.
 const CABLE: &str = r#"
     ip link add weir0 type veth peer name weir1 && ip link set weir0 up && ip link set weir1 up || exit 3
     ip address add 10.9.0.1/24 dev weir1
@@ -271,7 +260,7 @@ const CABLE: &str = r#"
     send() { bash -c 'cat "$FOLDER/report" > /dev/udp/10.9.0.2/32766'; }
     "#;
 
-/// Runs a collector at weir0 until it ends, and `script` when it is ready; what it printed after that, with its code.
+/// Runs a collector on weir0 until it exits, and `script` once it is ready; returns its later output and its exit code.
 fn at_a_cable(options: &str, script: &str, folder: &Folder) -> Option<Ended> {
     let mut payload = Vec::new();
     let report = WeirReport {
@@ -290,7 +279,7 @@ fn at_a_cable(options: &str, script: &str, folder: &Folder) -> Option<Ended> {
 
 #[test]
 fn an_interface_that_goes_away_ends_the_collection_and_what_came_before_is_stored() {
-    // At once, and when it has been down for a while: the kernel speaks of that which comes first.
+    // Deleted at once, and after it was down for a while: the kernel reports whichever comes first.
     for delete in [
         "ip link delete weir0",
         "ip link set weir0 down; sleep 0.2; ip link delete weir0",
@@ -319,8 +308,8 @@ fn an_interface_that_goes_away_ends_the_collection_and_what_came_before_is_store
 #[test]
 fn an_interface_that_is_down_for_a_while_is_waited_for_even_under_another_name() {
     let folder = Folder::new();
-    // Longer than the collector ever waits before it looks whether the interface is still there. Then many times, as the
-    // kernel sends nothing before it has heard of the cable, and does not say when.
+    // Longer than the interval at which the collector checks that the interface exists. Then many times, because the
+    // kernel sends nothing before it has noticed the carrier, and does not tell when.
     let script =
         "ip link set weir0 down; ip link set weir0 name weir2; sleep 1.5; ip link set weir2 up
         for i in 1 2 3 4 5 6 7 8 9 10; do send; sleep 0.2; done";
@@ -338,7 +327,7 @@ fn an_interface_that_is_down_for_a_while_is_waited_for_even_under_another_name()
 fn a_disk_without_room_keeps_whole_rows_and_the_accounts() {
     let folder = Folder::new();
     fs::write(folder.path("capture"), incompressible_capture(12_000)).expect("written");
-    // 12,000 reports of 0.1 kB, 4096 at a time, on a disk of 1 MB; then what is there goes to where it can be looked at.
+    // 12,000 reports of 0.1 kB, 4096 at a time, on a disk of 1 MB; then the files are copied to where the test can read them.
     let script = r#"
         mount -t tmpfs -o size=1m none "$FOLDER/disk" || exit 3
         "$COLLECTOR" --read "$FOLDER/capture" --row-group 4096 --output "$FOLDER/disk/telemetry.parquet" \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports from captures and interfaces are taken in as those from a socket.
+//! Reports from captures and interfaces are stored like those from a socket.
 
 mod common;
 
@@ -101,7 +101,7 @@ fn a_damaged_capture_is_named_with_its_byte_and_what_came_before_is_stored() {
 #[test]
 fn an_interface_gives_the_reports_to_its_port_and_no_others() {
     let folder = Folder::new();
-    // The kernel gives a free port; nobody else's traffic goes there.
+    // The kernel chooses a free port, which no other program sends to.
     let holder = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = holder.local_addr().expect("bound");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));

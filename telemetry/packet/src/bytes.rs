@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Big-endian reads from slices whose length a header's constructor has checked.
 //!
-//! A read past the end gives 0 rather than a panic: outside data must never stop the process.
+//! A read past the end returns 0 instead of a panic: outside data must never stop the process.
 
 #[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with a frame, and in which header.
+//! Errors of a frame, with the header that they are in.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum Header {
     LinuxCookedV1,
     /// Linux cooked capture v2, 20 bytes.
     LinuxCookedV2,
-    /// IP of a version not known yet (raw IP captures).
+    /// IP of unknown version (raw IP captures).
     Ip,
     /// IPv4 with its options.
     Ipv4,
@@ -45,7 +45,7 @@ impl fmt::Display for Header {
     }
 }
 
-/// Why a header could not be read.
+/// The reason why a header could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// The capture (or the packet itself) ends inside the header.
@@ -55,7 +55,7 @@ pub enum PacketError {
         header: Header,
         /// Bytes the header needs.
         needed: usize,
-        /// Bytes that are there.
+        /// Bytes available.
         available: usize,
     },
     /// A field of the header has a value that no valid packet has.
@@ -65,14 +65,14 @@ pub enum PacketError {
         header: Header,
         /// The field, by the name its RFC gives it.
         field: &'static str,
-        /// What the packet says.
+        /// The value in the packet.
         value: u32,
-        /// What it could say.
+        /// The valid values.
         valid: &'static str,
     },
 }
 
-/// The first `needed` bytes, or which header was cut.
+/// The first `needed` bytes, or the error that `header` is cut.
 #[inline]
 pub(crate) fn take(bytes: &[u8], needed: usize, header: Header) -> Result<&[u8], PacketError> {
     bytes.get(..needed).ok_or(PacketError::Cut {

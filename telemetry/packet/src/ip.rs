@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What IPv4 and IPv6 have in common.
+//! Common access to IPv4 and IPv6 headers.
 
 use std::net::IpAddr;
 
-use crate::{Ipv4, Ipv6};
+use crate::ipv4::Ipv4;
+use crate::ipv6::Ipv6;
 
 /// An IP header of either version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// The IP id: always there in IPv4, only in fragments in IPv6.
+    /// The IP id: always present in IPv4, only in fragments in IPv6.
     #[must_use]
     pub fn identification(&self) -> Option<u32> {
         match self {
@@ -62,14 +63,14 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// Whether this is a piece of a larger packet. An IPv6 "atomic fragment" (RFC 6946) is whole and is none.
+    /// Whether this is a fragment of a larger packet. An IPv6 "atomic fragment" (RFC 6946) is a whole packet.
     #[must_use]
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.more_fragments() || self.fragment_offset_bytes() != 0
     }
 
-    /// MF: a fragment and not the last.
+    /// MF: a fragment that is not the last.
     #[must_use]
     pub fn more_fragments(&self) -> bool {
         match self {
@@ -87,7 +88,7 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// Bytes of the packet from its IP header on, by the header's own word.
+    /// Bytes of the packet from its IP header on, by the header's length field.
     #[must_use]
     pub const fn total_length(&self) -> usize {
         match self {
@@ -105,7 +106,7 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// Bytes behind the headers as sent; the capture may hold fewer.
+    /// Bytes after the headers as sent; the capture may hold fewer.
     #[must_use]
     #[inline]
     pub const fn payload_length(&self) -> usize {

@@ -11,7 +11,7 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 const DO_NOT_FRAGMENT: u16 = 0x4000;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
 
-/// An IPv4 header, and what was captured behind it.
+/// An IPv4 header and the captured bytes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4<'a> {
     /// The header with its options; at least 20 bytes.
@@ -42,7 +42,7 @@ impl<'a> Ipv4<'a> {
         }
         let header = take(captured, header_length, Header::Ipv4)?;
         let total_length = match usize::from(u16_at(fixed, 2)) {
-            // Segmentation offload hands super-segments to the capture before their length is written.
+            // With segmentation offload, a super-segment is captured before its length is written.
             0 => wire_length,
             length => length,
         };
@@ -54,7 +54,7 @@ impl<'a> Ipv4<'a> {
                 "at least the header's length",
             ));
         }
-        // What lies behind the total length is Ethernet padding, not payload.
+        // Bytes after the total length are Ethernet padding.
         let end = total_length.min(captured.len());
         let payload = captured.get(header_length..end).unwrap_or_default();
         Ok(Self {
@@ -96,7 +96,7 @@ impl<'a> Ipv4<'a> {
         u8_at(self.header, 8)
     }
 
-    /// The identification field, which senders count up and which tells retransmissions of one segment apart.
+    /// The identification field, which senders count up, so it differs between retransmissions of one segment.
     #[must_use]
     pub fn identification(&self) -> u16 {
         u16_at(self.header, 4)
@@ -108,19 +108,19 @@ impl<'a> Ipv4<'a> {
         u16_at(self.header, 6) & DO_NOT_FRAGMENT != 0
     }
 
-    /// MF: this is a fragment and not the last.
+    /// MF: this is a fragment that is not the last.
     #[must_use]
     pub fn more_fragments(&self) -> bool {
         u16_at(self.header, 6) & MORE_FRAGMENTS != 0
     }
 
-    /// Where this fragment's payload begins in the whole packet's payload, in bytes.
+    /// Offset of this fragment's payload in the whole packet's payload, in bytes.
     #[must_use]
     pub fn fragment_offset_bytes(&self) -> usize {
         usize::from(u16_at(self.header, 6) & FRAGMENT_OFFSET) * 8
     }
 
-    /// Option bytes, without interpretation.
+    /// Option bytes, not interpreted.
     #[must_use]
     #[inline]
     pub fn options(&self) -> &'a [u8] {
@@ -133,7 +133,7 @@ impl<'a> Ipv4<'a> {
         self.header.len()
     }
 
-    /// Bytes of the packet from this header on, as its sender wrote it (or as the wire had it when that is 0).
+    /// Bytes of the packet from this header on, by its length field (by the wire length when that is 0).
     #[must_use]
     pub const fn total_length(&self) -> usize {
         self.total_length

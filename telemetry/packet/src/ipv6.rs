@@ -29,7 +29,7 @@ struct Fragment {
     more: bool,
 }
 
-/// An IPv6 header with its extension headers, and what was captured behind them.
+/// An IPv6 header with its extension headers, and the captured bytes after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6<'a> {
     fixed: &'a [u8],
@@ -57,7 +57,7 @@ impl<'a> Ipv6<'a> {
             });
         }
         let total_length = match usize::from(u16_at(fixed, 4)) {
-            // As for IPv4: offloaded super-segments (and jumbograms) carry no length here.
+            // As in IPv4: offloaded super-segments (and jumbograms) have no length here.
             0 => wire_length.max(FIXED_BYTES),
             length => FIXED_BYTES + length,
         };
@@ -110,19 +110,19 @@ impl<'a> Ipv6<'a> {
         u8_at(self.fixed, 7)
     }
 
-    /// The identification of the fragment header, if there is one.
+    /// The identification in the fragment header, if there is one.
     #[must_use]
     pub fn identification(&self) -> Option<u32> {
         self.fragment.map(|fragment| fragment.identification)
     }
 
-    /// This is a fragment and not the last.
+    /// This is a fragment that is not the last.
     #[must_use]
     pub fn more_fragments(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.more)
     }
 
-    /// Where this fragment's payload begins in the fragmentable part, in bytes.
+    /// Offset of this fragment's payload in the fragmentable part, in bytes.
     #[must_use]
     pub fn fragment_offset_bytes(&self) -> usize {
         self.fragment.map_or(0, |fragment| fragment.offset_bytes)
@@ -148,9 +148,9 @@ impl<'a> Ipv6<'a> {
     }
 }
 
-/// Walks the extension headers: (bytes of all headers, protocol behind them, fragment header).
+/// Walks the extension headers: (bytes of all headers, protocol after them, fragment header).
 ///
-/// Each step moves on by at least 8 bytes, so the packet's length bounds the walk.
+/// Each step advances by at least 8 bytes, so the packet's length bounds the walk.
 #[inline]
 fn walk_extensions(packet: &[u8], first: u8) -> Result<(usize, u8, Option<Fragment>), PacketError> {
     let mut at = FIXED_BYTES;
@@ -179,7 +179,7 @@ fn walk_extensions(packet: &[u8], first: u8) -> Result<(usize, u8, Option<Fragme
                 more: offset_and_more & 1 != 0,
             });
             if offset_bytes != 0 {
-                // Behind a later fragment's header lies the middle of the packet, no header.
+                // A later fragment's header is followed by the middle of the packet, not by a header.
                 break;
             }
         }

@@ -7,7 +7,7 @@
 //! # let captured = weir_packet::doc_frame();
 //! let packet = Packet::parse(LinkType::Ethernet, &captured, 1514)?;
 //! if let Some(Transport::Tcp(tcp)) = packet.transport() {
-//!     // The length is the IP header's word: the capture may hold less than the packet had.
+//!     // The length comes from the IP header: the capture may hold fewer bytes than the packet had.
 //!     assert_eq!(tcp.payload_length(), 1460);
 //! }
 //! # Ok::<(), weir_packet::PacketError>(())
@@ -19,6 +19,7 @@
 //! - `link`: [`LinkType`], Ethernet, VLAN tags, Linux cooked captures
 //! - `ipv4`, `ipv6`, `ip`: the network headers and what both have in common
 //! - `tcp`, `tcp_options`, `udp`: the transport headers
+//! - [`protocol`]: the IP protocol numbers that are told apart
 //! - `flow`: [`FlowKey`], the directed 5-tuple
 //! - `error`: [`PacketError`], which names the header that was cut or wrong
 
@@ -30,6 +31,7 @@ mod ipv4;
 mod ipv6;
 mod link;
 mod packet;
+pub mod protocol;
 mod tcp;
 mod tcp_options;
 mod udp;
@@ -44,14 +46,6 @@ pub use packet::{Packet, Transport};
 pub use tcp::{Tcp, TcpFlags};
 pub use tcp_options::{OptionsEnd, SackBlock, SackBlocks, TcpOptions, Timestamps, sequence_before};
 pub use udp::Udp;
-
-/// IP protocol numbers that weir tells apart (IANA "Assigned Internet Protocol Numbers").
-pub mod protocol {
-    /// Transmission Control Protocol.
-    pub const TCP: u8 = 6;
-    /// User Datagram Protocol.
-    pub const UDP: u8 = 17;
-}
 
 /// The frame of the example above: 54 captured bytes of a TCP segment with 1460 bytes of payload.
 #[doc(hidden)]

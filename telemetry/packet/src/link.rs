@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Link layers: what lies before the IP header.
+//! Link layers: the headers before the IP header.
 
 use crate::bytes::{u8_at, u16_at};
 use crate::error::{Header, PacketError, take};
@@ -23,7 +23,7 @@ pub enum LinkType {
     LinuxCookedV2,
 }
 
-/// A pcap link type that weir does not read.
+/// A pcap link type that weir does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "link type {0} is not supported; valid are 1 (Ethernet), 12, 14 and 101 (raw IP), 113 and 276 (Linux cooked v1, v2), \
@@ -76,7 +76,7 @@ impl<'a> Link<'a> {
         let mut header_length = fixed_length;
         while VLAN_ETHER_TYPES.contains(&ether_type) {
             let rest = captured.get(header_length..).unwrap_or_default();
-            // A tag is its own TCI, then the type of what follows.
+            // A tag is its TCI, then the EtherType of what follows.
             ether_type = u16_at(take(rest, VLAN_TAG_BYTES, Header::Vlan)?, 2);
             header_length += VLAN_TAG_BYTES;
         }
@@ -90,7 +90,7 @@ impl<'a> Link<'a> {
         })
     }
 
-    /// EtherType of what follows the last VLAN tag. Below 0x0600 it is an 802.3 length, and nothing weir reads.
+    /// EtherType after the last VLAN tag. Below 0x0600 it is an 802.3 length, which weir does not read.
     #[must_use]
     pub const fn ether_type(&self) -> u16 {
         self.ether_type

@@ -2,8 +2,14 @@
 //! One frame from its link header to its transport header.
 
 use crate::error::PacketError;
-use crate::link::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
-use crate::{FlowKey, Ip, Ipv4, Ipv6, Link, LinkType, Tcp, Udp, protocol};
+use crate::flow::FlowKey;
+use crate::ip::Ip;
+use crate::ipv4::Ipv4;
+use crate::ipv6::Ipv6;
+use crate::link::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Link, LinkType};
+use crate::protocol;
+use crate::tcp::Tcp;
+use crate::udp::Udp;
 
 /// The transport header of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,14 +29,14 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the headers of a frame of which `captured` was kept and which had `wire_length` bytes (without FCS).
+    /// Reads the headers of a frame from its `captured` bytes; it had `wire_length` bytes on the wire (without FCS).
     ///
-    /// `wire_length` matters only where an IP header carries no length of its own (segmentation offload). Give
-    /// `captured.len()` where nothing else is known.
+    /// `wire_length` matters only where an IP header has no length (segmentation offload). Pass `captured.len()` if it is
+    /// not known.
     ///
     /// # Errors
-    /// [`PacketError`] when a link or IP header is cut or malformed. A transport header that is cut does not lose
-    /// the IP header: [`Packet::transport_error`] has it.
+    /// [`PacketError`] when a link or IP header is cut or malformed. With a cut transport header the IP header is still
+    /// available; [`Packet::transport_error`] has the error.
     #[inline]
     pub fn parse(
         link_type: LinkType,
@@ -67,14 +73,14 @@ impl<'a> Packet<'a> {
         self.ip.as_ref()
     }
 
-    /// The transport header; `None` when it is neither TCP nor UDP, lies in another fragment, or could not be read.
+    /// The transport header; `None` when it is neither TCP nor UDP, is in another fragment, or could not be read.
     #[must_use]
     #[inline]
     pub fn transport(&self) -> Option<&Transport<'a>> {
         self.transport.as_ref().ok()?.as_ref()
     }
 
-    /// Why the transport header could not be read.
+    /// The reason why the transport header could not be read.
     #[must_use]
     pub fn transport_error(&self) -> Option<PacketError> {
         self.transport.err()
@@ -110,15 +116,15 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Whether the frame carries a piece of a larger IP packet.
+    /// Whether the frame carries a fragment of a larger IP packet.
     #[must_use]
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.ip.is_some_and(|ip| ip.is_fragment())
     }
 
-    /// The 5-tuple. `None` without IP, and where TCP or UDP ports exist but cannot be seen (a later fragment, a
-    /// header that was cut): such a packet has a flow, and a key with ports 0 would name another.
+    /// The 5-tuple. `None` without IP, and where TCP or UDP ports exist but are not captured (a later fragment, a header
+    /// that was cut): a key with ports 0 would name another flow.
     #[must_use]
     #[inline]
     pub fn flow(&self) -> Option<FlowKey> {

@@ -36,13 +36,13 @@ impl TcpFlags {
         self.0 & 0x08 != 0
     }
 
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     #[must_use]
     pub const fn ack(self) -> bool {
         self.0 & 0x10 != 0
     }
 
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     #[must_use]
     pub const fn urg(self) -> bool {
         self.0 & 0x20 != 0
@@ -61,7 +61,7 @@ impl TcpFlags {
     }
 }
 
-/// A TCP header, and what was captured behind it.
+/// A TCP header and the captured bytes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tcp<'a> {
     fixed: &'a [u8],
@@ -74,7 +74,7 @@ pub struct Tcp<'a> {
 impl<'a> Tcp<'a> {
     /// Reads the header from the captured IP payload, which had `ip_payload_length` bytes when sent.
     ///
-    /// Options that the capture cut are no error here: [`Tcp::options`] says how far they could be read.
+    /// Cut options are no error here: [`Tcp::options`] tells how far they could be read.
     #[inline]
     pub(crate) fn parse(captured: &'a [u8], ip_payload_length: usize) -> Result<Self, PacketError> {
         let fixed = take(captured, FIXED_BYTES, Header::Tcp)?;
@@ -123,7 +123,7 @@ impl<'a> Tcp<'a> {
         u32_at(self.fixed, 4)
     }
 
-    /// Acknowledgment number; counts only when [`TcpFlags::ack`].
+    /// Acknowledgment number; valid only with [`TcpFlags::ack`].
     #[must_use]
     pub fn ack(&self) -> u32 {
         u32_at(self.fixed, 8)
@@ -141,13 +141,13 @@ impl<'a> Tcp<'a> {
         u16_at(self.fixed, 14)
     }
 
-    /// The checksum as written; only a part of it before an offload has added the rest.
+    /// The checksum as captured; partial where checksum offload completes it later.
     #[must_use]
     pub fn checksum(&self) -> u16 {
         u16_at(self.fixed, 16)
     }
 
-    /// The options weir knows, as far as they were captured.
+    /// The options that weir knows, as far as they were captured.
     #[must_use]
     #[inline]
     pub fn options(&self) -> TcpOptions {

@@ -33,7 +33,7 @@ pub const fn sequence_before(a: u32, b: u32) -> bool {
 pub struct SackBlock {
     /// First sequence number of the block.
     pub start: u32,
-    /// Sequence number behind the last.
+    /// Sequence number after the last.
     pub end: u32,
 }
 
@@ -86,7 +86,7 @@ impl SackBlocks {
 pub struct Timestamps {
     /// `TSval`, the sender's clock.
     pub value: u32,
-    /// `TSecr`, the peer's clock as the sender saw it last; counts only when ACK is set.
+    /// `TSecr`, the peer's last `TSval` as the sender received it; valid only with ACK.
     pub echo_reply: u32,
 }
 
@@ -96,9 +96,9 @@ pub enum OptionsEnd {
     /// All of them.
     #[default]
     Complete,
-    /// The capture ends within the options; what came before is valid, SACK blocks before the cut too.
+    /// The capture ends within the options; those before the cut are valid, SACK blocks too.
     Cut,
-    /// An option's length is impossible; what came before is valid.
+    /// An option's length is impossible; the options before it are valid.
     Malformed,
 }
 
@@ -127,7 +127,7 @@ impl TcpOptions {
         let mut options = Self::default();
         let mut rest = captured;
         let mut read_to = 0;
-        // Nearly every segment begins so (RFC 7323 appendix A).
+        // The layout of nearly every segment (RFC 7323 appendix A).
         if let Some((first, after)) = captured.split_first_chunk::<12>()
             && first.starts_with(&ALIGNED_TIMESTAMPS)
             && sent_length >= first.len()
@@ -150,7 +150,7 @@ impl TcpOptions {
                 1
             } else {
                 let Some(&length) = after_kind.first() else {
-                    // The length byte is either cut, or was never sent.
+                    // The length byte is cut, or was never sent.
                     let was_sent = read_to + 1 < sent_length;
                     options.end = if was_sent {
                         OptionsEnd::Cut
@@ -171,7 +171,7 @@ impl TcpOptions {
             let Some((option, after)) = rest.split_at_checked(length) else {
                 options.end = OptionsEnd::Cut;
                 if kind == kind::SACK {
-                    // Blocks that are whole say what they say, wherever the capture ends.
+                    // Whole blocks are valid, wherever the capture ends.
                     options.sack = SackBlocks::read(after_kind.get(1..).unwrap_or_default());
                 }
                 return options;
@@ -182,7 +182,7 @@ impl TcpOptions {
         }
     }
 
-    /// Takes in one option; a known kind with a length that is not its own is passed over.
+    /// Notes one option; a known kind with a wrong length is skipped.
     #[inline]
     fn note(&mut self, kind: u8, data: &[u8]) {
         match (kind, data.len()) {

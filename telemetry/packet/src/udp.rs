@@ -6,7 +6,7 @@ use crate::error::{Header, PacketError, take};
 
 pub(crate) const HEADER_BYTES: usize = 8;
 
-/// A UDP header, and what was captured behind it.
+/// A UDP header and the captured bytes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Udp<'a> {
     header: &'a [u8],
@@ -19,7 +19,7 @@ impl<'a> Udp<'a> {
     pub(crate) fn parse(captured: &'a [u8], ip_payload_length: usize) -> Result<Self, PacketError> {
         let header = take(captured, HEADER_BYTES, Header::Udp)?;
         let length = match usize::from(u16_at(header, 4)) {
-            // RFC 2675 and offloaded super-datagrams: the IP length decides.
+            // Jumbograms (RFC 2675) and offloaded super-datagrams: the IP length applies.
             0 => ip_payload_length,
             length => length,
         };
@@ -54,13 +54,13 @@ impl<'a> Udp<'a> {
         u16_at(self.header, 2)
     }
 
-    /// The checksum as written: 0 where there is none; only a part of it before an offload has added the rest.
+    /// The checksum as captured: 0 if there is none; partial where checksum offload completes it later.
     #[must_use]
     pub fn checksum(&self) -> u16 {
         u16_at(self.header, 6)
     }
 
-    /// Bytes of payload by the UDP header's word; in a first fragment that is the whole datagram's payload.
+    /// Bytes of payload by the UDP header's length; in a first fragment that is the whole datagram's payload.
     #[must_use]
     pub const fn payload_length(&self) -> usize {
         self.payload_length

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whatever the bytes, reading them neither panics nor contradicts itself.
+//! Reading arbitrary bytes neither panics nor gives contradictory values.
 
 use proptest::prelude::*;
 use weir_packet::{LinkType, Packet, Transport};
@@ -54,7 +54,7 @@ fn read_everything(
     Ok(())
 }
 
-/// Random bytes behind plausible first fields, so that the deep parsers are reached.
+/// Random bytes after plausible first fields, so that the inner parsers are reached.
 fn plausible_frame() -> impl Strategy<Value = Vec<u8>> {
     let ether_type =
         prop::sample::select(vec![[0x08, 0x00], [0x86, 0xdd], [0x81, 0x00], [0x88, 0xa8]]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hand-made frames: every expected value is written out beside the bytes it comes from.
+//! Hand-made frames: every expected value is explained beside its bytes.
 
 use weir_packet::{FlowKey, Header, LinkType, Packet, PacketError, UnsupportedLinkType};
 
@@ -56,7 +56,7 @@ fn every_field_of_a_tcp_segment_cut_behind_its_options_is_read() {
         !(flags.syn() || flags.fin() || flags.rst() || flags.urg() || flags.ece() || flags.cwr())
     );
     assert_eq!(tcp.header_length(), 32);
-    // 1500 − 20 − 32, although not one byte of it was captured.
+    // 1500 − 20 − 32, although no byte of it was captured.
     assert_eq!(tcp.payload_length(), 1448);
     assert_eq!(tcp.payload(), b"");
     assert_eq!(tcp.sequence_length(), 1448);
@@ -371,7 +371,7 @@ fn a_cut_transport_header_keeps_the_addresses() {
             available: 19
         })
     );
-    // A key with ports 0 would be another flow's.
+    // A key with ports 0 would name another flow.
     assert_eq!((packet.transport(), packet.flow()), (None, None));
 }
 

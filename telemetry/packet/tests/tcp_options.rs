@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TCP options: each kind, every way they can end, DSACK.
+//! TCP options: each kind, all ways in which they can end, DSACK.
 
 use weir_packet::{
     LinkType, OptionsEnd, Packet, SackBlock, TcpOptions, Timestamps, sequence_before,
@@ -144,7 +144,7 @@ fn dsack_is_below_the_ack_or_inside_the_second_block() {
         dsack(&[(5000, 5500), (4500, 5500)], 4000),
         Some((5000, 5500))
     );
-    // A plain SACK; the second block is elsewhere.
+    // A plain SACK; the first block is not inside the second.
     assert_eq!(dsack(&[(5000, 5500), (7000, 7500)], 4000), None);
     assert_eq!(dsack(&[(5000, 5500)], 4000), None);
     // The same across the wrap of the sequence space.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a datagram's payload to its reports.
+//! Decoder: a datagram's payload to its reports.
 
 use crate::error::ReportError;
 use crate::format::{
@@ -13,13 +13,13 @@ use crate::metadata::{self, Baseline, Domain};
 pub struct GroupHeader {
     /// Subsystem within the node, 6 bits.
     pub hw_id: u8,
-    /// Number of this datagram among those of (node, subsystem, destination), 22 bits.
+    /// Sequence number of this datagram among those of (node, subsystem, destination), 22 bits.
     pub sequence: u32,
     /// The switch.
     pub node_id: u32,
 }
 
-/// What the inner contents of a report are.
+/// The kind of a report's inner contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InnerType {
     /// Nothing.
@@ -55,7 +55,7 @@ impl InnerType {
 /// One individual report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report<'a> {
-    /// What `inner` is.
+    /// The kind of `inner`.
     pub inner_type: InnerType,
     /// D: the packet was dropped.
     pub dropped: bool,
@@ -75,7 +75,7 @@ pub struct Report<'a> {
     pub inner: &'a [u8],
 }
 
-/// A datagram: its group header and the reports behind it.
+/// A datagram: its group header and the reports after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
     group: GroupHeader,
@@ -113,7 +113,7 @@ impl<'a> Datagram<'a> {
 
     /// The reports, at least one item: a datagram without any yields [`ReportError::Truncated`].
     ///
-    /// Ends behind the first report that cannot be read, because nothing says where the next one begins.
+    /// Ends after the first report that cannot be read, because the start of the next one is then unknown.
     #[must_use]
     pub const fn reports(&self) -> Reports<'a> {
         Reports {
@@ -140,7 +140,7 @@ impl<'a> Iterator for Reports<'a> {
     }
 }
 
-/// Reads the first report of `bytes`; the second value is what lies behind it.
+/// Reads the first report of `bytes`; the second value is the bytes after it.
 fn read_report(bytes: &[u8]) -> Result<(Report<'_>, &[u8]), ReportError> {
     let (header, body) = split::<INDIVIDUAL_HEADER_BYTES>(bytes, "individual report header")?;
     let [types, report_words, md_words, flags] = *header;
@@ -187,10 +187,10 @@ fn read_report(bytes: &[u8]) -> Result<(Report<'_>, &[u8]), ReportError> {
     Ok((report, rest))
 }
 
-/// Where a report of `words` words ends within the `available` bytes behind its first word.
+/// The end of a report of `words` words within the `available` bytes after its first word.
 ///
-/// Senders count whole words, so the last report may end before or behind what its length says. Fewer than four
-/// bytes behind it cannot be another report and belong to this one.
+/// Senders count whole words, so the last report may end before or after the end that its length gives. Fewer than four
+/// bytes after it cannot be another report and belong to this one.
 fn end_of(words: u8, available: usize) -> usize {
     let stated = usize::from(words) * WORD_BYTES;
     if words == REPORT_LENGTH_TO_END || stated + INDIVIDUAL_HEADER_BYTES > available {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The report exactly as weir's pipeline emits it.
+//! Encoder: the report exactly as weir's pipeline emits it.
 
 use crate::error::EncodeError;
 use crate::format::{
@@ -25,13 +25,13 @@ pub struct WeirReport<'a> {
     pub congested: bool,
     /// F: it belongs to a tracked flow.
     pub tracked: bool,
-    /// Egress queue; 0 for a packet that was dropped before it had one.
+    /// Egress queue; 0 for a packet that was dropped before it was enqueued.
     pub queue_id: u8,
     /// Bytes in that queue, below 2²⁴.
     pub queue_occupancy: u32,
-    /// When the packet came in, by the switch's clock.
+    /// Ingress time, by the switch's clock.
     pub ingress_ns: u64,
-    /// When it went out; 0 for a packet that was dropped before.
+    /// Egress time; 0 for a packet that was dropped before.
     pub egress_ns: u64,
     /// See [`crate::drop_reason`].
     pub drop_reason: u8,
@@ -88,7 +88,7 @@ impl WeirReport<'_> {
         WEIR_HEADERS_BYTES + self.inner.len()
     }
 
-    /// Words behind the first one, the inner packet rounded up to whole words.
+    /// Words after the first one, the inner packet rounded up to whole words.
     fn report_words(&self) -> u8 {
         let words = MAIN_BYTES / WORD_BYTES
             + usize::from(emitted::MD_WORDS)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with a report.
+//! Errors of decoding and encoding a report.
 
 use crate::format::rep_type;
 
-/// Why a datagram, or a report in it, could not be decoded.
+/// The reason why a datagram, or a report in it, could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// The datagram ends inside a header or its metadata.
@@ -13,19 +13,19 @@ pub enum ReportError {
         part: &'static str,
         /// Bytes the part needs.
         needed: usize,
-        /// Bytes that are there.
+        /// Bytes available.
         available: usize,
     },
     /// The version nibble is not 2.
     #[error("version is {found}, valid is 2")]
     Version {
-        /// What the datagram says.
+        /// The version in the datagram.
         found: u8,
     },
-    /// A report of a kind weir does not read.
+    /// A report of a kind that weir does not read.
     #[error("RepType {found} ({}) is not supported, valid is 1 (INT)", rep_type::name(*.found))]
     RepType {
-        /// What the report says.
+        /// The value in the report.
         found: u8,
     },
     /// The report length leaves no room for the metadata.
@@ -33,17 +33,17 @@ pub enum ReportError {
         "report length is {words} words, at least {needed_words} are needed for main contents and metadata"
     )]
     ReportLength {
-        /// What the report says.
+        /// The value in the report.
         words: u8,
-        /// What its metadata length demands.
+        /// The words that its metadata length needs.
         needed_words: usize,
     },
-    /// The metadata length is less than the bit maps demand.
+    /// The metadata length is less than the bit maps need.
     #[error("metadata length is {words} words, the metadata bits demand {needed_words}")]
     MetadataLength {
-        /// What the report says.
+        /// The value in the report.
         words: u8,
-        /// What `RepMdBits` (and `DSMdBits` of weir's domain) demand.
+        /// The words that `RepMdBits` (and `DSMdBits` of weir's domain) need.
         needed_words: usize,
     },
 }
@@ -62,13 +62,13 @@ impl ReportError {
     }
 }
 
-/// Why a report could not be encoded: a value that its field cannot hold.
+/// The reason why a report could not be encoded: a value that its field cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {value}, valid is 0 to {max}")]
 pub struct EncodeError {
     /// The field.
     pub field: &'static str,
-    /// What was given.
+    /// The value given.
     pub value: u64,
     /// The largest value the field holds.
     pub max: u64,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Widths, lengths and code points of the format. The prose is in `docs/spec/telemetry-report.md`.
+//! Widths, lengths and code points of the format, which `docs/spec/telemetry-report.md` describes.
 
-/// UDP destination port that weir uses unless told otherwise.
+/// Default UDP destination port of reports.
 pub const UDP_PORT: u16 = 32766;
 /// Sequence numbers count modulo this (22 bits).
 pub const SEQUENCE_MODULUS: u32 = 1 << 22;
@@ -36,7 +36,7 @@ pub(crate) mod rep_type {
     }
 }
 
-/// What weir's pipeline says in the bit maps.
+/// The bit maps of weir's pipeline.
 pub(crate) mod emitted {
     pub(crate) const IN_TYPE_ETHERNET: u8 = 3;
     pub(crate) const REP_MD_BITS: u16 = 0x1c01;
@@ -50,22 +50,22 @@ pub(crate) const fn bit(map: u16, n: u8) -> bool {
     map & (0x8000 >> n) != 0
 }
 
-/// Colours a meter gives (RFC 2697, RFC 2698), as on the wire.
+/// Meter colours (RFC 2697, RFC 2698), as on the wire.
 pub mod colour {
     /// Conforming to the committed rate.
     pub const GREEN: u8 = 0;
     /// Above the committed rate, within the peak rate.
     pub const YELLOW: u8 = 1;
-    /// Above all.
+    /// Above both rates.
     pub const RED: u8 = 2;
 }
 
-/// Why a packet was dropped, as on the wire.
+/// Drop reasons, as on the wire.
 pub mod drop_reason {
-    /// It was not.
+    /// Not dropped.
     pub const NONE: u8 = 0;
-    /// The traffic manager had no room in the queue.
+    /// The queue was full.
     pub const QUEUE: u8 = 51;
-    /// The verdict on its policer and colour.
+    /// The verdict for its policer and colour.
     pub const POLICER: u8 = 70;
 }

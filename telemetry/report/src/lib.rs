@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Telemetry Report Format 2.0 as weir uses it; the format itself is written in `docs/spec/telemetry-report.md`.
+//! Telemetry Report Format 2.0 as weir uses it, specified in `docs/spec/telemetry-report.md`.
 //!
 //! ```
 //! use weir_report::{Datagram, WeirReport, colour, drop_reason};

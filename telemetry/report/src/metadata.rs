@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The optional metadata of a report: baseline (any sender's) and domain-specific (weir's own, or opaque).
+//! The optional metadata of a report: baseline (of any sender) and domain-specific (weir's own, or opaque).
 
 use crate::error::ReportError;
 use crate::format::{WEIR_DOMAIN_ID, WORD_BYTES, bit};
@@ -7,9 +7,9 @@ use crate::format::{WEIR_DOMAIN_ID, WORD_BYTES, bit};
 /// Ingress and egress interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interfaces {
-    /// Where the packet came in.
+    /// Ingress interface.
     pub ingress: u32,
-    /// Where it went out, or would have.
+    /// Egress interface, also of a packet that was dropped before it.
     pub egress: u32,
 }
 
@@ -22,16 +22,16 @@ pub struct Occupancy {
     pub level: u32,
 }
 
-/// Where and why a packet was dropped.
+/// Queue and reason of a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DropCause {
-    /// Queue the packet was meant for.
+    /// The queue that the packet was destined for.
     pub queue_id: u8,
     /// See [`crate::drop_reason`].
     pub reason: u8,
 }
 
-/// Baseline metadata; `None` is what the report does not carry.
+/// Baseline metadata; `None` for fields that the report lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Baseline {
     /// Bit 1: level-1 interface ids (16 bits each).
@@ -40,9 +40,9 @@ pub struct Baseline {
     pub hop_latency: Option<u32>,
     /// Bit 3: queue id and occupancy.
     pub queue: Option<Occupancy>,
-    /// Bit 4: when the packet came in, by the switch's clock.
+    /// Bit 4: ingress time, by the switch's clock.
     pub ingress_ns: Option<u64>,
-    /// Bit 5: when the packet went out, by the switch's clock; 0 for a packet that never reached egress.
+    /// Bit 5: egress time, by the switch's clock; 0 for a packet that never reached egress.
     pub egress_ns: Option<u64>,
     /// Bit 6: level-2 interface ids (32 bits each).
     pub logical_interfaces: Option<Interfaces>,
@@ -54,7 +54,7 @@ pub struct Baseline {
     pub drop: Option<DropCause>,
 }
 
-/// Which policer met the packet, and what it said.
+/// The policer that metered the packet, and the colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicerVerdict {
     /// Index of the meter cell.
@@ -63,7 +63,7 @@ pub struct PolicerVerdict {
     pub colour: u8,
 }
 
-/// Metadata of weir's own domain; `None` is what the report does not carry.
+/// Metadata of weir's own domain; `None` for fields that the report lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WeirMetadata {
     /// Bit 0.
@@ -72,7 +72,7 @@ pub struct WeirMetadata {
     pub wire_length: Option<u32>,
     /// Bit 2: the packet's number in its policer, 1 for the first, modulo 2³².
     pub packet_number: Option<u32>,
-    /// Bit 3: packets that the queue dropped before this one, where the switch cannot say which.
+    /// Bit 3: number of packets that the queue dropped before this one, where the switch cannot tell which.
     pub queue_lost: Option<u32>,
 }
 
@@ -81,7 +81,7 @@ pub struct WeirMetadata {
 pub enum Domain<'a> {
     /// Weir's own.
     Weir(WeirMetadata),
-    /// Another domain's (0 is the default domain, which defines no metadata): kept as it is.
+    /// Metadata of another domain, not interpreted (0 is the default domain, which defines none).
     Other {
         /// Domain Specific ID.
         id: u16,
@@ -92,7 +92,7 @@ pub enum Domain<'a> {
     },
 }
 
-/// Reads words one after the other; what was checked beforehand cannot run out.
+/// Reads words one after the other; the caller has checked that there are enough.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -130,9 +130,9 @@ impl Words<'_> {
     }
 }
 
-/// Bits of `RepMdBits` that stand for two words; all others stand for one, reserved ones too.
+/// Bits of `RepMdBits` that stand for two words; all others stand for one, also reserved ones.
 const TWO_WORDS: u16 = 0x8000 >> 4 | 0x8000 >> 5 | 0x8000 >> 6;
-/// Reserved ones between bit 8 and bit 15, whatever they will mean.
+/// The reserved bits between bit 8 and bit 15.
 const RESERVED: u16 = 0x007e;
 
 fn baseline_words(rep_md_bits: u16) -> usize {
@@ -169,7 +169,7 @@ pub(crate) fn read(
     ))
 }
 
-/// One line for each bit, in their order: a loop over them takes several times as long.
+/// Unrolled, one line for each bit in order: a loop takes several times as long.
 fn read_baseline(bytes: &[u8], bits: u16) -> Baseline {
     let mut words = Words(bytes);
     if bit(bits, 0) {
@@ -203,7 +203,7 @@ fn read_baseline(bytes: &[u8], bits: u16) -> Baseline {
     baseline
 }
 
-/// Words of the bits weir defines; bits that a later version adds come behind them.
+/// Words of the bits that weir defines; those of later versions follow them.
 fn weir_words(ds_md_bits: u16) -> usize {
     (ds_md_bits & 0xf000).count_ones() as usize
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The headers around a report on the wire.
+//! The Ethernet, IPv4 and UDP headers of a report on the wire.
 
 use std::net::Ipv4Addr;
 
@@ -32,8 +32,8 @@ pub struct Outer {
 impl Outer {
     /// Appends the whole frame of `report` (without FCS) to `out`.
     ///
-    /// The IPv4 datagram is atomic (DF, identification 0: RFC 6864) and UDP carries no checksum (RFC 768), because
-    /// a switch does not read the bytes behind the headers that it would have to sum.
+    /// The IPv4 datagram is atomic (DF, identification 0: RFC 6864) and UDP has no checksum (RFC 768), because a switch
+    /// does not read the payload bytes that it would have to sum.
     ///
     /// # Errors
     /// As [`WeirReport::encode`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Long reports, values that do not fit, and bytes that are no report at all.
+//! Long reports, values that do not fit, and bytes that are not a report.
 
 use proptest::prelude::*;
 use weir_report::{Datagram, EncodeError, ReportError, WEIR_HEADERS_BYTES, WeirReport};
@@ -12,7 +12,7 @@ fn encoded(report: &WeirReport<'_>) -> Vec<u8> {
 
 #[test]
 fn report_length_255_reaches_to_the_end() {
-    // 972 bytes: 2 + 9 + 243 = 254 words, the longest that can be said. One byte more, and it is "to the end".
+    // 972 bytes: 2 + 9 + 243 = 254 words, the largest length. With one byte more it is "to the end".
     for (inner_bytes, report_length) in [(972, 254), (973, 255), (1514, 255), (9000, 255)] {
         let inner = vec![0xa5; inner_bytes];
         let bytes = encoded(&WeirReport {

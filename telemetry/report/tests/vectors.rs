@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The spec page's vectors, decoded and encoded: each key that a vector gives, and no other.
+//! The spec page's vectors, decoded and encoded: exactly the keys that a vector has.
 
 mod common;
 
@@ -11,7 +11,7 @@ use weir_report::{
     Datagram, Domain, InnerType, Outer, Report, ReportError, WEIR_DOMAIN_ID, WeirReport,
 };
 
-/// All that a decoded datagram says, under the keys of the spec page.
+/// All fields of a decoded datagram, under the keys of the spec page.
 fn values(payload: &[u8]) -> Result<BTreeMap<String, String>, ReportError> {
     let datagram = Datagram::parse(payload)?;
     let reports = datagram.reports().collect::<Result<Vec<_>, _>>()?;

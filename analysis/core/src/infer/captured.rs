@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the inference takes in.
+//! Input of the inference: the segments of one direction and the acknowledgments of the other.
 
 use weir_packet::SackBlocks;
 
 /// A segment that takes sequence space.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
-    /// The caller's name for this transmission, given back with the verdict.
+    /// The caller's number for this transmission, returned with the verdict.
     pub tag: u64,
     /// When it was captured.
     pub time_ns: i64,
@@ -16,11 +16,11 @@ pub struct Sent {
     pub sequence_length: u32,
     /// Payload bytes.
     pub payload_length: u32,
-    /// It opens a connection.
+    /// The SYN flag.
     pub syn: bool,
-    /// It ends the data.
+    /// The FIN flag.
     pub fin: bool,
-    /// Its timestamp.
+    /// `TSval` of the timestamps option.
     pub tsval: Option<u32>,
     /// IP identification; 0 where there is none.
     pub ip_id: u32,
@@ -35,12 +35,12 @@ pub struct Acknowledgment<'a> {
     pub ack: u32,
     /// Receive window as written.
     pub window: u16,
-    /// The echoed timestamp.
+    /// `TSecr` of the timestamps option.
     pub tsecr: Option<u32>,
     /// SACK blocks, a DSACK block first.
     pub sack: &'a SackBlocks,
-    /// The capture has cut its options: there may have been more blocks.
+    /// The capture has cut its options, so blocks may be missing.
     pub options_cut: bool,
-    /// It carries data, so it is no duplicate ACK (RFC 5681 section 2).
+    /// It carries data, so it is not a duplicate ACK (RFC 5681 section 2).
     pub with_data: bool,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a sender sent a range again.
+//! The reason why a sender sent a range again.
 
-use super::Cause;
+use super::findings::Cause;
 use super::outstanding::{Piece, Transmission};
 
 /// Linux' shortest retransmission timeout; a probe of the tail comes before it.
@@ -21,7 +21,7 @@ pub(super) struct Moment {
     pub(super) max: u64,
 }
 
-/// What a sender is recovering from, as far as it outlasts one retransmission.
+/// Recovery state that lasts longer than one retransmission.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     pub(super) duplicate_acks: u32,
@@ -32,7 +32,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// Why the loss of `lost`, the last transmission of `piece` until now, is being repaired.
+    /// How the loss of `lost`, the last transmission of `piece` so far, is being repaired.
     pub(super) fn cause(&mut self, lost: &Transmission, piece: &Piece, now: &Moment) -> Cause {
         if lost.retransmission {
             return Cause::LostRetransmission;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which of several transmissions of a range an acknowledgment is about.
+//! Chooses which of several transmissions of a range an acknowledgment is about.
 
-/// One transmission that may have arrived.
+/// A transmission that may have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) slot: u32,
@@ -10,7 +10,7 @@ pub(super) struct Candidate {
     pub(super) tsval: Option<u32>,
 }
 
-/// What the acknowledgment says, and what is known at its time.
+/// The acknowledgment, and the state when it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Evidence {
     pub(super) time_ns: i64,
@@ -22,7 +22,7 @@ pub(super) struct Evidence {
     pub(super) last_rtt_ns: Option<i64>,
 }
 
-/// The slot of the transmission that arrived, and whether the timestamp singled it out.
+/// The slot of the transmission that arrived, and whether the timestamp identified it.
 pub(super) fn choose(candidates: &[Candidate], evidence: &Evidence) -> Option<(u32, bool)> {
     if let Some(tsecr) = evidence.tsecr {
         let mut echoed = candidates
@@ -33,11 +33,11 @@ pub(super) fn choose(candidates: &[Candidate], evidence: &Evidence) -> Option<(u
         }
     }
     let not_excluded = |candidate: &&Candidate| match (evidence.tsecr, candidate.tsval) {
-        // Had it filled the hole, the receiver would echo its timestamp or a younger one.
+        // If it had filled the hole, the receiver would echo its timestamp or a younger one.
         (Some(tsecr), Some(tsval)) => tsval.wrapping_sub(tsecr).cast_signed() <= 0,
         _ => true,
     };
-    // 0.9: a route may have become a little shorter, and both time stamps carry noise.
+    // 0.9: the route may have become slightly shorter, and both time stamps are noisy.
     let youngest_age_ns = evidence.min_rtt_ns.map_or(1, |rtt| rtt / 10 * 9);
     let feasible = |candidate: &&Candidate| evidence.time_ns - candidate.sent_ns >= youngest_age_ns;
     let in_order = |candidate: &&Candidate| {

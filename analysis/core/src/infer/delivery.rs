@@ -1,45 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! At which rate data were delivered (draft-cheng-iccrg-delivery-rate-estimation-02, as in Linux's `tcp_rate.c`).
+//! The rate at which data were delivered (draft-cheng-iccrg-delivery-rate-estimation-02, as in Linux's `tcp_rate.c`).
 //!
-//! Each transmission remembers what had been delivered, and when, at the time it was sent. When it arrives, the data
-//! delivered since then took at least as long as they took to be sent, and as their acknowledgments took to come: the
-//! longer of the two is the interval, so that neither a burst of data nor one of acknowledgments passes for a rate.
+//! When a transmission is sent, the delivery state of that time is stored with it. When it arrives, the data delivered
+//! since then are divided by the longer of two intervals, that of their sending and that of their acknowledgments, so
+//! that neither a burst of data nor a burst of acknowledgments inflates the rate.
 //!
-//! Unlike the sender itself, a capture cannot see that the application had nothing to send: then the sample is the
-//! application's rate, a lower bound of the path's. And while the kernel takes the last transmission of a range for the one
-//! that arrived, here it is the one that the inference singled out.
+//! Two differences from the sender's own estimate: a capture cannot see that the application had nothing to send, so a
+//! sample may be the application's rate, a lower bound of the path's. And where the kernel assumes that the last
+//! transmission of a range arrived, this uses the one that the inference chose.
 
+use super::findings::DeliveryRate;
 use super::outstanding::Transmission;
 
-/// The rate of one acknowledgment that newly delivers data, cumulatively or selectively.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeliveryRate {
-    /// When the acknowledgment was captured.
-    pub time_ns: i64,
-    /// Payload delivered since the youngest transmission that it acknowledges was sent, duplicates not counted.
-    pub delivered_bytes: u64,
-    /// How long that took: the longer of the times of sending and of acknowledging.
-    pub interval_ns: i64,
-    /// That transmission was a retransmission: which one arrived is a matter of inference.
-    pub retransmission: bool,
-}
-
-impl DeliveryRate {
-    /// Bits of payload per second.
-    pub fn bits_per_second(&self) -> f64 {
-        self.delivered_bytes as f64 * 8e9 / self.interval_ns as f64
-    }
-}
-
-/// What had been delivered at some time.
+/// The delivery state at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     delivered_bytes: u64,
-    /// When the last of them were acknowledged, or data were sent with none in flight.
+    /// When the last of them were acknowledged, or when data were last sent with nothing in flight.
     delivered_ns: i64,
-    /// When the youngest of these was sent; or as above.
+    /// When the youngest transmission among them was sent, or when data were last sent with nothing in flight.
     first_sent_ns: i64,
-    /// How often data were acknowledged that may have arrived long before.
+    /// Number of acknowledgments of data that may have arrived long before.
     late_news: u64,
 }
 
@@ -47,12 +28,12 @@ struct State {
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     now: State,
-    /// As it was when the transmission in each slot was sent.
+    /// The state when the transmission in each slot was sent.
     at_sending: Vec<State>,
 }
 
 impl Delivery {
-    /// A transmission is sent; `idle`: nothing is in flight before it.
+    /// Notes a transmission; `idle`: nothing was in flight before it.
     pub(super) fn on_send(&mut self, slot: u32, sent_ns: i64, idle: bool) {
         if idle {
             self.now.delivered_ns = sent_ns;
@@ -65,11 +46,12 @@ impl Delivery {
         self.at_sending[slot] = self.now;
     }
 
-    /// An acknowledgment delivers `bytes`, not 0; `newest`: the youngest transmission that it proves to have arrived;
-    /// `late`: some of the data may have arrived before earlier acknowledgments, which did not show it.
+    /// Processes an acknowledgment of `bytes` > 0. `newest` is the youngest transmission that it proves to have arrived.
+    /// `late`: some of the data may have arrived before earlier acknowledgments that did not report it.
     ///
-    /// No sample is shorter than the shortest round trip: such a one is about another transmission than it seems. None
-    /// spans late news, which would pass for data that were delivered since.
+    /// There is no sample when the interval is below the shortest RTT, because `newest` is then not the transmission that
+    /// was acknowledged; and none when a late acknowledgment lies within it, because its data would be counted as
+    /// delivered since.
     pub(super) fn on_ack(
         &mut self,
         time_ns: i64,

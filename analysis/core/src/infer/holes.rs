@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holes in what the capture has of a sender's data.
+//! Holes in a sender's data as captured.
 //!
-//! Data that are not where they belong in the sequence were sent before and lost on their way to the capture, were
-//! overtaken by others on that way, or passed where the capture lost them. The last are acknowledged and never seen. A
-//! hole that is filled tells the first two apart: what was sent later than the packet that jumped over it is a
-//! retransmission, by its timestamp (RFC 7323: they never go back), else by the IP identification (RFC 6864: senders
-//! count it up), else when three packets came in between (RFC 5681 section 3.2).
+//! A hole in the sequence has one of three causes: the packet was lost between sender and capture, it was overtaken on
+//! that path, or the capture itself missed it. In the third case the data are acknowledged but never seen. The packet that
+//! fills a hole distinguishes the first two: it is a retransmission if it was sent after the packet that skipped the hole,
+//! by its timestamp (RFC 7323: they never go back), else by its IP identification (RFC 6864: senders count it up), else
+//! if more than three packets came in between (RFC 5681 section 3.2).
 
 use std::collections::VecDeque;
 
-use super::Confidence;
 use super::captured::Sent;
+use super::findings::Confidence;
 
-/// Packets in between from which on a late packet was not merely overtaken.
+/// A packet that is late by more packets than this was not merely overtaken.
 const REORDERING_PACKETS: u64 = 3;
 /// Identifications farther apart than this do not count up.
 const CLOSE_IDS: u16 = 1 << 12;
-/// Holes kept of one direction; no connection has as many that are worth remembering.
+/// Holes kept per direction, a bound on memory.
 const MOST_HOLES: usize = 1 << 12;
 
 #[derive(Debug, Clone, Copy)]
@@ -24,25 +24,25 @@ struct Hole {
     start: u64,
     end: u64,
     opened_ns: i64,
-    /// What the packet that jumped over it says of when it was sent.
+    /// Timestamp of the packet that skipped the hole.
     tsval: Option<u32>,
     ip_id: u32,
     /// Send order of that packet.
     order: u64,
 }
 
-/// Why a packet filled a hole.
+/// How a packet came to fill a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filling {
-    /// It was sent again: an earlier transmission was lost before the capture.
+    /// It is a retransmission: an earlier transmission was lost before the capture.
     Lost {
-        /// When the capture saw that it was missing.
+        /// When the hole appeared in the capture.
         opened_ns: i64,
         /// Packets that came in between.
         packets: u64,
         confidence: Confidence,
     },
-    /// Others had overtaken it.
+    /// Other packets had overtaken it.
     Overtaken,
 }
 
@@ -58,7 +58,7 @@ impl Holes {
         self.holes.is_empty()
     }
 
-    /// `sent` jumped over `start..end`.
+    /// Notes that `sent` skipped `start..end`.
     pub(super) fn open(&mut self, (start, end): (u64, u64), sent: &Sent, order: u64) {
         if self.holes.len() >= MOST_HOLES
             && let Some(oldest) = self.holes.pop_front()
@@ -75,7 +75,7 @@ impl Holes {
         });
     }
 
-    /// `sent` carries `start..end`; why, if a hole was there.
+    /// Closes the holes within `start..end`, which `sent` carries; `None` when there are none.
     pub(super) fn fill(
         &mut self,
         (start, end): (u64, u64),
@@ -97,7 +97,7 @@ impl Holes {
         filling
     }
 
-    /// All up to `edge` has arrived: what was not seen of it, the capture missed.
+    /// Everything up to `edge` has arrived: the capture missed what is still a hole below it.
     pub(super) fn acknowledged(&mut self, edge: u64) {
         while let Some(hole) = self.holes.front_mut().filter(|hole| hole.start < edge) {
             let end = hole.end.min(edge);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parts of the sequence space that are not settled, and the transmissions that carried them.
+//! The ranges of the sequence space that are not settled, and the transmissions that carried them.
 
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::{Cause, Confidence, Loss, Place, Verdict};
+use super::findings::{Cause, Confidence, Loss, Place, Verdict};
 
 /// One transmission, until its verdict.
 #[derive(Debug, Clone, Copy)]
@@ -20,32 +20,32 @@ pub(super) struct Transmission {
     pub(super) ip_id: u32,
     pub(super) retransmission: bool,
     pub(super) delivered: bool,
-    /// It carried bytes of which no earlier transmission arrived; without any, it was spurious.
+    /// It carried bytes of which no earlier transmission had arrived; otherwise it was spurious.
     pub(super) needed: bool,
-    /// The capture ends before a DSACK could have come.
+    /// The capture ends before a DSACK could have arrived.
     pub(super) undecided: bool,
     /// When the range was sent again, and why.
     pub(super) repaired: Option<(i64, Cause)>,
-    /// Data sent later had arrived when the range was sent again, or a timestamp singled out another transmission.
+    /// Data sent later had arrived when the range was sent again, or a timestamp identified another transmission.
     pub(super) evident: bool,
     /// Pieces that still refer to this transmission.
     pub(super) pieces: u32,
 }
 
-/// A run of sequence numbers that were all carried by the same transmissions.
+/// A contiguous range of sequence numbers carried by the same transmissions.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Acknowledged, cumulatively or selectively.
     pub(super) covered: bool,
-    /// It was acknowledged before any transmission of it that is recorded here.
+    /// It was acknowledged before any of its recorded transmissions.
     pub(super) arrived_before: bool,
     /// Slots of its transmissions in the order they were sent.
     pub(super) sent: SmallVec<[u32; 2]>,
 }
 
-/// Transmissions in reused slots: memory follows what is in flight.
+/// Transmissions in reused slots: memory follows the data in flight.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     slots: Vec<Transmission>,
@@ -71,10 +71,10 @@ impl Slots {
         &mut self.slots[slot as usize]
     }
 
-    /// One piece of the transmission is settled; the verdict when it was the last.
+    /// Settles one piece of the transmission; returns the verdict after the last one.
     ///
     /// A loss that was never repaired counts as detected when its acknowledgment was due, `rtt_ns` after it was sent.
-    /// Without `reports`, of duplicates, nothing is certain.
+    /// `reports`: the receiver's reports of duplicates are known; without them the confidence is low.
     pub(super) fn release(
         &mut self,
         slot: u32,
@@ -120,14 +120,14 @@ impl Slots {
     }
 }
 
-/// Pieces in order of sequence, without overlap.
+/// Disjoint pieces in order of sequence.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pub(super) pieces: VecDeque<Piece>,
 }
 
 impl Pieces {
-    /// Index of the first piece that ends behind `edge`.
+    /// Index of the first piece that ends after `edge`.
     pub(super) fn first_after(&self, edge: u64) -> usize {
         // Nearly every acknowledgment is about the front.
         match self.pieces.front() {
@@ -136,7 +136,7 @@ impl Pieces {
         }
     }
 
-    /// Makes sure that no piece reaches across `edge`.
+    /// Splits the piece that reaches across `edge`, if there is one.
     pub(super) fn split_at(&mut self, edge: u64, slots: &mut Slots) {
         let index = self.first_after(edge);
         if (self.pieces.get(index)).is_some_and(|piece| piece.start < edge) {
@@ -144,7 +144,7 @@ impl Pieces {
         }
     }
 
-    /// Parts the piece at `index`, which reaches across `edge`.
+    /// Splits the piece at `index`, which reaches across `edge`.
     pub(super) fn split(&mut self, index: usize, edge: u64, slots: &mut Slots) {
         let Some(piece) = self.pieces.get_mut(index) else {
             return;
@@ -158,8 +158,8 @@ impl Pieces {
         self.pieces.insert(index + 1, upper);
     }
 
-    /// Adds one transmission to all of `start..end`: to the pieces that are there, and as new ones between them.
-    /// `known` is called with each piece that was there, before the transmission is added.
+    /// Adds one transmission to all of `start..end`: to the existing pieces, and as new pieces between them. `known` is
+    /// called with each existing piece before the transmission is added.
     pub(super) fn carry(
         &mut self,
         (start, end): (u64, u64),

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-/// More than a receiver can have told; what is more is believed when it is acknowledged.
+/// More than a receiver reports. Further ranges count once they are acknowledged cumulatively.
 const MOST_RANGES: usize = 1 << 14;
 
-/// Disjoint, sorted, not touching ranges.
+/// Sorted ranges that neither overlap nor touch.
 ///
-/// Each ACK repeats blocks of earlier ones. Knowing what they covered makes an ACK cost what it adds, not what it says.
+/// Each ACK repeats blocks of earlier ACKs. Because the covered ranges are known, only the new part of an ACK costs time.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
@@ -47,7 +47,7 @@ impl Ranges {
         }
     }
 
-    /// How much of `start..end` is covered.
+    /// Bytes of `start..end` that are covered.
     pub(super) fn covered_bytes(&self, start: u64, end: u64) -> u64 {
         let below = self.ranges.iter().take_while(|range| range.0 < end);
         below
@@ -55,7 +55,7 @@ impl Ranges {
             .sum()
     }
 
-    /// Forgets what lies below `edge`.
+    /// Forgets the ranges below `edge`.
     pub(super) fn drop_below(&mut self, edge: u64) {
         while self.ranges.front().is_some_and(|range| range.1 <= edge) {
             self.ranges.pop_front();

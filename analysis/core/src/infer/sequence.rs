@@ -7,7 +7,7 @@ pub(super) const fn unwrap(wire: u32, near: u64) -> u64 {
     near.wrapping_add_signed(distance as i64)
 }
 
-/// First value: far enough from zero that numbers before the first one seen do not wrap.
+/// The first number as 64 bits: far enough from zero that numbers before it do not wrap.
 pub(super) const fn origin(wire: u32) -> u64 {
     (1 << 40) | wire as u64
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One scenario per test, each with its timeline; times in ms, sequence numbers in segments of 1000 bytes.
-//! The expected verdicts follow from the timeline alone: the comments say what the network did.
+//! The expected verdicts follow from the timeline alone; the comments describe what the network did.
 
 use weir_packet::{LinkType, SackBlocks};
 
@@ -80,7 +80,7 @@ impl Timeline {
         }
     }
 
-    /// Sends `segments` (first, behind last) at `ms`, one transmission each; tags count from 0.
+    /// Sends `segments` (first, after last) at `ms`, one transmission each; tags count from 0.
     fn send(&mut self, ms: i64, segments: std::ops::Range<u32>) -> &mut Self {
         for segment in segments {
             self.send_bytes(ms, segment * SEGMENT, SEGMENT);
@@ -130,7 +130,7 @@ impl Timeline {
         self
     }
 
-    /// The capture runs on for 5 s: what was lost (tag, cause, detection in ms), and what stays unknown.
+    /// Ends the capture 5 s later; returns the losses (tag, cause, detection in ms) and the tags that stay unknown.
     fn end(&mut self) -> (Vec<(u64, Cause, i64)>, Vec<u64>) {
         self.end_at(self.end_ms + 5000)
     }
@@ -310,7 +310,7 @@ fn a_spurious_retransmission_without_dsack_was_lost() {
 fn without_sack_a_spurious_retransmission_stays_unknown() {
     let mut line = Timeline::new();
     line.sender = Sender::default();
-    // The receiver reports no duplicates, so silence about tag 4 says nothing.
+    // The receiver reports no duplicates, so the missing DSACK for tag 4 proves nothing.
     line.send(0, 0..4)
         .ack(20, 1, 0, &[])
         .send(21, 1..2)
@@ -363,7 +363,7 @@ fn a_tail_loss_probe_repairs_a_tail() {
 #[test]
 fn a_tail_never_acknowledged_is_lost_only_if_something_later_arrived() {
     let mut line = Timeline::new();
-    // Segment 1 is dropped, 2 arrives, 3 may be in flight when the capture ends. Never repaired: noticed when due.
+    // Segment 1 is dropped, 2 arrives, 3 may be in flight when the capture ends. Never repaired: detected when its ACK was due.
     line.send(0, 0..3).ack(20, 1, 0, &[(2, 3)]).send(21, 3..4);
     assert_eq!(line.end_at(30), (vec![(1, Cause::Tail, 20)], vec![3]));
 }
@@ -382,7 +382,7 @@ fn a_retransmission_in_flight_at_the_end_is_unknown() {
 fn a_tail_missing_in_a_later_ack_is_lost() {
     let mut line = Timeline::new();
     // Segment 1 (tag 1) and its retransmission (tag 2) are dropped. At 400 the receiver closes its side: its ACK
-    // holds no SACK block, so nothing sent 40 ms before had come. What was sent at 390 (tag 3) may be on its way.
+    // holds no SACK block, so nothing sent 40 ms before had arrived. The segment sent at 390 (tag 3) may be in flight.
     line.send(0, 0..1)
         .ack(20, 1, 0, &[])
         .send(30, 1..2)
@@ -521,8 +521,8 @@ fn a_new_connection_on_the_same_ports_starts_afresh() {
 #[test]
 fn a_capture_that_begins_in_mid_connection_judges_what_it_saw() {
     let mut line = Timeline::new();
-    // The first packet captured is 5; 3 and 4 were sent before, and 3 is repaired in the capture (tag 2): there is no
-    // original to blame.
+    // The first packet captured is 5; 3 and 4 were sent before, and 3 is repaired in the capture (tag 2): its original is
+    // not there to be judged lost.
     line.send(0, 5..7)
         .ack(1, 3, 0, &[(4, 5)])
         .send(2, 3..4)
@@ -575,7 +575,7 @@ fn acknowledgments_that_come_together_do_not_pass_for_a_rate() {
         .ack(60, 3, 30, &[])
         .ack(60, 4, 40, &[]);
     line.send(75, 5..6).ack(85, 6, 75, &[]);
-    // The last: sent 35 ms behind segment 3, the youngest delivered by then, and acknowledged 25 ms behind it.
+    // The last: sent 35 ms after segment 3, the youngest delivered by then, and acknowledged 25 ms after it.
     let expected = [
         (20, 1000, 20, false),
         (60, 1000, 40, false),
@@ -646,7 +646,7 @@ fn neither_syn_nor_fin_is_delivered_data() {
 fn without_selective_acknowledgments_no_rate_spans_the_filling_of_a_hole() {
     let mut line = Timeline::new();
     line.sender = Sender::default();
-    // Segment 1 is lost, 2 and 3 arrive at 10; nothing says so before 41, when they are old.
+    // Segment 1 is lost, 2 and 3 arrive at 10; no ACK reports that before 41.
     line.send(0, 0..4).ack(20, 1, 0, &[]).ack(21, 1, 0, &[]);
     line.send(21, 1..2).send(30, 4..5);
     line.ack(41, 4, 21, &[]).send(41, 5..6);

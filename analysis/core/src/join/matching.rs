@@ -1,61 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which sent packet an arrival or a drop report is about.
+//! Finds the sent packet of an arrival or a drop report.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::packets::Arrival;
+use super::joined::{FlowIndex, Joined, PacketRow};
+use super::key::{Arrival, MatchKey};
 use super::reports::Drop;
-use super::{FlowIndex, Joined, PacketRow};
 use crate::segment::Segment;
 
-/// What two captures of the same packet have in common and two packets hardly ever.
-///
-/// The id tells retransmissions apart, but wraps; the TCP fields tell apart what shares an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct MatchKey {
-    pub(super) flow: u32,
-    id: u32,
-    seq: u32,
-    ack: u32,
-    length: u32,
-    tsval: u32,
-    flags: u8,
-}
-
-impl MatchKey {
-    pub(super) fn new(flow: u32, segment: &Segment) -> Self {
-        let id = segment.id;
-        let Some(tcp) = &segment.tcp else {
-            return Self {
-                flow,
-                id,
-                seq: 0,
-                ack: 0,
-                length: segment.ip_length,
-                tsval: 0,
-                flags: 0,
-            };
-        };
-        Self {
-            flow,
-            id,
-            seq: tcp.seq,
-            ack: tcp.ack,
-            length: segment.payload_length,
-            tsval: tcp.timestamps.map_or(0, |timestamps| timestamps.value),
-            flags: tcp.flags.0,
-        }
-    }
-}
-
-/// Sent packets by key, and what the certain matches say about clocks and delays.
+/// Sent packets by key, and the clock offsets and delays from the unambiguous matches.
 pub(super) struct Matcher<'a> {
     rows: FxHashMap<MatchKey, SmallVec<[u32; 1]>>,
     /// Host that sent each flow.
     senders: &'a [Option<u32>],
-    /// Longest difference between receiver's and sender's time stamp per pair of hosts.
-    pub(super) longest_way_ns: FxHashMap<(u32, u32), i64>,
+    /// Longest difference between the receiver's and the sender's time stamp, per pair of hosts.
+    pub(super) longest_delay_ns: FxHashMap<(u32, u32), i64>,
 }
 
 impl<'a> Matcher<'a> {
@@ -75,7 +35,7 @@ impl<'a> Matcher<'a> {
         Self {
             rows,
             senders,
-            longest_way_ns: FxHashMap::default(),
+            longest_delay_ns: FxHashMap::default(),
         }
     }
 
@@ -130,13 +90,13 @@ impl<'a> Matcher<'a> {
             };
             let packet = &mut joined.packets[row as usize];
             packet.received_ns = Some(arrival.time_ns);
-            let way_ns = arrival.time_ns - packet.sent_ns;
-            let longest = self.longest_way_ns.entry(pair).or_insert(way_ns);
-            *longest = way_ns.max(*longest);
+            let delay_ns = arrival.time_ns - packet.sent_ns;
+            let longest = self.longest_delay_ns.entry(pair).or_insert(delay_ns);
+            *longest = delay_ns.max(*longest);
         }
     }
 
-    /// Enters drop reports into their rows; after the arrivals, so that a packet that arrived is the last choice.
+    /// Enters drop reports into their rows; after the arrivals, so that packets that arrived are matched last.
     pub(super) fn drops(
         &mut self,
         joined: &mut Joined,
@@ -182,7 +142,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The open row of this key nearest to the time expected; the first one where no clock offset is known.
+    /// The open row of this key nearest to the expected time; the first one if no clock offset is known.
     fn nearest(
         &self,
         key: &MatchKey,

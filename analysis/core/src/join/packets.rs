@@ -6,22 +6,14 @@ use std::net::IpAddr;
 use rustc_hash::FxHashSet;
 use weir_capture::{CaptureError, CaptureReader};
 
-use super::matching::MatchKey;
-use super::{FlowIndex, HostCapture, Joined, PacketRow};
+use super::joined::{FlowIndex, HostCapture, Joined, PacketRow};
+use super::key::{Arrival, MatchKey};
 use crate::infer::{DeliveryRate, RttSample, Verdict};
 use crate::notes::Notes;
 use crate::segment::Segment;
 use crate::tracker::{FlowSink, Tracker};
 
-/// A packet in the capture of the host it was addressed to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival {
-    pub(super) key: MatchKey,
-    pub(super) host: u32,
-    pub(super) time_ns: i64,
-}
-
-/// Appends one capture to `joined`, `keys` (one per row) and `arrivals`; gives the time of its last record.
+/// Appends one capture to `joined`, `keys` (one per row) and `arrivals`; returns the time of its last record.
 pub(super) fn read_host(
     host: u32,
     capture: &HostCapture,
@@ -35,7 +27,7 @@ pub(super) fn read_host(
     let mut reader = CaptureReader::open(&capture.path)?;
     let mut tracker = Tracker::default();
     let mut found = Found::default();
-    // The tracker numbers the flows of this capture, `index` those of all.
+    // The tracker numbers the flows of this capture, `index` those of all captures.
     let mut global: Vec<Option<u32>> = Vec::new();
     let mut last_ns = i64::MIN;
     while let Some(record) = reader.next_record()? {
@@ -91,7 +83,7 @@ pub(super) fn read_host(
         }
     }
     for (tag, verdict) in found.verdicts {
-        // Tags are indices of rows, on machines of 64 bits.
+        // Tags are row indices, which fit in `usize` on 64-bit machines.
         let Some(row) = joined.packets.get_mut(tag as usize) else {
             continue;
         };
@@ -112,7 +104,7 @@ pub(super) fn read_host(
     Ok(last_ns)
 }
 
-/// Samples with the numbers that their flows have among those of all captures.
+/// Samples with flow numbers of this capture replaced by those of all captures.
 fn renumbered<T>(samples: Vec<(u32, T)>, global: &[Option<u32>]) -> impl Iterator<Item = (u32, T)> {
     let all = samples.into_iter();
     all.filter_map(|(local, sample)| Some(((*global.get(local as usize)?)?, sample)))
@@ -131,7 +123,7 @@ fn global_flow(
     *global[local].get_or_insert_with(|| index.get_or_add(&segment.key))
 }
 
-/// Verdicts come long after their packets, so they are kept until the rows are all there.
+/// Verdicts come long after their packets, so they are kept until all rows exist.
 #[derive(Debug, Default)]
 struct Found {
     verdicts: Vec<(u64, Verdict)>,

@@ -27,18 +27,18 @@ const COLUMNS: [&str; 8] = [
 ];
 const VALID: &str = "a telemetry.parquet as weir-collector writes it";
 
-/// What the switch says about a packet it dropped.
+/// A drop report of the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drop {
     /// Index of the policer's cell.
     pub policer: Option<u16>,
     /// 0 green, 1 yellow, 2 red.
     pub colour: Option<u8>,
-    /// The packet's number among those that met this cell.
+    /// The packet's number among those that were metered by this cell.
     pub packet_number: Option<u32>,
-    /// Switch clock.
+    /// Ingress time by the switch's clock.
     pub ingress_ns: Option<u64>,
-    /// The switch's clock, or the collector's where the report has none: what orders reports.
+    /// The switch's clock, or the collector's where the report has no time: orders the reports.
     pub(super) clock_ns: i64,
 }
 

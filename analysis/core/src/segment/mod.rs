@@ -20,10 +20,10 @@ pub struct Segment {
     pub wire_length: u32,
     /// Bytes of the IP packet from its header on.
     pub ip_length: u32,
-    /// Bytes behind the transport header (behind the IP header where there is none).
+    /// Bytes after the transport header (after the IP header where there is none).
     pub payload_length: u32,
-    /// What tells packets of one flow apart: the IP identification; of IPv6 that is no fragment and so has none, the
-    /// checksum of TCP or UDP, which covers the payload that a capture cuts off.
+    /// Distinguishes the packets of one flow: the IP identification, or the TCP or UDP checksum of an IPv6 packet that is
+    /// not a fragment and has none. The checksum covers the payload that a capture cuts off.
     pub id: u32,
     /// The TCP header, in packets that are not fragments.
     pub tcp: Option<TcpSegment>,
@@ -53,7 +53,7 @@ pub struct TcpSegment {
 }
 
 impl Segment {
-    /// A segment to read into.
+    /// A value for [`Segment::read`] to overwrite.
     pub(crate) const EMPTY: Self = Self {
         key: FlowKey {
             src: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -77,7 +77,7 @@ impl Segment {
             .then_some(segment)
     }
 
-    /// As [`Segment::parse`], in place; what is in it when the answer is false, means nothing.
+    /// As [`Segment::parse`], in place. When it returns false, the content of `self` is meaningless.
     #[inline]
     pub(crate) fn read(&mut self, link_type: LinkType, bytes: &[u8], wire_length: u32) -> bool {
         if link_type == LinkType::Ethernet && plain::read(bytes, wire_length, self) {

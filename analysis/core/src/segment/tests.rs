@@ -4,7 +4,7 @@ use weir_packet::LinkType;
 
 use super::{Segment, plain};
 
-/// Frames that are nearly plain: right at most places where the short way looks, anything elsewhere.
+/// Frames that the fast path may accept: most of the fields it checks are right, all other bytes are random.
 fn nearly_plain() -> impl Strategy<Value = Vec<u8>> {
     let fields = (
         prop::bool::ANY,
@@ -50,7 +50,7 @@ fn nearly_plain() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// The short way may decline, and never says anything else than the whole parser.
+    /// The fast path may decline a frame, and otherwise agrees with the full parser.
     #[test]
     fn a_plain_segment_reads_as_the_whole_parser_reads_it(frame in nearly_plain(), wire in 0_u32..2000) {
         let mut short = Segment::EMPTY;
@@ -60,7 +60,7 @@ proptest! {
     }
 }
 
-/// Else the test above would show nothing.
+/// Otherwise the test above would prove nothing.
 #[test]
 fn plain_segments_of_both_versions_take_the_short_way() {
     let mut ipv4 = vec![0; 14 + 20 + 32];

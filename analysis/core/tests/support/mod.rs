@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the integration tests share: a packet-level TCP simulator that knows the truth, and a pcap writer.
+//! Shared by the integration tests: a packet-level TCP simulator that records the truth, and a pcap writer.
 #![allow(dead_code, missing_docs)]
 
 pub mod frames;
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// The capture as it is with a shorter snap length.
+/// The same capture with a shorter snap length.
 pub fn cut(pcap: &[u8], snap_bytes: usize) -> Vec<u8> {
     let (header, mut rest) = pcap.split_at(24);
     let mut cut = header.to_vec();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A TCP receiver: cumulative and selective acknowledgments, DSACK, delayed ACKs, echoed timestamps.
 
-/// What the receiver says in one ACK.
+/// The contents of one ACK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub ack: u64,

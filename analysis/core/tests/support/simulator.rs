@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A TCP sender behind a lossy link, event by event, seeded. It writes the sender's capture (and the receiver's) and
-//! remembers which transmissions were dropped.
+//! Seeded event simulation of a TCP sender on a lossy link. It writes the captures of sender and receiver, and records
+//! which transmissions were dropped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -17,23 +17,23 @@ const MS: i64 = 1_000_000;
 pub struct Config {
     pub seed: u64,
     pub segments: usize,
-    /// Segments in flight at most.
+    /// Maximum number of segments in flight.
     pub window: usize,
     /// Time between two sends.
     pub pace_ns: i64,
-    /// Each way.
+    /// One-way delay.
     pub delay_ns: i64,
     pub loss: f64,
     /// Bit/s and bytes of a token bucket that drops, instead of `loss`.
     pub policer: Option<(u64, u64)>,
-    /// Bit/s of a link behind that, with a queue for everything.
+    /// Bit/s of a link after that, with an unlimited queue.
     pub link: Option<u64>,
     pub ack_loss: f64,
-    /// Share of segments that are held up, and for how long at most.
+    /// Share of segments that are delayed, and the longest delay.
     pub reordering: (f64, i64),
     /// Slow wave of additional delay (a queue filling and draining), in order.
     pub queue_ns: i64,
-    /// Share of segments that are sent again 5 ms later, before anything could be known of them.
+    /// Share of segments that are sent again 5 ms later, before any ACK could arrive.
     pub needless: f64,
     /// Every n-th segment begins a pause, so that tails occur.
     pub pause_every: usize,
@@ -419,7 +419,7 @@ impl Simulator {
             if !state.arrived {
                 state.arrived = true;
                 state.lost = false;
-                // RFC 8985 section 6.2: a retransmission acknowledged too soon was not what arrived.
+                // RFC 8985 section 6.2: a retransmission acknowledged too soon is not the one that arrived.
                 if state.count == 1 || self.now - state.sent_ns >= 2 * self.config.delay_ns {
                     self.newest_ns = self.newest_ns.max(state.sent_ns);
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who sent what, and what of it never came. Pure: datagrams' numbers in, counts out.
+//! Accounts of the datagrams of each sender, and of those that never arrived. Pure: sequence numbers in, counts out.
 //!
 //! The rules are those of "Sequence" in `docs/spec/telemetry-report.md`.
 
@@ -13,23 +13,23 @@ use std::net::SocketAddr;
 
 pub use stream::{Arrival, Counts, Fingerprint, REORDERING_WINDOW, Stream};
 
-/// More senders than this are refused: their numbers come from outside, and each one takes memory.
+/// Senders beyond this number are refused: their ids come from outside, and each stream takes memory.
 pub const MAX_STREAMS: usize = 1024;
 
-/// What numbers its datagrams separately.
+/// A source that numbers its datagrams separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamKey {
     /// The switch.
     pub node_id: u32,
     /// Subsystem within it.
     pub hw_id: u8,
-    /// Where its datagrams came to: the socket's own address and port.
+    /// Destination of its datagrams: the socket's own address and port.
     pub destination: SocketAddr,
 }
 
-/// The stream was not taken in, because there are [`MAX_STREAMS`] already.
+/// The stream was refused, because there are [`MAX_STREAMS`] already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there are {MAX_STREAMS} streams (node_id, hw_id) already, no other is taken in")]
+#[error("there are {MAX_STREAMS} streams (node_id, hw_id) already, no other is accepted")]
 pub struct TooManyStreams;
 
 /// The accounts of all streams.
@@ -40,7 +40,7 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// Takes in a datagram that could be decoded and says whether it is to be stored.
+    /// Counts a datagram that could be decoded; the result tells whether it is to be stored.
     ///
     /// `sequence` is taken modulo 2²².
     ///
@@ -62,7 +62,7 @@ impl Accounting {
         Ok(Arrival::New)
     }
 
-    /// Counts a datagram that is no report, under the error's name. True for the first of that name.
+    /// Counts a datagram that is not a report, by the error's name. True for the first of that name.
     pub fn note_malformed(&mut self, error: &'static str) -> bool {
         let count = self.malformed.entry(error).or_default();
         *count += 1;

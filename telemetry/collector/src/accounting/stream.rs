@@ -7,22 +7,22 @@ use weir_report::SEQUENCE_MODULUS;
 
 /// Numbers below the highest that are remembered one by one, to tell duplicates from late arrivals.
 ///
-/// A power of two, so that a number's place in the window survives the wrap.
+/// A power of two, so that a number's slot in the window is the same after the wrap.
 pub const REORDERING_WINDOW: u32 = 8192;
 
-/// A hash of a datagram's content: tells a duplicate from a number that a restarted switch gives again.
+/// A hash of a datagram's content: distinguishes a duplicate from a number that a restarted switch uses again.
 pub type Fingerprint = NonZeroU32;
 
-/// What a datagram was to its stream.
+/// The position of a datagram in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// The highest number so far (a gap before it counts as lost until it is filled).
     New,
-    /// A number below the highest that had not come yet.
+    /// A number below the highest that had not arrived yet.
     Reordered,
-    /// A number that came before, with the same content. Not to be stored again.
+    /// A number that arrived before, with the same content. Not to be stored again.
     Duplicate,
-    /// The first datagram after the switch began to count anew.
+    /// The first datagram after the switch restarted its numbers.
     Restarted,
 }
 
@@ -31,13 +31,13 @@ pub enum Arrival {
 pub struct Counts {
     /// Distinct datagrams.
     pub received: u64,
-    /// Numbers between the first and the highest that did not come.
+    /// Numbers between the first and the highest that did not arrive.
     pub lost: u64,
-    /// Distinct datagrams that came behind a higher number.
+    /// Distinct datagrams that arrived after a higher number.
     pub reordered: u64,
-    /// Datagrams that came again.
+    /// Datagrams that arrived again.
     pub duplicates: u64,
-    /// Times the switch began to count anew.
+    /// Times the switch restarted its numbers.
     pub restarts: u64,
 }
 
@@ -58,7 +58,7 @@ impl Counts {
 /// The account of one stream.
 #[derive(Debug, Clone)]
 pub struct Stream {
-    /// Counts of what was before the last restart.
+    /// Counts up to the last restart.
     past: Counts,
     /// First number of all, before any restart.
     first_sequence: u32,
@@ -66,7 +66,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream whose first datagram has come.
+    /// A stream with its first datagram.
     #[must_use]
     pub fn new(sequence: u32, fingerprint: Fingerprint) -> Self {
         let run = Run::new(sequence, fingerprint);
@@ -77,7 +77,7 @@ impl Stream {
         }
     }
 
-    /// Takes in the next datagram.
+    /// Counts the next datagram.
     pub fn note(&mut self, sequence: u32, fingerprint: Fingerprint) -> Arrival {
         match self.run.note(sequence, fingerprint) {
             Some(arrival) => {
@@ -107,14 +107,14 @@ impl Stream {
         self.first_sequence
     }
 
-    /// The highest number of the run that lasts.
+    /// The highest number of the current run.
     #[must_use]
     pub const fn last_sequence(&self) -> u32 {
         wrapped(self.run.highest)
     }
 }
 
-/// The datagrams between two restarts. Numbers are unwrapped: they count on where 22 bits begin again.
+/// The datagrams between two restarts. Numbers are unwrapped: they continue where the 22 bits wrap.
 #[derive(Debug, Clone)]
 struct Run {
     first: u64,
@@ -122,13 +122,13 @@ struct Run {
     received: u64,
     reordered: u64,
     duplicates: u64,
-    /// What came of the last numbers, at `number % REORDERING_WINDOW`.
+    /// Fingerprints of the last numbers, at `number % REORDERING_WINDOW`; `None` for a number that did not arrive.
     window: Box<[Option<Fingerprint>]>,
 }
 
 impl Run {
     fn new(sequence: u32, fingerprint: Fingerprint) -> Self {
-        // Room below: what comes late may precede the first.
+        // Room below: a late datagram may precede the first.
         let first = (1 << 40) + u64::from(sequence % SEQUENCE_MODULUS);
         let window = vec![None; REORDERING_WINDOW as usize].into_boxed_slice();
         let mut run = Self {
@@ -143,7 +143,7 @@ impl Run {
         run
     }
 
-    /// Takes in a datagram, or `None` when it cannot belong to this run.
+    /// Counts a datagram; `None` when it cannot belong to this run.
     fn note(&mut self, sequence: u32, fingerprint: Fingerprint) -> Option<Arrival> {
         let ahead = sequence.wrapping_sub(wrapped(self.highest)) % SEQUENCE_MODULUS;
         if ahead != 0 && ahead < SEQUENCE_MODULUS / 2 {
@@ -152,11 +152,11 @@ impl Run {
             self.received += 1;
             return Some(Arrival::New);
         }
-        let behind = (SEQUENCE_MODULUS - ahead) % SEQUENCE_MODULUS;
-        if behind >= REORDERING_WINDOW {
+        let distance = (SEQUENCE_MODULUS - ahead) % SEQUENCE_MODULUS;
+        if distance >= REORDERING_WINDOW {
             return None;
         }
-        let number = self.highest - u64::from(behind);
+        let number = self.highest - u64::from(distance);
         match *self.slot(number) {
             None => {
                 *self.slot(number) = Some(fingerprint);
@@ -173,7 +173,7 @@ impl Run {
         }
     }
 
-    /// Moves the highest number on and forgets what leaves the window.
+    /// Advances the highest number and forgets the numbers that leave the window.
     fn advance(&mut self, by: u32) {
         for step in 1..=u64::from(by.min(REORDERING_WINDOW)) {
             *self.slot(self.highest + step) = None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Streams by hand, and at random against a reference that knows what was sent.
+//! Streams made by hand, and random ones against a reference that knows what was sent.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ fn content(of: u32) -> Fingerprint {
     Fingerprint::MIN.saturating_add(of)
 }
 
-/// A stream of these numbers, each with content of its own.
+/// A stream of these numbers, each with different content.
 fn stream(sequences: &[u32]) -> Stream {
     let mut stream = Stream::new(sequences[0], content(sequences[0]));
     for &sequence in &sequences[1..] {
@@ -89,15 +89,15 @@ fn the_same_number_with_other_content_is_a_restart() {
 }
 
 #[test]
-fn a_number_from_behind_the_window_is_a_restart() {
+fn a_number_below_the_window_is_a_restart() {
     let mut inside = stream(&[20_000]);
     assert_eq!(
         inside.note(20_000 - REORDERING_WINDOW + 1, content(0)),
         Arrival::Reordered
     );
-    let mut behind = stream(&[20_000]);
+    let mut below = stream(&[20_000]);
     assert_eq!(
-        behind.note(20_000 - REORDERING_WINDOW, content(0)),
+        below.note(20_000 - REORDERING_WINDOW, content(0)),
         Arrival::Restarted
     );
 }
@@ -163,7 +163,7 @@ fn forged_senders_cannot_take_all_memory() {
         accounting.note(key(u32::MAX), 0, content(0)),
         Err(TooManyStreams)
     );
-    // Those that are known still count.
+    // Known streams are still counted.
     assert_eq!(accounting.note(key(0), 1, content(1)), Ok(Arrival::New));
 }
 
@@ -180,12 +180,12 @@ fn malformed_datagrams_are_counted_by_name() {
     assert_eq!(accounting.totals(), Counts::default());
 }
 
-/// What happens to one datagram on its way.
+/// The fate of one datagram on its path.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     /// 0 is lost, 2 is duplicated.
     copies: u8,
-    /// Places that each copy comes late.
+    /// By how many positions each copy is late.
     delays: [u16; 2],
 }
 
@@ -198,7 +198,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     })
 }
 
-/// Numbers of the datagrams as they arrive; a copy is delayed by up to 3000 places, well within the window.
+/// Numbers of the datagrams as they arrive; a copy is delayed by up to 3000 positions, well within the window.
 fn arrivals(fates: &[Fate]) -> Vec<u64> {
     let mut timed = Vec::new();
     for (number, fate) in (0_u64..).zip(fates) {
@@ -206,7 +206,7 @@ fn arrivals(fates: &[Fate]) -> Vec<u64> {
             timed.push((number + u64::from(*delay), number));
         }
     }
-    // Stable: what arrives at one time keeps its order.
+    // A stable sort: datagrams that arrive at one time keep their order.
     timed.sort_by_key(|&(time, _)| time);
     timed.into_iter().map(|(_, number)| number).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports from a pcap or pcapng file, as fast as they can be taken in.
+//! Reports from a pcap or pcapng file, as fast as they can be processed.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::frame::{Frame, datagram};
 use super::{Datagram, Received};
 use crate::error::CollectorError;
 
-/// Frames per look: so many that signals and row groups are seen to in time.
+/// Frames per call: few enough that signals and row groups are handled in time.
 const FRAMES: usize = 4096;
 
 /// A capture that is being read.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong with the Parquet files.
+//! Errors of the Parquet files.
 
 use std::fmt;
 use std::io;
@@ -7,56 +7,56 @@ use std::path::PathBuf;
 
 use parquet::errors::ParquetError;
 
-/// What can go wrong with a Parquet file.
+/// A failure to create, write, rename or recover a Parquet file.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// A file is there already.
+    /// The file exists already.
     #[error("{} exists; {hint}", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
-        /// What to do.
+        /// Advice to the user.
         hint: &'static str,
     },
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("cannot create {}: {source}", path.display())]
     Create {
         /// The file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Rows could not be written. What was written before them is safe, if `kept` says so.
+    /// Rows could not be written.
     #[error("cannot write {}: {source}; {kept}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the Parquet writer or the kernel says.
+        /// The error of the Parquet writer or the kernel.
         source: ParquetError,
-        /// What became of the rows before.
+        /// The rows before it that are kept.
         kept: Kept,
     },
-    /// The whole file could not be given its name.
+    /// The whole file could not be renamed.
     #[error("cannot rename {} to {}: {source}", from.display(), to.display())]
     Rename {
         /// The whole file.
         from: PathBuf,
         /// The name it should have.
         to: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// What an earlier collector left could not be made whole; it stays as it is.
-    #[error("cannot recover {}: {source}; move it away, or mend what is wrong and start again", path.display())]
+    /// The partial file of an earlier collector could not be made whole; it stays as it is.
+    #[error("cannot recover {}: {source}; move it away, or fix the cause and start again", path.display())]
     Recover {
         /// The partial file.
         path: PathBuf,
-        /// What the kernel or the Parquet reader says.
+        /// The error of the kernel or the Parquet reader.
         source: ParquetError,
     },
 }
 
-/// What remains of a file that could not be written on.
+/// The remains of a file after a failed write.
 #[derive(Debug)]
 pub enum Kept {
     /// A whole file under its final name, with this many rows.

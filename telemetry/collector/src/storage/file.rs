@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One Parquet file, named `….partial` until it is whole.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -17,36 +16,38 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use super::ACCOUNTING_KEY;
 use super::error::{Kept, StorageError};
-use super::journal::{self, Journal};
-use super::parts::folder;
+use super::journal::{self, Journal, created_by};
+use super::names::{partial_name, rename_whole};
 
-/// A row group is written when it has as many rows as asked for, or so many bytes, so that jumbo frames do not take all
-/// memory …
+/// The key of a file's metadata that holds the accounts.
+pub(super) const ACCOUNTING_KEY: &str = "weir.accounting";
+/// A row group is written when it has [`Format::row_group_rows`] rows, or this many bytes: a bound on memory for jumbo
+/// frames.
 const ROW_GROUP_BYTES: usize = 64 << 20;
-/// … or rows that have waited so long. Few reports in a long time must not make thousands of row groups.
+/// A row group is also written when its first rows have waited this long. Longer than the interval of hand-overs, so that
+/// a slow stream does not make thousands of row groups.
 const ROW_GROUP_AGE: Duration = Duration::from_secs(60);
 /// Level of zstd for packets: the collector must keep up. Level 1 takes more than twice the time, for files that are
 /// 1 % (payload that does not compress) to 11 % (a run's) smaller.
 const PACKETS_LEVEL: i32 = -3;
 
-/// What all files of a collector have in common.
+/// Schema, encodings and metadata of all files of a collector.
 #[derive(Debug, Clone)]
 pub(crate) struct Format {
     /// The columns.
     pub(crate) schema: SchemaRef,
-    /// Those whose next value is near: their differences are stored.
+    /// Those whose next value is close: their differences are stored.
     pub(crate) counting: &'static [&'static str],
-    /// Those that have one value for long: left to compression, a dictionary would look each of them up.
+    /// Those with long runs of one value: plain and compressed, because a dictionary would look up each value.
     pub(crate) steady: &'static [&'static str],
-    /// Those whose least and greatest value say nothing.
+    /// Those whose minimum and maximum are of no use.
     pub(crate) unordered: &'static [&'static str],
-    /// The one that is most of a file.
+    /// The one with most of a file's bytes.
     pub(crate) packets: &'static str,
-    /// What is known before the first report.
+    /// The metadata that is known before the first report.
     pub(crate) key_values: Vec<KeyValue>,
-    /// Rows that make a row group.
+    /// Rows of a full row group.
     pub(crate) row_group_rows: usize,
 }
 
@@ -56,10 +57,10 @@ pub(super) struct ParquetFile {
     target: PathBuf,
     partial: PathBuf,
     writer: ArrowWriter<Sink>,
-    /// A second handle, for when the writer cannot be used any more. Locked, so that no other collector recovers it.
+    /// A second handle, for use after the writer has failed. Locked, so that no other collector recovers the file.
     file: Flock<File>,
     journal: Journal,
-    /// Where the last whole row group ends.
+    /// End offset of the last whole row group.
     whole_bytes: u64,
     rows: u64,
     format: Format,
@@ -115,7 +116,8 @@ impl ParquetFile {
         })
     }
 
-    /// Takes rows in: when this returns, they survive the process. `accounts` are those up to these rows.
+    /// Writes rows to the file or to its journal: when this returns, they survive the process. `accounts` are those up to
+    /// these rows.
     pub(super) fn write(&mut self, batch: RecordBatch, accounts: &str) -> Result<(), ParquetError> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let size =
@@ -129,14 +131,14 @@ impl ParquetFile {
                 self.waiting.push(batch);
                 return Ok(());
             }
-            // No room, perhaps. As a row group the rows take less of it than the journal gives back.
+            // The disk may be full. As a row group the rows need less space than the journal frees.
             self.journal.clear_rows()?;
         }
         self.waiting.push(batch);
         self.write_row_group(accounts)
     }
 
-    /// Writes the rows that wait as a row group, down to the file.
+    /// Writes the waiting rows as a row group and flushes it to the file.
     fn write_row_group(&mut self, accounts: &str) -> Result<(), ParquetError> {
         let mut rows = 0;
         for batch in &self.waiting {
@@ -157,7 +159,7 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// Writes what waits and the footer, and gives the file its name; the rows that it has.
+    /// Writes the waiting rows and the footer, and renames the file; returns its number of rows.
     pub(super) fn finish(mut self, accounts: &str) -> Result<u64, StorageError> {
         match self.try_finish(accounts) {
             Ok(()) => {
@@ -180,10 +182,10 @@ impl ParquetFile {
         Ok(self.file.sync_all()?)
     }
 
-    /// After a failed write: cuts the file behind its last whole row group and writes a footer for those. Also says
-    /// how many rows are whole.
+    /// After a failed write: truncates the file after its last whole row group and writes a footer. Also returns the number
+    /// of rows that are whole.
     pub(super) fn rescue(mut self, cause: ParquetError) -> (StorageError, u64) {
-        // The writer still holds bytes of what failed and would write them when dropped.
+        // The writer still holds bytes of the failed row group and would write them when dropped.
         self.writer.inner_mut().closed = true;
         let (kept, rows) = match self.close_behind_whole() {
             Ok(rows) if self.rename().is_ok() => {
@@ -203,18 +205,18 @@ impl ParquetFile {
     /// Gives up a file that has no rows, so that the name is free again.
     pub(super) fn abandon(mut self) {
         self.writer.inner_mut().closed = true;
-        // Whoever hears why the collector did not start will find the file if it stays.
+        // If it cannot be removed, the error of the start is the one to report.
         let _ = fs::remove_file(&self.partial);
         self.journal.remove();
     }
 
-    /// Where its last whole row group ends, how many row groups it has, and how long it is open.
+    /// End offset of its last whole row group, number of row groups, and time since it was created.
     pub(super) fn extent(&self) -> (u64, usize, Duration) {
         let row_groups = self.writer.flushed_row_groups().len();
         (self.whole_bytes, row_groups, self.opened.elapsed())
     }
 
-    /// Whether rows have been taken in.
+    /// Whether it has rows, written or waiting.
     pub(super) fn has_rows(&self) -> bool {
         self.rows > 0 || !self.waiting.is_empty()
     }
@@ -229,9 +231,9 @@ impl ParquetFile {
             .collect()
     }
 
-    /// Closes the file behind as many whole row groups as leave room for the footer; the rows that are left.
+    /// Closes the file after as many whole row groups as leave space for the footer; returns the rows in them.
     fn close_behind_whole(&mut self) -> Result<u64, ParquetError> {
-        // The journal's room may be what the footer needs.
+        // The footer may need the journal's space.
         self.journal.clear_rows()?;
         let row_groups = self.writer.flushed_row_groups();
         let mut row_groups = row_groups.get(..).unwrap_or_default().to_vec();
@@ -265,7 +267,7 @@ impl ParquetFile {
 #[derive(Debug)]
 struct Sink {
     file: File,
-    /// Set when the file is no longer the writer's.
+    /// Set when the writer must not write to the file any more.
     closed: bool,
 }
 
@@ -287,32 +289,6 @@ impl Write for Sink {
     }
 }
 
-/// Gives a file that is whole, and on the disk, its name; the name survives a power cut when this returns.
-pub(crate) fn rename_whole(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)?;
-    match File::open(folder(to)).and_then(|folder| folder.sync_all()) {
-        // Not every file system can do that for a folder.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        synced => synced,
-    }
-}
-
-/// The name of a file that is not whole.
-pub(crate) fn partial_name(target: &Path) -> PathBuf {
-    suffixed(target, ".partial")
-}
-
-/// The name of a file beside `target`.
-pub(super) fn suffixed(target: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(target);
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-pub(super) fn created_by() -> String {
-    format!("weir-collector {}", env!("CARGO_PKG_VERSION"))
-}
-
 fn open_writer(sink: Sink, format: &Format) -> Result<ArrowWriter<Sink>, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -321,7 +297,7 @@ fn open_writer(sink: Sink, format: &Format) -> Result<ArrowWriter<Sink>, Parquet
             Compression::ZSTD(ZstdLevel::try_new(PACKETS_LEVEL)?),
         )
         .set_column_dictionary_enabled(format.packets.into(), false)
-        // The bytes' limit is the one that counts.
+        // Only the limit in bytes applies.
         .set_data_page_row_count_limit(usize::MAX)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_created_by(created_by())
@@ -338,7 +314,7 @@ fn open_writer(sink: Sink, format: &Format) -> Result<ArrowWriter<Sink>, Parquet
     for column in format.steady {
         properties = properties.set_column_dictionary_enabled((*column).into(), false);
     }
-    // Parquet's own types say all there is; beside an embedded Arrow schema, pyarrow would not show the key-values.
+    // Parquet's own types suffice; with an embedded Arrow schema, pyarrow would not show the key-values.
     let options = ArrowWriterOptions::new()
         .with_properties(properties.build())
         .with_skip_arrow_metadata(true);

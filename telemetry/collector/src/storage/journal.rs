@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What makes a partial file whole after `kill -9`. Two files stand beside it:
+//! The journal, from which a partial file is made whole after `kill -9`. It has two files beside the partial one:
 //!
-//! - `….journal`: for each row group a Parquet footer that describes it alone, and where it ends in the partial file;
-//! - `….rows`: the rows that wait for the next row group, each batch an Arrow IPC stream; emptied with each group.
+//! - `….journal`: for each row group a Parquet footer for it alone, and its end offset in the partial file;
+//! - `….rows`: the rows that wait for the next row group, each batch an Arrow IPC stream; emptied after each group.
 //!
-//! Both are sequences of segments: two numbers (place or group, length), then so many bytes. A segment that the kill
-//! cut is the last one, and is left out. What the kernel has taken survives the process, not a power cut.
+//! Both are sequences of segments: two 64-bit numbers (offset or group, then length) and that many bytes. If the kill cut
+//! a segment, it is the last one, and it is ignored. Written bytes survive the process, but not a power failure.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,10 +23,10 @@ use parquet::file::metadata::{
     RowGroupMetaData,
 };
 
-use super::file::{created_by, suffixed};
+use super::names::suffixed;
 
 const SEGMENT_HEAD_BYTES: usize = 16;
-/// Length of the footer's length and its magic, behind the metadata.
+/// The length of the footer and the magic, after the metadata.
 const FOOTER_TAIL_BYTES: usize = 8;
 
 /// The two files beside a partial one.
@@ -38,8 +38,13 @@ pub(super) struct Journal {
     row_groups: u64,
 }
 
-/// A footer for these row groups, and how many rows they have. As bytes, because the Parquet writer does not say when
-/// they do not all reach a file.
+/// The collector's name and version, in each file's metadata.
+pub(super) fn created_by() -> String {
+    format!("weir-collector {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// A footer for these row groups, and their number of rows. As bytes, because the Parquet writer does not report a short
+/// write.
 pub(super) fn footer(
     row_groups: Vec<RowGroupMetaData>,
     key_values: Vec<KeyValue>,
@@ -103,19 +108,19 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives the space of the waiting rows back.
+    /// Frees the space of the waiting rows.
     pub(super) fn clear_rows(&mut self) -> io::Result<()> {
         self.rows.set_len(0)?;
         self.rows.seek(SeekFrom::Start(0)).map(drop)
     }
 
-    /// When the file is whole, or given up.
+    /// Removes the journal when the file is whole or abandoned.
     pub(super) fn remove(self) {
         remove(&self.target);
     }
 }
 
-/// Removes the two files; that one is not there is no harm.
+/// Removes the two files, if they exist.
 pub(super) fn remove(target: &Path) {
     let _ = fs::remove_file(groups_name(target));
     let _ = fs::remove_file(rows_name(target));
@@ -126,17 +131,17 @@ pub(super) fn exists(target: &Path) -> bool {
     groups_name(target).exists()
 }
 
-/// What a journal says.
+/// The contents of a journal.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Where the last whole row group ends in the partial file.
+    /// End offset of the last whole row group in the partial file.
     pub(super) whole_bytes: u64,
     pub(super) row_groups: Vec<RowGroupMetaData>,
     /// Of the last row group.
     pub(super) key_values: Vec<KeyValue>,
     /// Rows that are in no row group.
     pub(super) waiting: Vec<RecordBatch>,
-    /// Beside the last of them.
+    /// Of the last of them.
     pub(super) waiting_key_values: Vec<KeyValue>,
 }
 
@@ -157,7 +162,7 @@ pub(super) fn read(target: &Path) -> Result<Found, ParquetError> {
     }
     let row_groups = found.row_groups.len() as u64;
     for (group, stream) in segments(&rows_name(target))? {
-        // Rows of an earlier group are in it: the kill came before they were cleared.
+        // Rows of another group are in the file already: the kill came before they were cleared here.
         if group == row_groups {
             let reader = StreamReader::try_new(stream.as_slice(), None)?;
             let schema = reader.schema();
@@ -193,17 +198,17 @@ fn segments(path: &Path) -> io::Result<Vec<(u64, Vec<u8>)>> {
     };
     let mut rest = bytes.as_slice();
     let mut found = Vec::new();
-    while let Some((head, behind)) = rest.split_first_chunk::<SEGMENT_HEAD_BYTES>() {
+    while let Some((head, after)) = rest.split_first_chunk::<SEGMENT_HEAD_BYTES>() {
         let [number, length] = [&head[..8], &head[8..]].map(|half| {
             let half = half.first_chunk::<8>().copied().unwrap_or_default();
             u64::from_le_bytes(half)
         });
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let Some((segment, behind)) = behind.split_at_checked(length) else {
+        let Some((segment, after)) = after.split_at_checked(length) else {
             break;
         };
         found.push((number, segment.to_vec()));
-        rest = behind;
+        rest = after;
     }
     Ok(found)
 }

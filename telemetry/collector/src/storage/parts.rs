@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The format numbers row groups in 16 bits; a file ends before that is too few.
+use super::names::folder;
+
+/// Parquet numbers row groups with 16 bits; a file ends before they run out.
 const MAX_ROW_GROUPS: usize = 32_000;
 const DIGITS: usize = 6;
 const SUFFIX: &str = ".parquet";
@@ -24,12 +26,12 @@ pub(crate) struct Rotation {
 pub(crate) struct Parts {
     output: PathBuf,
     rotation: Rotation,
-    /// Of the file to come; 1 for the first.
+    /// Number of the next file; 1 for the first.
     number: u64,
 }
 
 impl Parts {
-    /// Files named `output`, or with rotation `output` with a number: behind those that are there already.
+    /// Files named `output`, or with rotation `output` with a number, from the one after the existing files on.
     pub(crate) fn new(output: &Path, rotation: Rotation) -> Self {
         let mut parts = Self {
             output: output.to_owned(),
@@ -57,14 +59,14 @@ impl Parts {
         }
     }
 
-    /// Whether a file with so many bytes and row groups is to end now.
+    /// Whether a file of this size and age is to end now.
     pub(super) fn is_due(&self, bytes: u64, row_groups: usize, age: Duration) -> bool {
         self.rotation.bytes.is_some_and(|limit| bytes >= limit)
             || self.rotation.age.is_some_and(|limit| age >= limit)
             || row_groups >= MAX_ROW_GROUPS
     }
 
-    /// How old a file may become.
+    /// The age at which a file ends.
     pub(super) const fn age(&self) -> Option<Duration> {
         self.rotation.age
     }
@@ -77,7 +79,7 @@ impl Parts {
         [self.output.clone()].into_iter().chain(numbered).collect()
     }
 
-    /// Numbers of files that are there, whole or not.
+    /// Numbers of the existing files, whole or not.
     fn taken(&self) -> impl Iterator<Item = u64> {
         self.numbers(SUFFIX).chain(self.numbers(PARTIAL_SUFFIX))
     }
@@ -104,7 +106,7 @@ impl Parts {
     }
 }
 
-/// Names that are free for what was recovered of `target`: a new file may want that name for itself.
+/// Free names for the files recovered from `target`, whose own name the next file may need.
 pub(super) fn recovered_names(target: &Path) -> impl Iterator<Item = PathBuf> {
     let name = |number: u32| format!("{}.recovered-{number}{SUFFIX}", stem(target));
     (1..)
@@ -116,12 +118,4 @@ fn stem(path: &Path) -> String {
     let name = path.file_name().unwrap_or(OsStr::new("telemetry"));
     let name = name.to_string_lossy();
     name.strip_suffix(SUFFIX).unwrap_or(&name).to_owned()
-}
-
-/// The folder that a file is in.
-pub(super) fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
 }

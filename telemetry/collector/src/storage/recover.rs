@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The start after `kill -9`: what an earlier collector left unfinished becomes whole files.
+//! Recovery at the start after `kill -9`: makes whole files of what an earlier collector left unfinished.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -9,17 +9,18 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 use parquet::errors::ParquetError;
 
-use super::file::{Format, ParquetFile, partial_name, rename_whole};
+use super::error::StorageError;
+use super::file::{ACCOUNTING_KEY, Format, ParquetFile};
 use super::journal::{self, Found};
+use super::names::{partial_name, rename_whole};
 use super::parts::{Parts, recovered_names};
-use super::{ACCOUNTING_KEY, StorageError};
 
-/// What became of an unfinished file.
+/// The result of recovering an unfinished file.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     target: PathBuf,
     rows: u64,
-    /// None when no row had been written.
+    /// Empty when no row had been written.
     files: Vec<PathBuf>,
 }
 
@@ -111,7 +112,7 @@ fn recover(target: &Path, format: &Format) -> Result<Option<Recovered>, StorageE
     Ok(Some(recovered))
 }
 
-/// The rows that were in no row group become a file of their own.
+/// Writes the rows that were in no row group to a separate file; returns their number.
 fn write_waiting(path: &Path, found: &Found, format: &Format) -> Result<u64, StorageError> {
     let (accounts, key_values): (Vec<_>, Vec<_>) = found
         .waiting_key_values

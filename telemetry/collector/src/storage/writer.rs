@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Storage on its own thread: compression and disk must not stop the source.
+//! The storage thread: compression and disk must not stop the source.
 
 use std::io;
 use std::sync::Arc;
@@ -10,21 +10,22 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 
+use super::error::StorageError;
 use super::file::{Format, ParquetFile};
 use super::parts::Parts;
-use super::{StorageError, recover_all};
+use super::recover::recover_all;
 
-/// Batches that may wait: seconds of a disk that pauses. With them memory is bounded: when storage falls behind
-/// further, the source waits, and what does not fit into its buffer is counted by the kernel.
+/// Batches that may wait, enough for a disk that pauses for seconds. They bound memory: when the queue is full, the source
+/// waits, and the kernel counts the datagrams that do not fit into its buffer.
 const WAITING_BATCHES: usize = 8;
-/// How long to wait for rows where no file becomes too old meanwhile.
+/// How long to wait for rows when no file has to end because of its age.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The storage has failed; [`Writer::finish`] says why.
+/// The storage has failed; [`Writer::finish`] returns the cause.
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
-/// What is in files.
+/// Counts of what is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     /// Rows that survive the process.
@@ -35,11 +36,11 @@ pub(crate) struct Stored {
     pub(crate) files: AtomicU64,
 }
 
-/// What the storage thread is told.
+/// An order to the storage thread.
 enum Order {
     /// Write these rows; the accounts up to them.
     Rows(RecordBatch, String),
-    /// Finish the file, with these accounts, and end.
+    /// Finish the file, with these accounts, and exit.
     Finish(String),
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Recovers what earlier collectors left (and says so to `say`), then creates the first file.
+    /// Recovers the files of earlier collectors (a line for each goes to `say`), then creates the first file.
     pub(crate) fn open(
         parts: Parts,
         format: Format,
@@ -117,7 +118,7 @@ impl Storage {
         Ok(())
     }
 
-    /// How long the file may stay open; nothing ends a file without rows.
+    /// How long the file may stay open; a file without rows may stay open for ever.
     fn patience(&self) -> Duration {
         let open = self.file.as_ref().filter(|file| file.has_rows());
         match (self.parts.age(), open) {
@@ -140,14 +141,14 @@ impl Storage {
                         self.end_file(&last_accounts)?;
                     }
                 }
-                // The collector gave up before it knew the accounts; the file stays partial, by name and in truth.
+                // The collector failed before it had final accounts; the file stays partial.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
 }
 
-/// The storage thread, from outside.
+/// Handle of the storage thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     orders: SyncSender<Order>,
@@ -156,7 +157,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Hands `storage` to a thread of its own.
+    /// Starts the thread with `storage`.
     pub(crate) fn start(mut storage: Storage) -> io::Result<Self> {
         let (orders, incoming) = sync_channel(WAITING_BATCHES);
         let stored = Arc::clone(&storage.stored);
@@ -174,12 +175,12 @@ impl Writer {
         })
     }
 
-    /// What is in files by now.
+    /// Counts of what is stored so far.
     pub(crate) fn stored(&self) -> Arc<Stored> {
         Arc::clone(&self.stored)
     }
 
-    /// Hands over a batch; waits while too many wait already.
+    /// Hands over a batch; blocks while the queue is full.
     pub(crate) fn write(&self, batch: RecordBatch, accounts: String) -> Result<(), Stopped> {
         self.orders
             .send(Order::Rows(batch, accounts))
@@ -191,9 +192,9 @@ impl Writer {
         self.thread.is_finished()
     }
 
-    /// Ends the file, with `accounts` in its metadata; also how many rows are in whole files.
+    /// Ends the file, with `accounts` in its metadata; also returns the number of rows in whole files.
     pub(crate) fn finish(self, accounts: String) -> (Result<(), StorageError>, u64) {
-        // When the thread has ended already, its result is the answer.
+        // If the thread has exited already, its result is the answer.
         let _ = self.orders.send(Order::Finish(accounts));
         match self.thread.join() {
             Ok(result) => result,

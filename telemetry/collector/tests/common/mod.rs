@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A running collector, and what it leaves behind.
+//! A running collector, and its output.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -57,6 +57,15 @@ impl Folder {
         serde_json::from_str(&text).expect("JSON")
     }
 
+    /// The counts of the accounts by key. Checks that each of the `sent` reports was received or dropped by the kernel.
+    pub fn counts(&self, sent: u32) -> impl Fn(&str) -> u64 + use<> {
+        let accounting = self.accounting();
+        let count = move |key: &str| accounting[key].as_u64().expect("a number");
+        let counted = count("received") + count("kernel_drops");
+        assert_eq!(counted, u64::from(sent), "received and kernel_drops");
+        count
+    }
+
     /// The command line that writes into this folder.
     pub fn command(&self, listen: SocketAddr) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir-collector"));
@@ -81,21 +90,21 @@ pub fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().expect("an address")
 }
 
-/// Longer than any test needs: a collector that does not end fails its own test and stops no other.
+/// Longer than any test needs: a collector that does not exit fails its own test and stops no other.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// A collector that has said it is ready. Killed when dropped, or after `LONGEST`.
 pub struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// Where it listens; the sender's own address for one that listens on an interface.
+    /// Its address; for a collector on an interface, the sender's own address.
     pub address: SocketAddr,
     sender: UdpSocket,
-    /// While it is there, the process has not been dropped.
+    /// Dropping it tells the watchdog that the process was dropped.
     _watched: Sender<()>,
 }
 
-/// What a collector leaves when it ends.
+/// The output of a collector that has exited.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -116,7 +125,7 @@ impl Running {
         running
     }
 
-    /// One whose source is no socket; `None` when it ended with an error that says `refusal`.
+    /// A collector whose source is not a socket; `None` when it exited with an error that contains `refusal`.
     pub fn start_or_refused(command: &mut Command, refusal: &str) -> Option<Self> {
         let mut running = Self::spawn(command);
         if running.line().starts_with("weir-collector: listening on ") {
@@ -205,7 +214,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A test that failed leaves no process behind; one that ended is gone already.
+        // So that a failed test leaves no process; after a clean exit there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -222,7 +231,7 @@ impl Ended {
     }
 }
 
-/// Runs a command that is expected to end by itself.
+/// Runs a command that is expected to exit by itself.
 pub fn run_to_end(command: &mut Command) -> Ended {
     Running::spawn(command).wait()
 }

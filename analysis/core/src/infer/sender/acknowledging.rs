@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an acknowledgment says: which transmissions arrived, and what that tells of the path.
+//! Processing of acknowledgments: which transmissions arrived, and samples of RTT and delivery rate.
 
 use smallvec::SmallVec;
 
 use super::{FARTHEST, MOST_BLOCKS, Newest, Sender};
 use crate::infer::captured::Acknowledgment;
 use crate::infer::choose::{Candidate, Evidence, choose};
+use crate::infer::findings::{RttSample, Sink};
 use crate::infer::outstanding::{Piece, Slots};
 use crate::infer::sequence::unwrap;
-use crate::infer::{RttSample, Sink};
 
 impl Sender {
-    /// Takes in one acknowledgment.
+    /// Processes one acknowledgment.
     pub fn on_ack<S: Sink>(&mut self, ack: &Acknowledgment<'_>, sink: &mut S) {
         if !self.started {
             return;
@@ -48,10 +48,10 @@ impl Sender {
         if advances {
             self.cover(self.una, edge);
         }
-        // Without all blocks, data behind a hole are news when they are old.
+        // Without all SACK blocks, data after a hole are reported long after they arrived.
         let late = (duplicated || delivered_bytes > 0 || !self.ambiguous.is_empty())
             && !self.sees_blocks();
-        // Without blocks, what lies behind a hole is acknowledged when the hole is filled, long after it arrived.
+        // Without SACK blocks, data after a hole are acknowledged only when the hole is filled: no RTT sample.
         if self.ambiguous.is_empty() || self.sees_blocks() {
             self.sample(ack.time_ns, sink);
         }
@@ -86,7 +86,8 @@ impl Sender {
         self.retire(ack.time_ns, sink);
     }
 
-    /// Takes in the blocks behind the first `skip`; where rates are wanted, the payload that they newly cover, in bytes.
+    /// Processes the SACK blocks after the first `skip`. Returns the payload bytes that they newly cover, where rates are
+    /// computed; else 0.
     fn cover_blocks<S: Sink>(&mut self, ack: &Acknowledgment<'_>, edge: u64, skip: usize) -> u64 {
         let mut bytes = 0;
         for block in ack.sack.as_slice().iter().skip(skip) {
@@ -106,7 +107,7 @@ impl Sender {
         bytes
     }
 
-    /// Payload below `edge`, in bytes, that neither an ACK nor a SACK block has covered before.
+    /// Payload bytes below `edge` that neither an ACK nor a SACK block has covered before.
     fn newly_acknowledged(&self, edge: u64) -> u64 {
         if edge <= self.una {
             return 0;
@@ -123,7 +124,7 @@ impl Sender {
         (end - start).saturating_sub(syn + fin)
     }
 
-    /// The delivery rate, when an acknowledgment delivers `bytes`.
+    /// Reports the delivery rate at an acknowledgment of `bytes`.
     fn rate(&mut self, bytes: u64, late: bool, time_ns: i64, sink: &mut impl Sink) {
         if bytes > 0
             && let Some(delivery) = &mut self.delivery
@@ -135,7 +136,7 @@ impl Sender {
         }
     }
 
-    /// Marks `start..end` as arrived: at once where it was sent once, else noted for [`Sender::resolve`].
+    /// Marks `start..end` as arrived. Ranges that were sent more than once are noted for [`Sender::resolve`].
     fn cover(&mut self, start: u64, end: u64) {
         let mut index = self.outstanding.first_after(start);
         if (self.outstanding.pieces.get(index)).is_some_and(|piece| piece.start < start) {
@@ -161,8 +162,8 @@ impl Sender {
         }
     }
 
-    /// A round-trip time from the youngest transmission that this acknowledgment newly proves, if that is certain
-    /// (Karn's rule): older ones may have waited for a delayed acknowledgment.
+    /// Reports an RTT from the youngest transmission that this acknowledgment newly proves to have arrived, if that is
+    /// certain (Karn's rule). Older ones may have waited for a delayed acknowledgment.
     fn sample(&mut self, time_ns: i64, sink: &mut impl Sink) {
         let Some(newest) = self.newest else { return };
         let rtt_ns = time_ns - newest.sent_ns;
@@ -174,7 +175,7 @@ impl Sender {
         sink.rtt(RttSample { time_ns, rtt_ns });
     }
 
-    /// Decides which transmission of each range noted by [`Sender::cover`] arrived.
+    /// Chooses which transmission of each range noted by [`Sender::cover`] arrived.
     fn resolve(&mut self, ack: &Acknowledgment<'_>, trigger: Option<u64>, sink: &mut impl Sink) {
         let mut ambiguous = std::mem::take(&mut self.ambiguous);
         for start in ambiguous.drain(..) {
@@ -187,7 +188,7 @@ impl Sender {
                 .iter()
                 .any(|&slot| self.slots.get(slot).delivered)
             {
-                // The packet is known to have arrived through another part of it.
+                // Another part of the packet has shown already that it arrived.
                 continue;
             }
             let evidence = Evidence {
@@ -215,7 +216,7 @@ impl Sender {
         self.ambiguous = ambiguous;
     }
 
-    /// A DSACK: one more transmission of each range in `start..end` arrived.
+    /// Processes a DSACK: one more transmission of each range in `start..end` arrived.
     fn duplicate(&mut self, start: u64, end: u64, time_ns: i64) {
         let evidence = Evidence {
             time_ns,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One direction of one connection, seen where its data is sent.
+//! Inference for one direction of one connection, from a capture at the sender of its data.
 
 mod acknowledging;
 mod settling;
@@ -9,24 +9,24 @@ use smallvec::SmallVec;
 use crate::infer::captured::Sent;
 use crate::infer::cause::{DUPLICATE_ACK_THRESHOLD, Moment, Recovery};
 use crate::infer::delivery::Delivery;
+use crate::infer::findings::{Cause, Loss, Place, Sink, Verdict};
 use crate::infer::holes::{Filling, Holes};
 use crate::infer::outstanding::{Piece, Pieces, Slots, Transmission};
 use crate::infer::ranges::Ranges;
 use crate::infer::sequence::{origin, unwrap};
-use crate::infer::{Cause, Loss, Place, Sink, Verdict};
 
 /// How long a range that was sent more than once waits for a DSACK after its last transmission: a duplicate is
 /// acknowledged at once (RFC 2883), so a few round trips, and no less than any delayed acknowledgment.
 const SHORTEST_LINGER_NS: i64 = 1_000_000_000;
 const LINGER_ROUND_TRIPS: i64 = 4;
-/// Half of the sequence space's half: what is farther off belongs to another connection.
+/// A quarter of the sequence space: a number farther away belongs to another connection.
 const FARTHEST: u64 = 1 << 30;
-/// Pieces kept of what is not acknowledged, or waits for DSACKs: more than any window holds. A capture without the other
-/// direction never sees an acknowledgment.
+/// Bound on unacknowledged pieces, and on pieces that wait for DSACKs: more than any window holds. It matters when the
+/// capture lacks the other direction, and so has no acknowledgments.
 const MOST_PIECES: usize = 1 << 17;
-/// Senders that set no identification of their own may use one again after this.
+/// After this time a sender may reuse an IP identification.
 const COPY_NS: i64 = 50_000_000;
-/// SACK blocks that fit beside timestamps: an ACK with fewer names everything the receiver holds.
+/// SACK blocks that fit beside timestamps: an ACK with fewer lists everything the receiver holds.
 const MOST_BLOCKS: usize = 3;
 
 /// Inference for one direction of one connection.
@@ -35,16 +35,16 @@ const MOST_BLOCKS: usize = 3;
 #[derive(Debug, Default)]
 pub struct Sender {
     started: bool,
-    /// An acknowledgment was seen, so `una` is the receiver's word and not the first sequence number captured.
+    /// An acknowledgment was seen: `una` comes from the receiver and is not the first sequence number captured.
     acknowledged: bool,
     initial: Option<u64>,
-    /// The end of the data, behind FIN.
+    /// The end of the data, after FIN.
     fin_end: Option<u64>,
     una: u64,
     max: u64,
     next_order: u64,
     outstanding: Pieces,
-    /// Acknowledged, sent more than once, waiting for DSACKs.
+    /// Acknowledged pieces that were sent more than once and wait for DSACKs.
     lingering: Pieces,
     slots: Slots,
     holes: Holes,
@@ -55,17 +55,17 @@ pub struct Sender {
     last_rtt_ns: Option<i64>,
     active_ns: i64,
     zero_window: bool,
-    /// The receiver uses SACK, and so reports duplicates.
+    /// The receiver uses SACK, so it reports duplicates.
     reports_duplicates: bool,
-    /// The capture has cut acknowledgments, so that not every report of a duplicate is known.
+    /// The capture has cut acknowledgments, so some reports of duplicates are unknown.
     blind: bool,
-    /// When the receiver last listed all that it holds.
+    /// When the receiver last listed everything that it holds.
     complete_ns: Option<i64>,
     recovery: Recovery,
     fresh: Vec<(u64, u64)>,
     ambiguous: Vec<u64>,
     newest: Option<Newest>,
-    /// Where its rates are wanted.
+    /// `None` where rates are not computed.
     delivery: Option<Box<Delivery>>,
 }
 
@@ -78,12 +78,12 @@ struct Newest {
 }
 
 impl Sender {
-    /// The receiver agreed to SACK (RFC 2018), so that a duplicate without a DSACK was lost.
+    /// Notes that the receiver agreed to SACK (RFC 2018): a duplicate without a DSACK was lost.
     pub fn expect_dsack(&mut self) {
         self.reports_duplicates = true;
     }
 
-    /// Takes in one transmission. Returns whether it is a retransmission.
+    /// Processes one transmission. Returns whether it is a retransmission.
     pub fn on_send<S: Sink>(&mut self, sent: &Sent, sink: &mut S) -> bool {
         let mut start = unwrap(sent.seq, self.max);
         let other_connection = self.started
@@ -104,7 +104,7 @@ impl Sender {
             return false;
         }
         if !self.acknowledged && start < self.una {
-            // The capture began in mid-connection, with data out of order.
+            // The capture began during the connection, with data out of order.
             self.una = start;
         }
         if start < self.max && self.is_copy(sent, start) {
@@ -167,7 +167,7 @@ impl Sender {
         retransmission
     }
 
-    /// Gives up the oldest piece: nobody knows what became of it.
+    /// Drops the oldest piece without a verdict, to bound memory.
     fn forget(&mut self, sink: &mut impl Sink) {
         if let Some(piece) = self.outstanding.pieces.pop_front() {
             if !piece.covered
@@ -179,7 +179,7 @@ impl Sender {
         }
     }
 
-    /// A packet that may fill holes.
+    /// Reports the holes that a packet fills.
     fn fill(&mut self, range: (u64, u64), sent: &Sent, order: u64, sink: &mut impl Sink) {
         match self.holes.fill(range, sent, order) {
             None => {}
@@ -207,8 +207,9 @@ impl Sender {
         }
     }
 
-    /// The capture has one packet twice, as it does when it sees two interfaces: the same IP identification, which senders
-    /// count up, and the same timestamp. Where there is no identification, sooner than anything could be known of it.
+    /// Whether `sent` is a second copy of a captured packet, as in a capture of two interfaces: it has the same IP
+    /// identification, which senders count up, and the same timestamp. Without an identification it must follow in less
+    /// than half an RTT, too early for a retransmission.
     fn is_copy(&self, sent: &Sent, start: u64) -> bool {
         let pieces = if start < self.una {
             &self.lingering
@@ -223,21 +224,21 @@ impl Sender {
         let same = (last.seq, last.length, last.tsval, last.ip_id)
             == (sent.seq, sent.payload_length, sent.tsval, sent.ip_id);
         let age_ns = sent.time_ns - last.sent_ns;
-        // No SYN is sent again sooner (RFC 6298: a second).
+        // A SYN is sent again after a second at the earliest (RFC 6298).
         let identified = (sent.ip_id != 0 || sent.syn) && age_ns < COPY_NS;
         same && (identified || self.min_rtt_ns.is_some_and(|rtt| age_ns < rtt / 2))
     }
 
-    /// Keepalives repeat the last acknowledged byte (RFC 9293 section 3.8.4), window probes send one byte that the
-    /// receiver has no room for (section 3.8.6.1): neither is acknowledged as data.
+    /// Whether `sent` is a probe, which is not acknowledged as data: a keepalive repeats the last acknowledged byte (RFC
+    /// 9293 section 3.8.4), a window probe sends one byte that the receiver has no room for (section 3.8.6.1).
     fn is_probe(&self, sent: &Sent, start: u64) -> bool {
         let one_byte = sent.payload_length == 1 && sent.sequence_length == 1;
         let keepalive = self.acknowledged && start + 1 == self.una && self.una == self.max;
         one_byte && (keepalive || self.zero_window)
     }
 
-    /// Adds a transmission that begins below `max`; whether it repeats something. It may not, where the capture missed
-    /// packets or has them out of order.
+    /// Adds a transmission that begins below `max`; returns whether it repeats data. It does not if it fills a hole, where
+    /// the capture missed packets or has them out of order.
     fn send_again(
         &mut self,
         (start, end): (u64, u64),

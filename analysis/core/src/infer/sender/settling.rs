@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a range is judged: once no report of a duplicate can come any more, or the capture ends.
+//! Verdicts on ranges, given once no report of a duplicate can come any more, or at the end of the capture.
 
 use super::{LINGER_ROUND_TRIPS, MOST_PIECES, SHORTEST_LINGER_NS, Sender};
-use crate::infer::Sink;
+use crate::infer::findings::Sink;
 use crate::infer::outstanding::Piece;
 
 impl Sender {
-    /// Lets go of what is acknowledged and needs to wait no longer.
+    /// Settles the acknowledged pieces that need not wait any longer.
     pub(super) fn retire(&mut self, now_ns: i64, sink: &mut impl Sink) {
         while let Some(front) = self.outstanding.pieces.front()
             && front.end <= self.una
@@ -33,7 +33,7 @@ impl Sender {
         }
     }
 
-    /// The receiver uses SACK, and the capture has all of its blocks.
+    /// Whether the receiver uses SACK and the capture has all of its blocks.
     pub(super) fn sees_blocks(&self) -> bool {
         self.reports_duplicates && !self.blind
     }
@@ -44,7 +44,7 @@ impl Sender {
             .max(SHORTEST_LINGER_NS)
     }
 
-    /// All data are acknowledged, their end too, and no report of a duplicate can come any more.
+    /// Whether all data and the FIN are acknowledged, and no report of a duplicate can come any more.
     pub fn is_over(&self, now_ns: i64) -> bool {
         self.fin_end.is_some_and(|end| end <= self.una)
             && now_ns - self.active_ns > self.linger_ns()
@@ -57,7 +57,7 @@ impl Sender {
             .map_or(i64::MIN / 2, |&slot| self.slots.get(slot).sent_ns)
     }
 
-    /// Gives up `piece`; at the end of the capture (`end_ns`) a DSACK may still have been on its way.
+    /// Releases the transmissions of `piece`. At the end of the capture (`end_ns`) a DSACK may still be in flight.
     pub(super) fn settle(&mut self, piece: &Piece, end_ns: Option<i64>, sink: &mut impl Sink) {
         let rtt_ns = self.last_rtt_ns.unwrap_or(0);
         let sees_blocks = self.sees_blocks();
@@ -78,15 +78,15 @@ impl Sender {
         }
     }
 
-    /// Judges what is left when the capture (or the connection) ends at `end_ns`, and starts afresh.
+    /// Judges the remaining pieces when the capture (or the connection) ends at `end_ns`, and resets the state.
     pub fn finish(&mut self, end_ns: i64, sink: &mut impl Sink) {
         while let Some(piece) = self.lingering.pieces.pop_front() {
             self.settle(&piece, Some(end_ns), sink);
         }
-        // Where SACK blocks are not seen, what was overtaken may be there all the same, behind a hole.
+        // Without SACK blocks, overtaken data may have arrived all the same, after a hole.
         let sees_blocks = self.sees_blocks();
         let frontier = self.frontier.filter(|_| sees_blocks);
-        // What was sent two round trips before an ACK that lists everything else was not there.
+        // Data sent two round trips before an ACK that lists everything else had not arrived.
         let absent_ns = self
             .complete_ns
             .filter(|_| sees_blocks)
@@ -99,7 +99,7 @@ impl Sender {
                 let transmission = self.slots.get_mut(last);
                 let overtaken = frontier.is_some_and(|order| order > transmission.order);
                 let absent = absent_ns.is_some_and(|before| transmission.sent_ns < before);
-                // Else it may have been in flight.
+                // Otherwise it may have been in flight.
                 transmission.undecided |= !(overtaken || absent);
             }
             self.settle(&piece, Some(end_ns), sink);
