@@ -38,7 +38,7 @@ impl Corpus {
     pub fn load() -> Result<Self, String> {
         let descriptors = DescriptorPool::decode(DESCRIPTORS).map_err(|e| e.to_string())?;
         let links = DescriptorPool::decode(weir_links::DESCRIPTORS).map_err(|e| e.to_string())?;
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut programs = Vec::new();
         for folder in FOLDERS {
             let folder = root.join(folder);
