@@ -33,18 +33,8 @@ impl Ids {
     /// Every id in a P4Info, and small numbers.
     pub fn of(p4info: &P4Info) -> Self {
         let Self { mut numbers } = Self::small();
-        let preambles = p4info.tables.iter().map(|o| &o.preamble);
-        let preambles = preambles
-            .chain(p4info.actions.iter().map(|o| &o.preamble))
-            .chain(p4info.action_profiles.iter().map(|o| &o.preamble))
-            .chain(p4info.counters.iter().map(|o| &o.preamble))
-            .chain(p4info.direct_counters.iter().map(|o| &o.preamble))
-            .chain(p4info.meters.iter().map(|o| &o.preamble))
-            .chain(p4info.direct_meters.iter().map(|o| &o.preamble))
-            .chain(p4info.registers.iter().map(|o| &o.preamble))
-            .chain(p4info.digests.iter().map(|o| &o.preamble))
-            .chain(p4info.value_sets.iter().map(|o| &o.preamble));
-        numbers.extend(preambles.flatten().map(|preamble| u64::from(preamble.id)));
+        let preambles = weir_p4runtime::preambles(p4info).flatten();
+        numbers.extend(preambles.map(|preamble| u64::from(preamble.id)));
         Self { numbers }
     }
 

@@ -23,6 +23,8 @@ const RESEND_INTERVAL: Duration = Duration::from_micros(50);
 const RING_BYTES: usize = 512 << 10;
 /// Smallest size, in frames of maximum length: half of it is for the output of frames that were already received.
 const RING_LONGEST_FRAMES: usize = 64;
+/// Most threads of a switch.
+pub const MAX_SEND_THREADS: u8 = 64;
 const LENGTH_BYTES: usize = size_of::<u32>();
 
 /// The send threads of a switch; without any, the forwarding thread sends.

@@ -13,6 +13,7 @@ pub mod node;
 pub mod run;
 pub mod service;
 pub mod stats;
+pub mod tls;
 pub mod units;
 pub mod virtual_time;
 pub mod wire;

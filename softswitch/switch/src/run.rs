@@ -13,14 +13,15 @@ use tracing::warn;
 use weir_dataplane::{LoadError, Port, Program, SwitchConfig};
 use weir_ports::{Interface, OpenError, SendThreads};
 
-use crate::cli::{Cli, Command, PortError};
+use crate::cli::{Cli, Command};
 use crate::engine::{Engine, Forwarder, Handle};
 use crate::links::client::{self, ClientError};
+use crate::links::port::PortError;
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeConfig};
-use crate::service::tls::TlsError;
 use crate::service::{Service, listen, serve_links};
 use crate::stats::Snapshot;
+use crate::tls::TlsError;
 use crate::wire::{self, PairError, WireOptions};
 
 /// Packet-ins and digest lists on their way from the dataplane to the service.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use weir_dataplane::{Port, PortConfig, Wire};
+use weir_ports::send_threads::MAX_SEND_THREADS;
 
-use crate::cli::MAX_SEND_THREADS;
 use crate::links::options::{LinkOptions, OptionError};
 
 const HELP: &str = "\
@@ -44,7 +44,7 @@ pub struct WireOptions {
     pub seed: u64,
 
     /// Threads that do the kernel's part of sending; 0: the thread that forwards does.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=MAX_SEND_THREADS))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(MAX_SEND_THREADS)))]
     pub send_threads: u8,
 
     /// Write counters to this file five times a second and at the end.

@@ -11,8 +11,9 @@ use weir_ports::Interface;
 use weir_ports::arrivals::{ArrivalClock, Source, earliest};
 
 use super::clock::{Clock, realtime_ns};
+use super::forwarder::Forwarder;
+use super::handle::{Command, Core};
 use super::wait::{WaitSet, Waker, set_exact_timers};
-use super::{Command, Core, Forwarder};
 use crate::node::{Notification, Output};
 
 /// Frames handled before commands and due output get their turn.

@@ -9,8 +9,8 @@ use std::sync::mpsc;
 
 use weir_ports::SendThreads;
 
+use super::handle::{Command, Core, Handle};
 use super::wait::Waker;
-use super::{Command, Core, Handle};
 use crate::node::Node;
 
 /// What the dataplane thread would own, and the commands that wait for it.

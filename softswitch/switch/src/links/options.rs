@@ -6,6 +6,7 @@ mod tests;
 
 use weir_dataplane::{PortConfig, QUEUES, QueueConfig, Shaper};
 
+use crate::node::MAX_PORT;
 use crate::units::{UnitError, rate_bps, share_ppb, size_bytes, time_ns};
 
 /// Bucket of a shaped port for which none is given: what the rate carries in 1 ms, ...
@@ -284,7 +285,7 @@ fn port(change: Change<u64>) -> Result<Change<u32>, OptionError> {
         return Ok(change.map(|_| None));
     };
     match u32::try_from(number) {
-        Ok(number) if number <= 511 => Ok(Some(Some(number))),
+        Ok(number) if number <= MAX_PORT => Ok(Some(Some(number))),
         _ => Err(OptionError::Meaningless(
             "deflect names a port between 0 and 511",
         )),

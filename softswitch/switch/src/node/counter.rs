@@ -4,9 +4,10 @@
 use weir_dataplane::CounterValue;
 use weir_p4runtime::p4::v1;
 
+use super::entry_key::find_or_default;
 use super::failure::Failure;
 use super::write::{Operation, cells};
-use super::{Node, parts, table};
+use super::{Node, parts};
 
 /// The dataplane's form of a value.
 ///
@@ -73,7 +74,7 @@ impl Node {
                 "{place}: it has no direct counter"
             )));
         }
-        let handle = table::find_or_default(table, switch, key)?;
+        let handle = find_or_default(table, switch, key)?;
         match &entry.data {
             Some(data) => {
                 Ok(switch.set_direct_counter(table.id, handle, to_dataplane(data, &place)?)?)

@@ -3,8 +3,8 @@
 
 use weir_dataplane::{LinkStats, Port, PortConfig, QUEUES, QueueStats, Switch};
 
-use super::Node;
 use super::failure::Failure;
+use super::{MAX_PORT, Node};
 
 impl Node {
     /// A port's link; None for a port that does not exist.
@@ -42,10 +42,9 @@ impl Node {
             Some("it is the CPU port".to_owned())
         } else if port == self.config.switch.drop_port {
             Some("it is the drop port".to_owned())
-        } else if port > crate::cli::MAX_PORT {
+        } else if port > MAX_PORT {
             Some(format!(
-                "the number is out of range; 0 to {} are valid",
-                crate::cli::MAX_PORT
+                "the number is out of range; 0 to {MAX_PORT} are valid"
             ))
         } else {
             None

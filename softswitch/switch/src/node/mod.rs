@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A switch as P4Runtime sees it: a dataplane, the P4Info of its program, and what only a controller knows.
+//! A switch as P4Runtime describes it: a dataplane, the P4Info of its program, and the state that only controllers use.
 //!
 //! No I/O and no clock: requests, frames and times come in, results, frames and notifications go out. The dataplane
 //! thread owns the one [`Node`]; `service` translates between it and gRPC.
 //!
-//! Layout: `pipeline` (P4Info ↔ program), `write`, `read_plan` and `read` (updates and queries of entities), one file for each kind
-//! of entity (`table`, `meter`, `counter`, `replication`, `register`, `digest`), `packet_io` (headers of packet-ins
-//! and packet-outs), `bytestring` and `matching` (values), `failure` (why something was refused).
+//! Layout: `pipeline` (P4Info ↔ program), `write`, `read_plan` and `read` (updates and queries of entities), one file for
+//! each kind of entity (`table` with `entry_key`, `action` and `direct`, `profile`, `meter`, `counter`, `replication`,
+//! `register`, `value_set`, `digest`), `idle` (timeouts), `undo` and `state` (batches that are rolled back, pipelines that
+//! are replaced), `packet_io` (headers of packet-ins and packet-outs), `links` (ports), `bytestring` and `matching`
+//! (values), `failure` (reasons for refusals).
 
+mod action;
 pub mod bytestring;
 mod counter;
 pub mod digest;
 mod direct;
+mod entry_key;
 pub mod failure;
 mod idle;
 mod links;
@@ -44,6 +48,9 @@ use pipeline::Pipeline;
 use profile::Profiles;
 pub use read::ReadPlan;
 use table::EntryMetadata;
+
+/// Highest number of a v1model port: `egress_spec` has 9 bits.
+pub const MAX_PORT: Port = 511;
 
 /// What leaves the node.
 pub trait Output {
@@ -355,9 +362,6 @@ fn parts<'a>(
 ) -> Result<(&'a Pipeline, &'a mut Switch), Failure> {
     match (pipeline, switch) {
         (Some(pipeline), Some(switch)) => Ok((pipeline, switch)),
-        _ => Err(Failure::new(
-            tonic::Code::FailedPrecondition,
-            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
-        )),
+        _ => Err(Failure::no_pipeline()),
     }
 }

@@ -7,7 +7,7 @@ mod tests;
 use weir_p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
 
 use super::bytestring::{canonical, check, padded};
-use super::failure::{Failure, listed};
+use super::failure::{Failure, listed_ids};
 use super::pipeline::{MetadataView, Pipeline};
 
 /// The frame that enters the CPU port: the header built from the metadata, then the payload.
@@ -36,14 +36,10 @@ pub fn packet_in(pipeline: Option<&Pipeline>, frame: &[u8]) -> Option<PacketIn> 
 fn header(fields: &[MetadataView], given: &[PacketMetadata]) -> Result<Vec<u8>, Failure> {
     for metadata in given {
         if !fields.iter().any(|field| field.id == metadata.metadata_id) {
-            let valid: Vec<String> = fields
-                .iter()
-                .map(|f| format!("{} ({})", f.id, f.name))
-                .collect();
             return Err(Failure::invalid(format!(
                 "packet_out: no metadata has id {}; valid are {}",
                 metadata.metadata_id,
-                listed(valid.iter().map(String::as_str))
+                listed_ids(fields.iter().map(|f| (f.id, f.name.as_str())))
             )));
         }
     }

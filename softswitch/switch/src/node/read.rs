@@ -9,9 +9,9 @@ use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::table_action::Type as Action;
 use weir_p4runtime::p4::v1::{self, Entity};
 
+use super::action::action_to_p4runtime;
 use super::failure::Failure;
 use super::pipeline::{Pipeline, TableView};
-use super::table::action_to_p4runtime;
 use super::{Node, counter, matching, meter};
 
 /// What is still to be read for one query.
@@ -71,12 +71,7 @@ impl ReadPlan {
 
 impl Node {
     pub(super) fn pipeline_ref(&self) -> Result<&Pipeline, Failure> {
-        self.pipeline.as_ref().ok_or_else(|| {
-            Failure::new(
-                tonic::Code::FailedPrecondition,
-                "no forwarding pipeline is set",
-            )
-        })
+        self.pipeline.as_ref().ok_or_else(Failure::no_pipeline)
     }
 
     /// Reads at most `limit` more entities (looks at no more than that many, of which a filter may leave fewer).

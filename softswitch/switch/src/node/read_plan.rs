@@ -7,11 +7,13 @@ use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as ReplicationEntry;
 use weir_p4runtime::p4::v1::{self, Entity, PacketReplicationEngineEntry};
 
+use super::digest::DigestQueue;
+use super::entry_key::find;
 use super::failure::Failure;
 use super::pipeline::TableView;
 use super::read::{EntryPart, ReadPlan, Step};
 use super::write::cells;
-use super::{Node, parts, table};
+use super::{Node, parts};
 
 impl Node {
     /// Finds out what a query asks for; [`Node::read_some`] then reads it.
@@ -142,7 +144,7 @@ impl Node {
             switch.entries(table.id)?.into()
         } else {
             // A full key names at most one entry; none is an empty answer, not an error.
-            match table::find(table, switch, query) {
+            match find(table, switch, query) {
                 Ok(handle) => VecDeque::from([handle]),
                 Err(failure)
                     if failure.code == tonic::Code::NotFound && what == EntryPart::Whole =>
@@ -287,7 +289,7 @@ impl Node {
             .digests
             .iter()
             .filter(|(known, _)| id == 0 || id == **known);
-        let entry = |(id, queue): (&u32, &super::DigestQueue)| {
+        let entry = |(id, queue): (&u32, &DigestQueue)| {
             let entry = v1::DigestEntry {
                 digest_id: *id,
                 config: Some(queue.config()),

@@ -7,7 +7,7 @@ use weir_dataplane::{CloneSession, Replica};
 use weir_p4runtime::p4::v1;
 use weir_p4runtime::p4::v1::replica::PortKind;
 
-use super::bytestring::{canonical, to_u32};
+use super::bytestring::{canonical, number, to_u32};
 use super::failure::Failure;
 use super::write::Operation;
 use super::{Node, parts};
@@ -227,13 +227,6 @@ impl Node {
         }
         Ok(())
     }
-}
-
-/// A checked byte string of at most 32 bits.
-fn number(bytes: &[u8]) -> u32 {
-    bytes
-        .iter()
-        .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 /// Ports are read back as they were written, in their shortest form.

@@ -2,15 +2,15 @@
 //! `TableEntry` (specification section of that name): entries, default entries and their direct resources.
 
 use tonic::Code;
-use weir_dataplane::{ActionCall, EntryHandle, KeyMatch, ProfileTarget, Switch, TableEntry};
+use weir_dataplane::{ActionCall, EntryHandle, ProfileTarget, Switch, TableEntry};
 use weir_p4runtime::p4::v1::table_action::Type as ActionType;
-use weir_p4runtime::p4::v1::{self, TableAction, action};
+use weir_p4runtime::p4::v1::{self, TableAction};
 
-use super::bytestring::{canonical, check, padded};
+use super::action::direct_action;
 use super::direct::DirectResources;
-use super::failure::{Failure, listed};
-use super::matching::{self, Owner};
-use super::pipeline::{ActionRefView, ActionView, Pipeline, TableView};
+use super::entry_key::{find, key_of};
+use super::failure::Failure;
+use super::pipeline::{Pipeline, TableView};
 use super::profile::OneShot;
 use super::write::Operation;
 use super::{Node, parts};
@@ -32,60 +32,6 @@ impl EntryMetadata {
         };
         (metadata != Self::default()).then_some(metadata)
     }
-}
-
-/// Looks up the live entry with this table, match and priority.
-///
-/// # Errors
-/// `INVALID_ARGUMENT` or `OUT_OF_RANGE` for a malformed key, `NOT_FOUND` when there is no such entry.
-pub fn find(
-    table: &TableView,
-    switch: &Switch,
-    entry: &v1::TableEntry,
-) -> Result<EntryHandle, Failure> {
-    let key = key_of(table, entry)?;
-    switch
-        .find_entry(table.id, &key, entry.priority)
-        .map_err(|error| {
-            let failure = Failure::from(error);
-            if failure.code == Code::NotFound {
-                return Failure::not_found(format!(
-                    "table {}: no entry has this match and priority",
-                    table.name
-                ));
-            }
-            failure
-        })
-}
-
-/// As [`find`], and None for the default entry.
-pub fn find_or_default(
-    table: &TableView,
-    switch: &Switch,
-    entry: &v1::TableEntry,
-) -> Result<Option<EntryHandle>, Failure> {
-    if entry.is_default_action {
-        return Ok(None);
-    }
-    find(table, switch, entry).map(Some)
-}
-
-fn key_of(table: &TableView, entry: &v1::TableEntry) -> Result<Vec<KeyMatch>, Failure> {
-    if table.needs_priority && entry.priority <= 0 {
-        let message = format!(
-            "table {}: priority {} must be at least 1",
-            table.name, entry.priority
-        );
-        return Err(Failure::invalid(message));
-    }
-    if !table.needs_priority && entry.priority != 0 {
-        let message = format!(
-            "table {}: priority {} must be 0, because no match field is ternary, range or optional",
-            table.name, entry.priority
-        );
-        return Err(Failure::invalid(message));
-    }
-    matching::to_dataplane(Owner("table", &table.name), &table.fields, &entry.r#match)
 }
 
 /// What an entry does, as the dataplane has it.
@@ -378,100 +324,4 @@ fn required_action(
             table.name
         ))),
     }
-}
-
-/// The dataplane's call of one of a table's actions, in a place where `allowed` says that it may stand.
-pub(super) fn direct_action(
-    pipeline: &Pipeline,
-    table: &TableView,
-    action: &v1::Action,
-    allowed: impl Fn(&ActionRefView) -> bool,
-) -> Result<ActionCall, Failure> {
-    let view = pipeline.actions.get(&action.action_id);
-    let reference = table
-        .actions
-        .iter()
-        .find(|r| r.p4info_id == action.action_id);
-    match (view, reference) {
-        (Some(view), Some(reference)) if allowed(reference) => Ok(ActionCall {
-            action: reference.id,
-            args: arguments(table, view, &action.params)?,
-        }),
-        (view, reference) => {
-            let valid = table
-                .actions
-                .iter()
-                .filter(|r| allowed(r))
-                .filter_map(|r| pipeline.actions.get(&r.p4info_id));
-            let valid = listed(valid.map(|a| a.name.as_str()));
-            let given = view.map_or_else(|| action.action_id.to_string(), |v| v.name.clone());
-            // An action of the table in a place that its scope excludes.
-            let code = match reference {
-                Some(_) => Code::PermissionDenied,
-                None => Code::InvalidArgument,
-            };
-            let message = format!(
-                "table {}: action {given} cannot be used here; valid are {valid}",
-                table.name
-            );
-            Err(Failure::new(code, message))
-        }
-    }
-}
-
-fn arguments(
-    table: &TableView,
-    action: &ActionView,
-    given: &[action::Param],
-) -> Result<Vec<Vec<u8>>, Failure> {
-    let place = || format!("table {}: action {}", table.name, action.name);
-    if given.len() != action.params.len() {
-        let valid = listed(action.params.iter().map(|p| p.name.as_str()));
-        let (count, expected) = (given.len(), action.params.len());
-        let message = format!(
-            "{}: {count} parameters were given, it has {expected} ({valid})",
-            place()
-        );
-        return Err(Failure::invalid(message));
-    }
-    let argument = |param: &super::pipeline::ParamView| {
-        let found = given
-            .iter()
-            .find(|g| g.param_id == param.id)
-            .ok_or_else(|| {
-                Failure::invalid(format!(
-                    "{}: parameter {} (id {}) is missing",
-                    place(),
-                    param.name,
-                    param.id
-                ))
-            })?;
-        check(&found.value, param.width_bits, || {
-            format!("{}: parameter {}", place(), param.name)
-        })?;
-        Ok(padded(&found.value, param.width_bits))
-    };
-    action.params.iter().map(argument).collect()
-}
-
-/// The P4Runtime form of an action call; None when the call is to an action that the P4Info does not show.
-pub fn action_to_p4runtime(
-    pipeline: &Pipeline,
-    table: &TableView,
-    call: &ActionCall,
-) -> Option<TableAction> {
-    let reference = table.actions.iter().find(|r| r.id == call.action)?;
-    let view = pipeline.actions.get(&reference.p4info_id)?;
-    let params = view.params.iter().zip(&call.args);
-    let params = params.map(|(param, value)| action::Param {
-        param_id: param.id,
-        value: canonical(value),
-    });
-    let action = v1::Action {
-        action_id: reference.p4info_id,
-        params: params.collect(),
-    };
-    Some(TableAction {
-        r#type: Some(ActionType::Action(action)),
-    })
 }

@@ -5,7 +5,7 @@
 //! not fit is refused, so that no number of clients makes the switch take more memory than this.
 
 mod body;
-mod guard;
+pub mod guard;
 #[cfg(test)]
 mod tests;
 
@@ -13,8 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
-
-pub use guard::Guard;
 
 /// What all clients together may make the service hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

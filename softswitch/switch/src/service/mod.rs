@@ -14,7 +14,6 @@ mod role;
 pub mod rpc_status;
 mod stream;
 mod target;
-pub mod tls;
 mod write;
 
 use std::collections::HashMap;
@@ -40,7 +39,8 @@ use crate::engine::{Forwarder, Handle, Stopped};
 use crate::node::Notification;
 use crate::node::failure::Failure;
 use accept::Connections;
-use admission::{Admission, Guard, Hold, Limits};
+use admission::guard::Guard;
+use admission::{Admission, Hold, Limits};
 use arbitration::{Arbitration, ClientId};
 use pipeline_config::SavedConfig;
 use role::Access;

@@ -32,9 +32,7 @@ pub async fn read(shared: &Shared, request: ReadRequest) -> Result<Responses, St
     let control = shared.control.read().await;
     let target = control.target(&shared.engine);
     if !target.call(|node| node.pipeline().is_some()).await? {
-        return Err(Status::failed_precondition(
-            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
-        ));
+        return Err(Failure::no_pipeline().into());
     }
     let mut room = shared.admission.room();
     let mut entities = Vec::new();

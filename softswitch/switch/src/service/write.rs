@@ -6,6 +6,7 @@ use weir_p4runtime::p4::v1::WriteRequest;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 
 use super::{Shared, role, rpc_status};
+use crate::node::failure::Failure;
 
 /// Largest batch that packets see as one change: nothing is forwarded while it is carried out.
 const MAX_ATOMIC_UPDATES: usize = 10_000;
@@ -33,9 +34,7 @@ pub async fn write(shared: &Shared, request: WriteRequest) -> Result<(), Status>
     let access = shared.check_primary(&role, request.election_id)?;
     let target = control.target(&shared.engine);
     if !target.call(|node| node.pipeline().is_some()).await? {
-        return Err(Status::failed_precondition(
-            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
-        ));
+        return Err(Failure::no_pipeline().into());
     }
     let updates = request
         .updates

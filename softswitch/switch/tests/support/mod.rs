@@ -365,19 +365,8 @@ pub fn config(program: &str) -> ForwardingPipelineConfig {
 
 /// p4info id of an object, by its name or the last part of it.
 pub fn id(p4info: &P4Info, name: &str) -> u32 {
-    let preambles = p4info
-        .tables
-        .iter()
-        .map(|o| &o.preamble)
-        .chain(p4info.actions.iter().map(|o| &o.preamble))
-        .chain(p4info.digests.iter().map(|o| &o.preamble))
-        .chain(p4info.meters.iter().map(|o| &o.preamble))
-        .chain(p4info.counters.iter().map(|o| &o.preamble))
-        .chain(p4info.registers.iter().map(|o| &o.preamble))
-        .chain(p4info.action_profiles.iter().map(|o| &o.preamble))
-        .chain(p4info.value_sets.iter().map(|o| &o.preamble));
     let matches = |p: &&Preamble| p.name == name || p.name.ends_with(&format!(".{name}"));
-    preambles
+    weir_p4runtime::preambles(p4info)
         .flatten()
         .find(matches)
         .unwrap_or_else(|| panic!("no object is called {name}"))

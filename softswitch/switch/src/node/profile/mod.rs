@@ -11,10 +11,10 @@ use weir_dataplane::{EntryHandle, GroupMember, MemberGroup, Port, Switch, TableI
 use weir_p4runtime::p4::v1;
 use weir_p4runtime::p4::v1::action_profile_group::member::WatchKind;
 
+use super::action::direct_action;
 use super::bytestring::{canonical, to_u32};
 use super::failure::Failure;
 use super::pipeline::{Pipeline, ProfileView};
-use super::table::direct_action;
 use super::write::Operation;
 use super::{Node, parts};
 pub use one_shot::OneShot;
