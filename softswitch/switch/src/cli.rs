@@ -107,7 +107,7 @@ pub enum Command {
 }
 
 impl Cli {
-    /// The files of TLS, if it is asked for.
+    /// The TLS files; None without TLS.
     pub fn tls(&self) -> Option<TlsFiles> {
         let (cert, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
         let ca = self.tls_ca.clone();
@@ -117,7 +117,7 @@ impl Cli {
     /// The ports by number.
     ///
     /// # Errors
-    /// [`PortError`] when a number or an interface is used twice, or a number is the CPU or drop port's.
+    /// [`PortError`] when a number or an interface is used twice, or a number is that of the CPU or drop port.
     pub fn port_configs(&self) -> Result<BTreeMap<Port, PortConfig>, PortError> {
         let mut configs = BTreeMap::new();
         if self.cpu_port == self.drop_port {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the binary share: the binary itself and the compiled test programs."""
+"""Fixtures of the tests of the binary: the binary itself and the compiled test programs."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ def compiled() -> Callable[[str], tuple[Path, Path]]:
     ids=["sent by the forwarding thread", "sent by two threads"],
 )
 def send_options(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """How the switch is told to send; whoever asks for it is run in every way."""
+    """Options for sending; tests that use this fixture run with each of them."""
     options: tuple[str, ...] = request.param
     return options
 

@@ -18,7 +18,7 @@ def measured(
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Any]:
-    """What the scenario measured, the statistics of the wire, and the log of both."""
+    """The scenario's measurements, the statistics of the wire, and the log of both."""
     stats = tmp_path_factory.mktemp("links") / "stats.json"
     p4info, blob = compiled("l2_learning")
     found = run_scenario("links_scenario.py", weir_switch, stats, p4info, blob, *send_options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real frames through the binary: two hosts, the switch between them, in namespaces that this test makes."""
+"""Real frames through the binary: two hosts with the switch between them, in separate namespaces."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scenarios import run_scenario
 
-# Each frame crosses one port on its way there and one on its way back, each with 10 ms of delay.
+# A round trip leaves through both ports, each with 10 ms of delay.
 MIN_RTT_S = 0.020
 
 
@@ -20,7 +20,7 @@ def measured(
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Any]:
-    """What the scenario measured, and the statistics of the switch."""
+    """The scenario's measurements and the statistics of the switch."""
     stats = tmp_path_factory.mktemp("wire") / "stats.json"
     p4info, blob = compiled("l2_learning")
     found = run_scenario("wire_scenario.py", weir_switch, blob, p4info, stats, *send_options)

@@ -28,7 +28,7 @@ pub struct At {
     tls_key: Option<PathBuf>,
 }
 
-/// Why the switch cannot be reached.
+/// The reason why the switch cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Nothing answers.
@@ -39,7 +39,7 @@ pub enum ConnectError {
         /// The transport's reason.
         error: tonic::transport::Error,
     },
-    /// A file of TLS.
+    /// A TLS file.
     #[error("{0}")]
     Tls(#[from] TlsError),
 }

@@ -58,7 +58,7 @@ pub enum LinksCommand {
     },
 }
 
-/// Why the command failed.
+/// The reason why the command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The switch cannot be reached.
@@ -97,7 +97,7 @@ struct Shown {
     port: u32,
     interface: String,
     up: bool,
-    /// As `links set` takes them.
+    /// In the syntax of `links set`.
     options: String,
     queues: Vec<v1::QueueCounters>,
     link: v1::LinkCounters,

@@ -15,11 +15,11 @@ pub struct PortSpec {
     pub number: Port,
     /// Network interface.
     pub interface: String,
-    /// Its egress side.
+    /// Queues and link of its egress side.
     pub config: PortConfig,
 }
 
-/// Why a `--port` was refused.
+/// The reason for refusing a `--port`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// Not of the form `N=IFACE[,option=value…]`.
@@ -30,7 +30,7 @@ pub enum PortError {
         /// What is wrong.
         problem: String,
     },
-    /// Its options.
+    /// The options are wrong.
     #[error("port {number}: {error}")]
     Options {
         /// The port.
@@ -38,21 +38,21 @@ pub enum PortError {
         /// What is wrong with them.
         error: OptionError,
     },
-    /// A number that stands for something else.
+    /// A reserved number.
     #[error("port {number} is {role}; give the port another number")]
     Reserved {
         /// The port.
         number: Port,
-        /// What it is.
+        /// The number's meaning.
         role: &'static str,
     },
-    /// Two ports of one number.
+    /// Two ports have one number.
     #[error("port {number} is given twice")]
     NumberTwice {
         /// The port.
         number: Port,
     },
-    /// Two ports of one interface.
+    /// Two ports have one interface.
     #[error("interface {interface} is given to two ports")]
     InterfaceTwice {
         /// The interface.

@@ -25,7 +25,7 @@ pub fn to_dataplane(data: &v1::CounterData, place: &str) -> Result<CounterValue,
     }
 }
 
-/// The P4Runtime form of a value; it saturates where the protocol's signed number ends.
+/// The P4Runtime form of a value; saturates at the largest signed number.
 pub fn to_p4runtime(value: CounterValue) -> v1::CounterData {
     v1::CounterData {
         byte_count: i64::try_from(value.bytes).unwrap_or(i64::MAX),
@@ -44,7 +44,7 @@ impl Node {
         let counter = pipeline.counter(entry.counter_id)?;
         let place = format!("counter {}", counter.name);
         let cells = cells(entry.index.as_ref(), counter.size, &place)?;
-        // Without data the value is left as it is.
+        // Without data the value stays unchanged.
         let Some(data) = &entry.data else {
             return Ok(());
         };

@@ -9,7 +9,7 @@ use super::bytestring::{all_ones, canonical, check, padded, prefix_mask};
 use super::failure::{Failure, listed_ids};
 use super::pipeline::{MatchFieldView, kind_name};
 
-/// Whose match fields they are, for messages.
+/// The owner of match fields (kind and name), for messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a>(pub &'static str, pub &'a str);
 
@@ -146,7 +146,7 @@ fn key_match(
     }
 }
 
-/// The `FieldMatch`es of an entry in canonical form; what matches anything is left out.
+/// The `FieldMatch`es of an entry in canonical form; fields that match anything are left out.
 pub fn to_p4runtime(declared: &[MatchFieldView], key: &[KeyMatch]) -> Vec<FieldMatch> {
     let mut fields: Vec<FieldMatch> = declared
         .iter()

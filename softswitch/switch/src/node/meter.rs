@@ -73,7 +73,7 @@ pub fn colours_to_p4runtime(colours: ColourCounters) -> v1::MeterCounterData {
     }
 }
 
-/// Counters by colour can only be set to 0.
+/// Requires that counters by colour are set to 0, the only valid value.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for any other value.

@@ -15,7 +15,7 @@ use super::profile::OneShot;
 use super::write::Operation;
 use super::{Node, parts};
 
-/// What a controller keeps with an entry and the dataplane does not know.
+/// Data that a controller stores with an entry; the dataplane does not use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntryMetadata {
     /// `controller_metadata`.
@@ -34,7 +34,7 @@ impl EntryMetadata {
     }
 }
 
-/// What an entry does, as the dataplane has it.
+/// The action of an entry in the dataplane's form.
 enum Target {
     Call(ActionCall),
     Profile(ProfileTarget, Option<OneShot>),
@@ -116,7 +116,7 @@ impl Node {
         }
     }
 
-    /// Sets an inserted entry's direct resources; an update that fails changes nothing.
+    /// Sets the direct resources of a new entry; removes the entry when that fails, because a failed update changes nothing.
     fn with_direct(
         &mut self,
         (table, handle): (weir_dataplane::TableId, EntryHandle),
@@ -143,7 +143,7 @@ impl Node {
         let id = table.id;
         let handle = find(table, switch, entry)?;
         let target = match &entry.action {
-            // Without an action the entry does what it did.
+            // Without an action in the update the entry keeps its action.
             None => None,
             Some(_) if table.is_const => {
                 let message = format!(
@@ -161,7 +161,7 @@ impl Node {
             }
         };
         let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
-        // The direct resources first: a meter is what the dataplane may still refuse, and then nothing has changed.
+        // Direct resources first: the dataplane may refuse a meter, and nothing else has changed then.
         if let Err(failure) = direct.set(switch, id, Some(handle)) {
             if let Some(Target::Profile(_, Some(one_shot))) = target {
                 self.remove_one_shot(&one_shot)?;
@@ -181,7 +181,7 @@ impl Node {
         Ok(handle)
     }
 
-    /// What the entry of an indirect table points to; creates the set of a one-shot action.
+    /// The member or group that an entry of an indirect table points to; creates the set of a one-shot action.
     fn profile_target(
         &mut self,
         table_id: u32,
@@ -220,7 +220,7 @@ fn replace<K: std::hash::Hash + Eq>(
     };
 }
 
-/// What an entry may not hold, whether inserted or modified.
+/// Refuses fields that an entry must not have, whether inserted or modified.
 fn check_common(table: &TableView, entry: &v1::TableEntry) -> Result<(), Failure> {
     let name = &table.name;
     if entry.is_const {
@@ -272,7 +272,7 @@ fn write_default(
     }
     let direct = DirectResources::of(table, entry, operation)?;
     let Some(action) = &entry.action else {
-        // Back to what the program says, with direct resources and metadata.
+        // Back to the program's default action; direct resources and metadata are reset as well.
         switch.set_default_entry(table.id, None)?;
         DirectResources::initial(table).set(switch, table.id, None)?;
         return Ok(None);
@@ -305,7 +305,7 @@ fn write_default(
     Ok(EntryMetadata::of(entry))
 }
 
-/// The dataplane's call for the action of an entry.
+/// The dataplane's call for the action of an entry of a direct table.
 fn required_action(
     pipeline: &Pipeline,
     table: &TableView,

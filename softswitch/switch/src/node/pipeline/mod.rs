@@ -57,8 +57,8 @@ impl Pipeline {
     /// Compiles the program of a configuration and checks that the P4Info describes it.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for what is malformed or does not fit together, `UNIMPLEMENTED` for what this switch
-    /// cannot run; the text names the object.
+    /// `INVALID_ARGUMENT` for malformed or inconsistent objects, `UNIMPLEMENTED` for unsupported ones; the text names the
+    /// object.
     pub fn check(config: ForwardingPipelineConfig) -> Result<(Program, Self), Failure> {
         let Some(p4info) = &config.p4info else {
             return Err(Failure::invalid("config.p4info is missing"));

@@ -15,7 +15,7 @@ pub struct MatchFieldView {
     pub name: String,
     /// Kind of match.
     pub kind: MatchKind,
-    /// The program matches this optional field as ternary: BMv2 JSON has no word for optional.
+    /// The program matches this optional field as ternary, because BMv2 JSON has no optional match.
     pub optional_as_ternary: bool,
     /// Width in bits.
     pub width_bits: u32,
@@ -26,7 +26,7 @@ pub struct MatchFieldView {
 pub struct ActionRefView {
     /// Id in the p4info.
     pub p4info_id: u32,
-    /// Id in the dataplane, of this table's copy.
+    /// Id in the dataplane, of this table's copy of the action.
     pub id: ActionId,
     /// An entry may call it.
     pub in_entries: bool,
@@ -51,7 +51,7 @@ pub struct TableView {
     pub needs_priority: bool,
     /// Entries are const.
     pub is_const: bool,
-    /// Entries that the program starts with may be changed, although its JSON cannot say so.
+    /// The program's initial entries may be changed, although BMv2 JSON cannot express that.
     pub initial_entries_change: bool,
     /// Capacity in entries.
     pub size: usize,
@@ -94,7 +94,7 @@ pub struct ArrayView<Id, Extra> {
     pub name: String,
     /// Cells.
     pub size: u64,
-    /// What only this kind of array has.
+    /// Data specific to this kind of array.
     pub extra: Extra,
 }
 
@@ -107,11 +107,11 @@ pub struct DigestView {
     pub id: DigestId,
     /// Name.
     pub name: String,
-    /// How its data is laid out.
+    /// The layout of its data.
     pub shape: DataShape,
 }
 
-/// A field of the header in front of packet-ins or packet-outs.
+/// A field of the controller header of packet-ins or packet-outs.
 #[derive(Debug, Clone)]
 pub struct MetadataView {
     /// Id in the p4info.
@@ -120,7 +120,7 @@ pub struct MetadataView {
     pub name: String,
     /// Width in bits.
     pub width_bits: u32,
-    /// Only fills up the header; a controller may leave it out.
+    /// Padding of the header; a controller may leave it out.
     pub padding: bool,
 }
 

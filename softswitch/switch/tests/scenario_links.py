@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links between the switch (ends s1, s2, …) and the test (e1, e2, …) inside a sandbox."""
+
+import subprocess
+
+
+def run(*command: str) -> str:
+    """Run a command to its end; return its output."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def add_link(number: int) -> None:
+    """Make a link on which the kernel itself sends nothing."""
+    run("ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", f"e{number}")
+    for name in (f"s{number}", f"e{number}"):
+        run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
+        run("ip", "link", "set", name, "up")
+
+
+def add_two_links() -> None:
+    """Make links 1 and 2, and bring the loopback up."""
+    run("ip", "link", "set", "lo", "up")
+    add_link(1)
+    add_link(2)
