@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the benchmark's programs share.
+//! Code shared by the benchmark programs.
 
 pub mod capture;
 
 use std::process::ExitCode;
 
-/// Prints why a program could not do its work; the exit code says that too.
+/// Prints the error of a failed program; returns the exit code.
 pub fn report(program: &str, result: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

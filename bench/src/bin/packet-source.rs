@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sends short UDP datagrams of many flows out of an interface, as fast as it can or at a pace, and counts them.
+//! Sends short UDP datagrams of many flows through an interface, as fast as possible or at a given rate, and counts them.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use weir_bench::report;
 use weir_ports::sender::PacketSender;
 use weir_ports::socket::interface_state;
 
-/// Destinations, each with an Ethernet and an IPv4 address; flows beyond differ in the UDP source port.
+/// Destinations, each with an Ethernet and an IPv4 address; further flows differ in the UDP source port.
 const DESTINATIONS: u32 = 1000;
 const FIRST_PORT: u32 = 1024;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes telemetry reports of drops: a capture full of them, or datagrams at a pace.
+//! Makes telemetry reports of drops: as a capture, or as datagrams at a given rate.
 
 use std::error::Error;
 use std::fs::File;
@@ -20,9 +20,9 @@ const HEADERS_BYTES: usize = 54;
 const FLOWS: u64 = 100;
 const POLICERS: u64 = 16;
 const WIRE_BYTES: u32 = 1514;
-/// Between reports, by the switch's clock and the capture's.
+/// Time between reports, on the clocks of switch and capture.
 const INTERVAL_NS: u64 = 1_000;
-/// Datagrams of one system call: what the kernel divides up at most (`UDP_MAX_SEGMENTS`), and one sequence after it.
+/// Datagrams of one system call: the kernel's limit for segmentation (`UDP_MAX_SEGMENTS`).
 const BURST: u64 = 64;
 
 /// Makes reports; the last line says how many, and in which time.
@@ -122,7 +122,7 @@ fn send(address: SocketAddr, reports: u64, rate: u64) -> Result<u64, Box<dyn Err
     Ok(sent)
 }
 
-/// The report of a dropped TCP segment, whose payload does not compress; its bytes go into `inner`.
+/// The report of a dropped TCP segment with incompressible payload; `inner` is the buffer for its bytes.
 fn drop_report(number: u64, inner: &mut [u8; INNER_BYTES]) -> WeirReport<'_> {
     let flow = number % FLOWS;
     let [.., low] = flow.to_be_bytes();

@@ -24,7 +24,7 @@ struct Args {
     only: Option<String>,
 }
 
-/// What became of a candidate; Err: it is not counted, and why.
+/// The verdict on a candidate; Err: the reason for not counting it.
 type Outcome = Result<Verdict, String>;
 
 fn judge(candidate: &Candidate, checkout: &Path, folder: &Path) -> Outcome {

@@ -225,7 +225,7 @@ def test_the_statistics_are_complete_at_the_end(weir_switch: Path, drive: Drive,
         to_itself = P4PacketOut(bytes(2) + frame(0xB, 0xA), egress_port=CPU_PORT, pad=0)
         for _ in range(3):
             await answered(connected, to_itself)
-        # Port 9 is not there.
+        # Port 9 does not exist.
         await connected.write([P4PacketOut(frame(0xB, 0xA), egress_port=9, pad=0)])
         await answered(connected, to_itself)
 

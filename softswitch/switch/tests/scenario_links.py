@@ -9,12 +9,18 @@ def run(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def add_link(number: int) -> None:
-    """Make a link on which the kernel itself sends nothing."""
-    run("ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", f"e{number}")
-    for name in (f"s{number}", f"e{number}"):
+def add_veth(*ends: str, mtu_bytes: int = 1500) -> None:
+    """Make a link between two interfaces on which the kernel itself sends nothing."""
+    first, second = ends
+    run("ip", "link", "add", first, "type", "veth", "peer", "name", second)
+    for name in ends:
         run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
-        run("ip", "link", "set", name, "up")
+        run("ip", "link", "set", name, "mtu", str(mtu_bytes), "up")
+
+
+def add_link(number: int) -> None:
+    """Make the link of one port."""
+    add_veth(f"s{number}", f"e{number}")
 
 
 def add_two_links() -> None:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::BTreeMap;
 
-use weir_dataplane::{PortConfig, Shaper, SwitchConfig};
 use tonic::Code;
+use weir_dataplane::{PortConfig, Shaper, SwitchConfig};
 use weir_p4runtime::p4::v1::{PacketOut, stream_message_request};
 
 use super::*;
