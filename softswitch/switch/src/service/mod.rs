@@ -3,7 +3,7 @@
 //!
 //! It accepts connections (`accept`), admits requests within memory limits (`admission`), checks the client's role and
 //! primacy (`role`, `arbitration`), runs requests on the dataplane thread (`pipeline_config`, `write`, `read`, through
-//! `target`) and carries packets and digests to and from the primary controller (`stream`). [`crate::node`] implements the
+//! `target`) and carries packets and digests to and from the primary controller (`stream`); `shared` is their state. [`crate::node`] implements the
 //! updates and queries.
 
 mod accept;
@@ -13,18 +13,18 @@ mod pipeline_config;
 mod read;
 mod role;
 pub mod rpc_status;
+mod shared;
 mod stream;
 mod target;
 mod write;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
 use tokio::net::TcpListener;
-use tokio::sync::{RwLock, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::ServerTlsConfig;
 use tonic::{Request, Response, Status, Streaming};
@@ -42,11 +42,7 @@ use crate::node::failure::Failure;
 use accept::Connections;
 use admission::guard::Guard;
 use admission::{Admission, Hold, Limits};
-use arbitration::{Arbitration, ClientId};
-use pipeline_config::SavedConfig;
-use role::Access;
-use stream::ClientStream;
-use target::Target;
+use shared::Shared;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
@@ -56,37 +52,6 @@ const API_VERSION: &str = "1.5.0";
 pub struct Service {
     shared: Arc<Shared>,
     tls: Option<ServerTlsConfig>,
-}
-
-struct Shared {
-    device_id: u64,
-    engine: Handle,
-    admission: Admission,
-    clients: Mutex<Clients>,
-    /// Locked for writing by requests that change state, for reading by reads: a read sees all of a write or nothing of it.
-    control: RwLock<Control>,
-}
-
-struct Clients {
-    arbitration: Arbitration,
-    streams: HashMap<ClientId, ClientStream>,
-    next_id: ClientId,
-}
-
-#[derive(Default)]
-struct Control {
-    /// Saved by `VERIFY_AND_SAVE` and not yet committed.
-    saved: Option<SavedConfig>,
-}
-
-impl Control {
-    /// The program that reads and writes apply to.
-    fn target<'a>(&'a self, engine: &'a Handle) -> Target<'a> {
-        match &self.saved {
-            Some(saved) => Target::Saved(&saved.shadow),
-            None => Target::Live(engine),
-        }
-    }
 }
 
 impl Service {
@@ -107,17 +72,7 @@ impl Service {
         notifications: mpsc::Receiver<Notification>,
         limits: Limits,
     ) -> Self {
-        let shared = Arc::new(Shared {
-            device_id,
-            engine,
-            admission: Admission::new(limits),
-            clients: Mutex::new(Clients {
-                arbitration: Arbitration::new(device_id),
-                streams: HashMap::new(),
-                next_id: 0,
-            }),
-            control: RwLock::new(Control::default()),
-        });
+        let shared = Arc::new(Shared::new(device_id, engine, limits));
         tokio::spawn(stream::deliver(Arc::clone(&shared), notifications));
         Self { shared, tls: None }
     }
@@ -213,30 +168,6 @@ fn transport() -> tonic::transport::Server {
 /// When the address is in use or not the machine's.
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await
-}
-
-impl Shared {
-    fn clients(&self) -> MutexGuard<'_, Clients> {
-        // A panic under this lock leaves at worst a notification unsent, so a poisoned lock is still usable.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn check_device(&self, device_id: u64) -> Result<(), Status> {
-        if device_id == self.device_id {
-            return Ok(());
-        }
-        Err(Status::not_found(format!(
-            "no device has id {device_id}; this switch is device {}",
-            self.device_id
-        )))
-    }
-
-    /// The access of a client that claims to be the primary of a role.
-    fn check_primary(&self, role: &str, election_id: Option<Uint128>) -> Result<Access, Status> {
-        let election_id = election_id.map(arbitration::number);
-        let clients = self.clients();
-        clients.arbitration.access_of(role, election_id).cloned()
-    }
 }
 
 impl From<Stopped> for Status {

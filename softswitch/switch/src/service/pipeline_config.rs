@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use prost::Message;
 use tonic::Status;
-use weir_dataplane::Program;
 use weir_p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
@@ -16,19 +15,12 @@ use weir_p4runtime::p4::v1::{
 
 use super::read::read_one;
 use super::role::{self, Access};
-use super::target::{Shadow, Target};
-use super::{Shared, rpc_status};
+use super::rpc_status;
+use super::shared::Shared;
+use super::target::{SavedConfig, Shadow, Target};
 use crate::node::failure::Failure;
 use crate::node::pipeline::Pipeline;
 use crate::node::{Node, state};
-
-/// A verified configuration with the updates written to it since.
-pub struct SavedConfig {
-    program: Program,
-    pipeline: Pipeline,
-    /// The program that reads and writes apply to until the commit.
-    pub shadow: Shadow,
-}
 
 /// Carries out a `SetForwardingPipelineConfig`.
 pub async fn set(

@@ -11,8 +11,9 @@ use weir_p4runtime::p4::v1::{Entity, ReadRequest, ReadResponse};
 
 use super::admission::Room;
 use super::role::{self, Access};
+use super::rpc_status;
+use super::shared::Shared;
 use super::target::Target;
-use super::{Shared, rpc_status};
 use crate::node::failure::Failure;
 
 /// Entities read between two batches of frames.

@@ -17,7 +17,7 @@ use weir_p4runtime::p4::v1::{
 
 use super::arbitration::{self, ClientId};
 use super::role::Access;
-use super::{Clients, Shared};
+use super::shared::{ClientStream, Clients, Shared};
 use crate::node::Notification;
 use crate::node::failure::Failure;
 
@@ -25,13 +25,6 @@ use crate::node::failure::Failure;
 const QUEUED_MESSAGES: usize = 4096;
 /// Part of the queue reserved for arbitration: packets and digests for a stalled controller are dropped earlier.
 const RESERVED_MESSAGES: usize = 256;
-
-/// The sending side of one controller's stream.
-pub struct ClientStream {
-    messages: mpsc::Sender<Result<StreamMessageResponse, Status>>,
-    /// Ends the stream of a controller that reads no messages.
-    stalled: Arc<Notify>,
-}
 
 /// Opens a controller's stream.
 pub fn open(

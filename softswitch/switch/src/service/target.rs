@@ -5,12 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tonic::{Code, Status};
+use weir_dataplane::Program;
 use weir_p4runtime::p4::v1::Update;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 
 use crate::engine::{Core, Handle};
 use crate::node::Node;
 use crate::node::failure::Failure;
+use crate::node::pipeline::Pipeline;
 use crate::node::undo::Undo;
 
 /// Time for updates between two batches of frames.
@@ -38,6 +40,14 @@ impl Shadow {
         let inner = self.node.into_inner();
         inner.unwrap_or_else(PoisonError::into_inner).1
     }
+}
+
+/// A verified configuration with the updates written to it since.
+pub struct SavedConfig {
+    pub program: Program,
+    pub pipeline: Pipeline,
+    /// The program that reads and writes apply to until the commit.
+    pub shadow: Shadow,
 }
 
 /// One of the two.

@@ -5,7 +5,8 @@ use tonic::Status;
 use weir_p4runtime::p4::v1::WriteRequest;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 
-use super::{Shared, role, rpc_status};
+use super::shared::Shared;
+use super::{role, rpc_status};
 use crate::node::failure::Failure;
 
 /// Largest atomic batch: nothing is forwarded while it is carried out.
