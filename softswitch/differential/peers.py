@@ -38,7 +38,7 @@ MTU_BYTES = 4000
 MAX_DIGEST_LIST = 4
 DIGEST_TIMEOUT_NS = 20_000_000
 Frames = Counter[tuple[int, bytes]]
-"""How often each frame was sent through each port."""
+"""Number of times that each frame was sent through each port."""
 
 
 class SentinelLostError(Exception):

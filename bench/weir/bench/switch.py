@@ -84,7 +84,7 @@ def bmv2(hosts: list[HostPort], folder: Path) -> Iterator[int]:
         argv += ["-i", f"{host.switch_port}@{host.switch_interface}"]
     program = LoggedProcess("bmv2", [*argv, "--", "--grpc-server-addr", P4RUNTIME], folder / "bmv2.log")
     try:
-        # What it says when it is ready stays in its buffer for as long as it writes to a pipe.
+        # It buffers its ready message while it writes to a pipe, so the port shows readiness.
         _wait_listening(program)
         asyncio.run(fill(P4RUNTIME, hosts))
         yield program.pid

@@ -91,7 +91,7 @@ impl FrameRing {
         Some(unsafe { self.slot().cast::<libc::tpacket2_hdr>().read() })
     }
 
-    /// When the oldest frame in the ring arrived (ns, `CLOCK_REALTIME`), if there is one.
+    /// Time of arrival of the oldest frame in the ring (ns, `CLOCK_REALTIME`), if there is one.
     pub fn oldest_ns(&self) -> Option<u64> {
         let header = self.header()?;
         Some(u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec))

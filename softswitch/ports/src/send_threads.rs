@@ -261,8 +261,7 @@ impl PortQueue {
         }
     }
 
-    /// When the forwarding end is closed and the ring is empty, flushes once more, counts the rest as errors and returns
-    /// true.
+    /// Whether the forwarding end is closed and the ring empty; then flushes once more and counts the rest as errors.
     fn finish_if_closed(&mut self) -> bool {
         // In this order: no frame is put into an abandoned ring.
         if !self.frames.is_abandoned() || !self.frames.is_empty() {

@@ -70,7 +70,7 @@ impl Sender {
 pub struct PacketSender {
     socket: OwnedFd,
     bytes: Vec<u8>,
-    /// Where each frame ends in `bytes`.
+    /// End of each frame in `bytes`.
     ends: Vec<usize>,
 }
 

@@ -50,7 +50,7 @@ pub enum RunError {
     Load {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The loader's error.
         error: LoadError,
     },
     /// The dataplane refused a port's configuration.

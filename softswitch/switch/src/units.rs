@@ -60,11 +60,11 @@ pub enum UnitError {
     /// The number has no unit, or one that this kind of quantity does not have.
     #[error("`{given}` is not {name}: {problem}; valid units are {units}, for example `{example}`")]
     Unit {
-        /// What was given.
+        /// The given text.
         given: String,
         /// The kind of quantity, with its article.
         name: &'static str,
-        /// What is wrong with the unit.
+        /// The mistake in the unit.
         problem: String,
         /// The valid units.
         units: String,
@@ -74,7 +74,7 @@ pub enum UnitError {
     /// The part before the unit is not a decimal number.
     #[error("`{given}` is not {name}: `{number}` is not a decimal number, for example `{example}`")]
     Number {
-        /// What was given.
+        /// The given text.
         given: String,
         /// The kind of quantity, with its article.
         name: &'static str,
@@ -86,7 +86,7 @@ pub enum UnitError {
     /// The value is not a whole number of the base unit, or too large for 64 bits.
     #[error("`{given}` is not {name} that can be kept exactly: it must be a whole number of {base}, at most {max}", max = u64::MAX)]
     Inexact {
-        /// What was given.
+        /// The given text.
         given: String,
         /// The kind of quantity, with its article.
         name: &'static str,

@@ -142,7 +142,7 @@ def test_groups_and_sessions_are_read_back(switch: SwitchProcess, drive: Drive) 
 
 def test_packets_travel_both_ways_with_metadata(switch: SwitchProcess, drive: Drive) -> None:
     async def scenario(connected: finsy.Switch) -> None:
-        # What leaves through the CPU port without the program's header is too short for one: use its own.
+        # The program adds no packet-in header to this frame, so the payload begins with one.
         packet_in = (7 << 7 | 3).to_bytes(2, "big") + frame(0xB, 0xA)
         received = await answered(connected, P4PacketOut(packet_in, egress_port=CPU_PORT, pad=0))
         assert received.payload == frame(0xB, 0xA)

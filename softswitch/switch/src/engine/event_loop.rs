@@ -22,7 +22,7 @@ const BATCH_FRAMES: usize = 64;
 const BATCH_COMMANDS: usize = 16;
 /// Time after which frames that an interface had no room for are sent again, and congested send threads checked again.
 const RESEND_INTERVAL_NS: u64 = 50_000;
-/// How often an interface that disappeared is looked for.
+/// Interval of attempts to reopen an interface that disappeared.
 const REOPEN_INTERVAL_NS: u64 = 200_000_000;
 
 pub struct EventLoop<F> {

@@ -78,7 +78,7 @@ pub enum ClientError {
     Link {
         /// The port.
         port: u32,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Standard output.

@@ -18,7 +18,7 @@ const DEFAULT_LIMIT_BYTES: u64 = 256_000;
 /// Value that removes an option.
 const NONE: &str = "none";
 
-/// What `--help` says about the options.
+/// The options in `--help`.
 pub const HELP: &str = "\
   rate=40Mbit/s   shape to this rate of frame bytes without FCS  (default: unshaped)
   burst=15kB      bucket of the shaper                           (default: 1 ms at the rate, at least 3 kB)
@@ -40,7 +40,7 @@ pub enum OptionError {
     /// Not of the form `name=value`.
     #[error("`{given}` is not an option with a value; for example `rate=1Gbit/s`")]
     Shape {
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// A name that no option has.
@@ -63,7 +63,7 @@ pub enum OptionError {
     Unit {
         /// The option.
         name: String,
-        /// What is wrong with its value.
+        /// The mistake in its value.
         error: Box<UnitError>,
     },
     /// Another value.
@@ -71,7 +71,7 @@ pub enum OptionError {
     Value {
         /// The option.
         name: String,
-        /// What was given.
+        /// The given text.
         given: String,
         /// The valid values.
         valid: &'static str,

@@ -25,9 +25,9 @@ pub enum PortError {
     /// Not of the form `N=IFACE[,option=value…]`.
     #[error("`{given}` is not a port: {problem}; for example `1=veth0,rate=1Gbit/s,delay=10ms`")]
     Shape {
-        /// What was given.
+        /// The given text.
         given: String,
-        /// What is wrong.
+        /// The mistake.
         problem: String,
     },
     /// The options are wrong.
@@ -35,7 +35,7 @@ pub enum PortError {
     Options {
         /// The port.
         number: Port,
-        /// What is wrong with them.
+        /// The mistake in the options.
         error: OptionError,
     },
     /// A reserved number.
