@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use nix::sys::socket::{setsockopt, sockopt};
-use weir_bench::report;
+use weir_bench::{next_random, report};
 use weir_report::{Outer, SEQUENCE_MODULUS, UDP_PORT, WeirReport, colour, drop_reason};
 
 const INNER_BYTES: usize = 128;
@@ -133,12 +133,9 @@ fn drop_report(number: u64, inner: &mut [u8; INNER_BYTES]) -> WeirReport<'_> {
     inner[36..38].copy_from_slice(&(40_000 + flow as u16).to_be_bytes());
     inner[38..42].copy_from_slice(&(number as u32).wrapping_mul(1460).to_be_bytes());
     inner[46..48].copy_from_slice(&[0x50, 0x10]);
-    // A linear congruential generator (Knuth, MMIX), seeded by the number.
     let mut state = number;
     for bytes in inner[HEADERS_BYTES..].chunks_mut(4) {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = next_random(state);
         bytes.copy_from_slice(&state.to_be_bytes()[..bytes.len()]);
     }
     WeirReport {

@@ -12,7 +12,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use tonic::{Code, Status};
 use weir_dataplane::{Port, SwitchConfig};
-use weir_switch::cli::PortSpec;
+use weir_switch::links::port::PortSpec;
 use weir_switch::node::NodeConfig;
 use weir_switch::node::failure::Failure;
 use weir_switch::virtual_time::{Event, PastError, VirtualSwitch};

@@ -2,26 +2,17 @@
 """A program pushed under full load while the disk is full, with real frames between namespaces."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import run_scenario
 
 MAX_GROWTH_BYTES = 128 << 20
 
 
 @pytest.fixture(scope="module")
-def seen(
-    send_options: tuple[str, ...],
-    weir_switch: Path,
-    compiled: Callable[[str], tuple[Path, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
+def seen(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
     """The scenario's observations and the last statistics of the switch."""
-    p4info, blob = compiled("l2_learning")
-    folder = tmp_path_factory.mktemp("adversity")
-    return run_scenario("adversity_scenario.py", weir_switch, blob, p4info, folder, *send_options)
+    return run_on_switch("adversity", "l2_learning")
 
 
 def test_a_push_under_load_loses_no_count(seen: dict[str, Any]) -> None:

@@ -6,14 +6,17 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # With importlib's import mode pytest puts no test folder on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from scenarios import run_scenario
 from switch_process import SwitchProcess
 
+RunOnSwitch = Callable[[str, str], dict[str, Any]]
 REPOSITORY = Path(__file__).parents[3]
 
 
@@ -49,6 +52,23 @@ def send_options(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """Options for sending; tests that use this fixture run with each of them."""
     options: tuple[str, ...] = request.param
     return options
+
+
+@pytest.fixture(scope="module")
+def run_on_switch(
+    send_options: tuple[str, ...],
+    weir_switch: Path,
+    compiled: Callable[[str], tuple[Path, Path]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunOnSwitch:
+    """Run the scenario `NAME_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]` with a test program."""
+
+    def run(name: str, program: str) -> dict[str, Any]:
+        p4info, blob = compiled(program)
+        folder = tmp_path_factory.mktemp(name)
+        return run_scenario(f"{name}_scenario.py", weir_switch, blob, p4info, folder, *send_options)
+
+    return run
 
 
 @pytest.fixture

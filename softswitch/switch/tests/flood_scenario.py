@@ -4,7 +4,7 @@
     sender e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2
                                           port 3 ] s3 ─── e3
 
-Started by flood_test.py as `unshare … python flood_scenario.py SWITCH JSON P4INFO STATS [OPTION…]`; prints
+Started by flood_test.py as `unshare … python flood_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]`; prints
 its observations as one line of JSON. The interfaces' own counters show what the switch sent.
 """
 
@@ -79,17 +79,17 @@ def settled(stats: Path, sent: Callable[[], int]) -> Callable[[], bool]:
     return settled_now
 
 
-def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
     """Send numbered frames, flood, delete and recreate an interface, stop the switch."""
     add_two_links()
     add_link(3)
-    stats, total = Path(stats_file), 0
+    stats, total = Path(folder) / "stats.json", 0
     result: dict[str, Any] = {}
     source = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     source.bind(("e1", 0))
     ports = [f"--port={number}=s{number}" for number in (1, 2, 3)]
     with (
-        SwitchProcess(Path(binary), *ports, "--stats", stats_file, *options) as switch,
+        SwitchProcess(Path(binary), *ports, "--stats", str(stats), *options) as switch,
         HostileClient(switch.address) as client,
     ):
         client.open_stream()

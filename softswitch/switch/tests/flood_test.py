@@ -3,25 +3,16 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from flood_scenario import COPIES, FLOODED, NUMBERED
-from scenarios import run_scenario
 
 
 @pytest.fixture(scope="module")
-def seen(
-    send_options: tuple[str, ...],
-    weir_switch: Path,
-    compiled: Callable[[str], tuple[Path, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
+def seen(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
     """The scenario's observations."""
-    p4info, blob = compiled("l2_learning")
-    stats = tmp_path_factory.mktemp("flood") / "stats.json"
-    return run_scenario("flood_scenario.py", weir_switch, blob, p4info, stats, *send_options)
+    return run_on_switch("flood", "l2_learning")
 
 
 def check(stats: dict[str, Any]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 
     h1 (10.0.0.1) e1 ─── s1 [a: weir-switch wire: b] s2 ─── e2 (10.0.0.2) h2
 
-Started by links_test.py as `unshare … python links_scenario.py SWITCH STATS P4INFO JSON [OPTION…]`; prints
+Started by links_test.py as `unshare … python links_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]`; prints
 its measurements as one line of JSON.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from hostile_client import HostileClient, destinations
 from scenario_links import add_link, run
+from scenarios import statistics
 from switch_process import SwitchProcess
 from wire_scenario import ask, build_links, echo_server
 
@@ -166,13 +167,15 @@ def _passed(shown: str, port: int) -> int:
     return next(int(one["link"]["passed_packets"]) for one in json.loads(shown) if one["port"] == port)
 
 
-def main(binary: str, stats_file: str, p4info: str, program: str, *options: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
     """Measure a wire, then a switch."""
     build_links()
+    stats = Path(folder) / "stats.json"
     with echo_server():
-        result = {"wire": wire(binary, stats_file, *options)}
-    stats = Path(stats_file).with_name("switch.json")
-    result["switch"] = switch(binary, stats, Path(p4info), Path(program), *options)
+        result = {"wire": wire(binary, str(stats), *options)}
+    result["stats"] = statistics(stats)
+    switch_stats = Path(folder) / "switch.json"
+    result["switch"] = switch(binary, switch_stats, Path(p4info), Path(blob), *options)
     print(json.dumps(result))
 
 

@@ -5,12 +5,10 @@ The verdicts are compared with exact arithmetic on the captured time stamps; the
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from policer_scenario import BURST_BYTES, FRAME_BYTES, RATE_BYTES_PER_S
-from scenarios import run_scenario
 
 # The kernel stamps with one clock and the switch meters with another; reading both takes this long at most.
 CLOCKS_NS = 50_000
@@ -18,16 +16,9 @@ SECOND_NS = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
-def seen(
-    send_options: tuple[str, ...],
-    weir_switch: Path,
-    compiled: Callable[[str], tuple[Path, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
+def seen(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
     """The scenario's observations."""
-    p4info, blob = compiled("entities")
-    folder = tmp_path_factory.mktemp("policer")
-    return run_scenario("policer_scenario.py", weir_switch, blob, p4info, folder, *send_options)
+    return run_on_switch("policer", "entities")
 
 
 def test_each_frame_is_metered_at_its_own_arrival(seen: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 
     h1 (10.0.0.1) e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2 (10.0.0.2) h2
 
-Started by wire_test.py as `unshare … python wire_scenario.py SWITCH JSON P4INFO STATS [OPTION…]`; prints
+Started by wire_test.py as `unshare … python wire_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]`; prints
 its measurements as one line of JSON. The first datagram needs ARP: it arrives only if broadcasts are flooded.
 """
 
@@ -26,6 +26,7 @@ from finsy import (
     SwitchOptions,
 )
 from scenario_links import run
+from scenarios import statistics
 from switch_process import SwitchProcess
 
 ROUNDS = 5
@@ -137,16 +138,18 @@ def mac(host: str, interface: str) -> int:
     return int(found[0]["address"].replace(":", ""), 16)
 
 
-def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
     """Measure; set an interface down and up again; measure again."""
     build_links()
+    stats = Path(folder) / "stats.json"
     ports = ["--port", "1=s1,delay=10ms", "--port", "2=s2,delay=10ms"]
-    with echo_server(), SwitchProcess(Path(binary), *ports, "--stats", stats_file, *options) as switch:
+    with echo_server(), SwitchProcess(Path(binary), *ports, "--stats", str(stats), *options) as switch:
         result = asyncio.run(control(switch.address, Path(p4info), Path(blob)))
         run("ip", "link", "set", "s2", "down")
         run("ip", "link", "set", "s2", "up")
         # Frames sent before the switch has reopened the interface are lost, and counted.
         result["after_loss"] = ask(patience_s=0.5)
+    result["stats"] = statistics(stats)
     print(json.dumps(result))
 
 
