@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives two switches the same random entries and packets and says where they differ.
+"""Sends two switches the same random entries and packets and reports where they differ.
 
 Runs in a sandbox, started by __main__.py and differential_test.py as
 `unshare … python compare.py SWITCH PROGRAM SEED PACKETS FOLDER`; the last line of its output is JSON.
@@ -17,21 +17,22 @@ from typing import Any
 from finsy.proto import p4i, p4r
 from generate import PORTS, Generator
 from google.protobuf import text_format
-from peers import MAX_DIGEST_LIST, PATIENCE_S, Frames, Peer, bmv2, run, weir
+from peers import MAX_DIGEST_LIST, PATIENCE_S, Frames, Peer, bmv2, weir
 from refill import compare_refill
+from scenario_links import run
 from subjects import REPOSITORY, SUBJECTS, Subject
 
-# After so many the rest tells nothing new.
+# Further differences are unlikely to add information.
 MAX_DIFFERENCES = 12
 SHOWN_BYTES = 120
-# Entries change so many times while packets pass.
+# Entries change this often while packets pass.
 PARTS = 3
 CHANGES = 12
 
 
 @dataclass
 class Outcome:
-    """What was compared, and how it differed."""
+    """The comparison's counts and differences."""
 
     program: str
     seed: int
@@ -42,15 +43,15 @@ class Outcome:
     counters: int = 0
     digests: int = 0
     colours: int = 0
-    """Of meters that refill: where only one was possible."""
+    """Of meters that refill: verdicts where only one colour was possible."""
     open_colours: int = 0
-    """Where more than one was."""
+    """Verdicts where more than one was possible."""
     sentinels: int = 0
     differences: list[str] = field(default_factory=list)
 
 
 def compare_writes(outcome: Outcome, peers: list[Peer], updates: list[p4r.Update]) -> None:
-    """Both must accept the same updates; the reasons of a refusal may be put differently."""
+    """Both must accept the same updates; the texts of refusals may differ."""
     ours, theirs = (peer.write(updates) for peer in peers)
     for update, our, their in zip(updates, ours, theirs, strict=True):
         outcome.entries += our == their == "OK"
@@ -63,7 +64,7 @@ def compare_writes(outcome: Outcome, peers: list[Peer], updates: list[p4r.Update
 def compare_packets(
     outcome: Outcome, subject: Subject, peers: list[Peer], rng: random.Random, packets: int
 ) -> None:
-    """Batches of packets into one port, each followed by sentinels; what left between must be the same."""
+    """Send batches of packets into one port, each followed by sentinels; the output must be the same."""
     while outcome.packets < packets and len(outcome.differences) < MAX_DIFFERENCES:
         port = rng.choice(PORTS)
         sent = [subject.packet(rng) for _ in range(subject.batch)]
@@ -115,15 +116,15 @@ def compare_counters(outcome: Outcome, p4info: p4i.P4Info, peers: list[Peer]) ->
 
 
 def compare_digests(outcome: Outcome, peers: list[Peer]) -> None:
-    """What was announced to the controllers: the same messages, ours in lists no longer than was asked for.
+    """The digests must be the same messages, ours in lists within the configured length.
 
-    bmv2 adds all that one of its own buffers holds to a list before it looks at `max_list_size`
+    bmv2 adds the whole content of one of its buffers to a list before it checks `max_list_size`
     (p4lang/PI, proto/frontend/src/digest_mgr.cpp), so its lists may be longer.
     """
     ours, theirs = peers
     deadline = time.monotonic() + PATIENCE_S
     while ours.digests != theirs.digests and time.monotonic() < deadline:
-        time.sleep(0.02)  # the last lists are under way
+        time.sleep(0.02)  # the last lists are still in flight
     outcome.digests += len(ours.digests)
     for one, other in ((ours, theirs), (theirs, ours)):
         for digest_id, message in sorted(one.digests - other.digests)[:MAX_DIFFERENCES]:
@@ -133,7 +134,7 @@ def compare_digests(outcome: Outcome, peers: list[Peer]) -> None:
 
 
 def key(read: p4r.Entity) -> str:
-    """What a direct counter belongs to."""
+    """The entry of a direct counter."""
     entry = read.direct_counter_entry.table_entry
     matches = sorted(entry.match, key=lambda match: match.field_id)
     return f"{entry.priority} {' '.join(' '.join(str(match).split()) for match in matches)}"
@@ -151,7 +152,7 @@ def data(counter: p4r.CounterData) -> tuple[int, int]:
 
 
 def without_zeros(cells: dict[Any, tuple[int, int]]) -> dict[Any, tuple[int, int]]:
-    """Cells that counted; what does not count is equal."""
+    """Cells that are not zero; the others are equal."""
     return {cell: value for cell, value in cells.items() if value != (0, 0)}
 
 
@@ -167,7 +168,7 @@ def differ(
 
 
 def compare(binary: Path, program: str, seed: int, packets: int, folder: Path) -> Outcome:
-    """One program, one seed."""
+    """Compare the switches on one program with one seed."""
     subject, outcome = SUBJECTS[program], Outcome(program, seed)
     compiled = REPOSITORY / subject.folder
     name = subject.compiled or program
@@ -199,7 +200,7 @@ def compare(binary: Path, program: str, seed: int, packets: int, folder: Path) -
 
 
 def main(binary: str, program: str, seed: str, packets: str, folder: str) -> None:
-    """Compare and print."""
+    """Compare, and print the outcome."""
     run("ip", "link", "set", "lo", "up")
     outcome = compare(Path(binary), program, int(seed), int(packets), Path(folder))
     print(json.dumps(vars(outcome)))

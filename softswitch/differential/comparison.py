@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one comparison in network namespaces of its own."""
+"""Runs one comparison in separate network namespaces."""
 
 import json
 import shutil
@@ -13,14 +13,14 @@ TIME_LIMIT_S = 900
 
 
 def problem() -> str | None:
-    """Why there can be no comparison here; None when there can."""
+    """The reason why this machine can run no comparison; None when it can."""
     if shutil.which(BMV2) is None:
         return f"{BMV2} is not on PATH; install p4lang's official packages (https://github.com/p4lang/behavioral-model)"
     return refusal()
 
 
 def compare(switch: Path, program: str, seed: int, packets: int, folder: Path) -> dict[str, Any]:
-    """The fields of compare.Outcome. Raises RuntimeError, with what was printed, when it came to no end."""
+    """The fields of compare.Outcome. Raises RuntimeError, with the output, when the comparison fails."""
     script = Path(__file__).with_name("compare.py")
     arguments = (switch, program, seed, packets, folder)
     ended = run_sandboxed(script, *arguments, time_limit_s=TIME_LIMIT_S)

@@ -16,20 +16,20 @@ Pool = Callable[[random.Random], int]
 
 @dataclass(frozen=True)
 class Shape:
-    """What entities of one program look like; everything by P4Info's short names."""
+    """The shape of one program's entities; all names are the P4Info's aliases."""
 
     pools: dict[str, Pool] = field(default_factory=dict)
     """Values of match fields and action parameters, by name; others are drawn from the whole width."""
     entries: dict[str, int] = field(default_factory=dict)
-    """Insertions tried into each table; 0 where it is not named."""
+    """Insertions tried into each table; 0 for a table that is not named."""
     fixed: Sequence[tuple[str, dict[str, int], str, dict[str, int]]] = ()
-    """Entries that must be there, as (table, exact or /32 matches, action, parameters)."""
+    """Entries that must exist, as (table, exact or /32 matches, action, parameters)."""
     meter_cells: int = 0
-    """Of each meter array, the first so many are configured."""
+    """Number of cells, from the first, that are configured in each meter array."""
     members: int = 0
-    """In each action profile; a third as many groups are made of them."""
+    """Members in each action profile, with a third as many groups."""
     session_ports: Sequence[int] = PORTS
-    """Where mirrored packets go."""
+    """Ports for mirrored packets."""
 
 
 def canonical(value: int) -> bytes:
@@ -49,7 +49,7 @@ class Generator:
     """Draws entities of one program."""
 
     def __init__(self, p4info: p4i.P4Info, shape: Shape, rng: random.Random) -> None:
-        """Nothing is drawn yet."""
+        """Take the program's P4Info and shape, and the source of randomness."""
         self._p4info, self._shape, self._rng = p4info, shape, rng
         self._actions = {action.preamble.id: action for action in p4info.actions}
         self._metered = {meter.direct_table_id: meter for meter in p4info.direct_meters}
@@ -58,7 +58,7 @@ class Generator:
         self._member_groups = range(1, shape.members // 3 + 1)
 
     def updates(self) -> list[p4r.Update]:
-        """Groups and sessions, meters, entries: in the order in which they are to be written."""
+        """Groups and sessions, meters, entries, in the order of writing."""
         entities = [*self._groups(), *self._sessions(), *self._profiles()]
         updates = [p4r.Update(type=p4r.Update.INSERT, entity=entity) for entity in entities]
         updates += [p4r.Update(type=p4r.Update.MODIFY, entity=entity) for entity in self._meters()]
@@ -69,7 +69,7 @@ class Generator:
         return updates
 
     def changes(self, written: list[p4r.Update], count: int) -> list[p4r.Update]:
-        """Entries taken away, given another action, or added, of those that were written at random."""
+        """Updates that delete, change or add entries, drawn from the random ones."""
         tables = {table.preamble.id: table for table in self._p4info.tables}
         inserted = [update.entity for update in written if update.entity.HasField("table_entry")]
         inserted = inserted[: len(inserted) - len(self._shape.fixed)]
@@ -154,7 +154,7 @@ class Generator:
             self._match(entry, key)
         kinds = {key.match_type for key in table.match_fields}
         if kinds & {p4i.MatchField.TERNARY, p4i.MatchField.RANGE, p4i.MatchField.OPTIONAL}:
-            # Each its own: which of two equal ones wins is nobody's promise.
+            # Each entry has a different priority: the order of equal ones is undefined.
             self._priority += 1
             entry.priority = self._priority
         self._point(entry, table)
@@ -201,7 +201,7 @@ class Generator:
     def _draw_action(self, drawn: p4r.Action, table: p4i.Table) -> None:
         refs = table.action_refs
         usable = [self._actions[ref.id] for ref in refs if ref.scope != p4i.ActionRef.DEFAULT_ONLY]
-        # Actions without parameters drop or do nothing, which shows little.
+        # Actions without parameters drop or do nothing, which tests little.
         action = self._rng.choices(usable, [4 if action.params else 1 for action in usable])[0]
         drawn.action_id = action.preamble.id
         for param in action.params:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two switches, each on links of its own, and how both are driven: frames in, frames out, P4Runtime."""
+"""The two switches, each on separate links, and the means to drive them: frames and P4Runtime."""
 
 import select
 import socket
@@ -19,10 +19,11 @@ from finsy.proto import p4i, p4r, rpc_status
 from generate import PORTS
 from subjects import Sentinel
 
-# The switch's own tests have a plain client and know how to start it.
+# The switch's own tests have a plain client and start the switch.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "switch" / "tests"))
 
 from hostile_client import HostileClient
+from scenario_links import add_veth
 from switch_process import SwitchProcess
 
 BMV2 = "simple_switch_grpc"
@@ -31,36 +32,29 @@ BMV2_ADDRESS = f"{BMV2_HOST}:{BMV2_PORT}"
 # Only a broken switch takes this long.
 PATIENCE_S = 20
 ALL_PROTOCOLS = 3  # ETH_P_ALL of linux/if_ether.h
-OUTGOING = 4  # PACKET_OUTGOING of linux/if_packet.h: what we sent ourselves
+OUTGOING = 4  # PACKET_OUTGOING of linux/if_packet.h: our own frames
 RECEIVE_BUFFER_BYTES = 8 << 20
+MTU_BYTES = 4000
 MAX_DIGEST_LIST = 4
 DIGEST_TIMEOUT_NS = 20_000_000
 Frames = Counter[tuple[int, bytes]]
-"""How often each frame left through each port."""
+"""Number of times that each frame was sent through each port."""
 
 
 class SentinelLostError(Exception):
     """A switch did not forward the packet that every port must see."""
 
 
-def run(*command: str) -> None:
-    """Run a command to its end."""
-    subprocess.run(command, check=True, capture_output=True)
-
-
 class Links:
     """A link for each port of a switch: `<name>sN` is the switch's end, `<name>eN` ours."""
 
     def __init__(self, name: str) -> None:
-        """Make them; the kernel itself sends nothing on them."""
+        """Make the links."""
         self.name = name
         self._sockets: dict[int, socket.socket] = {}
         for port in PORTS:
-            run("ip", "link", "add", f"{name}s{port}", "type", "veth", "peer", "name", f"{name}e{port}")
-            for end in (f"{name}s{port}", f"{name}e{port}"):
-                run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
-                run("ip", "link", "set", end, "mtu", "4000", "up")
-            # Without a protocol until it is bound: it would hear every other interface meanwhile.
+            add_veth(f"{name}s{port}", f"{name}e{port}", mtu_bytes=MTU_BYTES)
+            # Without a protocol until it is bound: otherwise it would receive from every interface.
             ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             ours.bind((f"{name}e{port}", ALL_PROTOCOLS))
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
@@ -68,11 +62,11 @@ class Links:
             self._sockets[port] = ours
 
     def send(self, port: int, frame: bytes) -> None:
-        """Into a port."""
+        """Send a frame into a port."""
         self._sockets[port].send(frame)
 
     def received(self, wait_s: float) -> Iterator[tuple[int, bytes]]:
-        """What has come out, by port; waits for the first."""
+        """Frames that the switch sent, by port; waits for the first."""
         ready, _, _ = select.select(list(self._sockets.values()), [], [], wait_s)
         for port, ours in self._sockets.items():
             while ours in ready:
@@ -84,7 +78,7 @@ class Links:
                     yield port, frame
 
     def pass_through(self, sentinels: Sequence[Sentinel], tag: bytes) -> Frames:
-        """Send sentinels, each when the one before has left; all other frames that came out meanwhile.
+        """Send sentinels, each after the last one was forwarded; return all other frames sent meanwhile.
 
         Raises SentinelLostError.
         """
@@ -108,12 +102,12 @@ class Peer:
     """A running switch with its links and its controller."""
 
     def __init__(self, name: str, links: Links, address: str) -> None:
-        """Connect; the switch is ready."""
+        """Connect to a switch that is ready."""
         self.name, self.links = name, links
         self._client = HostileClient(address)
         self._client.open_stream()
         self.digests: set[tuple[int, str]] = set()
-        """Id and message of what was announced, each once."""
+        """Id and message of the digests so far, each once."""
         self.longest_list = 0
 
     def __enter__(self) -> Self:
@@ -217,13 +211,13 @@ def bmv2(folder: Path) -> Iterator[Peer]:
 
 
 def wait_for_server(process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Until bmv2 serves P4Runtime."""
+    """Wait until bmv2 serves P4Runtime."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             socket.create_connection((BMV2_HOST, BMV2_PORT), timeout=1).close()
             return
         except OSError:
-            assert process.poll() is None, f"bmv2 has ended:\n{log.read_text()}"
+            assert process.poll() is None, f"bmv2 has exited:\n{log.read_text()}"
             assert time.monotonic() < deadline, f"bmv2 does not serve P4Runtime:\n{log.read_text()}"
             time.sleep(0.05)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meters that refill while packets come: both switches' colours, where the times of arrival leave no doubt.
+"""Meters that refill while packets arrive: compares colours where the times of arrival permit only one.
 
-Nobody outside knows when a switch met a packet, only that it was after the packet was sent and before a
-sentinel that was sent after it came out. That bounds the tokens of a bucket that was full at first: packet n,
-met at t_n, finds T = min over all packets j up to n of B + r (t_n - t_j) - tokens taken by packets j to n-1.
+The time at which a switch meters a packet is only known to be after the packet was sent and before a later
+sentinel was received. That bounds the tokens of a bucket that was full at first: packet n,
+metered at t_n, finds T = min over all packets j up to n of B + r (t_n - t_j) - tokens of packets j to n-1.
 A packet that fits the least possible T must conform, one that does not fit the greatest must not.
 """
 
@@ -19,29 +19,29 @@ from peers import Peer
 from subjects import MACS, SAMPLE_TYPE, multicast
 
 GREEN, RED = 0, 2
-# Of the cells that no other entry touches.
+# Cells that no other entry uses.
 SLOTS = (30, 31, 32)
 KEY = 0xC0A800C8
 OUT_PORT = 2
 GROUP = 24
 PAUSES_S = (0.1, 0.5, 1.0, 1.5)
-"""Between groups; the buckets below take two to fifteen seconds to become full."""
+"""Pauses between groups; the buckets below take two to fifteen seconds to fill."""
 COLOURS_AT = 14 + 2
 HEADER_BYTES = 60
-# bmv2 counts tokens in whole ones since it began, so that it may be less than one off; weir-switch is exact.
+# bmv2 counts whole tokens since its start, so it is off by less than one; weir-switch is exact.
 SLACK = {"weir-switch": 0, "bmv2": 1}
 
 
 @dataclass
 class Bucket:
-    """What is known of a bucket that was full before the first packet."""
+    """Bounds on a bucket that was full before the first packet."""
 
     rate: int
     """Tokens per second."""
     burst: int
     slack: int
     _met: list[tuple[float, float, int]] = field(default_factory=list)
-    """Of each packet: earliest and latest time in s, tokens taken before it."""
+    """For each packet: earliest and latest time in s, tokens taken before it."""
     _taken: int = 0
 
     def bounds(self, earliest: float, latest: float) -> tuple[float, float]:
@@ -49,25 +49,25 @@ class Bucket:
         self._met.append((earliest, latest, self._taken))
         fewest = most = float(self.burst)
         for early, late, taken in self._met:
-            gone = self._taken - taken
-            fewest = min(fewest, self.burst + self.rate * max(0.0, earliest - late) - gone)
-            most = min(most, self.burst + self.rate * (latest - early) - gone)
+            used = self._taken - taken
+            fewest = min(fewest, self.burst + self.rate * max(0.0, earliest - late) - used)
+            most = min(most, self.burst + self.rate * (latest - early) - used)
         return fewest - self.slack, most + self.slack
 
     def take(self, tokens: int) -> None:
-        """The last packet conformed."""
+        """Record that the last packet conformed."""
         self._taken += tokens
 
 
 @dataclass
 class Meter:
-    """A two-rate meter (RFC 2698) seen from outside."""
+    """A two-rate meter (RFC 2698) with bounds on its buckets."""
 
     peak: Bucket
     committed: Bucket
 
     def possible(self, tokens: int, earliest: float, latest: float) -> set[int]:
-        """The colours that a packet may get."""
+        """The possible colours of a packet."""
         fewest_p, most_p = self.peak.bounds(earliest, latest)
         fewest_c, most_c = self.committed.bounds(earliest, latest)
         found = set()
@@ -78,7 +78,7 @@ class Meter:
         return found
 
     def got(self, tokens: int, colour: int) -> None:
-        """Which one it was."""
+        """Record the packet's actual colour."""
         if colour != RED:
             self.peak.take(tokens)
         if colour == GREEN:
@@ -86,7 +86,7 @@ class Meter:
 
 
 def config(rng: random.Random, scale: int) -> p4r.MeterConfig:
-    """Slow next to what a group of packets takes: some hundred ms of doubt leave few packets in doubt."""
+    """Slow rates: with arrival times known to some hundred ms, the colours of few packets are uncertain."""
     rate, burst = rng.randrange(2, 5), rng.randrange(4, 10)
     return p4r.MeterConfig(
         cir=rate * scale // 2, cburst=burst * scale, pir=rate * scale, pburst=(burst + 6) * scale
@@ -94,12 +94,12 @@ def config(rng: random.Random, scale: int) -> p4r.MeterConfig:
 
 
 def meter(given: p4r.MeterConfig, slack: int) -> Meter:
-    """The meter that a configuration means."""
+    """The meter with this configuration."""
     return Meter(Bucket(given.pir, given.pburst, slack), Bucket(given.cir, given.cburst, slack))
 
 
 def frame(slot: int, number: int, payload_bytes: int) -> bytes:
-    """A sample of `mixture` that tells its number."""
+    """A sample of `mixture` with a number."""
     head = MACS[0].to_bytes(6, "big") + MACS[1].to_bytes(6, "big") + struct.pack("!H", SAMPLE_TYPE)
     sample = struct.pack("!BBBBI", 0, slot, 0, 0, KEY).ljust(HEADER_BYTES, b"\0")
     return head + sample + struct.pack("!4sI", b"REFL", number) + bytes(payload_bytes)
@@ -145,7 +145,7 @@ def setup(
 
 @dataclass
 class Verdicts:
-    """Colours that could be no other, colours that could, and those that were impossible."""
+    """Counts of certain colours, of uncertain ones, and the impossible ones."""
 
     decided: int = 0
     open: int = 0
@@ -155,16 +155,16 @@ class Verdicts:
 
 
 class Watched:
-    """One switch and what is known of its meters."""
+    """One switch with bounds on its meters."""
 
     def __init__(self, peer: Peer, configs: dict[int, tuple[p4r.MeterConfig, p4r.MeterConfig]]) -> None:
-        """Its buckets are full."""
+        """Start with full buckets."""
         slack = SLACK[peer.name]
         self._peer = peer
         self._meters = {slot: (meter(a, slack), meter(b, slack)) for slot, (a, b) in configs.items()}
 
     def send(self, group: list[tuple[int, int, bytes]], tag: bytes, verdicts: Verdicts) -> None:
-        """Slot, number and bytes of packets that are sent at once; judge what came out."""
+        """Send packets (slot, number, bytes) at once; judge the colours of the output."""
         earliest = time.monotonic()
         for _, _, sent in group:
             self._peer.links.send(PORTS[0], sent)
@@ -199,7 +199,7 @@ class Watched:
 
 
 def compare_refill(p4info: p4i.P4Info, peers: list[Peer], rng: random.Random, packets: int) -> Verdicts:
-    """Groups of packets with pauses between them, in which buckets fill in part."""
+    """Send groups of packets with pauses in which buckets fill in part; compare the colours."""
     configs = {slot: (config(rng, 100), config(rng, 1)) for slot in SLOTS}
     verdicts = Verdicts()
     for peer in peers:

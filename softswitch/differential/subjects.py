@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The four programs that are compared: what their entries and packets look like, and their sentinels.
+"""The four compared programs: the shape of their entries and packets, and their sentinels.
 
 A sentinel is a packet that leaves through every port, whatever the random entries say. When it has left, so
 has all that was sent before it.
@@ -19,7 +19,7 @@ SENTINEL_TYPE = 0x88B6
 SAMPLE_TYPE = 0x88B5
 TRANSPORTS = (6, 17)
 Sentinel = tuple[int, bytes, frozenset[int]]
-"""Ingress port, frame, the ports it leaves through."""
+"""Ingress port, frame, egress ports."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Subject:
     packet: Callable[[random.Random], bytes]
     """Draws a frame."""
     sentinels: Callable[[bytes, int], Sequence[Sentinel]]
-    """The sentinels that carry a tag and follow what was sent into a port, one after the other."""
+    """The sentinels with a tag, to send in order after the packets into a port."""
     batch: int
-    """Packets sent at once. 1 where the order in which a switch takes back its own copies would matter."""
+    """Packets sent at once; 1 where the order of recirculated copies would matter."""
     rounds: int = 1
-    """Sentinels one after the other: one more than the times a packet can come back."""
+    """Number of sentinels in sequence: one more than a packet can recirculate."""
     blank: Callable[[bytes], bytes] = bytes
-    """Removes what differs between two runs of the same switch: times."""
+    """Removes times, which differ between two runs of the same switch."""
     compiled: str = ""
-    """Name of the program, where the subject is called something else."""
+    """Name of the program, where it differs from the subject's."""
     refills: bool = False
-    """Only meters that refill are compared, as `refill.py` says."""
+    """Compare only meters that refill (`refill.py`)."""
 
 
 def pool(*values: int) -> Pool:
@@ -65,7 +65,7 @@ def ethernet(rng: random.Random, ether_type: int) -> bytes:
 
 
 def broken(rng: random.Random, frame: bytes) -> bytes:
-    """Mostly the frame itself; now and then cut short, or with bytes overwritten."""
+    """Mostly the frame itself; sometimes cut short, or with bytes overwritten."""
     dice = rng.random()
     if dice < 0.04:
         return frame[: rng.randrange(14, len(frame) + 1)]
@@ -163,20 +163,20 @@ def sample_packet(rng: random.Random) -> bytes:
 
 
 def flooded(tag: bytes, port: int) -> list[Sentinel]:
-    """Of a program that floods what it does not know, but not back: one more, from another port."""
+    """For a program that floods, except to the ingress port: two, from different ports."""
     frame = SENTINEL_MAC.to_bytes(6, "big") * 2 + struct.pack("!H", SENTINEL_TYPE) + tag
     another = PORTS[0] if port != PORTS[0] else PORTS[1]
     return [(entered, frame, frozenset(PORTS) - {entered}) for entered in (port, another)]
 
 
 def multicast(tag: bytes, port: int) -> list[Sentinel]:
-    """Of `mixture`: its own type of frame, to all ports."""
+    """For `mixture`: its own type of frame, to all ports."""
     frame = SENTINEL_MAC.to_bytes(6, "big") * 2 + struct.pack("!H", SENTINEL_TYPE) + tag
     return [(port, frame, frozenset(PORTS))]
 
 
 def routed(tag: bytes, port: int) -> list[Sentinel]:
-    """Of the router: one packet to a station behind each port."""
+    """For the router: one packet to a station at each port."""
     head = SENTINEL_MAC.to_bytes(6, "big") * 2 + struct.pack("!H", 0x0800)
     return [
         (port, head + ipv4(0x0A000001, station(to), 17, tag + bytes([to])), frozenset({to})) for to in PORTS
@@ -184,12 +184,12 @@ def routed(tag: bytes, port: int) -> list[Sentinel]:
 
 
 def station(port: int) -> int:
-    """Address of the sentinels' destination behind a port; outside of the pool."""
+    """Address of the sentinels' destination at a port, outside of the pool."""
     return 0xC0A80000 + port
 
 
 def without_times(frame: bytes) -> bytes:
-    """A report of weir's with the ingress time zeroed; other frames as they are."""
+    """A report of weir's with the ingress time zeroed; other frames unchanged."""
     time_at = 14 + 20 + 8 + 8 + 4 + 8 + 4
     is_report = frame[12:14] == b"\x08\x00" and frame[36:38] == struct.pack("!H", COLLECTOR_PORT)
     return frame[:time_at] + bytes(8) + frame[time_at + 8 :] if is_report else frame
@@ -254,7 +254,7 @@ SUBJECTS = {
                 "dst_port": pool(*L4_PORTS),
                 "dscp": pool(0, 10, 46),
                 "has_ports": pool(0, 1),
-                # Reports of enqueues tell times and queues, which two switches do not have in common.
+                # Reports of enqueues contain times and queue occupancies, which differ between two switches.
                 "watched": pool(0),
                 "drop_not_ect": pool(0, 1),
                 "cell": pool(*range(16)),
@@ -295,7 +295,7 @@ SUBJECTS = {
                 for number in (1, 2)
             ],
             meter_cells=16,
-            # One port: reports are numbered as they leave, and a switch may serve its ports in any order.
+            # One port: reports are numbered on egress, and a switch may serve its ports in any order.
             session_ports=(4,),
         ),
         policed_packet,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compiles the service's definition; protox does in Rust what would otherwise need protoc on the machine.
+//! Compiles the service's definition with protox, in Rust, so that the build needs no protoc.
 
 use std::env;
 use std::error::Error;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is unset")?);
     fs::write(out.join("descriptors.binpb"), files.encode_to_vec())?;
     let mut build = tonic_prost_build::configure().include_file("modules.rs");
-    // The counters are shown and written as JSON, as they are.
+    // Counters are printed and written as JSON.
     for counters in ["QueueCounters", "LinkCounters"] {
         let path = format!("weir.links.v1.{counters}");
         build = build.type_attribute(path, "#[derive(serde::Serialize)]");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Generates the P4Runtime modules from a `FileDescriptorSet`; see README.md for where it comes from.
+//! Generates the P4Runtime modules from a `FileDescriptorSet`; README.md gives its origin.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A server serves fields that clients should no longer use, so using them is no reason for a warning.
+/// The server still serves deprecated fields, so using them must not cause warnings.
 fn forget_deprecation(message: &mut DescriptorProto) {
     for options in message
         .field
@@ -42,7 +42,7 @@ fn forget_deprecation(message: &mut DescriptorProto) {
     message.nested_type.iter_mut().for_each(forget_deprecation);
 }
 
-/// The file named by the environment, or the default one, which is written first when it is missing.
+/// The file named by the environment, or the default one, created when missing.
 fn descriptors() -> Result<PathBuf, String> {
     if let Some(path) = env::var_os("P4RUNTIME_DESCRIPTORS") {
         return Ok(path.into());

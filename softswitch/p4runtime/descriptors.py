@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the FileDescriptorSet of P4Runtime, as PyPI's `p4runtime` package carries it, to a file.
+"""Write the FileDescriptorSet of P4Runtime in PyPI's `p4runtime` package to a file.
 
 Usage: python descriptors.py OUTPUT
 
 The set holds `p4/v1/p4runtime.proto` and everything it imports, each file after the files it imports, as
-prost wants them. Taking the descriptors from the Python package means that the Rust and the Python side of
-P4Runtime are of one version, the one that pyproject.toml names, and that no .proto is kept here.
+prost requires. With the descriptors of the Python package, the Rust and the Python side of P4Runtime have one
+version, the one in pyproject.toml, and no .proto is kept here.
 """
 
 import os
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         return 2
     output = Path(arguments[0])
     data = descriptor_set(p4runtime_pb2.DESCRIPTOR).SerializeToString(deterministic=True)
-    # Renamed when whole, so that a build beside this one never reads half a file.
+    # Renamed when complete, so that a concurrent build never reads half a file.
     temporary = output.with_name(output.name + ".tmp")
     temporary.write_bytes(data)
     temporary.replace(output)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded switch in virtual time. P4Runtime messages cross serialized; see `weir.softswitch`."""
+"""The embedded switch in virtual time. P4Runtime messages are passed serialized; see `weir.softswitch`."""
 
 from collections.abc import Mapping, Sequence
 from typing import final
@@ -17,7 +17,7 @@ class RequestError(Exception):
 
 @final
 class Frame:
-    """A frame that left the switch: Ethernet without FCS."""
+    """A frame that the switch sent: Ethernet without FCS."""
 
     @property
     def time_ns(self) -> int: ...
@@ -37,8 +37,8 @@ class Message:
 
 @final
 class Switch:
-    """A switch at time 0 without a program. ValueError for what is no port or message, and for times that
-    go back; RequestError for refused requests.
+    """A switch at time 0 without a program. ValueError for an invalid port or message, and for a time before
+    the switch's; RequestError for a refused request.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Forwards every frame between two interfaces and does nothing else: what packet sockets can do on this machine.
+//! Forwards every frame between two interfaces and does nothing else: the limit of packet sockets on this machine.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use weir_ports::block_ring::BlockRing;
 use weir_ports::sender::PacketSender;
 use weir_ports::socket::interface_state;
 
-/// Of each interface.
+/// Receive ring of each interface.
 const RING_BYTES: usize = 16 << 20;
 
 /// Forwards between two interfaces through TPACKET_V3 rings until it is ended.
@@ -63,7 +63,7 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 events: libc::POLLIN,
                 revents: 0,
             });
-            // SAFETY: pointer and length describe `descriptors`. An error (EINTR) means to look again.
+            // SAFETY: pointer and length describe `descriptors`. After an error (EINTR) the loop polls again.
             unsafe { libc::poll(descriptors.as_mut_ptr(), 2, -1) };
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes a capture of many TCP connections with losses, and says what it holds.
+//! Makes a capture of many TCP connections with losses, and prints its true contents.
 
 use std::error::Error;
 use std::fs::File;

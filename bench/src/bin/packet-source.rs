@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sends short UDP datagrams of many flows out of an interface, as fast as it can or at a pace, and counts them.
+//! Sends short UDP datagrams of many flows through an interface, as fast as possible or at a given rate, and counts them.
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use weir_bench::report;
+use weir_bench::{next_random, report};
 use weir_ports::sender::PacketSender;
 use weir_ports::socket::interface_state;
 
-/// Destinations, each with an Ethernet and an IPv4 address; flows beyond differ in the UDP source port.
+/// Destinations, each with an Ethernet and an IPv4 address; further flows differ in the UDP source port.
 const DESTINATIONS: u32 = 1000;
 const FIRST_PORT: u32 = 1024;
 
@@ -70,12 +70,10 @@ fn send(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 /// One datagram of each flow, in scattered order.
 fn frames(flows: u32, bytes: usize) -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = (0..flows).map(|flow| datagram(flow, bytes)).collect();
-    // Fisher-Yates with a fixed linear congruential generator (Knuth, MMIX).
+    // Fisher-Yates.
     let mut state = 1_u64;
     for last in (1..frames.len()).rev() {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = next_random(state);
         frames.swap(last, (state >> 33) as usize % (last + 1));
     }
     frames

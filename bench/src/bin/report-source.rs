@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes telemetry reports of drops: a capture full of them, or datagrams at a pace.
+//! Makes telemetry reports of drops: as a capture, or as datagrams at a given rate.
 
 use std::error::Error;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use nix::sys::socket::{setsockopt, sockopt};
-use weir_bench::report;
+use weir_bench::{next_random, report};
 use weir_report::{Outer, SEQUENCE_MODULUS, UDP_PORT, WeirReport, colour, drop_reason};
 
 const INNER_BYTES: usize = 128;
@@ -20,9 +20,9 @@ const HEADERS_BYTES: usize = 54;
 const FLOWS: u64 = 100;
 const POLICERS: u64 = 16;
 const WIRE_BYTES: u32 = 1514;
-/// Between reports, by the switch's clock and the capture's.
+/// Time between reports, on the clocks of switch and capture.
 const INTERVAL_NS: u64 = 1_000;
-/// Datagrams of one system call: what the kernel divides up at most (`UDP_MAX_SEGMENTS`), and one sequence after it.
+/// Datagrams of one system call: the kernel's limit for segmentation (`UDP_MAX_SEGMENTS`).
 const BURST: u64 = 64;
 
 /// Makes reports; the last line says how many, and in which time.
@@ -122,7 +122,7 @@ fn send(address: SocketAddr, reports: u64, rate: u64) -> Result<u64, Box<dyn Err
     Ok(sent)
 }
 
-/// The report of a dropped TCP segment, whose payload does not compress; its bytes go into `inner`.
+/// The report of a dropped TCP segment with incompressible payload; `inner` is the buffer for its bytes.
 fn drop_report(number: u64, inner: &mut [u8; INNER_BYTES]) -> WeirReport<'_> {
     let flow = number % FLOWS;
     let [.., low] = flow.to_be_bytes();
@@ -133,12 +133,9 @@ fn drop_report(number: u64, inner: &mut [u8; INNER_BYTES]) -> WeirReport<'_> {
     inner[36..38].copy_from_slice(&(40_000 + flow as u16).to_be_bytes());
     inner[38..42].copy_from_slice(&(number as u32).wrapping_mul(1460).to_be_bytes());
     inner[46..48].copy_from_slice(&[0x50, 0x10]);
-    // A linear congruential generator (Knuth, MMIX), seeded by the number.
     let mut state = number;
     for bytes in inner[HEADERS_BYTES..].chunks_mut(4) {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = next_random(state);
         bytes.copy_from_slice(&state.to_be_bytes()[..bytes.len()]);
     }
     WeirReport {

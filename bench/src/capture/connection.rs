@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One TCP connection as its sender's capture sees it.
+//! One TCP connection, as captured at its sender.
 
 use std::collections::VecDeque;
 
@@ -13,29 +13,29 @@ const MOST_IN_FLIGHT: u64 = 128;
 const DELAYED_ACK_NS: u64 = 40_000_000;
 /// Linux' shortest retransmission timeout.
 const SHORTEST_RTO_NS: u64 = 200_000_000;
-/// The timestamp clock counts milliseconds, and began before the capture.
+/// The timestamp clock counts milliseconds and started before the capture.
 const NS_PER_TICK: u64 = 1_000_000;
 const FIRST_TICK: u64 = 1_000_000;
 /// Blocks that fit beside timestamps.
 const BLOCKS: usize = 3;
 
-/// A block of segments, `start` in it and `end` not.
+/// A block of segments: `start` included, `end` excluded.
 type Block = (u64, u64);
 
-/// An acknowledgment on its way back.
+/// An acknowledgment in flight.
 #[derive(Debug, Clone, Copy)]
 struct Ack {
     at_ns: u64,
     /// All segments before this one arrived.
     next: u64,
     blocks: [Block; BLOCKS],
-    /// When the segment that it answers was sent.
+    /// Time at which the acknowledged segment was sent.
     sent_ns: u64,
     echoed: u32,
     fin: bool,
 }
 
-/// What a connection is like.
+/// The parameters of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) addresses: Addresses,
@@ -45,12 +45,12 @@ pub(super) struct Shape {
     pub(super) loss: f64,
 }
 
-/// Counts of what all connections did.
+/// The counts of all connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Connections that began.
+    /// Connections started.
     pub connections: u64,
-    /// Data segments sent, again and again ones included.
+    /// Data segments sent, retransmissions included.
     pub data: u64,
     /// Of those, dropped by the path.
     pub dropped: u64,
@@ -65,18 +65,18 @@ pub(super) struct Connection {
     // The sender.
     una: u64,
     next: u64,
-    /// Bit i: segment `una + i` was selectively acknowledged, or is to be sent again.
+    /// Bit i: segment `una + i` was selectively acknowledged, or is to be retransmitted.
     sacked: u128,
     lost: u128,
     sent_ns: [u64; MOST_IN_FLIGHT as usize],
     last_sent_ns: u64,
     backoff: u32,
-    /// The receiver has everything; then, it has said all that it had to say.
+    /// The receiver has all data; then it has also sent its last acknowledgment.
     closed: bool,
     finished: bool,
     // The receiver.
     expected: u64,
-    /// Bit i: segment `expected + i` is here.
+    /// Bit i: segment `expected + i` has arrived.
     held: u128,
     unacknowledged: u32,
     delayed: Option<Ack>,
@@ -117,7 +117,7 @@ impl Connection {
         connection
     }
 
-    /// When it has something to do next; `None` when it is over.
+    /// Time of the next event; `None` when the connection has ended.
     pub(super) fn due_ns(&self) -> Option<u64> {
         if self.finished {
             return None;
@@ -128,7 +128,7 @@ impl Connection {
         Some(first.unwrap_or(self.last_sent_ns + timeout_ns))
     }
 
-    /// Does what is due.
+    /// Handles the events that are due.
     pub(super) fn run(
         &mut self,
         now_ns: u64,
@@ -194,7 +194,7 @@ impl Connection {
         }
     }
 
-    /// The receiver's part, ahead of time: its answer is put on the way back.
+    /// The receiver's part, computed ahead of time: its acknowledgment is queued.
     fn arrived(&mut self, segment: u64, now_ns: u64, random: &mut Rng) {
         let jitter_ns = random.u64(..=self.shape.rtt_ns / 20);
         let at_ns = (now_ns + self.shape.rtt_ns + jitter_ns).max(self.last_ack_at_ns);
@@ -257,7 +257,7 @@ impl Connection {
         }
     }
 
-    /// The sender takes in an acknowledgment, which its capture sees.
+    /// The sender receives an acknowledgment, which is captured.
     fn acknowledged(&mut self, ack: &Ack, now_ns: u64, out: &mut FileWriter) {
         let fin = u32::from(ack.fin);
         let number = self.seq(ack.next).wrapping_add(fin);
@@ -275,7 +275,7 @@ impl Connection {
             self.closed = true;
         }
         if self.closed {
-            // Answers to what was sent needlessly are still to come.
+            // Acknowledgments of spurious retransmissions are still in flight.
             self.finished = self.acks.is_empty();
             return;
         }
@@ -291,7 +291,7 @@ impl Connection {
             }
         }
         self.lost &= !self.sacked;
-        // RACK (RFC 8985): what was sent a quarter of a round trip before something that arrived is lost.
+        // RACK (RFC 8985): a segment sent a quarter of a round trip before one that arrived is lost.
         let overdue_ns = ack.sent_ns.saturating_sub(self.shape.rtt_ns / 4);
         let mut open = !self.sacked & !self.lost & mask(self.next - self.una);
         if self.sacked == 0 {

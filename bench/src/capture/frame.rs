@@ -13,10 +13,10 @@ const SERVER_PORT: u16 = 5201;
 const WRITE_BYTES: usize = 1 << 20;
 const START_S: u64 = 1_700_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
-/// Two segments of one moment are this far apart.
+/// Time between two segments that are due at the same time.
 const BETWEEN_NS: u64 = 100;
 
-/// Who talks to server 0.
+/// The endpoints of a connection; the server is always the same.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Addresses {
     pub(super) ipv6: bool,
@@ -51,7 +51,7 @@ pub struct FileWriter {
 }
 
 impl FileWriter {
-    /// Begins a file with its header.
+    /// Starts a file with its header.
     pub fn new(out: Box<dyn Write>, snap_bytes: u32) -> Self {
         let mut buffer = Vec::with_capacity(WRITE_BYTES + 4096);
         for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, snap_bytes, 1] {
@@ -73,7 +73,7 @@ impl FileWriter {
         let mut frame = [0; 128];
         let headers = headers(segment, &mut frame);
         let wire = headers + segment.payload as usize;
-        // Payload is zeros: whoever reads a header knows nothing of it.
+        // Payload is zeros: readers parse headers only.
         let captured = wire.min(self.snap_bytes).min(frame.len());
         let seconds = START_S + self.last_ns / NS_PER_S;
         for word in [
@@ -99,12 +99,12 @@ impl FileWriter {
         self.buffer.clear();
     }
 
-    /// Whether the file cannot be written any more.
+    /// Whether writing the file has failed.
     pub fn failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Writes the rest.
+    /// Writes the buffered rest.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush();
         match self.failed.take() {
@@ -114,7 +114,7 @@ impl FileWriter {
     }
 }
 
-/// Writes Ethernet, IP and TCP headers; how long they are. `frame` is zeros and has room for the longest.
+/// Writes Ethernet, IP and TCP headers into a zeroed frame; returns their length in bytes.
 fn headers(segment: &Segment<'_>, frame: &mut [u8; 128]) -> usize {
     let syn = segment.flags & flags::SYN != 0;
     let sack_bytes = match segment.blocks.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A capture of many TCP connections with losses, made as fast as it is read: seeded, and with the truth about it.
+//! Generates a capture of many TCP connections with losses, from a seed and with the true counts.
 //!
 //! - `connection`: one connection: a sender with SACK and RACK, a path that drops, a receiver with delayed ACKs
 //! - `frame`: its segments as captured bytes

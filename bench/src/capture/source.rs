@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many connections at a time; where one ends, the next begins.
+//! Many concurrent connections; when one ends, the next starts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,18 +16,18 @@ const LOSSES: [f64; 6] = [0.0, 0.001, 0.005, 0.01, 0.03, 0.11];
 const SHORTEST_SEGMENTS: f64 = 300.0;
 const TAIL: f64 = 1.3;
 const LONGEST_SEGMENTS: f64 = 200_000.0;
-/// One connection of this many is IPv6.
+/// One in this many connections uses IPv6.
 const IPV6_EACH: u64 = 8;
 const PORTS: u64 = 50_000;
 
-/// What the capture holds.
+/// The true contents of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Made {
     /// Records.
     pub packets: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// What the connections did.
+    /// The counts of all connections.
     pub counts: Counts,
 }
 
@@ -40,7 +40,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// As many connections at a time as `concurrent`.
+    /// A source with `concurrent` connections at a time.
     pub fn new(seed: u64, concurrent: usize, out: &mut FileWriter) -> Self {
         let mut source = Self {
             random: Rng::with_seed(seed),
@@ -49,7 +49,7 @@ impl Source {
             counts: Counts::default(),
         };
         for slot in 0..concurrent {
-            // They begin one after the other, at any point of the longest round trip.
+            // Starts are spread over the longest round-trip time.
             let now_ns = slot as u64 * 100_000_000 / concurrent as u64;
             let connection = source.connection(now_ns, out);
             source.connections.push(connection);
@@ -77,7 +77,7 @@ impl Source {
         Connection::open(shape, now_ns, &mut self.random, out)
     }
 
-    /// Writes until the file has `bytes`; what is in flight then, is cut off.
+    /// Writes until the file has `bytes`; segments in flight at that point are missing.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -31,7 +31,7 @@ _KB_PER_MB = 1024
 
 @dataclass(frozen=True)
 class Collected:
-    """What one run of the collector did."""
+    """The result of one run of the collector."""
 
     sent: int
     stored: int
@@ -40,7 +40,7 @@ class Collected:
     lost: int
     """Gaps in the numbers."""
     seconds: float
-    """Of the source for UDP; processor time of the collector for a capture."""
+    """For UDP the source's time; for a capture the collector's processor time."""
     peak_mb: float
 
     def adds_up(self) -> bool:
@@ -53,7 +53,7 @@ class Collected:
 
 
 def make(*arguments: str) -> tuple[int, float]:
-    """Run the source; how many reports it made, and in how many seconds."""
+    """Run the source; return its number of reports and its seconds."""
     command = [str(bench_program("report-source")), *arguments]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     said = json.loads(printed.splitlines()[-1])
@@ -61,10 +61,10 @@ def make(*arguments: str) -> tuple[int, float]:
 
 
 class Collector:
-    """A running weir-collector whose files are in `folder`."""
+    """A running weir-collector with its files in `folder`."""
 
     def __init__(self, folder: Path, *source: str, one_core: bool = False) -> None:
-        """Start it, with all its threads on one core if so asked, and wait until it is ready."""
+        """Start it, optionally with all its threads on one core, and wait until it is ready."""
         self._folder = folder
         command = [str(find_own_program("weir-collector")), *source, "--output", str(folder / "t.parquet")]
         command += ["--accounting", str(folder / "collector.json")]
@@ -80,7 +80,7 @@ class Collector:
         self.ready = self._process.stdout.readline().strip()
 
     def end(self, sent: int, seconds: float | None = None, *, stop: bool = False) -> Collected:
-        """Wait for its end, telling it to end if so asked. Raises RuntimeError when it failed."""
+        """Wait for its end, optionally after telling it to stop. Raises RuntimeError when it fails."""
         if stop:
             self._process.send_signal(signal.SIGTERM)
         _, status, usage = os.wait4(self._process.pid, 0)
@@ -103,7 +103,7 @@ class Collector:
 
 
 def from_capture(folder: Path, reports: int) -> Collected:
-    """Store a capture on one core; its time is the processor's, of all threads."""
+    """Store a capture on one core; measure the processor time of all threads."""
     capture = folder / "reports.pcap"
     made, _ = make("--pcap", str(capture), "--reports", str(reports))
     found = Collector(folder, "--read", str(capture), one_core=True).end(made)
@@ -112,7 +112,7 @@ def from_capture(folder: Path, reports: int) -> Collected:
 
 
 def from_socket(folder: Path, pace_pps: int, reports: int, *options: str) -> Collected:
-    """Store what is sent at a pace; 0: as fast as it goes."""
+    """Store reports sent at a rate; 0: as fast as possible."""
     collector = Collector(folder, "--listen", "127.0.0.1:0", *options)
     address = collector.ready.split()[-1]
     sent, seconds = make("--udp", address, "--rate", str(pace_pps), "--reports", str(reports))
@@ -120,7 +120,7 @@ def from_socket(folder: Path, pace_pps: int, reports: int, *options: str) -> Col
 
 
 def highest_pace(folder: Path, seconds: float) -> Collected:
-    """The highest pace of which nothing was lost; the lowest one, with its losses, when there is none."""
+    """The highest rate without losses; if there is none, the lowest rate with its losses."""
     best: Collected | None = None
     for pace_pps in PACES_PPS:
         found = from_socket(folder, pace_pps, int(pace_pps * seconds))

@@ -46,7 +46,7 @@ Key = tuple[str, str, int, int]
 
 @dataclass
 class Judged:
-    """The packets of one congestion control in one run, and what was said of their loss."""
+    """The packets of one congestion control in one run, and the verdicts on their loss."""
 
     name: str
     sent: int = 0
@@ -65,22 +65,22 @@ class Judged:
 
     @property
     def precision(self) -> float | None:
-        """Of the inference."""
+        """Precision of the inference."""
         return _ratio(self.hits, self.hits + self.wrong)
 
     @property
     def recall(self) -> float | None:
-        """Of the inference."""
+        """Recall of the inference."""
         return _ratio(self.hits, self.lost)
 
     @property
     def published_precision(self) -> float | None:
-        """Of the published rule; None where there is no tshark."""
+        """Precision of the published rule; None without tshark."""
         return _ratio(self.published_hits, self.published)
 
     @property
     def published_recall(self) -> float | None:
-        """Of the published rule; None where there is no tshark."""
+        """Recall of the published rule; None without tshark."""
         return _ratio(self.published_hits, self.lost) if self.published else None
 
     def line(self) -> str:
@@ -112,7 +112,7 @@ def _share(ratio: float | None) -> str:
 
 
 def marks(capture: Path) -> dict[Key, set[int]]:
-    """The sequence numbers that tshark says were sent again, by flow."""
+    """The sequence numbers that tshark marks as retransmitted, by flow."""
     fields = [word for name in _FIELDS for word in ("-e", name)]
     only = ["-Y", " || ".join(f"tcp.analysis.{mark}" for mark in _MARKS)]
     command = ["tshark", "-n", "-r", str(capture), *only, "-T", "fields", *fields]
@@ -124,7 +124,7 @@ def marks(capture: Path) -> dict[Key, set[int]]:
 
 
 def published(flow: Directed, again: set[int]) -> Bools:
-    """Which packets are lost by the published rule: the first of each sequence number that was sent again."""
+    """The packets lost by the published rule: the first of each retransmitted sequence number."""
     packets = flow.packets
     data = np.flatnonzero(packets.payload_length > 0)
     _, first = np.unique(packets.seq[data], return_index=True)
@@ -181,17 +181,17 @@ def judge(run: Path) -> Iterator[Judged]:
 
 
 def make(folder: Path, quick: bool) -> list[Path]:
-    """Run the campaign of the experiment's file; the directories of its runs."""
+    """Run the campaign of the experiment's file; return the directories of its runs."""
     command = [sys.executable, "-c", "from weir.cli.main import main; main()", "campaign", str(EXPERIMENT)]
     command += ["--runs", str(folder), "--json", *(["--quick"] if quick else [])]
     subprocess.run(command, check=True, stdout=sys.stderr)
-    # A run is named after its cell, the percentage first.
+    # A run has the name of its cell, the percentage first.
     runs = [path.parent for path in (folder / EXPERIMENT.stem).glob("*/manifest.json")]
     return sorted(runs, key=lambda run: (int(run.name.partition("_")[0]), run.name))
 
 
 def summary(rows: list[Judged], invalid: int) -> dict[str, object]:
-    """The JSON line: the worst of each figure over the rows, and what was wrong altogether."""
+    """The JSON line: the worst of each figure over the rows, and the number of false inferences."""
 
     def worst(name: str) -> float | None:
         return min((value for row in rows if (value := getattr(row, name)) is not None), default=None)

@@ -15,7 +15,7 @@ from weir.topo.testbed import HostPort
 
 CLASSIFY_ENTRIES = 1000
 _CELLS = 8  # per classify entry, over which the flow hash spreads
-_RED_EVERY = 100  # one entry in this many has cells that let nothing pass
+_RED_EVERY = 100  # one entry in this many has cells that drop everything
 _UNPOLICED = (1_000_000_000, 1_000_000)  # bytes/s and bytes that no flow reaches
 _SOURCE = 0xAC100304  # 172.16.3.4
 _PORT = 5201
@@ -24,7 +24,7 @@ _EXACT_IP, _PREFIX24 = 0xFFFFFFFF, 0xFFFFFF00
 
 
 def _keys(entry: int) -> tuple[Match, ...]:
-    """The key of one classify entry; a flow has to be looked for in all eight shapes."""
+    """The key of one classify entry; lookups must try all eight shapes of masks."""
     network = 0x0A000000 | entry << 8
     prefix, host = Match("dst", network, _PREFIX24), Match("dst", network | 1, _EXACT_IP)
     shapes = (
@@ -41,7 +41,7 @@ def _keys(entry: int) -> tuple[Match, ...]:
 
 
 def entities(receiver: HostPort, collector: HostPort) -> Iterator[Entity]:
-    """Everything to write: forwarding to the receiver's port, policing, reports to the collector."""
+    """All entries: forwarding to the receiver's port, policing, reports to the collector."""
     yield CloneSession(_REPORT_SESSION, (collector.switch_port,))
     for entry in range(CLASSIFY_ENTRIES):
         yield TableEntry(
@@ -81,7 +81,7 @@ def entities(receiver: HostPort, collector: HostPort) -> Iterator[Entity]:
 
 
 def hosts_only(hosts: list[HostPort]) -> Iterator[Entity]:
-    """Forwarding between hosts; their flows are policed by an entry that lets all pass."""
+    """Forwarding between hosts; an entry whose policer passes everything polices their flows."""
     for host in hosts:
         yield TableEntry(
             "forward",
@@ -105,7 +105,7 @@ async def fill(address: str, hosts: list[HostPort]) -> None:
     async with Session(address, 1, 1, 20.0) as session:
         await session.push_pipeline(load_pipeline().schema)
         everything = [*entities(receiver, collector), *hosts_only([source, receiver])]
-        # P4Runtime has meters and clone sessions from the start; they are modified and inserted.
+        # Meters exist from the start, so they are modified; other entities are inserted.
         meters = [entity for entity in everything if isinstance(entity, MeterCell)]
         await session.write("modify", meters)
         await session.write("insert", [entity for entity in everything if not isinstance(entity, MeterCell)])

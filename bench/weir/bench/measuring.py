@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks share: their programs, and weir.topo's sandbox with the hosts of a testbed."""
+"""Code shared by the benchmarks: their programs, and weir.topo's sandbox with the hosts of a testbed."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ _INSIDE_VARIABLE = "WEIR_BENCH_INSIDE"
 
 
 def bench_program(name: str) -> Path:
-    """A program that was built for the benchmarks."""
+    """Path of a program built for the benchmarks."""
     folder = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     return Path(folder) / "release" / name
 

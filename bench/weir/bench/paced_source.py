@@ -12,7 +12,7 @@ import sys
 import time
 
 NUMBER_AT = 14 + 20 + 8
-"""Where the frame's number is: 8 bytes behind Ethernet, IPv4 and UDP headers."""
+"""Offset of the frame's number: 8 bytes after Ethernet, IPv4 and UDP headers."""
 _TRAIN = 64  # most frames per system call
 _TRAIN_NS = 200_000  # and most time of the rate
 _SECOND_NS = 1_000_000_000
@@ -38,7 +38,7 @@ class _Message(ctypes.Structure):
 
 
 def frame(destination_mac: str, length_bytes: int) -> bytearray:
-    """A UDP frame; number 0."""
+    """A UDP frame with number 0."""
     made = bytearray(length_bytes)
     made[:14] = bytes.fromhex(destination_mac.replace(":", "")) + b"\x02\0\0\0\0\x01\x08\0"
     addresses = bytes([10, 0, 0, 1, 10, 0, 0, 2])
@@ -50,7 +50,7 @@ def frame(destination_mac: str, length_bytes: int) -> bytearray:
 def send(
     interface: str, destination_mac: str, length_bytes: int, at_once: int, rate_bps: int, seconds: float
 ) -> int:
-    """Send; a train that is late is sent at once, so that the rate holds in the long run."""
+    """Send; a late train is sent at once, so that the long-run rate holds."""
     per_train = max(1, min(_TRAIN, rate_bps * _TRAIN_NS // (length_bytes * 8 * _SECOND_NS)))
     frames = [frame(destination_mac, length_bytes) for _ in range(per_train)]
     views = [(ctypes.c_char * length_bytes).from_buffer(one) for one in frames]

@@ -54,7 +54,7 @@ print(len(lost))
 
 @dataclass(frozen=True)
 class Used:
-    """What a process printed and took."""
+    """Output, time and memory of a process."""
 
     printed: str
     processor_s: float
@@ -84,13 +84,13 @@ def run(command: Sequence[str], limit_bytes: int | None = None) -> Used:
 
 
 def make(path: Path, size_bytes: int) -> subprocess.Popen[str]:
-    """Begin to make a capture; the last line that it prints says what the capture holds."""
+    """Start making a capture; the last line printed describes its contents."""
     command = [str(bench_program("capture-source")), str(path), "--bytes", str(size_bytes)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def made(source: subprocess.Popen[str]) -> dict[str, Any]:
-    """What the finished capture holds."""
+    """The true contents of the finished capture."""
     printed, _ = source.communicate()
     if source.returncode:
         raise RuntimeError("capture-source failed")
@@ -116,7 +116,7 @@ def tshark(path: Path, packets: int) -> Used:
 
 
 def speed(folder: Path, size_bytes: int, repeats: int, tshark_packets: int) -> dict[str, Any]:
-    """Ours and tshark in turn on one file; the best of each."""
+    """Run ours and tshark alternately on one file; the best of each."""
     path = folder / "speed.pcap"
     truth = made(make(path, size_bytes))
     rates, peers = [], []

@@ -51,26 +51,26 @@ _BUFFER_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What was found at one rate."""
+    """The result at one rate."""
 
     rate_bps: int
     packets: int
-    """Arrived."""
+    """Packets that arrived."""
     passed: int
     rate_error_percent: float
-    """Of the long-run rate."""
+    """Error of the long-run rate."""
     exact_error_percent: float
-    """The same of exact arithmetic: not 0 when the source paused so long that the bucket became full."""
+    """The same for exact arithmetic: not 0 when the source paused until the bucket was full."""
     burst_error_packets: float
-    """Of the first burst; exact is more than -1 and at most 0: what is left is less than a packet."""
+    """Error of the first burst; exact is more than -1 and at most 0: the remainder is less than a packet."""
     packets_off: int
-    """Most packets that the switch was ahead of or behind exact arithmetic on the captured arrivals."""
+    """Largest difference in packets between the switch and exact arithmetic on the captured arrivals."""
     not_seen: int
-    """Packets that the switch's ring or a capture lost: they are no verdicts."""
+    """Packets lost by the switch's ring or a capture, without a verdict."""
 
 
 class _SwitchSide:
-    """A testbed's switch ends as hosts, for a capture of what arrives there."""
+    """The switch's ends of a testbed's links as hosts, to capture arriving packets there."""
 
     def __init__(self, port: HostPort) -> None:
         self.interface = port.switch_interface
@@ -83,7 +83,7 @@ class _SwitchSide:
 
 
 async def configure(address: str, receiver: HostPort, rate_bps: int, burst_bytes: int) -> None:
-    """One policer for all that goes to the receiver. Raises ControlPlaneError."""
+    """One policer for all traffic to the receiver. Raises ControlPlaneError."""
     mac = int(receiver.mac.replace(":", ""), 16)
     async with Session(address, 1, 1, 20.0) as session:
         await session.push_pipeline(load_pipeline().schema)

@@ -84,7 +84,7 @@ def bmv2(hosts: list[HostPort], folder: Path) -> Iterator[int]:
         argv += ["-i", f"{host.switch_port}@{host.switch_interface}"]
     program = LoggedProcess("bmv2", [*argv, "--", "--grpc-server-addr", P4RUNTIME], folder / "bmv2.log")
     try:
-        # What it says when it is ready stays in its buffer for as long as it writes to a pipe.
+        # It buffers its ready message while it writes to a pipe, so the port shows readiness.
         _wait_listening(program)
         asyncio.run(fill(P4RUNTIME, hosts))
         yield program.pid
@@ -94,7 +94,7 @@ def bmv2(hosts: list[HostPort], folder: Path) -> Iterator[int]:
 
 
 def _wait_listening(program: LoggedProcess) -> None:
-    """Until P4Runtime's port takes a connection."""
+    """Wait until P4Runtime's port accepts a connection."""
     give_up = time.monotonic() + _READY_S
     while True:
         program.check_running()
@@ -109,7 +109,7 @@ def _wait_listening(program: LoggedProcess) -> None:
 def packets_per_second(
     testbed: Testbed, hosts: list[HostPort], seconds: float, pid: int, offered_pps: int = 0
 ) -> tuple[float, float, float]:
-    """What reaches receiver and collector while the source sends `offered_pps`, or as fast as it can (0).
+    """Rates at receiver and collector while the source sends `offered_pps` (0: as fast as it can).
 
     Returns frames per second, and the processor time that the forwarder `pid` spent on each, in ns: all its
     threads, and the one of them that spent most. The latter says what it could do on a machine where every
@@ -175,7 +175,7 @@ def _cpu_ns(pid: int) -> dict[str, int]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Packets/s and TCP bit/s of each forwarder: the median of rounds, in which they take turns."""
+    """Packets/s and TCP bit/s of each forwarder: the median of rounds, in which they alternate."""
     forwarders: dict[str, Forwarder] = {"bare": bare_forwarder, "weir": weir_switch(options.send_threads)}
     if shutil.which("simple_switch_grpc"):
         forwarders["bmv2"] = bmv2
@@ -207,7 +207,7 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
 
 
 def _introduce(hosts: list[HostPort]) -> None:
-    """Tell the hosts each other's address: nothing here floods."""
+    """Set static neighbour entries on the hosts: no forwarder here floods."""
     for host in hosts:
         for other in hosts:
             if other is not host:
@@ -227,7 +227,7 @@ def dataplane_pps() -> float | None:
 
 
 def summary(results: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """The figures and their ratios; null for a peer that is not here."""
+    """The figures and their ratios; null for a peer that is not installed."""
 
     def ratio(kind: str, peer: str) -> float | None:
         return round(results["weir"][kind] / results[peer][kind], 3) if peer in results else None

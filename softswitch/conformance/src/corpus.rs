@@ -6,18 +6,18 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler, as p4c's packages call it.
+/// The compiler's name in p4c's packages.
 pub const COMPILER: &str = "p4c-bm2-ss";
 
-/// Why the corpus cannot be read.
+/// The reason why the corpus cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CorpusError {
     /// A folder or file of the checkout is missing.
     #[error("{path}: {reason}; expected a checkout of https://github.com/p4lang/p4c")]
     NotACheckout {
-        /// What was to be read.
+        /// The file or folder that was read.
         path: PathBuf,
-        /// The system's words.
+        /// The system's reason.
         reason: std::io::Error,
     },
 }
@@ -31,9 +31,9 @@ pub struct Candidate {
     pub p4: PathBuf,
     /// The script.
     pub stf: PathBuf,
-    /// Language of the program, as p4c's `--std` takes it.
+    /// Language of the program, a value of p4c's `--std`.
     pub language: &'static str,
-    /// p4c's own tests expect bmv2 not to pass it.
+    /// p4c's own tests expect bmv2 to fail it.
     pub expected_to_fail: bool,
 }
 
@@ -78,7 +78,7 @@ pub fn find(checkout: &Path) -> Result<Vec<Candidate>, CorpusError> {
             let (Some(stem), true) = (stem, stf.extension() == Some(OsStr::new("stf"))) else {
                 continue;
             };
-            // Of the first folder p4c runs those that say so in name and text; the rest is for other targets.
+            // In the first folder p4c runs only programs with this suffix; the others are for other targets.
             let for_bmv2 = folder != "p4_16_samples" || stem.ends_with("-bmv2");
             let of_v1model = |text: &str| {
                 let include = |l: &str| l.contains("include") && l.contains("v1model.p4");
@@ -105,7 +105,7 @@ pub fn find(checkout: &Path) -> Result<Vec<Candidate>, CorpusError> {
     Ok(found)
 }
 
-/// Compiles a program with the p4c on PATH; gives the JSON.
+/// Compiles a program with the p4c on PATH; returns the JSON.
 ///
 /// # Errors
 /// The compiler's first error.
@@ -115,16 +115,16 @@ pub fn compile(candidate: &Candidate, checkout: &Path, folder: &Path) -> Result<
     command.args(["--std", candidate.language, "-o"]);
     command.arg(&out).arg(&candidate.p4);
     let includes = checkout.join("p4include");
-    // A P4_14 program includes v1model.p4 unasked, from a folder that a compiler that was not installed does not have.
+    // p4c translates P4_14 programs with v1model.p4; a compiler that is not installed needs this path to find it.
     if std::env::var_os("P4C_16_INCLUDE_PATH").is_none() && includes.is_dir() {
         command.env("P4C_16_INCLUDE_PATH", includes);
     }
     let done = command.output().map_err(|e| format!("{COMPILER}: {e}"))?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        let error = said.lines().find(|line| line.contains("error"));
+        let output = String::from_utf8_lossy(&done.stderr).into_owned();
+        let error = output.lines().find(|line| line.contains("error"));
         return Err(error
-            .or(said.lines().next())
+            .or(output.lines().next())
             .unwrap_or("no message")
             .to_owned());
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Simple test files (STF) of the P4 compiler's repository, run on the dataplane in virtual time.
 //!
-//! `stf` reads a script, `names` finds what it means in a program, `run` executes it, `corpus` finds and compiles the
-//! programs of a checkout of p4c and knows which of them bmv2 itself does not pass.
+//! `stf` parses a script, `names` resolves its names in a program, `run` executes it, `corpus` finds and compiles the
+//! programs of a p4c checkout and lists those that bmv2 itself fails.
 
 pub mod corpus;
 pub mod names;

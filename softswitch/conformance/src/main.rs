@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_conformance::corpus::{COMPILER, Candidate, compile, find};
 use weir_conformance::run::{Verdict, run};
 
-/// Of the programs that bmv2 passes, this share must pass.
+/// Share of the programs that bmv2 passes that must pass here.
 const WANTED_PERCENT: usize = 97;
 
 /// Compiles the STF programs of a checkout of p4c with the p4c on PATH and runs them on the dataplane.
@@ -24,7 +24,7 @@ struct Args {
     only: Option<String>,
 }
 
-/// What became of a candidate; Err: it is not counted, and why.
+/// The verdict on a candidate; Err: the reason for not counting it.
 type Outcome = Result<Verdict, String>;
 
 fn judge(candidate: &Candidate, checkout: &Path, folder: &Path) -> Outcome {

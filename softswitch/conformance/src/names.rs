@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the names of a script mean in a program: STF writes the end of a name where that is unambiguous.
+//! Resolves the names of a script in a program: STF may give only the end of a name where that is unambiguous.
 
 use weir_dataplane::{ActionId, ProgramInfo, TableId};
 
-/// The item of this name, else the only one whose name ends like this.
+/// Index of the item called `wanted`, else of the only item whose name ends with it.
 ///
 /// # Errors
-/// None or several, with their names.
+/// No such item, or several; with their names.
 pub fn find<'a>(
     kind: &str,
     wanted: &str,
@@ -54,7 +54,7 @@ pub fn action(info: &ProgramInfo, actions: &[ActionId], wanted: &str) -> Result<
     find("action", wanted, names).map(|index| actions[index])
 }
 
-/// The match field that a script calls `wanted`: stacks are written `name$0`, validity `name.valid` or `name.$valid`.
+/// Index of the match field that a script calls `wanted`: stacks are written `name$0`, validity `name.valid` or `name.$valid`.
 ///
 /// # Errors
 /// There is none.

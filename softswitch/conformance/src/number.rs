@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers of STF: `0x…`, `0b…`, `0o…` or decimal, of any width, with `*` for a digit that is not compared.
+//! Numbers of STF: `0x…`, `0b…`, `0o…` or decimal, of any width, with `*` for a digit that is not compared (wildcard).
 
 /// A number, most significant bit first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl Number {
     /// Reads a number.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The mistake in the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lower = text.to_ascii_lowercase();
         let (digits, bits) = match lower.get(..2) {
@@ -51,12 +51,12 @@ impl Number {
         })
     }
 
-    /// Bits that are written, wildcards included.
+    /// Width of the digits in bits, wildcards included.
     pub fn bits(&self) -> u32 {
         u32::try_from(self.mask.len()).unwrap_or(u32::MAX)
     }
 
-    /// Bits that are written and no wildcards.
+    /// Width of the digits in bits, without wildcards.
     pub fn known_bits(&self) -> u32 {
         u32::try_from(self.mask.iter().filter(|known| **known).count()).unwrap_or(u32::MAX)
     }
@@ -66,7 +66,7 @@ impl Number {
         bytes(&self.value)
     }
 
-    /// The low `width` bits of value and mask: ones in the mask where a digit is written.
+    /// The low `width` bits of value and mask; the mask has zeros for wildcards.
     pub fn masked(&self, width: u32) -> (Vec<u8>, Vec<u8>) {
         let skip = self.mask.len().saturating_sub(width as usize);
         (bytes(&self.value[skip..]), bytes(&self.mask[skip..]))
@@ -75,7 +75,7 @@ impl Number {
     /// The value as a number of at most 64 bits.
     ///
     /// # Errors
-    /// It needs more.
+    /// The value needs more.
     pub fn to_u64(&self) -> Result<u64, String> {
         let first = self.value.iter().position(|bit| *bit);
         let significant = first.map_or(&[][..], |at| &self.value[at..]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a script on a switch in virtual time and compares what left with what was expected.
+//! Runs a script on a switch in virtual time and compares the output with the expected packets.
 
 mod control;
 
@@ -8,14 +8,14 @@ use control::Control;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::{PortConfig, Program, Switch, SwitchConfig};
 
-/// What became of a program.
+/// The result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Every packet was as expected.
     Passed,
-    /// A packet or a counter was not, or a command could not be carried out; says which.
+    /// A packet or a counter was not as expected, or a command failed; says which.
     Failed(String),
-    /// The switch does not run the program; says why.
+    /// The switch cannot run the program; says why.
     Refused(String),
 }
 
@@ -98,7 +98,7 @@ fn compare(
     Ok(())
 }
 
-/// The pattern is a prefix of the frame, or with `$` all of it; a `*` matches any digit.
+/// Whether `pattern` is a prefix of the frame, or with `$` the whole frame; `*` matches any digit.
 fn matches(pattern: &str, frame: &str) -> bool {
     let body = pattern.strip_suffix('$').unwrap_or(pattern);
     let whole = body.len() != pattern.len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The language of STF scripts as p4c's bmv2 test driver reads it: one command in a line, `#` comments.
+//! The language of STF scripts, as defined by p4c's bmv2 test driver: one command per line, `#` comments.
 
 /// A comparison of `check_counter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub struct Call {
 pub enum Command {
     /// A packet enters.
     Packet {
-        /// Where.
+        /// Ingress port.
         port: u32,
         /// Its bytes.
         data: Vec<u8>,
     },
     /// A packet leaves, in this order among those of its port.
     Expect {
-        /// Where.
+        /// Egress port.
         port: u32,
         /// Hexadecimal digits, `*` for any, `$` at the end for no more bytes; None: any bytes.
         data: Option<String>,
@@ -62,20 +62,20 @@ pub enum Command {
     Add {
         /// Table name, or the end of it.
         table: String,
-        /// Higher wins.
+        /// Priority; the higher wins.
         priority: Option<u64>,
         /// Match fields by name, as written.
         key: Vec<(String, String)>,
-        /// What a hit does.
+        /// Action of a hit.
         call: Call,
-        /// Name that `check_counter` calls the entry by.
+        /// Label by which `check_counter` refers to the entry.
         label: Option<String>,
     },
     /// A table's default action is set.
     SetDefault {
         /// Table name, or the end of it.
         table: String,
-        /// What a miss does.
+        /// Action of a miss.
         call: Call,
     },
     /// All entries of all tables are removed.
@@ -108,14 +108,14 @@ pub enum Command {
     NodeCreate {
         /// Replication id.
         rid: u16,
-        /// A copy for each.
+        /// Ports, each of which gets a copy.
         ports: Vec<u32>,
     },
     /// The ports of a node change.
     NodeUpdate {
         /// Node number.
         node: usize,
-        /// A copy for each.
+        /// Ports, each of which gets a copy.
         ports: Vec<u32>,
     },
     /// A node joins a group.
@@ -164,14 +164,14 @@ pub enum Command {
         /// True: bytes are compared, else packets. None: the cell must only exist.
         check: Option<(bool, Compare, u64)>,
     },
-    /// Prints or waits, in p4c's driver; here nothing.
+    /// A command to print or wait in p4c's driver; no effect here.
     Nothing,
 }
 
-/// A command and the line where it stands.
+/// A command with its line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub number: usize,
     /// The command.
     pub command: Command,
@@ -180,7 +180,7 @@ pub struct Line {
 /// Reads a script.
 ///
 /// # Errors
-/// The first line that is not understood, with its number.
+/// The first invalid line, with its number.
 pub fn parse(text: &str) -> Result<Vec<Line>, String> {
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

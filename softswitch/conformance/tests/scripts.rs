@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The project's own scripts against its committed programs: the runner is tested where no p4c is.
+//! The project's own scripts on its committed programs: tests the runner without p4c.
 
 use std::path::{Path, PathBuf};
 use weir_conformance::run::{Verdict, run};

@@ -8,5 +8,5 @@ mod generated {
 
 pub use generated::weir::links::v1;
 
-/// The serialized `FileDescriptorSet` that the module was generated from, for reflection.
+/// The serialized `FileDescriptorSet` of the generated module, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));

@@ -6,11 +6,11 @@ mod tests;
 
 /// A queue of received frames, oldest first.
 pub trait Source {
-    /// When the oldest frame arrived (ns, `CLOCK_REALTIME`), if there is one.
+    /// Time of arrival of the oldest frame (ns, `CLOCK_REALTIME`), if there is one.
     fn oldest_ns(&self) -> Option<u64>;
 }
 
-/// The source whose oldest frame is the oldest of all; the first of them when stamps are equal.
+/// Index of the source with the oldest frame of all; the first of them when stamps are equal.
 pub fn earliest<S: Source>(sources: &[S]) -> Option<usize> {
     sources
         .iter()
@@ -20,11 +20,11 @@ pub fn earliest<S: Source>(sources: &[S]) -> Option<usize> {
         .map(|(_, index)| index)
 }
 
-/// Turns kernel stamps into times of the switch's clock.
+/// Converts kernel time stamps to the switch's clock.
 ///
 /// The switch runs on `CLOCK_MONOTONIC`, because a policer must not see a step of the wall clock; the kernel stamps
-/// frames with `CLOCK_REALTIME`. The difference of the two is passed in afresh for each batch, so that a step of the
-/// wall clock disturbs at most the frames that were waiting when it happened, and those are clamped.
+/// frames with `CLOCK_REALTIME`. The caller measures the difference of the two for each batch, so a step of the wall
+/// clock affects only the frames that wait in the rings at that moment, and their times are clamped.
 #[derive(Debug, Default)]
 pub struct ArrivalClock {
     last_ns: u64,
@@ -37,8 +37,7 @@ impl ArrivalClock {
     }
 
     /// Time of arrival on the switch's clock of a frame stamped `realtime_ns`, where the two clocks differ by
-    /// `realtime_minus_switch_ns` and the switch's clock shows `now_ns`. Never before an earlier result, never in
-    /// the future.
+    /// `realtime_minus_switch_ns`. Never less than an earlier result, never more than `now_ns`.
     pub fn arrival_ns(
         &mut self,
         realtime_ns: u64,

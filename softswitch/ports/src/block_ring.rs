@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A `TPACKET_V3` receive ring: the kernel fills blocks with frames and hands over whole blocks.
 //!
-//! For whoever wants many frames rather than each one at once. Kernel interface: `packet(7)` and
-//! `Documentation/networking/packet_mmap.rst`.
+//! For programs that want many frames at once rather than each without delay, such as the collector. Kernel
+//! interface: `packet(7)` and `Documentation/networking/packet_mmap.rst`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::mapping::Mapping;
-use crate::socket::{
-    ETH_P_ALL, PACKET_IGNORE_OUTGOING, bind, get_option_at, packet_socket, promiscuous, set_option,
-    set_option_at, take_error, to_uint,
-};
+use super::packet_ring::{PacketRing, ring_socket};
+use super::socket::{set_option_at, to_uint};
 
 const BLOCK_BYTES: usize = 1 << 18;
-/// A block that is not full is handed over after this.
+/// The kernel hands over a block that is not full after this time.
 const BLOCK_TIMEOUT_MS: u32 = 1;
 const FRAME_BYTES: usize = 2048;
 const NS_PER_S: i64 = 1_000_000_000;
@@ -23,39 +20,38 @@ const NS_PER_S: i64 = 1_000_000_000;
 /// A frame in its block.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockFrame<'a> {
-    /// The frame from its Ethernet header, without FCS, and without a VLAN tag that the kernel took out.
+    /// The frame from its Ethernet header, without FCS, and without a VLAN tag that the kernel has removed.
     pub bytes: &'a [u8],
-    /// Its length when it came.
+    /// Its length on the wire, in bytes.
     pub wire_length: u32,
-    /// When it came, Unix time.
+    /// Time of arrival, Unix time.
     pub time_ns: i64,
 }
 
 /// The ring of one interface.
 pub struct BlockRing {
-    socket: OwnedFd,
-    ring: Mapping,
+    ring: PacketRing,
     blocks: usize,
     next: usize,
 }
 
 impl BlockRing {
     /// Opens a ring of about `ring_bytes` on the interface; promiscuous, inbound frames only. With `udp_port` the
-    /// kernel keeps UDP datagrams to that port (the first fragments of IPv4 datagrams without options, and IPv6
-    /// without extension headers) and nothing else.
+    /// kernel keeps only UDP datagrams to that port (IPv4 without the later fragments; IPv6 without extension
+    /// headers).
     ///
     /// # Errors
-    /// Those of the system calls.
+    /// The kernel's.
     pub fn open(
         interface_index: u32,
         ring_bytes: usize,
         udp_port: Option<u16>,
     ) -> io::Result<Self> {
         let blocks = (ring_bytes / BLOCK_BYTES).max(2);
-        let socket = packet_socket()?;
-        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
-        set_option(&socket, libc::PACKET_VERSION, &version)?;
-        set_option(&socket, PACKET_IGNORE_OUTGOING, &1_i32)?;
+        let socket = ring_socket(libc::tpacket_versions::TPACKET_V3)?;
+        if let Some(port) = udp_port {
+            attach_filter(&socket, &udp_filter(port))?;
+        }
         let request = libc::tpacket_req3 {
             tp_block_size: to_uint(BLOCK_BYTES)?,
             tp_block_nr: to_uint(blocks)?,
@@ -65,37 +61,29 @@ impl BlockRing {
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
-        set_option(&socket, libc::PACKET_RX_RING, &request)?;
-        if let Some(port) = udp_port {
-            attach_filter(&socket, &udp_filter(port))?;
-        }
-        let ring = Mapping::of_socket(&socket, BLOCK_BYTES * blocks, 0)?;
-        let ring = Self {
-            socket,
-            ring,
+        let ring_bytes = BLOCK_BYTES * blocks;
+        Ok(Self {
+            ring: PacketRing::start(socket, &request, ring_bytes, interface_index)?,
             blocks,
             next: 0,
-        };
-        promiscuous(&ring.socket, interface_index)?;
-        // Bound last: until then no frame is taken, so none is taken with half the options.
-        bind(&ring.socket, interface_index, ETH_P_ALL)?;
-        Ok(ring)
+        })
     }
 
-    /// Gives every frame of the next block to `use_frame` and the block back to the kernel; false when there is none.
+    /// Calls `use_frame` with every frame of the next block, then returns the block to the kernel; false when no block
+    /// is ready.
     pub fn take_block(&mut self, mut use_frame: impl FnMut(&BlockFrame<'_>)) -> bool {
         // SAFETY: `next` is below `blocks`, so the block lies inside the mapping; its descriptor begins with version
         // and offset, then the header whose first word is the status that kernel and user space share.
         let (block, status) = unsafe {
-            let block = self.ring.start().add(self.next * BLOCK_BYTES);
+            let block = self.ring.memory().add(self.next * BLOCK_BYTES);
             let header = &raw mut (*block.cast::<libc::tpacket_block_desc>().as_ptr()).hdr.bh1;
             (block, AtomicU32::from_ptr(&raw mut (*header).block_status))
         };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
-        // SAFETY: the status says that the block is ours until it is given back; the kernel put `num_pkts` frames
-        // into it, each with its header, the offset of the next and the offset of its bytes.
+        // SAFETY: the status says that the block is ours until the status is stored below; the kernel put `num_pkts`
+        // frames into it, each with its header, the offset of the next and the offset of its bytes.
         unsafe {
             let header = (*block.cast::<libc::tpacket_block_desc>().as_ptr()).hdr.bh1;
             let mut at = header.offset_to_first_pkt as usize;
@@ -124,15 +112,7 @@ impl BlockRing {
     /// # Errors
     /// The kernel's.
     pub fn take_drops(&self) -> io::Result<u64> {
-        // SAFETY: an all-zero tpacket_stats_v3 is a valid value of a plain C structure.
-        let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
-        get_option_at(
-            &self.socket,
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            &mut stats,
-        )?;
-        Ok(u64::from(stats.tp_drops))
+        self.ring.take_drops()
     }
 
     /// The pending error of the socket, which this call clears; `ENETDOWN` when the interface went down or away.
@@ -140,19 +120,19 @@ impl BlockRing {
     /// # Errors
     /// The kernel's.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        take_error(&self.socket)
+        self.ring.take_error()
     }
 }
 
 impl AsRawFd for BlockRing {
     fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        self.ring.as_raw_fd()
     }
 }
 
 impl AsFd for BlockRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.ring.as_fd()
     }
 }
 
@@ -170,7 +150,7 @@ fn udp_filter(port: u16) -> [libc::sock_filter; 16] {
     const UDP: u32 = libc::IPPROTO_UDP as u32;
     let port = u32::from(port);
     let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
-    // Jumps count from the next line; line 13 is where both versions of IP meet, line 15 is where all else ends.
+    // Jumps count from the next line. Both versions of IP continue at line 13; everything else ends at line 15.
     [
         step(LOAD_HALF, 12, 0, 0),
         step(IF_EQUAL, libc::ETH_P_IP as u32, 0, 7),

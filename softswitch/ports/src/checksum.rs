@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Completes a transport checksum that a host left to its network card.
+//! Completes a transport checksum that a host left to its network card (checksum offload).
 //!
-//! A veth hands over frames whose TCP or UDP checksum field holds only the pseudo header's sum. A wire would carry
-//! the complete checksum, and so must a frame that this switch forwards.
+//! A veth delivers frames whose TCP or UDP checksum field holds only the pseudo header's sum. On a wire the checksum is
+//! complete, so it must be complete in every frame that this switch forwards.
 
 #[cfg(test)]
 mod tests;
 
 /// Completes the checksum field at `start + offset`, which covers the frame from `start` to its end
-/// (virtio 1.2, section 5.1.6.2: `csum_start`, `csum_offset`). Returns false, and leaves the frame as it is, when
-/// the field does not lie inside the frame.
+/// (virtio 1.2, section 5.1.6.2: `csum_start`, `csum_offset`). Returns false and leaves the
+/// frame unchanged when the field does not lie inside it.
 pub fn complete(frame: &mut [u8], start: usize, offset: usize) -> bool {
     let field = match start.checked_add(offset) {
         Some(field) if field.checked_add(2).is_some_and(|end| end <= frame.len()) => field,
         _ => return false,
     };
-    // The field itself takes part: it holds the pseudo header's sum.
+    // The sum includes the field itself, which holds the pseudo header's sum.
     let sum = !ones_complement_sum(&frame[start..]);
-    // RFC 768: a UDP checksum that comes out as zero is sent as all ones; for TCP both mean the same.
+    // RFC 768: a computed UDP checksum of zero is sent as all ones; for TCP both are equal.
     let sum = if sum == 0 { 0xFFFF } else { sum };
     frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
     true

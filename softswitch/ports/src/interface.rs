@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One port: an interface that may disappear and return, and what was counted on it.
+//! One port: an interface that may disappear and return, with its counters.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -8,15 +8,16 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::arrivals::Source;
+use super::frame_ring::{FrameRing, SlotFrame};
 use super::send_threads::{RemoteSender, SendThread, SendThreads};
 use super::sender::Sender;
-use super::socket::{Receiver, RingFrame, interface_state};
+use super::socket::interface_state;
 use super::tally::Tally;
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
 const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
 
-/// What was counted on a port's interface. A frame is in exactly one of the counts of packets of its direction.
+/// The counters of a port's interface. Each frame is in exactly one of the packet counts of its direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames given to the dataplane.
@@ -27,17 +28,17 @@ pub struct Counters {
     pub rx_overruns: u64,
     /// Frames longer than the interface's MTU allows (an offload of the sender is on); not forwarded.
     pub rx_oversize: u64,
-    /// Frames that the interface took.
+    /// Frames that the interface accepted.
     pub tx_packets: u64,
     /// Their bytes, without FCS.
     pub tx_bytes: u64,
-    /// Frames that the interface refused, or that found it down.
+    /// Frames that the interface refused, or that were sent while it was down.
     pub tx_errors: u64,
-    /// Frames on their way to the interface.
+    /// Frames not yet handed to the interface.
     pub tx_waiting: u64,
 }
 
-/// Why a port cannot be opened.
+/// The reason why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No interface has this name.
@@ -55,7 +56,7 @@ pub enum OpenError {
         interface: String,
         /// The kernel's reason.
         error: io::Error,
-        /// What to do about it, or empty.
+        /// How to fix it, or empty.
         hint: &'static str,
     },
 }
@@ -65,33 +66,33 @@ pub struct Interface {
     number: u32,
     name: String,
     open: Option<Open>,
-    /// Of reception.
+    /// Only those of reception are used.
     counters: Counters,
     oversize_reported: bool,
-    /// Frames that were to be sent.
+    /// Frames passed to [`Interface::send`].
     sends: u64,
-    /// What became of them.
+    /// The results of sending them.
     sent: Arc<Tally>,
-    /// Sends them, if it is not the caller.
+    /// The thread that sends them; None: the caller's.
     send_thread: Option<SendThread>,
 }
 
 struct Open {
-    receiver: Receiver,
-    way_out: WayOut,
+    ring: FrameRing,
+    sender: PortSender,
     max_frame_bytes: usize,
 }
 
-enum WayOut {
-    /// On the caller's thread.
-    Here(Sender),
-    /// On another.
+enum PortSender {
+    /// Sends on the caller's thread.
+    Local(Sender),
+    /// Sends on another thread.
     Remote(RemoteSender),
 }
 
 impl Interface {
-    /// Opens the interface as port `number`, for frames that one of `threads` sends if there are any. One that exists
-    /// but is down opens as soon as it comes up.
+    /// Opens the interface as port `number`. One of `threads` sends its frames, if there are any; otherwise the caller of
+    /// [`Interface::flush`] does. An interface that exists but is down opens when it comes up.
     ///
     /// # Errors
     /// [`OpenError`] when it does not exist or cannot be opened.
@@ -112,43 +113,44 @@ impl Interface {
         Ok(port)
     }
 
-    /// Opens the sockets if the interface is there and up; false when it is down.
+    /// Opens the sockets if the interface exists and is up; false when it is down.
     fn try_open(&mut self) -> io::Result<bool> {
         let state = interface_state(&self.name)?;
         if !state.up {
             return Ok(false);
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
-        let receiver = Receiver::open(state.index, max_frame_bytes)?;
+        let ring = FrameRing::open(state.index, max_frame_bytes)?;
         let sender = Sender::open(state.index, state.mtu_bytes)?;
-        let way_out = match &self.send_thread {
-            None => WayOut::Here(sender),
+        let sender = match &self.send_thread {
+            None => PortSender::Local(sender),
             Some(thread) => {
                 let sent = Arc::clone(&self.sent);
-                WayOut::Remote(RemoteSender::new(thread, sender, max_frame_bytes, sent)?)
+                PortSender::Remote(RemoteSender::new(thread, sender, max_frame_bytes, sent)?)
             }
         };
         self.open = Some(Open {
-            receiver,
-            way_out,
+            ring,
+            sender,
             max_frame_bytes,
         });
         Ok(true)
     }
 
-    /// Opens again an interface that had disappeared and is back. To be called now and then.
+    /// Reopens an interface that disappeared and has returned; to be called periodically.
     pub fn reopen_if_back(&mut self) {
-        // Until another thread has closed what it sent through, AF_XDP would be in use.
+        // While a send thread still holds the old socket, AF_XDP is in use.
+        // The thread drops its reference to `sent` together with that socket.
         let closed = Arc::strong_count(&self.sent) == 1;
         if self.open.is_none() && closed && matches!(self.try_open(), Ok(true)) {
             info!("port {}: interface {} is back", self.number, self.name);
         }
     }
 
-    /// Looks at the socket's pending error; to be called when `poll` reports one.
+    /// Handles the socket's pending error; to be called when `poll` reports one.
     pub fn check(&mut self) {
         let Some(open) = &self.open else { return };
-        match open.receiver.take_error() {
+        match open.ring.take_error() {
             Ok(None) => {}
             Ok(Some(error)) | Err(error) => self.lost(&error),
         }
@@ -175,17 +177,17 @@ impl Interface {
         &self.name
     }
 
-    /// The interface is open.
+    /// Whether the interface is open.
     pub fn is_up(&self) -> bool {
         self.open.is_some()
     }
 
-    /// What to poll for input, when the interface is open.
+    /// The descriptor to poll for input; None while the interface is not open.
     pub fn poll_fd(&self) -> Option<RawFd> {
-        self.open.as_ref().map(|open| open.receiver.as_raw_fd())
+        self.open.as_ref().map(|open| open.ring.as_raw_fd())
     }
 
-    /// What was counted; overruns as of the last [`Interface::update_overruns`].
+    /// The counters; overruns as of the last [`Interface::update_overruns`].
     pub fn counters(&self) -> Counters {
         let (tx_packets, tx_errors) = (self.sent.packets(), self.sent.errors());
         Counters {
@@ -197,22 +199,22 @@ impl Interface {
         }
     }
 
-    /// Asks the kernel for the frames that it could not store.
+    /// Adds the frames that the kernel could not store since the last call.
     pub fn update_overruns(&mut self) {
         if let Some(open) = &self.open
-            && let Ok(overruns) = open.receiver.take_overruns()
+            && let Ok(overruns) = open.ring.take_drops()
         {
             self.counters.rx_overruns += overruns;
         }
     }
 
-    /// Gives the oldest received frame to `use_frame`, unless it is longer than a wire would carry.
+    /// Calls `use_frame` with the oldest received frame, unless it is longer than the MTU allows, and removes it.
     pub fn take(&mut self, use_frame: impl FnOnce(&[u8])) {
         let Some(open) = &mut self.open else { return };
         let max_frame_bytes = open.max_frame_bytes;
         let mut oversize = false;
         let counters = &mut self.counters;
-        open.receiver.take(|RingFrame { bytes, truncated }| {
+        open.ring.take(|SlotFrame { bytes, truncated }| {
             oversize = truncated || bytes.len() > max_frame_bytes;
             if !oversize {
                 counters.rx_packets += 1;
@@ -233,18 +235,18 @@ impl Interface {
         }
     }
 
-    /// Takes a frame to send with the next [`Interface::flush`], or counts why not.
+    /// Queues a frame for the next [`Interface::flush`], or counts it as an error.
     pub fn send(&mut self, frame: &[u8]) {
         self.sends += 1;
         match &mut self.open {
             // An empty frame cannot be sent, and would not count as one.
-            Some(open) if !frame.is_empty() => match &mut open.way_out {
-                WayOut::Here(sender) => {
+            Some(open) if !frame.is_empty() => match &mut open.sender {
+                PortSender::Local(sender) => {
                     if sender.push(frame) {
                         self.flush();
                     }
                 }
-                WayOut::Remote(sender) => {
+                PortSender::Remote(sender) => {
                     if !sender.push(frame) {
                         self.sent.add_errors(1);
                     }
@@ -254,43 +256,43 @@ impl Interface {
         }
     }
 
-    /// Frames are left that [`Interface::flush`] could not hand over yet.
+    /// Whether frames remain that [`Interface::flush`] could not hand over yet.
     pub fn is_sending(&self) -> bool {
-        let way_out = self.open.as_ref().map(|open| &open.way_out);
-        matches!(way_out, Some(WayOut::Here(sender)) if sender.waiting() > 0)
+        let sender = self.open.as_ref().map(|open| &open.sender);
+        matches!(sender, Some(PortSender::Local(sender)) if sender.waiting() > 0)
     }
 
-    /// So many frames wait for the thread that sends them that no more should be taken in anywhere: what that causes
-    /// might find no room.
+    /// Whether so many frames wait for the send thread that the switch should receive none from any port: their output
+    /// might find the ring full.
     pub fn is_congested(&self) -> bool {
-        let way_out = self.open.as_ref().map(|open| &open.way_out);
-        matches!(way_out, Some(WayOut::Remote(sender)) if sender.is_congested())
+        let sender = self.open.as_ref().map(|open| &open.sender);
+        matches!(sender, Some(PortSender::Remote(sender)) if sender.is_congested())
     }
 
-    /// Hands over what it still can, and counts the rest: nobody will send it. What another thread sends is counted
-    /// when [`SendThreads::stop`] returns.
+    /// Sends what it can and counts the remaining frames as errors. The counts of a send thread are final when
+    /// [`SendThreads::stop`] returns.
     pub fn end(&mut self) {
         let Some(open) = &mut self.open else { return };
-        match &mut open.way_out {
-            WayOut::Here(sender) => {
+        match &mut open.sender {
+            PortSender::Local(sender) => {
                 self.sent.add(&sender.flush());
                 self.sent.add_errors(sender.waiting() as u64);
             }
-            WayOut::Remote(sender) => sender.close(),
+            PortSender::Remote(sender) => sender.close(),
         }
     }
 
-    /// Hands what waits to the interface.
+    /// Hands the queued frames to the interface, or wakes the thread that does.
     pub fn flush(&mut self) {
         let Some(open) = &mut self.open else { return };
-        let error = match &mut open.way_out {
-            WayOut::Here(sender) if sender.waiting() == 0 => None,
-            WayOut::Here(sender) => {
+        let error = match &mut open.sender {
+            PortSender::Local(sender) if sender.waiting() == 0 => None,
+            PortSender::Local(sender) => {
                 let sent = sender.flush();
                 self.sent.add(&sent);
                 sent.interface_gone().map(io::Error::from_raw_os_error)
             }
-            WayOut::Remote(sender) => sender.tell(),
+            PortSender::Remote(sender) => sender.wake(),
         };
         if let Some(error) = error {
             self.lost(&error);
@@ -300,7 +302,7 @@ impl Interface {
 
 impl Source for Interface {
     fn oldest_ns(&self) -> Option<u64> {
-        self.open.as_ref()?.receiver.oldest_ns()
+        self.open.as_ref()?.ring.oldest_ns()
     }
 }
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports: network interfaces, read through packet rings and written through packet sockets.
+//! Ports: network interfaces, read through packet rings and written through AF_XDP or packet sockets.
 //!
-//! Layout: [`interface`] is one port with its counters and its way back from an interface that disappeared,
-//! `socket` (receiving), `sender` and `xdp` (sending) and `mapping` (memory shared with the kernel) the only places with
-//! `unsafe` code, [`checksum`] completes what the sending host left to its network card, [`arrivals`] merges the
-//! rings of all ports by time of arrival, [`send_threads`] are other cores that send. [`block_ring`] is for those who want many frames rather than each at once.
+//! Layout: [`interface`] is one port with its counters; it reopens an interface that disappeared and came back.
+//! [`frame_ring`] (each frame as it arrives, for the switch) and [`block_ring`] (whole blocks, for the collector) receive
+//! through what `packet_ring` opens; [`sender`] and [`xdp`] send, [`send_threads`] on other cores. [`checksum`] completes
+//! the checksums that the sending host left to its network card, [`arrivals`] merges the rings of all ports by time of
+//! arrival. Only the rings, the senders, [`socket`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
 
 pub mod arrivals;
 pub mod block_ring;
 pub mod checksum;
+pub mod frame_ring;
 pub mod interface;
 pub mod mapping;
+mod packet_ring;
 pub mod send_threads;
 pub mod sender;
 pub mod socket;

@@ -15,7 +15,7 @@ pub struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// A ring of `bytes` bytes that the socket has been given, found at `offset`.
+    /// Maps a socket's ring of `bytes` bytes, which the kernel offers at `offset`.
     ///
     /// # Errors
     /// The kernel's.
@@ -23,7 +23,7 @@ impl Mapping {
         Self::map(bytes, libc::MAP_SHARED, socket.as_raw_fd(), offset)
     }
 
-    /// Fresh memory, zeroed.
+    /// Maps new memory, zeroed.
     ///
     /// # Errors
     /// The kernel's.
@@ -33,7 +33,7 @@ impl Mapping {
 
     fn map(bytes: usize, flags: i32, fd: i32, offset: libc::off_t) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses; it touches no memory that is in use.
+        // SAFETY: a new mapping at an address that the kernel chooses; it overlaps no memory in use.
         let address = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, fd, offset) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -55,7 +55,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map` with this address and size; whoever uses its memory holds it.
+        // SAFETY: the mapping was made by `map` with this address and size; users of its memory own or borrow it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that do the kernel's part of sending, which is the larger part of a frame's cost, on other cores.
+//! Threads that make the system calls for sending, the larger part of a frame's cost, on other cores.
 //!
-//! Each open port has a ring of bytes between the thread that forwards and one of these threads: one writes, one
-//! reads, nobody locks or allocates. A frame is its length and its bytes.
+//! Each open port has a single-producer, single-consumer ring of bytes from the forwarding thread to one of these
+//! threads, without locks or allocation. The ring holds for each frame its length and its bytes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -15,31 +15,33 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::sender::Sender;
 use super::tally::Tally;
 
-/// Frames of one port before another port of the thread gets its turn.
+/// Frames of one port that a thread sends before it serves its next port.
 const BATCH_FRAMES: usize = 64;
-/// When frames that an interface had no room for are tried again.
+/// Time after which frames that an interface had no room for are sent again.
 const RESEND_INTERVAL: Duration = Duration::from_micros(50);
-/// Room of a ring: some milliseconds of short frames, some hundred long ones.
+/// Size of a ring: some milliseconds of short frames, some hundred long ones.
 const RING_BYTES: usize = 512 << 10;
-/// Room at least, in longest frames: half of it is for the output of frames that were taken in already.
+/// Smallest size, in frames of maximum length: half of it is for the output of frames that were already received.
 const RING_LONGEST_FRAMES: usize = 64;
+/// Most threads of a switch.
+pub const MAX_SEND_THREADS: u8 = 64;
 const LENGTH_BYTES: usize = size_of::<u32>();
 
-/// The threads of a switch; without any, whoever forwards a frame also sends it.
+/// The send threads of a switch; without any, the forwarding thread sends.
 #[derive(Debug, Default)]
 pub struct SendThreads {
     threads: Vec<SendThread>,
-    /// Ports that were given a thread.
+    /// Ports that were assigned a thread.
     ports: AtomicUsize,
     joins: Mutex<Vec<JoinHandle<()>>>,
-    /// All that was handed over is to be sent, then the threads end.
+    /// Set when the threads are to send what is in their rings and exit.
     stop: Arc<AtomicBool>,
 }
 
 /// One of the threads, for the ports that send through it.
 #[derive(Debug, Clone)]
 pub struct SendThread {
-    lines: mpsc::Sender<Line>,
+    ports: mpsc::Sender<PortQueue>,
     thread: Thread,
 }
 
@@ -47,36 +49,36 @@ impl SendThreads {
     /// Starts `count` threads.
     ///
     /// # Errors
-    /// When the system gives no more.
+    /// When the system cannot create another thread.
     pub fn start(count: usize) -> io::Result<Self> {
         let mut started = Self::default();
         for number in 0..count {
-            let (lines, new_lines) = mpsc::channel();
+            let (ports, new_ports) = mpsc::channel();
             let stop = Arc::clone(&started.stop);
             let join = thread::Builder::new()
                 .name(format!("send-{number}"))
-                .spawn(move || run(&new_lines, &stop))?;
+                .spawn(move || run(&new_ports, &stop))?;
             let thread = join.thread().clone();
-            started.threads.push(SendThread { lines, thread });
+            started.threads.push(SendThread { ports, thread });
             let joins = started.joins.get_mut();
             joins.unwrap_or_else(PoisonError::into_inner).push(join);
         }
         Ok(started)
     }
 
-    /// The thread for the next port: they take turns.
+    /// The thread for the next port, in rotation.
     pub fn next_thread(&self) -> Option<&SendThread> {
         let turn = self.ports.fetch_add(1, Ordering::Relaxed);
         self.threads.get(turn.checked_rem(self.threads.len())?)
     }
 
-    /// Ends the threads when they have sent what they were given, of ports that were closed before.
+    /// Stops the threads after they have sent the frames in their rings; call it after the ports were closed.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let mut joins = self.joins.lock().unwrap_or_else(PoisonError::into_inner);
         for join in joins.drain(..) {
             join.thread().unpark();
-            // One that panicked has said so, and its ports were lost then.
+            // A panic was printed when it happened, and the thread's ports failed then.
             let _ = join.join();
         }
     }
@@ -88,22 +90,22 @@ impl Drop for SendThreads {
     }
 }
 
-/// The forwarding end of a ring: frames for one open interface.
+/// The forwarding thread's end of a ring: frames for one open interface.
 #[derive(Debug)]
 pub struct RemoteSender {
-    /// None when it was closed.
+    /// None after [`RemoteSender::close`].
     frames: Option<Producer<u8>>,
     thread: Thread,
-    /// Frames that the thread was not told of yet.
-    untold: bool,
-    gone: Arc<AtomicI32>,
+    /// There are frames since the last [`RemoteSender::wake`].
+    wake_pending: bool,
+    interface_error: Arc<AtomicI32>,
 }
 
 impl RemoteSender {
-    /// Gives the way out of an interface to a thread, which counts in `tally` what becomes of the frames.
+    /// Moves an interface's sender to a thread, which counts the results in `tally`.
     ///
     /// # Errors
-    /// When the thread has ended.
+    /// When the thread has exited.
     pub fn new(
         to: &SendThread,
         sender: Sender,
@@ -113,26 +115,26 @@ impl RemoteSender {
         let longest_bytes = LENGTH_BYTES + max_frame_bytes;
         let (producer, frames) =
             RingBuffer::new(RING_BYTES.max(RING_LONGEST_FRAMES * longest_bytes));
-        let gone = Arc::default();
-        let line = Line {
+        let interface_error = Arc::default();
+        let queue = PortQueue {
             frames,
             sender,
             tally,
-            gone: Arc::clone(&gone),
+            interface_error: Arc::clone(&interface_error),
             joined: Vec::with_capacity(max_frame_bytes),
         };
-        to.lines.send(line).map_err(|_| ended())?;
+        to.ports.send(queue).map_err(|_| thread_exited())?;
         to.thread.unpark();
         Ok(Self {
             frames: Some(producer),
             thread: to.thread.clone(),
-            untold: false,
-            gone,
+            wake_pending: false,
+            interface_error,
         })
     }
 
-    /// Puts a frame into the ring; false when there is no room. The thread may not hear of it before
-    /// [`RemoteSender::tell`].
+    /// Puts a frame into the ring; false when there is no room. A sleeping thread sends it only after
+    /// [`RemoteSender::wake`].
     pub fn push(&mut self, frame: &[u8]) -> bool {
         let Some(frames) = &mut self.frames else {
             return false;
@@ -154,16 +156,16 @@ impl RemoteSender {
                 .to_ne_bytes()
                 .into_iter()
                 .chain(frame.iter().copied());
-            let places = first.iter_mut().chain(second);
-            places.zip(bytes).for_each(|(place, byte)| *place = byte);
+            let slots = first.iter_mut().chain(second);
+            slots.zip(bytes).for_each(|(slot, byte)| *slot = byte);
         }
-        // At once and as a whole: a thread that is awake sends it.
+        // Length and frame are committed together, so the thread never reads half a frame.
         chunk.commit_all();
-        self.untold = true;
+        self.wake_pending = true;
         true
     }
 
-    /// Less than half of the ring is free: whoever forwards must wait, or frames will find no room.
+    /// Whether less than half of the ring is free: the forwarding thread must wait, or frames will find no room.
     pub fn is_congested(&self) -> bool {
         self.frames.as_ref().is_some_and(|frames| {
             let half = frames.buffer().capacity() / 2;
@@ -171,24 +173,24 @@ impl RemoteSender {
         })
     }
 
-    /// Wakes the thread if it sleeps and there is something new. Why the interface can take no more frames, if so.
-    pub fn tell(&mut self) -> Option<io::Error> {
-        if std::mem::take(&mut self.untold) {
+    /// Wakes the thread if there are new frames. Returns the error of an interface that accepts no more frames.
+    pub fn wake(&mut self) -> Option<io::Error> {
+        if std::mem::take(&mut self.wake_pending) {
             self.thread.unpark();
         }
         if self.frames.as_ref().is_some_and(Producer::is_abandoned) {
-            return Some(ended());
+            return Some(thread_exited());
         }
-        match self.gone.load(Ordering::Relaxed) {
+        match self.interface_error.load(Ordering::Relaxed) {
             0 => None,
             errno => Some(io::Error::from_raw_os_error(errno)),
         }
     }
 
-    /// Lets the thread send what is in the ring, count what the interface does not take, and close the interface.
+    /// Closes the ring: the thread sends what is in it, counts what the interface refuses, and closes the sender.
     pub fn close(&mut self) {
         drop(self.frames.take());
-        // After the ring was left, so that the thread finds it so.
+        // After the drop, so that the woken thread sees the ring abandoned.
         self.thread.unpark();
     }
 }
@@ -199,30 +201,30 @@ impl Drop for RemoteSender {
     }
 }
 
-fn ended() -> io::Error {
-    io::Error::other("its sending thread has ended")
+fn thread_exited() -> io::Error {
+    io::Error::other("its send thread has exited")
 }
 
-/// The sending end of a ring.
-struct Line {
+/// The send thread's end of a ring.
+struct PortQueue {
     frames: Consumer<u8>,
     sender: Sender,
     tally: Arc<Tally>,
-    /// Why the interface is gone, as an `errno`; 0 while it is there.
-    gone: Arc<AtomicI32>,
-    /// A frame that lies partly at the end and partly at the beginning of the ring.
+    /// The `errno` of an interface that went down or away; 0 while it is up.
+    interface_error: Arc<AtomicI32>,
+    /// Buffer for a frame that wraps around the end of the ring.
     joined: Vec<u8>,
 }
 
-impl Line {
-    /// Sends up to a batch of frames, and those that found no room before; true when there were new ones.
+impl PortQueue {
+    /// Sends up to a batch of frames, and those that found no room before; true when some were new.
     fn send(&mut self) -> bool {
         let taken = (0..BATCH_FRAMES).take_while(|_| self.take()).count();
         self.flush();
         taken > 0
     }
 
-    /// Gives the oldest frame to the sender; false when there is none.
+    /// Moves the oldest frame from the ring to the sender; false when the ring is empty.
     fn take(&mut self) -> bool {
         let mut length = [0; LENGTH_BYTES];
         if self.frames.pop_entire_slice(&mut length).is_err() {
@@ -255,13 +257,13 @@ impl Line {
         let sent = self.sender.flush();
         self.tally.add(&sent);
         if let Some(errno) = sent.interface_gone() {
-            self.gone.store(errno, Ordering::Relaxed);
+            self.interface_error.store(errno, Ordering::Relaxed);
         }
     }
 
-    /// Sends no more when the forwarding end has left and the ring is empty; true then.
-    fn ends(&mut self) -> bool {
-        // In this order: nothing is put into a ring that was left.
+    /// Whether the forwarding end is closed and the ring empty; then flushes once more and counts the rest as errors.
+    fn finish_if_closed(&mut self) -> bool {
+        // In this order: no frame is put into an abandoned ring.
         if !self.frames.is_abandoned() || !self.frames.is_empty() {
             return false;
         }
@@ -272,25 +274,25 @@ impl Line {
 }
 
 /// The loop of a thread.
-fn run(new_lines: &mpsc::Receiver<Line>, stop: &AtomicBool) {
-    let mut lines: Vec<Line> = Vec::new();
+fn run(new_ports: &mpsc::Receiver<PortQueue>, stop: &AtomicBool) {
+    let mut ports: Vec<PortQueue> = Vec::new();
     loop {
-        // In this order: no port is opened any more when the threads are told to end.
+        // Read before the new ports: no port is opened after `stop` is set.
         let stopping = stop.load(Ordering::Acquire);
-        lines.extend(new_lines.try_iter());
+        ports.extend(new_ports.try_iter());
         let mut busy = false;
-        for line in &mut lines {
-            busy |= line.send();
+        for port in &mut ports {
+            busy |= port.send();
         }
         if busy {
             continue;
         }
-        lines.retain_mut(|line| !line.ends());
-        if lines.is_empty() && stopping {
+        ports.retain_mut(|port| !port.finish_if_closed());
+        if ports.is_empty() && stopping {
             return;
         }
-        // Whoever has something new says so after it is there: then the wait ends at once.
-        if lines.iter().any(|line| line.sender.waiting() > 0) {
+        // The other side unparks this thread after a change, so `park` misses none.
+        if ports.iter().any(|port| port.sender.waiting() > 0) {
             thread::park_timeout(RESEND_INTERVAL);
         } else {
             thread::park();

@@ -8,36 +8,16 @@ use std::ptr;
 
 use tracing::info;
 
-use super::socket::{bind, packet_socket, set_option, set_option_at};
+use super::socket::{bind, enlarge_send_buffer, packet_socket, set_option};
+use super::tally::Sent;
 use super::xdp::XdpSender;
 
-/// Frames of one `sendmmsg(2)`. More gains nothing measurable and delays the first of them.
+/// Frames of one `sendmmsg(2)`. More frames gain nothing measurable and delay the first of them.
 const BATCH_FRAMES: usize = 64;
-/// Room that a batch begins with; it grows for longer frames and stays.
+/// Initial size of the batch buffer; it grows for longer frames and does not shrink.
 const BATCH_BYTES: usize = BATCH_FRAMES * 256;
 
-/// What became of a batch.
-#[derive(Debug, Default)]
-pub struct Sent {
-    /// Frames that the interface took.
-    pub packets: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
-    /// Frames that it refused.
-    pub refused: u64,
-    /// Why it refused the last of them.
-    pub error: Option<io::Error>,
-}
-
-impl Sent {
-    /// The `errno` that says that the interface went down or away, if one did.
-    pub fn interface_gone(&self) -> Option<i32> {
-        let errno = self.error.as_ref()?.raw_os_error()?;
-        matches!(errno, libc::ENETDOWN | libc::ENXIO | libc::ENODEV).then_some(errno)
-    }
-}
-
-/// The fastest way out of an interface that there is.
+/// The fastest available way to send through an interface.
 pub enum Sender {
     /// Through an AF_XDP socket.
     Xdp(Box<XdpSender>),
@@ -46,7 +26,7 @@ pub enum Sender {
 }
 
 impl Sender {
-    /// Opens what is permitted.
+    /// Opens an AF_XDP socket, or a packet socket where the kernel refuses that.
     ///
     /// # Errors
     /// The kernel's, for the packet socket.
@@ -54,13 +34,13 @@ impl Sender {
         match XdpSender::open(interface_index, mtu_bytes) {
             Ok(sender) => Ok(Self::Xdp(Box::new(sender))),
             Err(error) => {
-                info!("sending with sendmmsg, because AF_XDP is not to be had: {error}");
+                info!("sending with sendmmsg, because AF_XDP is not available: {error}");
                 PacketSender::open(interface_index).map(Self::Packet)
             }
         }
     }
 
-    /// Takes a frame (Ethernet without FCS) into the batch; true when the batch is full.
+    /// Adds a frame (Ethernet without FCS) to the batch; true when the batch is full.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         match self {
             Self::Xdp(sender) => sender.push(frame),
@@ -76,8 +56,8 @@ impl Sender {
         }
     }
 
-    /// Hands the batch to the interface; never waits. A frame that is refused does not hold back the next; one for
-    /// which there is no room yet may wait for the next call.
+    /// Hands the batch to the interface without blocking. A refused frame does not delay the next; one that finds no
+    /// room may stay for the next call.
     pub fn flush(&mut self) -> Sent {
         match self {
             Self::Xdp(sender) => sender.flush(),
@@ -86,33 +66,23 @@ impl Sender {
     }
 }
 
-/// Asks for room for frames that the receiver has not taken yet.
-pub(crate) fn enlarge_buffer(socket: &OwnedFd) {
-    let bytes: libc::c_int = 4 << 20;
-    // The forced variant needs a privilege that a user namespace does not give; the other is capped. Both are only
-    // room, so neither failing is an error.
-    if set_option_at(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
-        let _ = set_option_at(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
-    }
-}
-
-/// A packet socket with the frames that are to be sent next.
+/// A packet socket with the next batch of frames.
 pub struct PacketSender {
     socket: OwnedFd,
     bytes: Vec<u8>,
-    /// Where each frame ends in `bytes`.
+    /// End of each frame in `bytes`.
     ends: Vec<usize>,
 }
 
 impl PacketSender {
-    /// Opens a socket that sends past the queueing discipline: the switch has queues of its own.
+    /// Opens a socket that bypasses the queueing discipline: the switch has its own queues.
     ///
     /// # Errors
     /// The kernel's.
     pub fn open(interface_index: u32) -> io::Result<Self> {
         let socket = packet_socket()?;
         set_option(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        enlarge_buffer(&socket);
+        enlarge_send_buffer(&socket);
         // Protocol 0: this socket receives nothing.
         bind(&socket, interface_index, 0)?;
         Ok(Self {
@@ -122,7 +92,7 @@ impl PacketSender {
         })
     }
 
-    /// Takes a frame (Ethernet without FCS) into the batch; true when the batch is full.
+    /// Adds a frame (Ethernet without FCS) to the batch; true when the batch is full.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         self.bytes.extend_from_slice(frame);
         self.ends.push(self.bytes.len());
@@ -134,10 +104,10 @@ impl PacketSender {
         self.ends.len()
     }
 
-    /// Hands the batch to the interface; never waits. A frame that is refused does not hold back the next.
+    /// Hands the batch to the interface without blocking. A refused frame does not delay the next.
     pub fn flush(&mut self) -> Sent {
         let mut sent = Sent::default();
-        // SAFETY: all-zero values of both are valid, they are plain C structures; those in use are filled below.
+        // SAFETY: all-zero values of these plain C structures are valid; those in use are filled below.
         let mut vectors: [libc::iovec; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
@@ -165,7 +135,7 @@ impl PacketSender {
             let taken = match usize::try_from(taken) {
                 Ok(taken) if taken > 0 => taken,
                 _ => {
-                    // The first of those left is the one that was refused.
+                    // `sendmmsg` fails only for the first message that it is given.
                     sent.refused += 1;
                     sent.error = Some(io::Error::last_os_error());
                     next += 1;
@@ -173,8 +143,8 @@ impl PacketSender {
                 }
             };
             sent.packets += taken as u64;
-            let took = vectors[next..].iter().take(taken);
-            sent.bytes += took.map(|vector| vector.iov_len as u64).sum::<u64>();
+            let accepted = vectors[next..].iter().take(taken);
+            sent.bytes += accepted.map(|vector| vector.iov_len as u64).sum::<u64>();
             next += taken;
         }
         self.bytes.clear();

@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of the frames that left a port: written by the thread that sends them, read by any.
+//! The result of sending: of one batch ([`Sent`]), and of a port since its start ([`Tally`]).
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sender::Sent;
+/// The result of sending a batch.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// Frames that the interface accepted.
+    pub packets: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// Frames that the interface refused.
+    pub refused: u64,
+    /// The reason for the last refusal.
+    pub error: Option<io::Error>,
+}
 
-/// Totals of one direction of one port. A frame is in exactly one of the counts of frames.
+impl Sent {
+    /// The `errno` of the last refusal, if it means that the interface went down or away.
+    pub fn interface_gone(&self) -> Option<i32> {
+        let errno = self.error.as_ref()?.raw_os_error()?;
+        matches!(errno, libc::ENETDOWN | libc::ENXIO | libc::ENODEV).then_some(errno)
+    }
+}
+
+/// Totals of the frames sent from one port: written by the thread that sends them, read by any. Each frame is in exactly
+/// one of `packets` and `errors`.
 #[derive(Debug, Default)]
 pub struct Tally {
     packets: AtomicU64,
@@ -14,7 +35,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what became of a batch.
+    /// Adds the result of a batch.
     pub fn add(&self, sent: &Sent) {
         self.packets.fetch_add(sent.packets, Ordering::Relaxed);
         self.bytes.fetch_add(sent.bytes, Ordering::Relaxed);
@@ -26,7 +47,7 @@ impl Tally {
         self.errors.fetch_add(frames, Ordering::Relaxed);
     }
 
-    /// Frames that the interface took.
+    /// Frames that the interface accepted.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
@@ -36,7 +57,7 @@ impl Tally {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Frames that it did not take.
+    /// Frames that were not sent.
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }

@@ -12,14 +12,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::mapping::Mapping;
-use super::sender::Sent;
-use super::socket::{get_option_at, set_option_at};
+use super::socket::{enlarge_send_buffer, get_option_at, set_option_at};
+use super::tally::Sent;
 
-/// Frames on their way, of 1 MiB in all: an ordinary user may pin 8 MiB.
+/// Frames in flight, 1 MiB in all: an ordinary user may pin 8 MiB.
 const CHUNKS: u32 = 512;
-/// Longest frame; the kernel wants a power of two.
+/// Longest frame; the kernel requires a power of two.
 const CHUNK_BYTES: usize = 2048;
-/// Frames of one system call, unless the kernel is too old to be told.
+/// Frames of one system call, if the kernel is new enough to accept the option.
 const BATCH_FRAMES: u32 = 64;
 /// Address family, missing from libc: `linux/socket.h`.
 const AF_XDP: libc::c_int = 44;
@@ -56,8 +56,8 @@ impl<T: Copy> Ring<T> {
     }
 
     fn counter(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: the kernel says that an aligned 32-bit counter is at this offset of the ring, in front of the
-        // descriptors; the mapping lives as long as `self`.
+        // SAFETY: by the kernel's offsets, an aligned 32-bit counter is here, before the descriptors; the mapping lives
+        // as long as `self`.
         unsafe { AtomicU32::from_ptr(self.memory.start().add(offset).cast().as_ptr()) }
     }
 
@@ -82,7 +82,7 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// A socket with the memory of the frames that it sends.
+/// An AF_XDP socket with the memory of its frames.
 pub struct XdpSender {
     socket: OwnedFd,
     memory: Mapping,
@@ -90,17 +90,17 @@ pub struct XdpSender {
     completion: Ring<u64>,
     /// Addresses of the chunks that are free.
     free: Vec<u64>,
-    /// Frames written to the transmit ring so far; wraps, as the ring's own counters do.
+    /// Frames written to the transmit ring so far; wraps like the ring's own counters.
     written: u32,
-    /// Those of them that the kernel has sent or refused.
+    /// Those of them that the kernel has sent or refused; wraps likewise.
     done: u32,
-    /// Frames that found no room, or that no Ethernet interface takes; not yet reported.
+    /// Frames that found no free chunk or have an invalid length; not yet reported by [`XdpSender::flush`].
     refused: u64,
     mtu_bytes: usize,
 }
 
 impl XdpSender {
-    /// Opens a socket that sends past the queueing discipline, through the first queue.
+    /// Opens a socket that bypasses the queueing discipline and sends through the first queue.
     ///
     /// # Errors
     /// `EINVAL` for an interface whose frames are longer than a chunk, and the kernel's: no AF_XDP, no privilege, no
@@ -129,16 +129,16 @@ impl XdpSender {
         };
         set_option_at(&socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)?;
         for ring in [
-            // Without the fill ring, which serves reception, the kernel does not bind.
+            // The kernel binds no socket without a fill ring, although only reception uses it.
             libc::XDP_UMEM_FILL_RING,
             libc::XDP_UMEM_COMPLETION_RING,
             libc::XDP_TX_RING,
         ] {
             set_option_at(&socket, libc::SOL_XDP, ring, &CHUNKS)?;
         }
-        // An older kernel sends 32 with one call.
+        // An older kernel refuses the option and sends 32 frames per call.
         let _ = set_option_at(&socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &BATCH_FRAMES);
-        super::sender::enlarge_buffer(&socket);
+        enlarge_send_buffer(&socket);
         let offsets = ring_offsets(&socket)?;
         let transmit = Ring::map(&socket, &offsets.tx, libc::XDP_PGOFF_TX_RING)?;
         let at = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
@@ -159,7 +159,7 @@ impl XdpSender {
         })
     }
 
-    /// Takes a frame (Ethernet without FCS) into the batch; true when the batch is full.
+    /// Adds a frame (Ethernet without FCS) to the batch; true when the batch is full.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         if self.free.is_empty() {
             self.reclaim();
@@ -169,8 +169,8 @@ impl XdpSender {
             self.refused += 1;
             return true;
         };
-        // SAFETY: the address is that of a free chunk, in which nobody else reads or writes; `carries` says that the
-        // frame fits. The descriptor is the next one of the ring: as many as there are chunks, so none is in use.
+        // SAFETY: the address is that of a free chunk, which nobody else reads or writes; the frame fits by `carries`. The
+        // ring has as many descriptors as there are chunks, so the next one is not in use.
         unsafe {
             let to = self.memory.start().add(address as usize);
             ptr::copy_nonoverlapping(frame.as_ptr(), to.as_ptr(), frame.len());
@@ -186,7 +186,7 @@ impl XdpSender {
         self.free.is_empty() || self.unsent() >= BATCH_FRAMES
     }
 
-    /// What a packet socket checks, and an AF_XDP socket does not: the interface can send frames of this length.
+    /// Whether the interface can send a frame of this length. Packet sockets check this, AF_XDP sockets do not.
     fn carries(&self, frame: &[u8]) -> bool {
         let tagged = frame.get(12..14) == Some(&0x8100_u16.to_be_bytes());
         let longest_bytes = self.mtu_bytes + ETHERNET_HEADER_BYTES;
@@ -203,13 +203,13 @@ impl XdpSender {
         self.unsent() as usize + self.refused as usize
     }
 
-    /// Hands the batch to the interface; never waits. What the kernel has no room for stays, for the next call.
+    /// Hands the batch to the interface without blocking. Frames that the kernel has no room for stay for the next call.
     pub fn flush(&mut self) -> Sent {
         let mut sent = Sent {
             refused: std::mem::take(&mut self.refused),
             ..Sent::default()
         };
-        // Release: the kernel sees frames and descriptors that were written before.
+        // Release: frames and descriptors are visible to the kernel before the new counter.
         self.transmit
             .producer()
             .store(self.written, Ordering::Release);
@@ -239,12 +239,12 @@ impl XdpSender {
         sent
     }
 
-    /// Counts what the last system call did, which ended with `errno`; true when that refused a frame.
+    /// Counts the frames of the last system call, which returned `errno`; true when it refused one.
     fn count(&mut self, errno: Option<i32>, sent: &mut Sent) -> bool {
         let consumed = self.transmit.consumer().load(Ordering::Acquire);
         let mut end = consumed;
-        // The interface dropped a frame, at which the call ended: the last that was consumed. Consumption may show
-        // late; then it was the first of the call.
+        // EBUSY: the interface dropped a frame, the last one consumed, and the call ended. The consumer counter may be
+        // updated late; then the dropped frame was the first of the call.
         let refused = errno == Some(libc::EBUSY);
         let ahead = consumed.wrapping_sub(self.done);
         if ahead == 0 || ahead > self.unsent() {
@@ -264,13 +264,13 @@ impl XdpSender {
         refused
     }
 
-    /// Takes back the chunks of frames that have left.
+    /// Returns the chunks of frames that were sent to the free list.
     fn reclaim(&mut self) {
-        // Acquire: the kernel has read a chunk before it gives it back.
+        // Acquire: the kernel has read a chunk before it returns it.
         let end = self.completion.producer().load(Ordering::Acquire);
         let mut next = self.completion.consumer().load(Ordering::Relaxed);
         while next != end {
-            // SAFETY: the kernel has written this descriptor, and does not again until it is consumed.
+            // SAFETY: the kernel has written this descriptor and does not change it until it is consumed.
             self.free
                 .push(unsafe { self.completion.descriptor(next).read() });
             next = next.wrapping_add(1);

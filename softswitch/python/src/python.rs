@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Classes and conversions; what they mean is said in `weir_softswitch.pyi`.
+//! Classes and conversions; `weir_softswitch.pyi` documents them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use tonic::{Code, Status};
 use weir_dataplane::{Port, SwitchConfig};
-use weir_switch::cli::PortSpec;
+use weir_switch::links::port::PortSpec;
 use weir_switch::node::NodeConfig;
 use weir_switch::node::failure::Failure;
 use weir_switch::virtual_time::{Event, PastError, VirtualSwitch};
@@ -51,7 +51,7 @@ fn decode<M: prost::Message + Default>(what: &str, bytes: &[u8]) -> PyResult<M> 
         .map_err(|error| PyValueError::new_err(format!("not a serialized {what}: {error}")))
 }
 
-/// A frame that left the switch.
+/// A frame that the switch sent.
 #[pyclass(frozen, get_all, module = "weir_softswitch")]
 struct Frame {
     time_ns: u64,
@@ -129,7 +129,7 @@ impl Switch {
     ) -> PyResult<Self> {
         let mut configs = BTreeMap::new();
         for (number, options) in ports {
-            // The same words as on the command line of weir-switch, where an interface stands before them.
+            // The options of `weir-switch --port`, without the interface.
             let comma = if options.is_empty() { "" } else { "," };
             let spec = format!("{number}=virtual{comma}{options}");
             let spec: PortSpec = spec
@@ -186,7 +186,7 @@ impl Switch {
         packets: Vec<(Port, PyBackedBytes, u64)>,
     ) -> PyResult<Vec<Py<PyAny>>> {
         let mut switch = self.lock();
-        // Checked first, so that a wrong time leaves the switch as it was.
+        // Checked first, so that a wrong time does not change the switch.
         let mut now_ns = switch.now_ns();
         for (_, _, asked_ns) in &packets {
             if *asked_ns < now_ns {
@@ -276,7 +276,7 @@ impl Switch {
     }
 }
 
-/// The module.
+/// The Python module.
 #[pymodule]
 fn weir_softswitch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RequestError", module.py().get_type::<RequestError>())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long `weir-switch` takes to accept table entries through P4Runtime, and how much memory an entry takes.
+//! Measures the time `weir-switch` takes to accept table entries through P4Runtime, and the memory of an entry.
 //!
 //! Starts the `weir-switch` beside this program, pushes `l2_learning` with a larger table, and inserts entries in
 //! batches over one connection, one batch after the other. The last line is JSON:
@@ -37,7 +37,7 @@ const DEVICE: u64 = 1;
 const TABLE: &str = "IngressImpl.destination";
 const ELECTION: Uint128 = Uint128 { high: 0, low: 1 };
 
-/// A running switch; it ends with this.
+/// A running switch, stopped when dropped.
 struct Switch {
     child: Child,
     address: String,
@@ -82,7 +82,7 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -115,7 +115,7 @@ fn pipeline(entries: u64) -> Outcome<ForwardingPipelineConfig> {
 }
 
 fn entry(table_id: u32, action_id: u32, number: u64) -> TableEntry {
-    // Scattered like addresses, and none twice: the factor is odd.
+    // Scattered like addresses, all different because the factor is odd.
     let mac = number.wrapping_mul(0x9E37_79B9_7F4B) & 0xFFFF_FFFF_FFFF;
     let bytes = mac.to_be_bytes();
     let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(7);

@@ -7,20 +7,17 @@ mod tests;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 use weir_dataplane::{Port, PortConfig};
+use weir_ports::send_threads::MAX_SEND_THREADS;
 
 use crate::links::client::LinksCommand;
-use crate::links::options::{self, LinkOptions, OptionError};
-use crate::service::tls::TlsFiles;
+use crate::links::options;
+use crate::links::port::{PortError, PortSpec};
+use crate::node::MAX_PORT;
+use crate::tls::TlsFiles;
 use crate::wire::WireOptions;
-
-/// Highest number of a v1model port: `egress_spec` has 9 bits.
-pub const MAX_PORT: Port = 511;
-/// Most threads that send.
-pub const MAX_SEND_THREADS: i64 = 64;
 
 fn help() -> String {
     EXAMPLES.replace("{OPTIONS}", options::HELP)
@@ -86,7 +83,7 @@ pub struct Cli {
     ///
     /// 0: the thread that forwards sends as well, which is best where the other cores have work of their own. Verdicts,
     /// meters and the order of frames are the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=MAX_SEND_THREADS))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(MAX_SEND_THREADS)))]
     pub send_threads: u8,
 
     /// Port number whose frames go to the controller as packet-ins.
@@ -110,7 +107,7 @@ pub enum Command {
 }
 
 impl Cli {
-    /// The files of TLS, if it is asked for.
+    /// The TLS files; None without TLS.
     pub fn tls(&self) -> Option<TlsFiles> {
         let (cert, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
         let ca = self.tls_ca.clone();
@@ -120,7 +117,7 @@ impl Cli {
     /// The ports by number.
     ///
     /// # Errors
-    /// [`PortError`] when a number or an interface is used twice, or a number is the CPU or drop port's.
+    /// [`PortError`] when a number or an interface is used twice, or a number is that of the CPU or drop port.
     pub fn port_configs(&self) -> Result<BTreeMap<Port, PortConfig>, PortError> {
         let mut configs = BTreeMap::new();
         if self.cpu_port == self.drop_port {
@@ -156,96 +153,5 @@ impl Cli {
             }
         }
         Ok(configs)
-    }
-}
-
-/// One `--port`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortSpec {
-    /// Port number as the program sees it.
-    pub number: Port,
-    /// Network interface.
-    pub interface: String,
-    /// Its egress side.
-    pub config: PortConfig,
-}
-
-/// Why a `--port` was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PortError {
-    /// Not of the form `N=IFACE[,option=value…]`.
-    #[error("`{given}` is not a port: {problem}; for example `1=veth0,rate=1Gbit/s,delay=10ms`")]
-    Shape {
-        /// What was given.
-        given: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Its options.
-    #[error("port {number}: {error}")]
-    Options {
-        /// The port.
-        number: Port,
-        /// What is wrong with them.
-        error: OptionError,
-    },
-    /// A number that stands for something else.
-    #[error("port {number} is {role}; give the port another number")]
-    Reserved {
-        /// The port.
-        number: Port,
-        /// What it is.
-        role: &'static str,
-    },
-    /// Two ports of one number.
-    #[error("port {number} is given twice")]
-    NumberTwice {
-        /// The port.
-        number: Port,
-    },
-    /// Two ports of one interface.
-    #[error("interface {interface} is given to two ports")]
-    InterfaceTwice {
-        /// The interface.
-        interface: String,
-    },
-}
-
-impl FromStr for PortSpec {
-    type Err = PortError;
-
-    fn from_str(given: &str) -> Result<Self, PortError> {
-        let shape = |problem: String| PortError::Shape {
-            given: given.to_owned(),
-            problem,
-        };
-        let (number, rest) = given
-            .split_once('=')
-            .ok_or_else(|| shape("there is no `=` between number and interface".to_owned()))?;
-        let parsed = number
-            .parse::<Port>()
-            .ok()
-            .filter(|number| *number <= MAX_PORT);
-        let number = parsed.ok_or_else(|| {
-            shape(format!(
-                "`{number}` is not a port number between 0 and {MAX_PORT}"
-            ))
-        })?;
-        let mut parts = rest.split(',');
-        let interface = parts.next().unwrap_or_default();
-        if interface.is_empty() || interface.contains('=') {
-            return Err(shape("the interface is missing".to_owned()));
-        }
-        let refused = |error| PortError::Options { number, error };
-        let mut options = LinkOptions::default();
-        for part in parts {
-            options.add(part).map_err(refused)?;
-        }
-        let config = options.apply(PortConfig::default()).map_err(refused)?;
-        Ok(Self {
-            number,
-            interface: interface.to_owned(),
-            config,
-        })
     }
 }

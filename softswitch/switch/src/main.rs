@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use weir_switch::cli::Cli;
 use weir_switch::run::run;
 
-/// Ours by default; libraries only when something is wrong (the code generator would print every function it makes).
+/// Default filter: our messages, and warnings of libraries (the code generator would print every function it makes).
 const LOGGED: &str = "warn,weir=info";
 
 fn main() -> ExitCode {
@@ -20,10 +20,10 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time()
-        // It would say so with a panic; a log on a full disk is no reason to stop forwarding.
+        // Without this a failed write panics; a full disk is no reason to stop forwarding.
         .log_internal_errors(false)
         .init();
-    // Two threads for control; the packets have a thread of their own.
+    // Two threads for control; the dataplane has a separate thread.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says why, if standard error can be written at all.
+/// Prints the reason, if standard error can be written.
 fn fail(reason: &str) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "weir-switch: {reason}");
     ExitCode::FAILURE

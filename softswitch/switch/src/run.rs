@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Puts the parts together and takes them apart again at the end.
+//! Starts the parts of the switch, supervises them, and stops them at the end.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -13,21 +13,22 @@ use tracing::warn;
 use weir_dataplane::{LoadError, Port, Program, SwitchConfig};
 use weir_ports::{Interface, OpenError, SendThreads};
 
-use crate::cli::{Cli, Command, PortError};
+use crate::cli::{Cli, Command};
 use crate::engine::{Engine, Forwarder, Handle};
 use crate::links::client::{self, ClientError};
+use crate::links::port::PortError;
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeConfig};
-use crate::service::tls::TlsError;
 use crate::service::{Service, listen, serve_links};
 use crate::stats::Snapshot;
+use crate::tls::TlsError;
 use crate::wire::{self, PairError, WireOptions};
 
-/// Packet-ins and digest lists on their way from the dataplane to the service.
+/// Packet-ins and digest lists queued from the dataplane to the service.
 const QUEUED_NOTIFICATIONS: usize = 4096;
 const STATS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Why the switch could not start or had to stop.
+/// The reason why the switch could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The ports given on the command line.
@@ -49,7 +50,7 @@ pub enum RunError {
     Load {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The loader's error.
         error: LoadError,
     },
     /// The dataplane refused a port's configuration.
@@ -85,15 +86,15 @@ pub enum RunError {
         /// The system's reason.
         error: io::Error,
     },
-    /// The system gave no thread, signal handler or event descriptor.
+    /// The system could not create a thread, signal handler or event descriptor.
     #[error("cannot start: {0}")]
     System(io::Error),
-    /// A defect.
-    #[error("the dataplane thread ended by itself; its last words are above")]
+    /// A defect in the switch.
+    #[error("the dataplane thread exited unexpectedly; its error is above")]
     DataplaneLost,
 }
 
-/// Does what the command line says.
+/// Runs the command.
 ///
 /// # Errors
 /// [`RunError`], whose text says what to change.
@@ -158,7 +159,7 @@ async fn run_wire(options: WireOptions) -> Result<(), RunError> {
         .map(|(number, interface)| (*number, interface.as_str()));
     let (threads, interfaces) = open(options.send_threads, ports)?;
     let (listener, address) = listen_at("--links", options.links).await?;
-    // A wire has nothing to tell a controller.
+    // A wire has no controller to notify.
     let (notify, _) = mpsc::channel(1);
     let engine = Engine::start(wires, interfaces, threads, notify).map_err(RunError::System)?;
     let served = engine.handle();
@@ -174,7 +175,7 @@ async fn run_wire(options: WireOptions) -> Result<(), RunError> {
     .await
 }
 
-/// The threads that send, and the ports' interfaces.
+/// Starts the send threads and opens the ports' interfaces.
 fn open<'a>(
     send_threads: u8,
     ports: impl Iterator<Item = (Port, &'a str)>,
@@ -199,12 +200,12 @@ async fn listen_at(
     Ok((listener, address))
 }
 
-/// Whoever started the switch may have closed its end already; that is no reason not to run.
+/// Prints a line. The reader may have closed standard output already; that is no reason to stop.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Serves until told to stop, looks after the dataplane thread meanwhile, and writes the last statistics.
+/// Serves until a stop signal, watches the dataplane thread, and writes the final statistics.
 async fn supervise<F: Forwarder, S: Future<Output = Result<(), tonic::transport::Error>>>(
     engine: Engine<F>,
     stats: Option<PathBuf>,
@@ -230,7 +231,7 @@ async fn supervise<F: Forwarder, S: Future<Output = Result<(), tonic::transport:
         }
     };
     if !lost {
-        // The last periodic file must be whole before the final one replaces it.
+        // The last periodic file must be complete before the final one replaces it.
         drop(end_watch);
         lost = watch.await.is_err();
     }
@@ -257,8 +258,8 @@ fn load(path: &Path) -> Result<Program, RunError> {
     })
 }
 
-/// Looks after the dataplane thread, and writes the statistics; ends when the thread has ended, and between two
-/// files when told to.
+/// Watches the dataplane thread and writes the statistics periodically. Returns when the thread has exited, or between two
+/// files when `ended` is signalled.
 async fn watch<F: Forwarder>(
     engine: Handle<F>,
     path: Option<PathBuf>,
@@ -266,7 +267,7 @@ async fn watch<F: Forwarder>(
 ) {
     let mut ticks = tokio::time::interval(STATS_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut complained = false;
+    let mut warned = false;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -281,14 +282,14 @@ async fn watch<F: Forwarder>(
         })
         .await;
         match written {
-            Ok(Err((path, error))) if !complained => {
-                complained = true;
+            Ok(Err((path, error))) if !warned => {
+                warned = true;
                 warn!(
-                    "--stats: cannot write {}: {error}; trying on",
+                    "--stats: cannot write {}: {error}; will retry",
                     path.display()
                 );
             }
-            Ok(Ok(())) => complained = false,
+            Ok(Ok(())) => warned = false,
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The statistics file: what the switch counted, as JSON, replaced as a whole so that a reader never sees half.
+//! The statistics file: the switch's counters as JSON, replaced atomically so that a reader never sees half a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::links::convert;
 /// Version of the file's layout.
 const SCHEMA: u32 = 1;
 
-/// Everything that the switch counts at one moment.
+/// All counters of the switch at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Snapshot {
     schema: u32,
@@ -42,7 +42,7 @@ struct PortSnapshot {
     queued_bytes: u64,
     in_flight: u64,
     link_lost: u64,
-    /// Those that were offered packets.
+    /// Only queues that packets have arrived at.
     queues: Vec<QueueCounters>,
 }
 
@@ -77,7 +77,7 @@ struct DataplaneSnapshot {
 }
 
 impl Snapshot {
-    /// What `core` has counted until now.
+    /// The counters of `core` now.
     pub fn take<F: Forwarder>(core: &mut Core<F>) -> Self {
         let Core {
             node,
@@ -147,7 +147,7 @@ impl Snapshot {
         }
     }
 
-    /// Writes the file under another name, then gives it its own.
+    /// Writes a temporary file and renames it to `path`.
     ///
     /// # Errors
     /// When it cannot be written or renamed.

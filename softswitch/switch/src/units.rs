@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Quantities with units, as the command line takes them: `1Gbit/s`, `15kB`, `10ms`.
+//! Quantities with units on the command line: `1Gbit/s`, `15kB`, `10ms`.
 //!
-//! Decimal numbers are read exactly (no floating point): `1.5ms` is 1 500 000 ns. A number without a unit is
-//! refused, because a bare `1000` has been read as bits, bytes and kilobytes by different tools.
+//! Decimal numbers are read exactly (no floating point): `1.5ms` is 1 500 000 ns. A number without a unit is refused,
+//! because other tools read a bare `1000` as bits, bytes or kilobytes.
 
 #[cfg(test)]
 mod tests;
@@ -54,27 +54,27 @@ const SHARE: Quantity = Quantity {
     units: &[("ppb", 1), ("ppm", 1_000), ("%", 10_000_000)],
 };
 
-/// Why a quantity was refused; the text says what would be valid.
+/// The reason for refusing a quantity; the text names the valid values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The number has no unit, or one that this kind of quantity does not have.
     #[error("`{given}` is not {name}: {problem}; valid units are {units}, for example `{example}`")]
     Unit {
-        /// What was given.
+        /// The given text.
         given: String,
         /// The kind of quantity, with its article.
         name: &'static str,
-        /// What is wrong with the unit.
+        /// The mistake in the unit.
         problem: String,
         /// The valid units.
         units: String,
         /// A valid value.
         example: &'static str,
     },
-    /// What stands before the unit is not a decimal number.
+    /// The part before the unit is not a decimal number.
     #[error("`{given}` is not {name}: `{number}` is not a decimal number, for example `{example}`")]
     Number {
-        /// What was given.
+        /// The given text.
         given: String,
         /// The kind of quantity, with its article.
         name: &'static str,
@@ -83,10 +83,10 @@ pub enum UnitError {
         /// A valid value.
         example: &'static str,
     },
-    /// The value does not come out as a whole number of the base unit, or is too large for 64 bits.
+    /// The value is not a whole number of the base unit, or too large for 64 bits.
     #[error("`{given}` is not {name} that can be kept exactly: it must be a whole number of {base}, at most {max}", max = u64::MAX)]
     Inexact {
-        /// What was given.
+        /// The given text.
         given: String,
         /// The kind of quantity, with its article.
         name: &'static str,

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use weir_dataplane::{Port, PortConfig, Wire};
+use weir_ports::send_threads::MAX_SEND_THREADS;
 
-use crate::cli::MAX_SEND_THREADS;
 use crate::links::options::{LinkOptions, OptionError};
 
 const HELP: &str = "\
@@ -44,7 +44,7 @@ pub struct WireOptions {
     pub seed: u64,
 
     /// Threads that do the kernel's part of sending; 0: the thread that forwards does.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=MAX_SEND_THREADS))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(MAX_SEND_THREADS)))]
     pub send_threads: u8,
 
     /// Write counters to this file five times a second and at the end.
@@ -61,7 +61,7 @@ pub struct PairSpec {
     pub b: (String, PortConfig),
 }
 
-/// Why a `--pair` was refused.
+/// The reason for refusing a `--pair`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PairError {
     /// An end without interface, or with two.
@@ -70,10 +70,10 @@ pub enum PairError {
         /// `a` or `b`.
         end: &'static str,
     },
-    /// Its options.
+    /// The options are wrong.
     #[error("{0}")]
     Options(#[from] OptionError),
-    /// Both ends are one.
+    /// Both ends are the same interface.
     #[error("{0} is at both ends")]
     Loop(String),
     /// One interface in two pairs.
@@ -87,16 +87,16 @@ impl FromStr for PairSpec {
     fn from_str(given: &str) -> Result<Self, PairError> {
         let mut interfaces: [Option<String>; 2] = [None, None];
         let mut both = LinkOptions::default();
-        let mut own = [LinkOptions::default(), LinkOptions::default()];
+        let mut per_end = [LinkOptions::default(), LinkOptions::default()];
         for part in given.split(',') {
             if let Some(name) = part.strip_prefix("a=") {
-                take(&mut interfaces[0], name, "a")?;
+                set_end(&mut interfaces[0], name, "a")?;
             } else if let Some(name) = part.strip_prefix("b=") {
-                take(&mut interfaces[1], name, "b")?;
+                set_end(&mut interfaces[1], name, "b")?;
             } else if let Some(option) = part.strip_prefix("a.") {
-                own[0].add(option)?;
+                per_end[0].add(option)?;
             } else if let Some(option) = part.strip_prefix("b.") {
-                own[1].add(option)?;
+                per_end[1].add(option)?;
             } else {
                 both.add(part)?;
             }
@@ -109,20 +109,20 @@ impl FromStr for PairSpec {
             return Err(PairError::Loop(a));
         }
         Ok(Self {
-            a: (a, own[0].apply(base)?),
-            b: (b, own[1].apply(base)?),
+            a: (a, per_end[0].apply(base)?),
+            b: (b, per_end[1].apply(base)?),
         })
     }
 }
 
-fn take(place: &mut Option<String>, name: &str, end: &'static str) -> Result<(), PairError> {
-    if name.is_empty() || place.replace(name.to_owned()).is_some() {
+fn set_end(interface: &mut Option<String>, name: &str, end: &'static str) -> Result<(), PairError> {
+    if name.is_empty() || interface.replace(name.to_owned()).is_some() {
         return Err(PairError::End { end });
     }
     Ok(())
 }
 
-/// The wires, and the interface of each of their ends by number.
+/// Creates the wires, and lists the interface of each end by port number.
 ///
 /// # Errors
 /// [`PairError::Twice`].

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs inside a sandbox: a program pushed under full load, with the statistics on a disk that is full.
+"""Runs inside a sandbox: a program pushed under full load, with the statistics on a full disk.
 
     sender e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2
 
 Started by adversity_wire_test.py as `unshare … python adversity_scenario.py SWITCH JSON P4INFO FOLDER
-[OPTION…]`; prints what it saw as one line of JSON.
+[OPTION…]`; prints its observations as one line of JSON.
 """
 
 import json
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 from hostile_client import HostileClient, destinations
-from scenarios import PATIENCE_S, wait_until
+from scenario_links import add_two_links, run
+from scenarios import PATIENCE_S, statistics, wait_until
 from switch_process import SwitchProcess
 
 PUSHES = 20
@@ -26,23 +26,8 @@ FRAME = KNOWN.to_bytes(6, "big") + (0x0A).to_bytes(6, "big") + b"\x88\xb5" + byt
 DISK = "size=4k"
 
 
-def run(*command: str) -> str:
-    """Run a command to its end; return what it printed."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def build_links() -> None:
-    """Make both links; the kernel itself sends nothing on them."""
-    run("ip", "link", "set", "lo", "up")
-    for number in (1, 2):
-        run("ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", f"e{number}")
-        for name in (f"s{number}", f"e{number}"):
-            run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
-            run("ip", "link", "set", name, "up")
-
-
 class Load:
-    """Sends one frame after the other, as fast as it goes, until told to stop."""
+    """Sends frames as fast as possible until `stop`."""
 
     def __init__(self) -> None:
         """Begin."""
@@ -61,22 +46,15 @@ class Load:
                 continue
 
     def stop(self) -> int:
-        """End; how many were sent."""
+        """Stop; return the number of frames sent."""
         self._stop.set()
         self._thread.join()
         return self.sent
 
 
-def statistics(path: Path) -> dict[str, Any]:
-    """The file's content; empty when there is none or an empty one."""
-    text = path.read_text() if path.exists() else ""
-    found: dict[str, Any] = json.loads(text) if text else {}
-    return found
-
-
 def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
-    """Fill the disk; push under load; free the disk; count."""
-    build_links()
+    """Fill the disk; push under load; free space; count."""
+    add_two_links()
     disk, log = Path(folder) / "disk", Path(folder) / "log"
     disk.mkdir()
     run("mount", "-t", "tmpfs", "-o", DISK, "tmpfs", str(disk))
@@ -96,7 +74,7 @@ def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> Non
         client.write(known).result()
         before = switch.resident_bytes()
         load = Load()
-        wait_until(lambda: "cannot write" in log.read_text(), "the switch complained of the disk")
+        wait_until(lambda: "cannot write" in log.read_text(), "the switch logged the full disk")
         for _ in range(PUSHES):
             client.push(Path(p4info), Path(blob))
             client.write(known).result()
@@ -107,7 +85,7 @@ def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> Non
 
         def received() -> bool:
             ports = statistics(stats).get("ports")
-            # What came before the counts were read; two equal readings show that no frame is under way.
+            # Two equal readings show that no frame is in flight.
             now = [port["rx_packets"] + port["rx_overruns"] for port in ports or []]
             done = bool(now) and now == result.get("seen")
             result["seen"] = now

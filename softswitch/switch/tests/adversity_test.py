@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that flood, stall, break off or die: the switch serves the others, and counts what it dropped."""
+"""Clients that flood, stall, break off or die: the switch serves the others and counts its drops."""
 
 import json
 import socket
@@ -19,18 +19,18 @@ from scenarios import PATIENCE_S, wait_until
 from switch_process import SwitchProcess
 
 CPU_PORT = 510
-# What the switch may have in memory whatever its clients do: the tables of the tests take a small part of it.
+# Limit of the switch's memory, whatever its clients do; the tables of the tests take a small part of it.
 MAX_RESIDENT_BYTES = 512 << 20
-# What the switch keeps for large messages under way, and for one of them, a program.
+# Limits of the switch for all large messages in progress, and for one message with a program.
 LARGE_BYTES = 512 << 20
 MAX_PIPELINE_BYTES = 256 << 20
-# The connections that it serves.
+# Connections that it serves at a time.
 MAX_CONNECTIONS = 256
 Compiled = Callable[[str], tuple[Path, Path]]
 
 
 def check_alive(address: str) -> None:
-    """A client that comes anew is served."""
+    """Check that a new client is served."""
     with HostileClient(address) as client:
         answer = client.stub.Capabilities(p4r.CapabilitiesRequest(), timeout=PATIENCE_S)
         assert answer.p4runtime_api_version
@@ -46,7 +46,7 @@ def primary(switch: SwitchProcess, compiled: Compiled) -> Iterator[HostileClient
 
 
 def packet_out(payload: bytes) -> p4r.StreamMessageRequest:
-    """A packet-out to the CPU port, so that it comes back as a packet-in."""
+    """A packet-out to the CPU port, which returns as a packet-in."""
     message = p4r.StreamMessageRequest()
     message.packet.payload = bytes(2) + payload
     message.packet.metadata.add(metadata_id=1, value=CPU_PORT.to_bytes(2, "big"))
@@ -85,7 +85,7 @@ def test_writes_whose_answers_nobody_reads_are_carried_out(
     switch: SwitchProcess, primary: HostileClient, compiled: Compiled
 ) -> None:
     p4info, _ = compiled("entities")
-    # The table holds 128; every further insert is refused, and its error is left unread as well.
+    # The table holds 128 entries; further inserts are refused, and their errors stay unread as well.
     batches = [
         destinations(p4info, "forward", "to_port", range(1 + n, 101 + n)) for n in range(0, 20_000, 100)
     ]
@@ -113,7 +113,7 @@ def test_reads_whose_answers_nobody_takes_hold_up_no_writer(
         readers = [stack.enter_context(HostileClient(switch.address)) for _ in range(4)]
         unread = [reader.read(asked) for reader in readers for _ in range(4)]
         for answer in unread:
-            next(answer)  # begun, and then left
+            next(answer)  # started, then abandoned
         removed = destinations(p4info, "destination", "forward", range(1, 2))
         removed[0].type = p4r.Update.DELETE
         primary.write(removed).result()
@@ -136,7 +136,7 @@ def test_half_sent_requests_and_garbage_hold_up_nobody(switch: SwitchProcess) ->
 
 
 def refusal(write: Callable[[], object]) -> str | None:
-    """Why the switch has no room for a request; None when it took it."""
+    """The message with which the switch refuses a request for lack of room; None when it accepts it."""
     try:
         write()
     except grpc.RpcError as error:
@@ -167,18 +167,18 @@ def test_half_sent_large_requests_take_no_more_room_than_there_is(
         def all_taken() -> bool:
             if refusal(large) is not None:
                 return True
-            # What asked had some room itself, for which others may have been refused: one more of them.
+            # The probe itself held some room meanwhile, so one of them may have been refused: add another.
             stack.enter_context(half_sent(switch.address, "SetForwardingPipelineConfig", MAX_PIPELINE_BYTES))
             return False
 
-        wait_until(all_taken, "the half-sent requests had all the room")
+        wait_until(all_taken, "the half-sent requests held all the room")
         said = refusal(large)
         print(f"{switch.resident_bytes() >> 20} MiB with 20 half-sent requests; {said}")
         assert said is not None
         assert f"of the {LARGE_BYTES} bytes for messages larger than 32768 bytes, 0 are free" in said
-        assert refusal(small) is None, "small requests have room of their own"
+        assert refusal(small) is None, "small requests have a separate budget"
         assert switch.resident_bytes() < MAX_RESIDENT_BYTES
-    wait_until(lambda: refusal(large) is None, "the room was given back")
+    wait_until(lambda: refusal(large) is None, "the room was freed")
 
 
 def test_more_connections_than_are_served_are_told_so(weir_switch: Path) -> None:
@@ -204,8 +204,10 @@ def test_more_connections_than_the_system_allows_are_refused_and_said(
         with ExitStack() as stack:
             for _ in range(100):
                 stack.enter_context(socket.create_connection((host, int(port))))
-            wait_until(lambda: "cannot accept" in log.read_text(), "the switch said that it accepts no more")
-            # It must not spend the machine on asking again and again.
+            wait_until(
+                lambda: "cannot accept" in log.read_text(), "the switch logged that it accepts no more"
+            )
+            # It must not occupy a core with retries.
             before_s, began_s = switch.cpu_s(), time.monotonic()
             wait_until(lambda: time.monotonic() > began_s + 1, "a second passed")
             used = (switch.cpu_s() - before_s) / (time.monotonic() - began_s)
@@ -230,10 +232,10 @@ def test_a_write_is_whole_when_its_client_is_killed_in_the_middle(
         assert process.stdout.readline() == "ready\n"
         one = destinations(p4info, "destination", "forward", range(1, 2))[0].entity
         one.table_entry.ClearField("action")
-        wait_until(lambda: has_one(heir, one), "the first entry was there")
+        wait_until(lambda: has_one(heir, one), "the first entry was inserted")
         process.kill()
         process.wait()
-        # Becoming primary waits for the write, which is carried out to its end.
+        # Arbitration waits for the write, which is completed.
         assert heir.open_stream().status.code == 0
         everything = p4r.Entity(table_entry=p4r.TableEntry(table_id=one.table_entry.table_id))
         assert len(list(heir.read(everything))) == count
@@ -243,17 +245,17 @@ def test_a_write_is_whole_when_its_client_is_killed_in_the_middle(
 
 
 def has_one(client: HostileClient, entity: p4r.Entity) -> bool:
-    """Whether a read finds the entity now."""
+    """Whether a read finds the entity."""
     try:
         return len(list(client.read(entity))) == 1
     except grpc.RpcError as error:
-        # Before the pipeline is there, and where a switch answers so for an absent entry.
+        # No pipeline yet, or a switch that answers so for an absent entry.
         assert error.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND)  # noqa: PT017
         return False
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(weir_switch: Path, tmp_path: Path) -> None:
-    # /dev/full answers every write as a full disk does; the missing folder is complained of.
+    # Every write to /dev/full fails as on a full disk; the switch logs the missing folder there.
     nowhere = tmp_path / "missing" / "stats.json"
     with Path("/dev/full").open("w") as full:
         process = SwitchProcess(weir_switch, "--stats", str(nowhere), stderr=full)

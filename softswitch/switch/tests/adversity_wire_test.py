@@ -2,26 +2,17 @@
 """A program pushed under full load while the disk is full, with real frames between namespaces."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import run_scenario
 
 MAX_GROWTH_BYTES = 128 << 20
 
 
 @pytest.fixture(scope="module")
-def seen(
-    send_options: tuple[str, ...],
-    weir_switch: Path,
-    compiled: Callable[[str], tuple[Path, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
-    """What the scenario saw, and the last statistics of the switch."""
-    p4info, blob = compiled("l2_learning")
-    folder = tmp_path_factory.mktemp("adversity")
-    return run_scenario("adversity_scenario.py", weir_switch, blob, p4info, folder, *send_options)
+def seen(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    """The scenario's observations and the last statistics of the switch."""
+    return run_on_switch("adversity", "l2_learning")
 
 
 def test_a_push_under_load_loses_no_count(seen: dict[str, Any]) -> None:
@@ -29,10 +20,10 @@ def test_a_push_under_load_loses_no_count(seen: dict[str, Any]) -> None:
     dataplane = seen["stats"]["dataplane"]
     counts = {key: value for key, value in {**first, **dataplane}.items() if value}
     print(f"sent {seen['sent']} and 1: {counts}")
-    # Each frame that the link took was received, or counted as lost in the kernel.
+    # Each frame that the link accepted was received, or counted as lost in the kernel.
     assert first["rx_packets"] + first["rx_overruns"] == seen["sent"] + 1
     assert dataplane["received"] == first["rx_packets"]
-    # Frames between a push and the write of its entries are flooded to a group that is not there.
+    # Frames between a push and the write of its entries are flooded to a group that does not exist yet.
     nowhere = (
         "dropped_ingress",
         "dropped_egress",

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The file that a name in the matrix means.
+/// The file for a name in the matrix.
 fn file(name: &str) -> PathBuf {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     if name.contains('/') {

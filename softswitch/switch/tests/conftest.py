@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the binary share: the binary itself and the compiled test programs."""
+"""Fixtures of the tests of the binary: the binary itself and the compiled test programs."""
 
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # With importlib's import mode pytest puts no test folder on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from scenarios import run_scenario
 from switch_process import SwitchProcess
 
+RunOnSwitch = Callable[[str, str], dict[str, Any]]
 REPOSITORY = Path(__file__).parents[3]
 
 
@@ -46,9 +49,26 @@ def compiled() -> Callable[[str], tuple[Path, Path]]:
     ids=["sent by the forwarding thread", "sent by two threads"],
 )
 def send_options(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """How the switch is told to send; whoever asks for it is run in every way."""
+    """Options for sending; tests that use this fixture run with each of them."""
     options: tuple[str, ...] = request.param
     return options
+
+
+@pytest.fixture(scope="module")
+def run_on_switch(
+    send_options: tuple[str, ...],
+    weir_switch: Path,
+    compiled: Callable[[str], tuple[Path, Path]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunOnSwitch:
+    """Run the scenario `NAME_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]` with a test program."""
+
+    def run(name: str, program: str) -> dict[str, Any]:
+        p4info, blob = compiled(program)
+        folder = tmp_path_factory.mktemp(name)
+        return run_scenario(f"{name}_scenario.py", weir_switch, blob, p4info, folder, *send_options)
+
+    return run
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ fn optional(value: &[u8]) -> FieldMatchType {
     })
 }
 
-/// An entry that gives frames for local experiments from port 1 class 3.
+/// An entry that assigns class 3 to frames from port 1 with the ethertype for local experiments.
 fn classified(p4info: &P4Info) -> TableEntry {
     let matches = [
         ternary(&EXPERIMENT.to_be_bytes(), b"\xff\xff"),

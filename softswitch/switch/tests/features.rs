@@ -97,7 +97,7 @@ fn one_shot(p4info: &P4Info, actions: &[(u8, i32, &[u8])]) -> ActionProfileActio
 
 const DESTINATION: u64 = 0x0200_0000_0001;
 
-/// The port through which a frame leaves; it must leave through one.
+/// The port through which a frame leaves; fails unless it leaves through exactly one.
 async fn leaves(switch: &TestSwitch, source: u64) -> u32 {
     let mut before = [0; 4];
     for port in 1..=3 {
@@ -365,7 +365,7 @@ async fn a_one_shot_set_is_read_back_as_written_and_leaves_nothing_behind() {
     let members = Entity::ActionProfileMember(ActionProfileMember::default());
     assert_eq!(controller.read(members).await.unwrap(), []);
     accept(&mut controller, Type::Delete, &[other]).await;
-    // All that the sets were made of is gone: the profile is free for members again.
+    // Members and groups of the sets are removed: the profile accepts members again.
     accept(&mut controller, Type::Insert, &[member(&p4info, 1, 1)]).await;
 }
 
@@ -506,7 +506,7 @@ async fn an_idle_entry_is_told_to_the_primary_and_reads_tell_the_time_since_its_
     let [Entity::TableEntry(found)] = &found[..] else {
         panic!("{found:?}")
     };
-    // Twice 5 ms have passed since the other was inserted after it, and it has never been hit.
+    // The other entry was inserted later; 5 ms passed twice since then without a hit of this one.
     let elapsed_ns = found.time_since_last_hit.unwrap().elapsed_ns;
     assert!(elapsed_ns >= 10_000_000, "{elapsed_ns}");
     assert_eq!(found.idle_timeout_ns, 0);
@@ -596,7 +596,7 @@ async fn a_translated_number_is_the_same_number_and_must_fit_the_program() {
             &[port],
         ))
     };
-    // 32 bits towards the controller, 9 in the program.
+    // 32 bits for the controller, 9 in the program.
     let (code, message) = controller.refusal(Type::Insert, entry(b"\x02\x00")).await;
     assert_eq!(code, Code::OutOfRange, "{message}");
     accept(&mut controller, Type::Insert, &[entry(b"\x03")]).await;
@@ -637,7 +637,7 @@ async fn packets_meet_initial_entries_as_they_were_changed_and_a_new_pipeline_re
         Entity::TableEntry(entry) => entry.clone(),
         other => panic!("{other:?}"),
     };
-    // The program's order is that of the priorities: the first one wins over the second, which has it in its mask.
+    // Initial entries have priority in the program's order: the first wins although the second matches too.
     let priorities: Vec<i32> = as_compiled.iter().map(|e| entry(e).priority).collect();
     assert_eq!(priorities, [2, 1]);
     let (one, two) = (0xE1, 0xE5);
@@ -645,7 +645,7 @@ async fn packets_meet_initial_entries_as_they_were_changed_and_a_new_pipeline_re
         switch.receive(3, frame(DESTINATION, source)).await;
     }
     assert_eq!((switch.sent(1).await, switch.sent(2).await), (1, 1));
-    // The one of higher priority goes; the other takes its packets, to another port.
+    // Without the entry of higher priority the other one matches, which sends to another port.
     let moved = TableEntry {
         action: table_entry(&p4info, "initial", &[], "set_port", &[b"\x03"]).action,
         ..entry(&as_compiled[1])

@@ -142,7 +142,7 @@ def test_groups_and_sessions_are_read_back(switch: SwitchProcess, drive: Drive) 
 
 def test_packets_travel_both_ways_with_metadata(switch: SwitchProcess, drive: Drive) -> None:
     async def scenario(connected: finsy.Switch) -> None:
-        # What leaves through the CPU port without the program's header is too short for one: use its own.
+        # The program adds no packet-in header to this frame, so the payload begins with one.
         packet_in = (7 << 7 | 3).to_bytes(2, "big") + frame(0xB, 0xA)
         received = await answered(connected, P4PacketOut(packet_in, egress_port=CPU_PORT, pad=0))
         assert received.payload == frame(0xB, 0xA)
@@ -225,7 +225,7 @@ def test_the_statistics_are_complete_at_the_end(weir_switch: Path, drive: Drive,
         to_itself = P4PacketOut(bytes(2) + frame(0xB, 0xA), egress_port=CPU_PORT, pad=0)
         for _ in range(3):
             await answered(connected, to_itself)
-        # Port 9 is not there.
+        # Port 9 does not exist.
         await connected.write([P4PacketOut(frame(0xB, 0xA), egress_port=9, pad=0)])
         await answered(connected, to_itself)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs inside a sandbox: a flood through three ports; one is deleted, made anew, and the switch ended.
+"""Runs inside a sandbox: a flood through three ports; one is recreated, then the switch is stopped.
 
     sender e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2
                                           port 3 ] s3 ─── e3
 
-Started by flood_test.py as `unshare … python flood_scenario.py SWITCH JSON P4INFO STATS [OPTION…]`; prints
-what it saw as one line of JSON. The interfaces' own counters say what left the switch.
+Started by flood_test.py as `unshare … python flood_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]`; prints
+its observations as one line of JSON. The interfaces' own counters show what the switch sent.
 """
 
 import json
@@ -16,14 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from adversity_scenario import build_links, run, statistics
 from finsy.proto import p4r
+from frame_capture import Capture
 from hostile_client import HostileClient, destinations
-from policer_scenario import Capture
-from scenarios import wait_until
+from scenario_links import add_link, add_two_links, run
+from scenarios import statistics, wait_until
 from switch_process import SwitchProcess
 
-# To port 2, to port 3, and to everywhere.
+# To port 2, to port 3, and to both.
 FLOWS = (0x0B, 0x0C, 0x0F)
 NUMBERED = 1000
 # Copies of a flooded frame that leave through each of two ports: sending is most of the work.
@@ -39,21 +39,13 @@ def frame(flow: int, number: int) -> bytes:
 
 
 def send(source: socket.socket, data: bytes) -> None:
-    """Send a frame, also if the link's queue is full for a moment."""
+    """Send a frame; retry while the link's queue is full."""
     while True:
         try:
             source.send(data)
         except OSError:
             continue
         return
-
-
-def link(number: int) -> None:
-    """Make a link on which the kernel itself sends nothing."""
-    run("ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", f"e{number}")
-    for name in (f"s{number}", f"e{number}"):
-        run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
-        run("ip", "link", "set", name, "up")
 
 
 def arrived(interface: str) -> int:
@@ -77,27 +69,27 @@ def configure(client: HostileClient, p4info: Path) -> None:
 
 
 def settled(stats: Path, sent: Callable[[], int]) -> Callable[[], bool]:
-    """Whether all frames were received or counted as lost, and what they caused has left."""
+    """Whether all frames were received or counted as lost, and their output was sent."""
 
-    def look() -> bool:
+    def settled_now() -> bool:
         ports = statistics(stats).get("ports", [])
-        came = sum(port["rx_packets"] + port["rx_overruns"] for port in ports)
-        return came == sent() and not any(port["tx_waiting"] or port["queued_packets"] for port in ports)
+        received = sum(port["rx_packets"] + port["rx_overruns"] for port in ports)
+        return received == sent() and not any(port["tx_waiting"] or port["queued_packets"] for port in ports)
 
-    return look
+    return settled_now
 
 
-def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) -> None:
-    """Number, flood, delete, make anew, end."""
-    build_links()
-    link(3)
-    stats, total = Path(stats_file), 0
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
+    """Send numbered frames, flood, delete and recreate an interface, stop the switch."""
+    add_two_links()
+    add_link(3)
+    stats, total = Path(folder) / "stats.json", 0
     result: dict[str, Any] = {}
     source = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     source.bind(("e1", 0))
     ports = [f"--port={number}=s{number}" for number in (1, 2, 3)]
     with (
-        SwitchProcess(Path(binary), *ports, "--stats", stats_file, *options) as switch,
+        SwitchProcess(Path(binary), *ports, "--stats", str(stats), *options) as switch,
         HostileClient(switch.address) as client,
     ):
         client.open_stream()
@@ -109,7 +101,7 @@ def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) ->
             for flow in FLOWS[:2]:
                 send(source, frame(flow, number))
         total += 2 * NUMBERED
-        wait_until(settled(stats, lambda: total), "the numbered frames were through")
+        wait_until(settled(stats, lambda: total), "the numbered frames were forwarded")
         result["numbers"] = [[number for _, number in capture.stop()] for capture in captures]
         result["numbered_arrived"] = [arrived("e2"), arrived("e3")]
         result["numbered"] = statistics(stats)
@@ -117,7 +109,7 @@ def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) ->
         for number in range(FLOODED):
             send(source, frame(FLOWS[2], number))
         total += FLOODED
-        wait_until(settled(stats, lambda: total), "the flood was through")
+        wait_until(settled(stats, lambda: total), "the flood was forwarded")
         result["flooded_arrived"] = [arrived("e2"), arrived("e3")]
         result["flooded"] = statistics(stats)
 
@@ -138,10 +130,10 @@ def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) ->
 
         run("ip", "link", "delete", "s3")
         wait_until(lambda: not third()["up"], "the switch said that the interface is gone")
-        link(3)
+        add_link(3)
         wait_until(lambda: third()["up"], "the switch said that the interface is back")
         wait_until(lambda: arrived("e3") > 0, "frames left through the new interface")
-        # In full flood.
+        # While the flood continues.
         result["exit_code"] = switch.stop()
         stop.set()
         flooding.join()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that announce more than they send, byte by byte: no gRPC client makes them."""
+"""Requests that announce more bytes than they send, built by hand: gRPC clients cannot make them."""
 
 import socket
 import struct
@@ -21,7 +21,7 @@ def header(name: str, value: str) -> bytes:
 
 
 def half_sent(address: str, method: str, announced_bytes: int, sent_bytes: int = 1000) -> socket.socket:
-    """A connection on which a call of P4Runtime has begun whose message will never be whole."""
+    """A connection with a P4Runtime call in progress whose message is never completed."""
     host, port = address.split(":")
     connection = socket.create_connection((host, int(port)))
     fields = {

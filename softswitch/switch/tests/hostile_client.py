@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A P4Runtime client without manners: it sends without reading, and can be killed in the middle of a request.
+"""A misbehaving P4Runtime client: it sends without reading, and can be killed in the middle of a request.
 
 As a program, `python hostile_client.py ADDRESS P4INFO JSON UPDATES`, it becomes primary, pushes the program,
-says so, and then writes that many entries in one request; the test kills it meanwhile.
+prints `ready`, and then writes that many entries in one request; the test kills it meanwhile.
 """
 
 import sys
@@ -21,11 +21,11 @@ PATIENCE_S = 60
 
 
 class HostileClient:
-    """A connection of its own with a stream whose answers are read only when asked for."""
+    """A separate connection with a stream whose answers are read only on request."""
 
     def __init__(self, address: str, election_id: int = 1) -> None:
-        """Connect and ask to be primary."""
-        # Its own connection, whatever gRPC would like to share; and frames as large as a test needs.
+        """Connect."""
+        # Without sharing connections, which gRPC does by default, and without a limit of message sizes.
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
         self.channel = grpc.insecure_channel(address, options=options)
         self.stub: Any = p4r_grpc.P4RuntimeStub(self.channel)
@@ -39,11 +39,11 @@ class HostileClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Cut the connection."""
+        """Close the connection."""
         self.channel.close()
 
     def open_stream(self) -> p4r.MasterArbitrationUpdate:
-        """Ask to be primary; the answer."""
+        """Request to be primary; return the answer."""
         request = p4r.StreamMessageRequest()
         request.arbitration.device_id = DEVICE_ID
         request.arbitration.election_id.CopyFrom(self.election_id)
@@ -57,11 +57,6 @@ class HostileClient:
         with self._changed:
             self._to_send.append(message)
             self._changed.notify()
-
-    def unsent(self) -> int:
-        """How many messages the connection has not taken yet."""
-        with self._changed:
-            return len(self._to_send)
 
     def _requests(self) -> Iterator[p4r.StreamMessageRequest]:
         while True:
@@ -79,19 +74,19 @@ class HostileClient:
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
 
     def write(self, updates: list[p4r.Update]) -> Any:
-        """Begin a write; the call, whose result may be left unread."""
+        """Begin a write; return the call, whose result may be left unread."""
         request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=self.election_id, updates=updates)
         return self.stub.Write.future(request, timeout=PATIENCE_S)
 
     def read(self, entity: p4r.Entity) -> Iterator[p4r.Entity]:
-        """Read; entities come as the iterator is advanced."""
+        """Read; entities arrive as the iterator advances."""
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[entity])
         for response in self.stub.Read(request, timeout=PATIENCE_S):
             yield from response.entities
 
 
 def destinations(p4info_file: Path, table: str, action: str, keys: range) -> list[p4r.Update]:
-    """Inserts into an exact table of one 48-bit key, with an action of one parameter, which is 1."""
+    """Inserts into an exact table with one 48-bit key and an action whose one parameter is 1."""
     p4info = text_format.Parse(p4info_file.read_text(), p4i.P4Info())
     table_id = next(t.preamble.id for t in p4info.tables if t.preamble.alias == table)
     action_id = next(a.preamble.id for a in p4info.actions if a.preamble.alias == action)
@@ -109,7 +104,7 @@ def destinations(p4info_file: Path, table: str, action: str, keys: range) -> lis
 
 
 def main(address: str, p4info: str, blob: str, updates: str) -> None:
-    """Write until somebody kills us."""
+    """Write until killed."""
     with HostileClient(address) as client:
         client.open_stream()
         client.push(Path(p4info), Path(blob))

@@ -3,8 +3,8 @@
 
     h1 (10.0.0.1) e1 ─── s1 [a: weir-switch wire: b] s2 ─── e2 (10.0.0.2) h2
 
-Started by links_test.py as `unshare … python links_scenario.py SWITCH STATS P4INFO JSON [OPTION…]`; prints
-what it measured as one line of JSON.
+Started by links_test.py as `unshare … python links_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]`; prints
+its measurements as one line of JSON.
 """
 
 import json
@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from hostile_client import HostileClient, destinations
+from scenario_links import add_link, run
+from scenarios import statistics
 from switch_process import SwitchProcess
-from wire_scenario import ask, build_links, echo_server, run
+from wire_scenario import ask, build_links, echo_server
 
 KNOWN = 0x0B
 ADDRESSES = KNOWN.to_bytes(6, "big") + (0x0A).to_bytes(6, "big") + b"\x88\xb5"
 PATIENCE_S = 60
 STREAM_BYTES = 32 << 20
-UNHEARD = 100  # frames to an interface whose other end is down
+UNDELIVERED = 100  # frames to an interface whose other end is down
 RECEIVE = """
 import hashlib, json, socket
 server = socket.create_server(("10.0.0.2", 5201))
@@ -49,13 +51,13 @@ print(json.dumps({"sent_bytes": rounds << 20, "sent_digest": digest.hexdigest()}
 
 
 def links(binary: str, *arguments: str) -> tuple[int, str]:
-    """Run `weir-switch links`; return its exit code and what it said."""
+    """Run `weir-switch links`; return its exit code and output."""
     ended = subprocess.run([binary, "links", *arguments], capture_output=True, text=True)
     return ended.returncode, ended.stdout + ended.stderr
 
 
 def recreate_second_link() -> None:
-    """Delete the interface of port 2 with its other end, and make both anew under the same names."""
+    """Delete the interface of port 2 with its other end, and create both again under the same names."""
     run("ip", "link", "delete", "s2")
     run("ip", "link", "add", "s2", "type", "veth", "peer", "name", "e2", "netns", "h2")
     run("ip", "link", "set", "s2", "up")
@@ -71,9 +73,9 @@ def start(host: str, program: str, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def stream(binary: str, at: list[str]) -> dict[str, Any]:
-    """A TCP stream from h1 to h2, while the delay of the way there changes again and again."""
+    """A TCP stream from h1 to h2, while the delay towards h2 changes repeatedly."""
     for host, end in (("h1", "e1"), ("h2", "e2")):
-        # Frames as long as a wire would carry.
+        # Without offloads, frames are no longer than the MTU allows.
         run("ip", "netns", "exec", host, "ethtool", "-K", end, "tso", "off", "gso", "off")
     receiver = start("h2", RECEIVE)
     assert receiver.stdout is not None
@@ -92,7 +94,7 @@ def stream(binary: str, at: list[str]) -> dict[str, Any]:
 
 
 def wire(binary: str, stats_file: str, *options: str) -> dict[str, Any]:
-    """Ask through the wire while its delay, then its interfaces change."""
+    """Measure round trips through the wire while its delay, then its interfaces change."""
     result: dict[str, Any] = {}
     pair = ["--pair", "a=s1,b=s2,delay=10ms", "--stats", stats_file]
     with SwitchProcess(Path(binary), *pair, *options, wire=True) as process:
@@ -110,13 +112,10 @@ def wire(binary: str, stats_file: str, *options: str) -> dict[str, Any]:
 
 
 def switch(binary: str, stats: Path, p4info: Path, program: Path, *options: str) -> dict[str, Any]:
-    """Add ports to a running switch, let frames pass between them, and remove one."""
-    for number in (3, 4):
-        run("ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", f"e{number}")
-        for end in (f"s{number}", f"e{number}"):
-            run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
-            run("ip", "link", "set", end, "up")
-    # What comes in here is too long for the other.
+    """Add ports to a running switch, send frames between them, and remove one."""
+    add_link(3)
+    add_link(4)
+    # Frames of this link can be too long for the other.
     run("ip", "link", "set", "e3", "mtu", "9000")
     run("ip", "link", "set", "s3", "mtu", "9000")
     with (
@@ -151,30 +150,32 @@ def switch(binary: str, stats: Path, p4info: Path, program: Path, *options: str)
         for length in too_long:
             source.send(ADDRESSES + bytes(length - len(ADDRESSES)))
         run("ip", "link", "set", "e4", "down")
-        for _ in range(UNHEARD):
+        for _ in range(UNDELIVERED):
             source.send(frame)
         waiting = time.monotonic() + PATIENCE_S
-        while _passed(links(binary, "get", *at)[1], 4) < 1 + len(too_long) + UNHEARD:
+        while _passed(links(binary, "get", *at)[1], 4) < 1 + len(too_long) + UNDELIVERED:
             assert time.monotonic() < waiting, "not all frames reached port 4"
         result["remove"] = links(binary, "remove", *at, "3")
         result["after"] = links(binary, "get", *at)
-    result["not_taken"] = len(too_long) + UNHEARD
+    result["not_taken"] = len(too_long) + UNDELIVERED
     result["stats"] = json.loads(stats.read_text())
     return result
 
 
 def _passed(shown: str, port: int) -> int:
-    """Frames that passed a port's link, of what `links get` prints."""
+    """Frames that passed a port's link, from the output of `links get`."""
     return next(int(one["link"]["passed_packets"]) for one in json.loads(shown) if one["port"] == port)
 
 
-def main(binary: str, stats_file: str, p4info: str, program: str, *options: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
     """Measure a wire, then a switch."""
     build_links()
+    stats = Path(folder) / "stats.json"
     with echo_server():
-        result = {"wire": wire(binary, stats_file, *options)}
-    stats = Path(stats_file).with_name("switch.json")
-    result["switch"] = switch(binary, stats, Path(p4info), Path(program), *options)
+        result = {"wire": wire(binary, str(stats), *options)}
+    result["stats"] = statistics(stats)
+    switch_stats = Path(folder) / "switch.json"
+    result["switch"] = switch(binary, switch_stats, Path(p4info), Path(blob), *options)
     print(json.dumps(result))
 
 

@@ -12,17 +12,9 @@ from scenarios import run_scenario
 
 
 @pytest.fixture(scope="module")
-def measured(
-    send_options: tuple[str, ...],
-    weir_switch: Path,
-    compiled: Callable[[str], tuple[Path, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
-    """What the scenario measured, the statistics of the wire, and the log of both."""
-    stats = tmp_path_factory.mktemp("links") / "stats.json"
-    p4info, blob = compiled("l2_learning")
-    found = run_scenario("links_scenario.py", weir_switch, stats, p4info, blob, *send_options)
-    return found | {"stats": json.loads(stats.read_text())}
+def measured(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    """The scenario's measurements, the statistics of the wire, and the log of both."""
+    return run_on_switch("links", "l2_learning")
 
 
 def test_a_wire_carries_everything_with_the_delay_of_both_directions(measured: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Controllers that race for mastership: once one has been told that it is the primary, nobody before it changes anything.
+//! Controllers that race for mastership: after one is notified as primary, its predecessors can change nothing.
 
 mod support;
 
@@ -12,10 +12,10 @@ use weir_p4runtime::p4::v1::{Role, TableEntry};
 
 /// Takeovers of one race.
 const TAKEOVERS: u128 = 25;
-/// Writes that a controller tries after it has lost.
+/// Writes that a controller tries after it has lost mastership.
 const LATE_WRITES: u32 = 5;
 
-/// The entry that everybody wants to be different, with a port that tells who wrote it.
+/// The entry that all controllers write, with a port that identifies the writer.
 fn claim(p4info: &P4Info, key: u8, writer: u128) -> Entity {
     let port = [1 + u8::try_from(writer % 200).unwrap()];
     let fields = [exact(&[key])];
@@ -26,7 +26,7 @@ async fn told(controller: &mut Controller) {
     while controller.arbitration().await != Code::Ok {}
 }
 
-/// Writes as fast as it can until it is refused, and then a few times more; how often it was let.
+/// Writes as fast as possible until refused, then a few times more; returns the number of accepted writes.
 async fn write_until_refused(mut controller: Controller, entity: Entity) -> u32 {
     let (mut let_in, mut refused) = (0, 0);
     while refused < LATE_WRITES {
@@ -47,7 +47,7 @@ async fn write_until_refused(mut controller: Controller, entity: Entity) -> u32 
     let_in
 }
 
-/// One after the other takes a role over from the one before, which is writing all the while.
+/// Controllers take over a role in turn, each from a predecessor that keeps writing.
 async fn race(switch: &TestSwitch, p4info: &P4Info, role: Option<Role>, key: u8) -> u32 {
     let mut writers = Vec::new();
     for election_id in 2..2 + TAKEOVERS {
@@ -59,7 +59,7 @@ async fn race(switch: &TestSwitch, p4info: &P4Info, role: Option<Role>, key: u8)
             .await
             .unwrap();
         let mut client = switch.client().await;
-        // Whoever was primary goes on writing; none of it may be seen any more.
+        // The previous primary keeps writing; none of its writes may take effect any more.
         for _ in 0..3 {
             let found = support::read_as(&mut client, String::new(), mine_key(&mine))
                 .await
@@ -81,7 +81,7 @@ async fn race(switch: &TestSwitch, p4info: &P4Info, role: Option<Role>, key: u8)
     let_in
 }
 
-/// What reads an entry.
+/// The query for an entry.
 fn mine_key(entity: &Entity) -> Entity {
     match entity {
         Entity::TableEntry(entry) => Entity::TableEntry(TableEntry {
@@ -102,7 +102,7 @@ async fn once_a_controller_is_told_that_it_is_primary_nobody_before_it_writes() 
     }
     first.write(initial).await.unwrap();
     drop(first);
-    // The races of two roles and of the default role are at the same time, and none of them disturbs another.
+    // The races of two roles and of the default role run at the same time, independently.
     let (one, two) = (
         role(&p4info, "one", "forward", false),
         role(&p4info, "two", "forward", false),

@@ -274,7 +274,7 @@ async fn reconciling_to_another_version_of_a_program_keeps_its_state() {
         ])
         .await
         .unwrap();
-    // Another program that has the objects to which there is state.
+    // Another program that has all objects with state.
     let mut next = config("l2_learning");
     next.p4_device_config.push(b'\n');
     next.cookie = None;
@@ -716,7 +716,7 @@ async fn a_packet_out_is_flooded_and_a_frame_to_the_cpu_port_is_a_packet_in() {
         ])
         .await
         .unwrap();
-    // The program drops what it would send back to where it came from; a packet-out comes from the CPU port.
+    // The program never sends a frame back to its ingress port; a packet-out comes from the CPU port.
     let out = v1::PacketOut {
         payload: frame(0xFFFF_FFFF_FFFF, 5),
         metadata: Vec::new(),
@@ -727,7 +727,7 @@ async fn a_packet_out_is_flooded_and_a_frame_to_the_cpu_port_is_a_packet_in() {
         Ok(Some(StreamResponse::Packet(packet))) => assert_eq!(packet.payload, frame(7, 6)),
         other => panic!("expected a packet-in, got {other:?}"),
     }
-    // The packet-out was sent before on another way; wait until it has left through all ports.
+    // The packet-out took another path; wait until it has left through all ports.
     switch.until_sent(3, 1).await;
     assert_eq!(
         [
@@ -835,7 +835,7 @@ async fn digests_come_in_lists_once_until_they_are_acknowledged() {
         (digest_id, &vec![message(0xA1), message(0xA2)])
     );
 
-    // Not acknowledged: A1 and A2 are held back, so the next list is made of A3 and A4.
+    // A1 and A2 are not acknowledged and stay in the cache, so the next list has A3 and A4.
     for source in [0xA1, 0xA3, 0xA2, 0xA4] {
         switch.receive(1, frame(9, source)).await;
     }

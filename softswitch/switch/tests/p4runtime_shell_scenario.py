@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives a switch with p4runtime-shell, in the Python that has it; prints what it found as one line of JSON.
+"""Drives a switch with p4runtime-shell, in that package's own Python; prints the results as one line of JSON.
 
 Started by p4runtime_shell_test.py as `PYTHON p4runtime_shell_scenario.py ADDRESS PROGRAM P4INFO JSON`. It
 imports nothing of weir: p4runtime-shell pins a protobuf that is too old for the project's other packages.
@@ -46,7 +46,7 @@ def table() -> dict[str, Any]:
 
 
 def refusal() -> str:
-    """What the user sees of an update that the switch refuses."""
+    """The error that a user sees for an update that the switch refuses."""
     entry = sh.TableEntry("IngressImpl.forward")(action="IngressImpl.to_port")
     entry.match["hdr.ethernet.dst"] = "00:00:00:00:00:0b"
     entry.action["port"] = "2"
@@ -110,7 +110,7 @@ def packets() -> list[Any]:
 
 
 def profiles() -> dict[str, Any]:
-    """Members and a group of a selector, and entries that point at them; then one with actions of its own."""
+    """Members and a group of a selector, and entries that point at them; then a one-shot entry."""
     for number in (1, 2):
         member = sh.ActionProfileMember("IngressImpl.paths")(action="IngressImpl.set_port", member_id=number)
         member.action["port"] = str(number)

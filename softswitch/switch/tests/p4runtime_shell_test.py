@@ -12,7 +12,7 @@ import pytest
 from switch_process import SwitchProcess
 
 REPOSITORY = Path(__file__).parents[3]
-# Its protobuf (< 3.21) does not go with the project's, so it lives by itself (`make p4runtime-shell`).
+# Its protobuf (< 3.21) conflicts with the project's, so it has a separate venv (`make p4runtime-shell`).
 DEFAULT_PYTHON = REPOSITORY / ".venv" / "p4runtime-shell" / "bin" / "python"
 
 
@@ -20,13 +20,13 @@ DEFAULT_PYTHON = REPOSITORY / ".venv" / "p4runtime-shell" / "bin" / "python"
 def found(
     weir_switch: Path, compiled: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """What the shell saw of the switch."""
+    """The results of the shell's scenarios."""
     python = Path(os.environ.get("P4RUNTIME_SHELL_PYTHON") or DEFAULT_PYTHON)
     if not python.exists():
         pytest.skip(
             f"{python} is missing; `make p4runtime-shell` makes it, or P4RUNTIME_SHELL_PYTHON names one"
         )
-    # The package has generated code of its own; the environment of the tests is another Python's.
+    # Without variables for the Python of the tests: the shell runs in another one.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     stats = tmp_path_factory.mktemp("shell") / "stats.json"
     result: dict[str, Any] = {}

@@ -1,45 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policer whose switch did not run for a while meters what came meanwhile at the times at which it came.
+"""A policer whose switch was stopped for a while meters the waiting frames at their own times of arrival.
 
-The verdicts are held against exact arithmetic on the captured stamps: no time is measured by the test itself.
+The verdicts are compared with exact arithmetic on the captured time stamps; the test itself measures no time.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from policer_scenario import BURST_BYTES, FRAME_BYTES, RATE_BYTES_PER_S
-from scenarios import run_scenario
 
-# The kernel stamps with one clock, the switch meters with another; reading both takes a moment.
+# The kernel stamps with one clock and the switch meters with another; reading both takes this long at most.
 CLOCKS_NS = 50_000
 SECOND_NS = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
-def seen(
-    send_options: tuple[str, ...],
-    weir_switch: Path,
-    compiled: Callable[[str], tuple[Path, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
-    """What the scenario saw."""
-    p4info, blob = compiled("entities")
-    folder = tmp_path_factory.mktemp("policer")
-    return run_scenario("policer_scenario.py", weir_switch, blob, p4info, folder, *send_options)
+def seen(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    """The scenario's observations."""
+    return run_on_switch("policer", "entities")
 
 
 def test_each_frame_is_metered_at_its_own_arrival(seen: dict[str, Any]) -> None:
     passed = set(seen["left"])
-    assert len(seen["came"]) == seen["sent"], "the capture saw every frame that came"
+    assert len(seen["arrived"]) == seen["sent"], "the capture saw every frame that arrived"
     assert len(passed) == seen["forwarded"], "the capture saw every frame that left"
     assert seen["overruns"] == 0, "the ring held every frame"
-    # Tokens in bytes times ns, so that all is whole numbers; they follow the verdicts that the switch gave.
+    # Tokens in bytes times ns, so that all numbers are whole; they follow the verdicts of the switch.
     full, need = BURST_BYTES * SECOND_NS, FRAME_BYTES * SECOND_NS
     uncertain = 2 * RATE_BYTES_PER_S * CLOCKS_NS
-    tokens, then_ns, undecided, wrong = full, seen["came"][0][0], 0, []
-    for now_ns, number in seen["came"]:
+    tokens, then_ns, undecided, wrong = full, seen["arrived"][0][0], 0, []
+    for now_ns, number in seen["arrived"]:
         tokens = min(full, tokens + RATE_BYTES_PER_S * (now_ns - then_ns))
         then_ns = now_ns
         if abs(tokens - need) <= uncertain:
@@ -55,8 +46,8 @@ def test_each_frame_is_metered_at_its_own_arrival(seen: dict[str, Any]) -> None:
 
 def test_the_bucket_fills_while_the_switch_is_stopped(seen: dict[str, Any]) -> None:
     stopped_ns, resumed_ns, passed = seen["stopped_ns"], seen["resumed_ns"], set(seen["left"])
-    meanwhile = [(now_ns, number) for now_ns, number in seen["came"] if stopped_ns < now_ns < resumed_ns]
+    meanwhile = [(now_ns, number) for now_ns, number in seen["arrived"] if stopped_ns < now_ns < resumed_ns]
     through = sum(number in passed for _, number in meanwhile) * FRAME_BYTES
     print(f"{len(meanwhile)} frames meanwhile, {through} bytes of them passed")
-    # Metered all at one time they would get no more than what the bucket holds.
+    # Metered all at one time, no more than the full bucket would pass.
     assert through > BURST_BYTES

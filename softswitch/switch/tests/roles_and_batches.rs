@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a role may do, and batches that are carried out as a whole or not at all.
+//! The access of roles, and batches that are carried out as a whole or not at all.
 
 mod support;
 
@@ -72,7 +72,7 @@ async fn a_role_writes_what_its_config_lists_beside_the_default_roles_primary() 
         .write(vec![update(Type::Modify, foreign)])
         .await
         .unwrap();
-    // A read with the role shows what is the role's.
+    // A read with the role returns only the role's objects.
     let all = Entity::TableEntry(TableEntry::default());
     assert_eq!(forwarder.read(all.clone()).await.unwrap(), [entry]);
     assert_eq!(primary.read(all).await.unwrap().len(), 2);
@@ -100,7 +100,7 @@ async fn packets_reach_the_primaries_of_roles_that_have_them() {
         let message = controller.next().await;
         assert!(matches!(message, Ok(Some(StreamResponse::Packet(_)))));
     }
-    // The next thing that the deaf one hears is why it may not send.
+    // The next message of the controller without packet-ins is the refusal of its packet-out.
     deaf.send(StreamRequest::Packet(PacketOut::default())).await;
     match deaf.next().await {
         Ok(Some(StreamResponse::Error(error))) => {
@@ -166,7 +166,7 @@ async fn a_batch_that_fails_is_rolled_back_in_both_atomic_modes() {
         assert_eq!(codes[..6], aborted);
         assert_eq!(codes[6], Code::AlreadyExists as i32);
         let mut found = controller.read(entries(&p4info)).await.unwrap();
-        // A deleted entry that came back is the youngest.
+        // A deleted entry that is restored counts as the newest.
         found.sort_by_key(|entity| match entity {
             Entity::TableEntry(entry) => entry.encode_to_vec(),
             _ => Vec::new(),

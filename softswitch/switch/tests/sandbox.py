@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in namespaces of their own, where anyone may make interfaces."""
+"""Runs programs in separate namespaces, where any user may create interfaces."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ _SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid",
 
 
 def refusal() -> str | None:
-    """Why there can be no namespaces here; None when there can."""
+    """The reason why this machine allows no namespaces; None when it does."""
     allowed = subprocess.run([*_SANDBOX, "true"], capture_output=True, text=True)
     if allowed.returncode == 0:
         return None
@@ -22,7 +22,7 @@ def refusal() -> str | None:
 def run_sandboxed(
     script: Path, *arguments: object, time_limit_s: float
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a Python program in a sandbox to its end, with all of the system's programs on its PATH."""
+    """Run a Python program in a sandbox to its end, with the system's sbin folders on its PATH."""
     command = [*_SANDBOX, "--mount-proc", sys.executable, str(script)]
     return subprocess.run(
         [*command, *(str(argument) for argument in arguments)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios with real frames: programs in namespaces of their own that print as JSON what they saw."""
+"""Scenarios with real frames: programs in separate namespaces that print their observations as JSON."""
 
 import json
 import time
@@ -16,7 +16,7 @@ TIME_LIMIT_S = 240
 
 
 def run_scenario(name: str, *arguments: object) -> dict[str, Any]:
-    """What the scenario in the file `name` printed, and as `log` what it and the switch said besides.
+    """Run the scenario in the file `name`; return its output, and as `log` its stderr with the switch's log.
 
     Skips where user namespaces are not allowed.
     """
@@ -29,8 +29,15 @@ def run_scenario(name: str, *arguments: object) -> dict[str, Any]:
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition holds; fail when it takes absurdly long."""
+    """Wait until a condition holds; fail after `PATIENCE_S`."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain until {what}"
         time.sleep(0.01)
+
+
+def statistics(path: Path) -> dict[str, Any]:
+    """The switch's statistics; empty when the file is missing or empty."""
+    text = path.read_text() if path.exists() else ""
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found

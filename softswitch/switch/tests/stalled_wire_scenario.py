@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs inside a sandbox: clients of a plain wire that connect, stall and never leave; then the wire is ended.
+"""Runs inside a sandbox: clients of a plain wire connect, stall and stay; then the wire is stopped.
 
-Started by links_test.py as `unshare … python stalled_wire_scenario.py SWITCH FOLDER`; prints what it saw as
-one line of JSON.
+Started by links_test.py as `unshare … python stalled_wire_scenario.py SWITCH FOLDER`; prints its
+observations as one line of JSON.
 """
 
 import json
@@ -12,9 +12,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from adversity_scenario import build_links
 from half_sent import PREFACE
 from links_scenario import links
+from scenario_links import add_two_links
 from scenarios import wait_until
 from switch_process import SwitchProcess
 
@@ -22,8 +22,8 @@ OPEN_FILES = 64
 
 
 def main(binary: str, folder: str) -> None:
-    """Take all descriptors that the wire may have, give them back, stall, end."""
-    build_links()
+    """Use up the wire's descriptors, free them, stall, stop the wire."""
+    add_two_links()
     log = Path(folder) / "log"
     result: dict[str, object] = {}
     with (
@@ -40,7 +40,7 @@ def main(binary: str, folder: str) -> None:
         with ExitStack() as stack:
             for _ in range(OPEN_FILES):
                 stack.enter_context(connect())
-            wait_until(lambda: "cannot accept" in log.read_text(), "the wire said that it accepts no more")
+            wait_until(lambda: "cannot accept" in log.read_text(), "the wire logged that it accepts no more")
             before_s, began_s = wire.cpu_s(), time.monotonic()
             wait_until(lambda: time.monotonic() > began_s + 1, "a second passed")
             result["busy"] = (wire.cpu_s() - before_s) / (time.monotonic() - began_s)

@@ -11,7 +11,7 @@ use support::{DEVICE, TestSwitch};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use weir_p4runtime::p4::v1::CapabilitiesRequest;
 use weir_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
-use weir_switch::service::tls::{TlsError, TlsFiles};
+use weir_switch::tls::{TlsError, TlsFiles};
 
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs inside a sandbox: two hosts in namespaces of their own and the switch between them.
+"""Runs inside a sandbox: two hosts in separate namespaces and the switch between them.
 
     h1 (10.0.0.1) e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2 (10.0.0.2) h2
 
-Started by wire_test.py as `unshare … python wire_scenario.py SWITCH JSON P4INFO STATS [OPTION…]`; prints
-what it measured as one line of JSON. The first datagram needs ARP: it arrives only if broadcasts are flooded.
+Started by wire_test.py as `unshare … python wire_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]`; prints
+its measurements as one line of JSON. The first datagram needs ARP: it arrives only if broadcasts are flooded.
 """
 
 import asyncio
@@ -25,6 +25,8 @@ from finsy import (
     P4TableMatch,
     SwitchOptions,
 )
+from scenario_links import run
+from scenarios import statistics
 from switch_process import SwitchProcess
 
 ROUNDS = 5
@@ -50,18 +52,13 @@ while len(rtts) < rounds and sent < 100:
     start = time.monotonic()
     s.send(message)
     try:
-        while s.recv(2048) != message:  # the answer to one that was given up
+        while s.recv(2048) != message:  # a late answer to an earlier one
             pass
         rtts.append(time.monotonic() - start)
     except TimeoutError:
         pass
 print(json.dumps({"rtts": rtts, "sent": sent}))
 """
-
-
-def run(*command: str) -> str:
-    """Run a command to its end; return what it printed."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def build_links() -> None:
@@ -79,7 +76,7 @@ def build_links() -> None:
 
 @contextmanager
 def echo_server() -> Iterator[None]:
-    """What h2 receives goes back."""
+    """h2 returns each datagram to its sender."""
     command = ["ip", "netns", "exec", "h2", sys.executable, "-c", ECHO]
     echo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -92,7 +89,7 @@ def echo_server() -> Iterator[None]:
 
 
 def ask(patience_s: float = 20) -> dict[str, Any]:
-    """Send datagrams from h1 to h2, each when the one before is answered or `patience_s` has passed.
+    """Send datagrams from h1 to h2, each after the answer to the last, or after `patience_s`.
 
     Returns the round trip times in seconds, and how many were sent.
     """
@@ -102,7 +99,7 @@ def ask(patience_s: float = 20) -> dict[str, Any]:
 
 
 async def learn(switch: finsy.Switch, stations: int) -> dict[int, int]:
-    """Ports of the first stations that the switch announces, by address."""
+    """Ports of the first stations in the switch's digests, by address."""
     ports: dict[int, int] = {}
     async for digests in switch.read_digests("learn_t"):
         ports |= {digest["src"]: digest["port"] for digest in digests}
@@ -113,7 +110,7 @@ async def learn(switch: finsy.Switch, stations: int) -> dict[int, int]:
 
 
 async def control(service: str, p4info: Path, blob: Path) -> dict[str, Any]:
-    """Flood and learn, then forward what was learned; ask in both phases."""
+    """Flood and learn, then forward to the learned ports; measure in both phases."""
     async with finsy.Switch("sw1", service, SwitchOptions(p4info=p4info, p4blob=blob)) as switch:
         learned = asyncio.create_task(learn(switch, 2))
         await switch.insert([P4MulticastGroupEntry(1, replicas=[1, 2])])
@@ -141,16 +138,18 @@ def mac(host: str, interface: str) -> int:
     return int(found[0]["address"].replace(":", ""), 16)
 
 
-def main(binary: str, blob: str, p4info: str, stats_file: str, *options: str) -> None:
-    """Measure; take an interface away and give it back; measure again."""
+def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
+    """Measure; set an interface down and up again; measure again."""
     build_links()
+    stats = Path(folder) / "stats.json"
     ports = ["--port", "1=s1,delay=10ms", "--port", "2=s2,delay=10ms"]
-    with echo_server(), SwitchProcess(Path(binary), *ports, "--stats", stats_file, *options) as switch:
+    with echo_server(), SwitchProcess(Path(binary), *ports, "--stats", str(stats), *options) as switch:
         result = asyncio.run(control(switch.address, Path(p4info), Path(blob)))
         run("ip", "link", "set", "s2", "down")
         run("ip", "link", "set", "s2", "up")
-        # What is sent before the switch has found the interface again is lost, and counted.
+        # Frames sent before the switch has reopened the interface are lost, and counted.
         result["after_loss"] = ask(patience_s=0.5)
+    result["stats"] = statistics(stats)
     print(json.dumps(result))
 
 

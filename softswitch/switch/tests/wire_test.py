@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real frames through the binary: two hosts, the switch between them, in namespaces that this test makes."""
+"""Real frames through the binary: two hosts with the switch between them, in separate namespaces."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import run_scenario
 
-# Each frame crosses one port on its way there and one on its way back, each with 10 ms of delay.
+# A round trip leaves through both ports, each with 10 ms of delay.
 MIN_RTT_S = 0.020
 
 
 @pytest.fixture(scope="module")
-def measured(
-    send_options: tuple[str, ...],
-    weir_switch: Path,
-    compiled: Callable[[str], tuple[Path, Path]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
-    """What the scenario measured, and the statistics of the switch."""
-    stats = tmp_path_factory.mktemp("wire") / "stats.json"
-    p4info, blob = compiled("l2_learning")
-    found = run_scenario("wire_scenario.py", weir_switch, blob, p4info, stats, *send_options)
-    return found | {"stats": json.loads(stats.read_text())}
+def measured(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    """The scenario's measurements and the statistics of the switch."""
+    return run_on_switch("wire", "l2_learning")
 
 
 def test_datagrams_and_arp_pass_by_flooding_with_the_delay_of_both_ports(measured: dict[str, Any]) -> None:

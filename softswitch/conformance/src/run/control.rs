@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands of a script that are not packets.
+//! Carries out the control commands of a script (all except packets).
 
 use crate::names;
 use crate::number::Number;
@@ -10,24 +10,24 @@ use weir_dataplane::{
     KeyMatch, MatchKind, MeterConfig, MeterId, RegisterId, Replica, Switch, TableEntry, TableId,
 };
 
-/// Scripts count the frame check sequence, which no frame has here.
+/// Frame check sequence: scripts count it in byte counters, but the switch's frames have none.
 const FCS_BYTES: u64 = 4;
 
-/// Where the copies of a clone session go.
+/// The destination of a clone session's copies.
 #[derive(Debug, Clone, Copy)]
 enum Mirror {
     Port(u32),
     Group(u32),
 }
 
-/// What scripts refer to and the switch does not keep in this form.
+/// State that scripts refer to and the switch does not store in this form.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     labels: BTreeMap<String, (TableId, EntryHandle)>,
     groups: BTreeMap<u32, Vec<usize>>,
     nodes: Vec<(u16, Vec<u32>)>,
     mirrors: BTreeMap<u32, Mirror>,
-    /// Groups or sessions changed since the switch was told.
+    /// Groups or sessions changed since the last [`Control::settle`].
     changed: bool,
 }
 
@@ -142,7 +142,7 @@ impl Control {
             .collect()
     }
 
-    /// Tells the switch of groups and sessions.
+    /// Writes changed groups and sessions to the switch.
     pub(super) fn settle(&mut self, switch: &mut Switch) -> Result<(), String> {
         if !std::mem::take(&mut self.changed) {
             return Ok(());
@@ -225,7 +225,7 @@ fn id(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-/// Rates of bmv2's CLI: units per microsecond and burst, committed then peak.
+/// A meter configuration from bmv2's CLI rates: units per microsecond and burst, committed then peak.
 fn meter_rates(
     switch: &mut Switch,
     name: &str,
@@ -316,7 +316,7 @@ fn entry(
     })
 }
 
-/// A match field that is not given is 0 where it is exact, else anything; ranges are `low..high`.
+/// The key of an entry. An absent field is 0 for an exact match, else anything; ranges are `low..high`.
 fn key_match(field: &KeyFieldInfo, given: Option<&str>) -> Result<KeyMatch, String> {
     let width = field.width_bits;
     let Some(given) = given else {

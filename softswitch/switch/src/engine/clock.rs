@@ -3,10 +3,10 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// An interruption of one of them is rare, of all of them rarer.
+/// Readings of which the fastest counts: an interruption of all of them is unlikely.
 const READINGS: usize = 3;
 
-/// `CLOCK_REALTIME` in ns since the epoch; 0 for a clock before it.
+/// `CLOCK_REALTIME` in ns since the epoch; 0 for an earlier time.
 pub fn realtime_ns() -> i64 {
     let since_epoch = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -27,17 +27,17 @@ impl Clock {
         }
     }
 
-    /// Time since the start; 584 years fit.
+    /// Time since the start, ns (64 bits hold 584 years).
     pub fn now_ns(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// `CLOCK_REALTIME` minus this clock, to half of the shortest time that reading both took: a thread that is
-    /// interrupted between the two readings would take the interruption for a difference of the clocks.
+    /// `CLOCK_REALTIME` minus this clock, ns, accurate to half the time of the fastest reading. An interruption between
+    /// the readings of the two clocks would add to the difference, so the fastest of several counts.
     pub fn realtime_minus_switch_ns(&self) -> i128 {
         let readings = (0..READINGS).map(|_| {
             let before_ns = self.now_ns();
-            // A wall clock before 1970 only makes the stamps clamp to the present.
+            // With a wall clock before 1970, arrival times are clamped to the present.
             let realtime_ns = i128::from(realtime_ns());
             let took_ns = self.now_ns() - before_ns;
             let middle_ns = i128::from(before_ns + took_ns / 2);

@@ -11,17 +11,18 @@ use weir_ports::Interface;
 use weir_ports::arrivals::{ArrivalClock, Source, earliest};
 
 use super::clock::{Clock, realtime_ns};
+use super::forwarder::Forwarder;
+use super::handle::{Command, Core};
 use super::wait::{WaitSet, Waker, set_exact_timers};
-use super::{Command, Core, Forwarder};
 use crate::node::{Notification, Output};
 
-/// Frames handled before commands and due output get their turn.
+/// Frames handled before commands and due output.
 const BATCH_FRAMES: usize = 64;
-/// Commands run before frames get their turn.
+/// Commands run before the next frames.
 const BATCH_COMMANDS: usize = 16;
-/// When frames that an interface had no room for are tried again, and when threads that send have sent some.
+/// Time after which frames that an interface had no room for are sent again, and congested send threads checked again.
 const RESEND_INTERVAL_NS: u64 = 50_000;
-/// How often an interface that disappeared is looked for.
+/// Interval of attempts to reopen an interface that disappeared.
 const REOPEN_INTERVAL_NS: u64 = 200_000_000;
 
 pub struct EventLoop<F> {
@@ -58,21 +59,21 @@ impl<F: Forwarder> EventLoop<F> {
         }
     }
 
-    /// Runs until `stop` is set; returns what the thread owned.
+    /// Runs until `stop` is set; returns the thread's state.
     pub fn run(mut self) -> Core<F> {
         set_exact_timers();
         while !self.stop.load(Ordering::Acquire) {
             let before_ns = self.clock.now_ns();
-            // While frames wait for the threads that send them, those that come wait in the rings of reception.
+            // While the send threads are congested, arriving frames wait in the receive rings.
             let congested = self.core.interfaces.iter().any(Interface::is_congested);
             let mut busy = !congested && self.run_frames();
-            // The switch's time goes no further than the frames that it has seen: one that came since, perhaps while
-            // this thread was interrupted, has a stamp of its own and is to be metered at it.
+            // The switch's time must not pass frames that still wait in the rings: one that arrived since the last batch, perhaps
+            // while this thread was interrupted, must be metered at its own time stamp.
             let seen_ns = if busy || congested { 0 } else { before_ns };
             let now_ns = self.core.now_ns.max(self.arrivals.last_ns());
             self.core.now_ns = now_ns.max(seen_ns);
             busy |= self.run_commands();
-            // What frames and commands caused goes out.
+            // Output caused by the frames and commands.
             self.advance(self.core.now_ns);
             self.core.interfaces.iter_mut().for_each(Interface::flush);
             self.reopen_lost();
@@ -105,21 +106,19 @@ impl<F: Forwarder> EventLoop<F> {
         let Core {
             node, interfaces, ..
         } = &mut self.core;
-        node.take_in(|receive| {
+        node.receive_batch(|receive| {
             for _ in 0..BATCH_FRAMES {
                 let Some(index) = earliest(interfaces) else {
                     return false;
                 };
                 let interface = &mut interfaces[index];
                 let stamp_ns = interface.oldest_ns().unwrap_or_default();
-                // Read after a stamp that is later than the last reading: a frame that came during this batch is not
-                // of the batch's beginning.
+                // A later stamp than the last clock reading: the frame arrived during this batch, so read the clock again.
                 if i128::from(stamp_ns) - offset_ns > i128::from(now_ns) {
                     now_ns = self.clock.now_ns();
                 }
                 let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
-                // The node itself lets happen first what was due before the frame came; what that sends leaves with
-                // the batch.
+                // The node handles what was due before the frame's arrival first; frames sent thereby leave with the batch.
                 let port = interface.number();
                 interface.take(|frame| receive(port, frame, arrival_ns));
             }
@@ -148,7 +147,7 @@ impl<F: Forwarder> EventLoop<F> {
             self.reopen_at_ns = core.now_ns + REOPEN_INTERVAL_NS;
             for interface in &mut core.interfaces {
                 interface.reopen_if_back();
-                // Groups have other members, and replicas their backups, for a port that is down.
+                // While a port is down, groups use other members and replicas their backups.
                 let up = interface.poll_fd().is_some();
                 if let Err(failure) = core.node.set_port_up(interface.number(), up) {
                     warn!("port {}: {failure}", interface.number());
@@ -157,7 +156,7 @@ impl<F: Forwarder> EventLoop<F> {
         }
     }
 
-    /// Waits for the next thing to do; while `congested`, not for frames.
+    /// Waits for the next frame, command or event; while `congested`, not for frames.
     fn wait(&mut self, congested: bool) {
         let core = &self.core;
         self.waits.reset(&self.waker);
@@ -193,14 +192,14 @@ struct PortOutput<'a> {
 
 impl Output for PortOutput<'_> {
     fn transmit(&mut self, port: u32, frame: &[u8], _time_ns: u64) {
-        // The node's ports are the interfaces' numbers, so there is one; few ports make a scan the fastest lookup.
+        // Every port of the node has an interface; with few ports a linear search is the fastest lookup.
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.number() == port) {
             interface.send(frame);
         }
     }
 
     fn notify(&mut self, mut notification: Notification, _time_ns: u64) {
-        // P4Runtime wants the time since the epoch.
+        // P4Runtime's time stamps count from the epoch.
         match &mut notification {
             Notification::DigestList(list) => list.timestamp = realtime_ns(),
             Notification::IdleTimeout(idle) => idle.timestamp = realtime_ns(),

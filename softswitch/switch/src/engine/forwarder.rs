@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the dataplane thread runs: a switch, or plain wires.
+//! The interface of what the dataplane thread runs: a switch, or plain wires.
 
 use weir_dataplane::{
     LinkStats, Port, PortConfig, PortStats, QUEUES, QueueStats, Sink, Stats, Wire,
@@ -8,16 +8,16 @@ use weir_dataplane::{
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeStats, Output};
 
-/// Takes a frame that arrives at a port.
+/// Receives a frame: port, bytes without FCS, time of arrival in ns.
 pub type Receive<'a> = dyn FnMut(Port, &[u8], u64) + 'a;
 
-/// Frames and times in, frames and times out, with links behind its ports.
+/// Frames and times in, frames and times out, with a link at each port.
 pub trait Forwarder: Send + 'static {
-    /// Frames arrive: those that `frames` hands over. Gives back what it does.
-    fn take_in<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T;
-    /// When the next thing happens by itself.
+    /// Receives the frames that `frames` passes on, as one batch; returns the result of `frames`.
+    fn receive_batch<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T;
+    /// Time of the next event without further input.
     fn next_event_ns(&self) -> Option<u64>;
-    /// Lets time pass until `now_ns`.
+    /// Advances time to `now_ns`; everything due until then is output.
     fn advance(&mut self, now_ns: u64, output: &mut impl Output);
     /// A port's link; None for a port that does not exist.
     fn link(&self, port: Port) -> Option<PortConfig>;
@@ -26,14 +26,14 @@ pub trait Forwarder: Send + 'static {
     /// # Errors
     /// When the configuration or the number is not valid.
     fn set_link(&mut self, port: Port, config: PortConfig, now_ns: u64) -> Result<(), Failure>;
-    /// Hears whether a port's interface is there and up.
+    /// Records whether a port's interface exists and is up.
     ///
     /// # Errors
     /// When the dataplane does not know the port.
     fn set_port_up(&mut self, port: Port, up: bool) -> Result<(), Failure>;
-    /// Removes a port with all that waits there.
+    /// Removes a port with the frames queued there.
     fn remove_port(&mut self, port: Port);
-    /// Why a port with this number cannot be added.
+    /// The reason why a port with this number cannot be added; None when it can.
     fn refuses_port(&self, port: Port) -> Option<String>;
     /// Totals of one port.
     fn port_stats(&self, port: Port) -> PortStats;
@@ -46,8 +46,8 @@ pub trait Forwarder: Send + 'static {
 }
 
 impl Forwarder for Node {
-    fn take_in<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T {
-        self.take_in(frames)
+    fn receive_batch<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T {
+        self.receive_batch(frames)
     }
 
     fn next_event_ns(&self) -> Option<u64> {
@@ -96,7 +96,7 @@ impl Forwarder for Node {
 }
 
 impl Forwarder for Wire {
-    fn take_in<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T {
+    fn receive_batch<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T {
         frames(&mut |port, frame, now_ns| self.receive(port, frame, now_ns))
     }
 
@@ -127,7 +127,7 @@ impl Forwarder for Wire {
         Ok(())
     }
 
-    /// A wire has nothing to do about it: frames for the interface are counted as errors.
+    /// No effect on a wire: frames for an absent interface are counted as errors.
     fn set_port_up(&mut self, _: Port, _: bool) -> Result<(), Failure> {
         Ok(())
     }

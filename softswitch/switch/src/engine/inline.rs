@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A dataplane without a thread: whoever owns it runs its commands.
+//! A dataplane without a thread: its owner runs the commands.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,13 +9,13 @@ use std::sync::mpsc;
 
 use weir_ports::SendThreads;
 
+use super::handle::{Command, Core, Handle};
 use super::wait::Waker;
-use super::{Command, Core, Handle};
 use crate::node::Node;
 
-/// What the dataplane thread would own, and the commands that wait for it.
+/// The state of a dataplane and its pending commands.
 pub struct Inline {
-    /// The switch and its time, which passes only when the owner says so.
+    /// The switch and its time, which only the owner advances.
     pub core: Core,
     commands: mpsc::Receiver<Command>,
     handle: Handle,
@@ -25,7 +25,7 @@ impl Inline {
     /// A dataplane without interfaces at time 0.
     ///
     /// # Errors
-    /// When the system gives no event descriptor.
+    /// When the system cannot create an event descriptor.
     pub fn new(node: Node) -> io::Result<Self> {
         let (sender, commands) = mpsc::channel();
         let notifications_lost = Arc::new(AtomicU64::new(0));
@@ -46,12 +46,12 @@ impl Inline {
         })
     }
 
-    /// Its calls wait until [`Inline::run`] is polled.
+    /// A handle; its calls wait until [`Inline::run`] is polled.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Runs the commands that come, for as long as it is polled.
+    /// Runs commands for as long as it is polled.
     pub async fn run(&mut self) -> Infallible {
         loop {
             while let Ok(command) = self.commands.try_recv() {

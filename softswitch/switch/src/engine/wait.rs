@@ -25,14 +25,14 @@ impl Waker {
         }
     }
 
-    /// Ends the wait that is under way, or the next one.
+    /// Ends the current wait, or the next one.
     pub fn wake(&self) {
         let one = 1_u64.to_ne_bytes();
         // SAFETY: pointer and length describe `one`. A full counter (EAGAIN) means that a wake-up is pending.
         unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Forgets the wake-ups so far.
+    /// Discards the wake-ups so far.
     pub fn clear(&self) {
         let mut count = [0_u8; 8];
         // SAFETY: pointer and length describe `count`. EAGAIN means that there was none.
@@ -46,7 +46,7 @@ impl Waker {
     }
 }
 
-/// What to wait for; kept between waits so that waiting allocates nothing.
+/// The descriptors to wait for; kept between waits so that waiting allocates nothing.
 #[derive(Default)]
 pub struct WaitSet {
     descriptors: Vec<libc::pollfd>,
@@ -54,7 +54,7 @@ pub struct WaitSet {
 }
 
 impl WaitSet {
-    /// Starts anew with the waker alone.
+    /// Empties the set except for the waker.
     pub fn reset(&mut self, waker: &Waker) {
         self.ports.clear();
         self.descriptors.clear();
@@ -67,7 +67,7 @@ impl WaitSet {
         self.descriptors.push(pollfd(fd));
     }
 
-    /// Waits until something happens or `timeout_ns` has passed (None: no limit). True: the waker was used.
+    /// Waits for input, a wake-up, or until `timeout_ns` has passed (None: no limit). True: the waker was used.
     pub fn wait(&mut self, timeout_ns: Option<u64>) -> bool {
         let timeout = timeout_ns.map(|ns| libc::timespec {
             tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
@@ -77,7 +77,7 @@ impl WaitSet {
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: pointer and length describe `descriptors`; the timeout is null or a timespec that outlives the
-        // call. An error (EINTR) means to look again, as any return does.
+        // call. After an error (EINTR) the caller checks everything again, as after any return.
         unsafe {
             libc::ppoll(
                 self.descriptors.as_mut_ptr(),
@@ -108,10 +108,10 @@ fn pollfd(fd: RawFd) -> libc::pollfd {
     }
 }
 
-/// Makes the calling thread's timed waits end as exactly as the kernel can: the default slack of 50 us would be
-/// added to every delay and shaping interval.
+/// Sets the calling thread's timer slack to the minimum: the default of 50 us would be added to every delay and shaping
+/// interval.
 pub fn set_exact_timers() {
-    // SAFETY: a plain system call that changes an attribute of the calling thread. If it failed, timers would only
-    // be less exact.
+    // SAFETY: a plain system call that changes an attribute of the calling thread. A failure only makes timers less
+    // exact.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }

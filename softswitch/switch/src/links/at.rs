@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a switch is, and how a client of its links reaches it.
+//! The address of a switch on the command line, and the connection to it.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-use super::client::ClientError;
-use crate::service::tls::read;
+use crate::tls::{TlsError, read};
 
 /// Where the switch is.
 #[derive(Debug, Args)]
@@ -29,10 +28,26 @@ pub struct At {
     tls_key: Option<PathBuf>,
 }
 
+/// The reason why the switch cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nothing answers.
+    #[error("--at: nothing answers at {at}: {error}")]
+    Unreachable {
+        /// The address.
+        at: String,
+        /// The transport's reason.
+        error: tonic::transport::Error,
+    },
+    /// A TLS file.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+}
+
 impl At {
     /// Connects to the switch.
-    pub(super) async fn connect(&self) -> Result<Channel, ClientError> {
-        let unreachable = |error| ClientError::Unreachable {
+    pub(super) async fn connect(&self) -> Result<Channel, ConnectError> {
+        let unreachable = |error| ConnectError::Unreachable {
             at: self.at.clone(),
             error,
         };
@@ -48,7 +63,7 @@ impl At {
             .map_err(unreachable)
     }
 
-    fn tls(&self) -> Result<Option<ClientTlsConfig>, ClientError> {
+    fn tls(&self) -> Result<Option<ClientTlsConfig>, ConnectError> {
         let Some(ca) = &self.tls_ca else {
             return Ok(None);
         };

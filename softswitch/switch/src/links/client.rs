@@ -9,10 +9,10 @@ use tonic::transport::Channel;
 use weir_links::v1;
 use weir_links::v1::links_client::LinksClient;
 
-use super::at::At;
+use super::at::{At, ConnectError};
 use super::convert;
 use super::options::{self, LinkOptions, OptionError};
-use crate::service::tls::TlsError;
+use super::port::PortSpec;
 
 const SET_HELP: &str = "\
 Options, separated by commas; those that are not given stay as they are:
@@ -46,7 +46,7 @@ pub enum LinksCommand {
         #[command(flatten)]
         at: At,
         /// The port, as `--port` of the switch takes it: `3=veth3,rate=1Gbit/s`.
-        port: crate::cli::PortSpec,
+        port: PortSpec,
     },
     /// Close a port.
     Remove {
@@ -58,20 +58,12 @@ pub enum LinksCommand {
     },
 }
 
-/// Why the command failed.
+/// The reason why the command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nothing answers.
-    #[error("--at: nothing answers at {at}: {error}")]
-    Unreachable {
-        /// The address.
-        at: String,
-        /// The transport's reason.
-        error: tonic::transport::Error,
-    },
-    /// A file of TLS.
+    /// The switch cannot be reached.
     #[error("{0}")]
-    Tls(#[from] TlsError),
+    Connect(#[from] ConnectError),
     /// The switch refused.
     #[error("{}", .0.message())]
     Refused(#[from] Box<tonic::Status>),
@@ -86,7 +78,7 @@ pub enum ClientError {
     Link {
         /// The port.
         port: u32,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Standard output.
@@ -105,7 +97,7 @@ struct Shown {
     port: u32,
     interface: String,
     up: bool,
-    /// As `links set` takes them.
+    /// In the syntax of `links set`.
     options: String,
     queues: Vec<v1::QueueCounters>,
     link: v1::LinkCounters,

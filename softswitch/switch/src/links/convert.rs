@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links between the dataplane's values and the service's messages.
+//! Conversion of links between the dataplane's values and the service's messages.
 
 use weir_dataplane::{LinkStats, PortConfig, QueueConfig, QueueStats, Shaper};
 use weir_links::v1;
@@ -20,7 +20,10 @@ fn shaper_message(shaper: Option<Shaper>) -> Option<v1::Shaper> {
     })
 }
 
-/// What a message says, or why it has no meaning.
+/// The configuration in a message.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a queue that does not exist and for a configuration without meaning.
 pub fn config(link: &v1::Link) -> Result<PortConfig, Failure> {
     let mut config = PortConfig {
         shaper: shaper(link.shaper),
@@ -35,9 +38,9 @@ pub fn config(link: &v1::Link) -> Result<PortConfig, Failure> {
         ..PortConfig::default()
     };
     for queue in &link.queues {
-        let place = usize::try_from(queue.priority).ok();
-        let place = place.and_then(|priority| config.queues.get_mut(priority));
-        *place.ok_or_else(|| {
+        let priority = usize::try_from(queue.priority).ok();
+        let slot = priority.and_then(|priority| config.queues.get_mut(priority));
+        *slot.ok_or_else(|| {
             Failure::invalid(format!(
                 "there is no queue {}; priorities are 0 to 7",
                 queue.priority
@@ -55,7 +58,7 @@ pub fn config(link: &v1::Link) -> Result<PortConfig, Failure> {
     }
 }
 
-/// The message that says `config`; queues for which nothing of their own holds are left out.
+/// The message for `config`; queues without settings are left out.
 pub fn link(config: &PortConfig) -> v1::Link {
     let queues = (0..).zip(&config.queues);
     let queues = queues.filter(|(_, queue)| **queue != QueueConfig::default());
@@ -81,7 +84,7 @@ pub fn link(config: &PortConfig) -> v1::Link {
     }
 }
 
-/// The counters of the queues that were offered packets.
+/// The counters of the queues that packets have arrived at.
 pub fn queues(stats: &[QueueStats]) -> Vec<v1::QueueCounters> {
     let used = (0..).zip(stats);
     used.filter(|(_, queue)| queue.offered_packets > 0)
@@ -102,7 +105,7 @@ pub fn queues(stats: &[QueueStats]) -> Vec<v1::QueueCounters> {
         .collect()
 }
 
-/// A link's counters.
+/// The counters of a link.
 pub fn counters(stats: LinkStats) -> v1::LinkCounters {
     v1::LinkCounters {
         offered_packets: stats.offered_packets,

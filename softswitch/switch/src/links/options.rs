@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A link's options as the command line takes them: `rate=10Mbit/s,delay=5ms,q7.limit=64kB`.
+//! The options of a link in the command line's syntax: `rate=10Mbit/s,delay=5ms,q7.limit=64kB`.
 
 #[cfg(test)]
 mod tests;
 
 use weir_dataplane::{PortConfig, QUEUES, QueueConfig, Shaper};
 
+use crate::node::MAX_PORT;
 use crate::units::{UnitError, rate_bps, share_ppb, size_bytes, time_ns};
 
-/// Bucket of a shaped port for which none is given: what the rate carries in 1 ms, ...
+/// Default bucket of a shaped port: the bytes that the rate carries in this time, ...
 const DEFAULT_BURST_NS: u64 = 1_000_000;
 /// ... but never less than this, so that a full-size frame always fits.
 const MIN_DEFAULT_BURST_BYTES: u64 = 3_000;
-/// Queue of a port for which none is given, where frames have to wait.
+/// Default limit of a queue in which frames can wait.
 const DEFAULT_LIMIT_BYTES: u64 = 256_000;
-/// Takes an option away.
+/// Value that removes an option.
 const NONE: &str = "none";
 
-/// What `--help` says about the options.
+/// The options in `--help`.
 pub const HELP: &str = "\
   rate=40Mbit/s   shape to this rate of frame bytes without FCS  (default: unshaped)
   burst=15kB      bucket of the shaper                           (default: 1 ms at the rate, at least 3 kB)
@@ -33,13 +34,13 @@ pub const HELP: &str = "\
                   standard_metadata.priority, of which the highest goes first
 `none` takes an option away. Units: bit/s kbit/s Mbit/s Gbit/s; B kB MB (1000) KiB MiB (1024); ns us ms s.";
 
-/// Why an option was refused; the text says what would be valid.
+/// The reason for refusing an option; the text names the valid values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// Not of the form `name=value`.
     #[error("`{given}` is not an option with a value; for example `rate=1Gbit/s`")]
     Shape {
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// A name that no option has.
@@ -62,7 +63,7 @@ pub enum OptionError {
     Unit {
         /// The option.
         name: String,
-        /// What is wrong with its value.
+        /// The mistake in its value.
         error: Box<UnitError>,
     },
     /// Another value.
@@ -70,17 +71,17 @@ pub enum OptionError {
     Value {
         /// The option.
         name: String,
-        /// What was given.
+        /// The given text.
         given: String,
-        /// What would be valid.
+        /// The valid values.
         valid: &'static str,
     },
-    /// A combination that has no meaning.
+    /// A combination without meaning.
     #[error("{0}")]
     Meaningless(&'static str),
 }
 
-/// A change of one setting: not given, taken away, or a value.
+/// A change of one setting: not given, removed, or a value.
 type Change<T> = Option<Option<T>>;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,7 +93,7 @@ struct QueueOptions {
     deflect_to: Change<u64>,
 }
 
-/// The options that were given; the rest stays as it is.
+/// The options that were given; all other settings stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkOptions {
     port: QueueOptions,
@@ -140,40 +141,40 @@ impl LinkOptions {
             })
         };
         let of_port = plain == name;
-        let (place, parse): (&mut Change<u64>, &dyn Fn() -> Result<u64, OptionError>) = match plain
-        {
-            "rate" => (&mut of.rate_bps, &|| unit(rate_bps)),
-            "burst" => (&mut of.burst_bytes, &|| unit(size_bytes)),
-            "limit" => (&mut of.limit_bytes, &|| unit(size_bytes)),
-            "packets" => (&mut of.limit_packets, &|| number("a number of packets")),
-            "deflect" => (&mut of.deflect_to, &|| number("a port number")),
-            "line" if of_port => (&mut self.line_bps, &|| unit(rate_bps)),
-            "delay" if of_port => (&mut self.delay_ns, &|| unit(time_ns)),
-            "jitter" if of_port => (&mut self.jitter_ns, &|| unit(time_ns)),
-            "loss" if of_port => (&mut self.loss_ppb, &|| unit(share_ppb)),
-            "reorder" if of_port => {
-                let yes = match value {
-                    "yes" => true,
-                    "no" | NONE => false,
-                    _ => {
-                        return Err(OptionError::Value {
+        let (setting, parse): (&mut Change<u64>, &dyn Fn() -> Result<u64, OptionError>) =
+            match plain {
+                "rate" => (&mut of.rate_bps, &|| unit(rate_bps)),
+                "burst" => (&mut of.burst_bytes, &|| unit(size_bytes)),
+                "limit" => (&mut of.limit_bytes, &|| unit(size_bytes)),
+                "packets" => (&mut of.limit_packets, &|| number("a number of packets")),
+                "deflect" => (&mut of.deflect_to, &|| number("a port number")),
+                "line" if of_port => (&mut self.line_bps, &|| unit(rate_bps)),
+                "delay" if of_port => (&mut self.delay_ns, &|| unit(time_ns)),
+                "jitter" if of_port => (&mut self.jitter_ns, &|| unit(time_ns)),
+                "loss" if of_port => (&mut self.loss_ppb, &|| unit(share_ppb)),
+                "reorder" if of_port => {
+                    let yes = match value {
+                        "yes" => true,
+                        "no" | NONE => false,
+                        _ => {
+                            return Err(OptionError::Value {
+                                name: name.to_owned(),
+                                given: value.to_owned(),
+                                valid: "yes or no",
+                            });
+                        }
+                    };
+                    return match self.reorder.replace(Some(yes)) {
+                        None => Ok(()),
+                        Some(_) => Err(OptionError::Twice {
                             name: name.to_owned(),
-                            given: value.to_owned(),
-                            valid: "yes or no",
-                        });
-                    }
-                };
-                return match self.reorder.replace(Some(yes)) {
-                    None => Ok(()),
-                    Some(_) => Err(OptionError::Twice {
-                        name: name.to_owned(),
-                    }),
-                };
-            }
-            _ => return Err(unknown()),
-        };
+                        }),
+                    };
+                }
+                _ => return Err(unknown()),
+            };
         let value = if value == NONE { None } else { Some(parse()?) };
-        match place.replace(value) {
+        match setting.replace(value) {
             None => Ok(()),
             Some(_) => Err(OptionError::Twice {
                 name: name.to_owned(),
@@ -184,7 +185,7 @@ impl LinkOptions {
     /// `base` with these options.
     ///
     /// # Errors
-    /// [`OptionError::Meaningless`] for options that do not go together.
+    /// [`OptionError::Meaningless`] for options that exclude each other.
     pub fn apply(&self, base: PortConfig) -> Result<PortConfig, OptionError> {
         let mut config = base;
         config.shaper = self.port.shaper(base.shaper)?;
@@ -273,9 +274,9 @@ fn default_burst_bytes(rate_bps: u64) -> u64 {
         .max(MIN_DEFAULT_BURST_BYTES)
 }
 
-fn set<T: Copy>(place: &mut Option<T>, change: Change<T>) {
+fn set<T: Copy>(setting: &mut Option<T>, change: Change<T>) {
     if let Some(given) = change {
-        *place = given;
+        *setting = given;
     }
 }
 
@@ -284,7 +285,7 @@ fn port(change: Change<u64>) -> Result<Change<u32>, OptionError> {
         return Ok(change.map(|_| None));
     };
     match u32::try_from(number) {
-        Ok(number) if number <= 511 => Ok(Some(Some(number))),
+        Ok(number) if number <= MAX_PORT => Ok(Some(Some(number))),
         _ => Err(OptionError::Meaningless(
             "deflect names a port between 0 and 511",
         )),
@@ -303,7 +304,7 @@ pub fn parse(text: &str) -> Result<LinkOptions, OptionError> {
     Ok(options)
 }
 
-/// The options that make `config` out of the default, as [`parse`] reads them.
+/// The options that turn the default into `config`, in the syntax of [`parse`].
 pub fn show(config: &PortConfig) -> String {
     let mut shown = Vec::new();
     let mut add = |name: &str, value: Option<u64>, unit: &str| {

@@ -10,7 +10,7 @@ use super::convert;
 use crate::engine::{Core, Forwarder, Handle};
 use crate::node::failure::Failure;
 
-/// The service for what runs behind a handle.
+/// The service for a switch or wires.
 pub struct Service<F> {
     engine: Handle<F>,
 }
@@ -21,7 +21,7 @@ pub fn server<F: Forwarder>(engine: Handle<F>) -> LinksServer<Service<F>> {
 }
 
 impl<F: Forwarder> Service<F> {
-    /// The service for what runs behind `engine`.
+    /// The service for the switch or wires that `engine` runs.
     pub fn new(engine: Handle<F>) -> Self {
         Self { engine }
     }
@@ -136,7 +136,7 @@ impl<F: Forwarder> Links for Service<F> {
             OpenError::Refused { .. } => Status::failed_precondition(error.to_string()),
         })?;
         let add = move |core: &mut Core<F>| {
-            // Again: somebody else may have added one meanwhile.
+            // Checked again: another client may have added a port meanwhile.
             check_new(core, number, interface.name())?;
             core.node.set_link(number, config, core.now_ns)?;
             core.interfaces.push(interface);
@@ -156,7 +156,7 @@ impl<F: Forwarder> Links for Service<F> {
             core.node.remove_port(number);
             Ok::<Interface, Failure>(core.interfaces.remove(index))
         };
-        // Closed here rather than on the dataplane's thread.
+        // Closed here rather than on the dataplane thread.
         drop(self.engine.call(remove).await??);
         Ok(Response::new(v1::RemovePortResponse {}))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! P4Runtime's byte strings (specification section "Bytestrings"): unsigned, big endian, shortest form on the way
-//! out, any length on the way in as long as the value fits.
+//! P4Runtime's byte strings (specification section "Bytestrings"): unsigned, big endian. Sent in shortest form; received
+//! in any length, as long as the value fits.
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +51,7 @@ fn needed_bits(value: &[u8]) -> usize {
     })
 }
 
-/// Checks that a value was given and fits. `place` says whose value it is.
+/// Checks that a value is not empty and fits. `place` names its owner for the message.
 ///
 /// # Errors
 /// `OUT_OF_RANGE` for an empty string and for a value that is too large.
@@ -81,9 +81,14 @@ pub fn check(value: &[u8], width_bits: u32, place: impl Fn() -> String) -> Resul
 /// As [`check`].
 pub fn to_u32(value: &[u8], place: impl Fn() -> String) -> Result<u32, Failure> {
     check(value, 32, place)?;
-    Ok(value
+    Ok(number(value))
+}
+
+/// The number of a byte string that has passed [`check`] for at most 32 bits.
+pub fn number(value: &[u8]) -> u32 {
+    value
         .iter()
-        .fold(0, |number, byte| number << 8 | u32::from(*byte)))
+        .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 /// The shortest string of a number.

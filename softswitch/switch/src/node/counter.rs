@@ -4,9 +4,10 @@
 use weir_dataplane::CounterValue;
 use weir_p4runtime::p4::v1;
 
+use super::entry_key::find_or_default;
 use super::failure::Failure;
 use super::write::{Operation, cells};
-use super::{Node, parts, table};
+use super::{Node, parts};
 
 /// The dataplane's form of a value.
 ///
@@ -24,7 +25,7 @@ pub fn to_dataplane(data: &v1::CounterData, place: &str) -> Result<CounterValue,
     }
 }
 
-/// The P4Runtime form of a value; it saturates where the protocol's signed number ends.
+/// The P4Runtime form of a value; saturates at the largest signed number.
 pub fn to_p4runtime(value: CounterValue) -> v1::CounterData {
     v1::CounterData {
         byte_count: i64::try_from(value.bytes).unwrap_or(i64::MAX),
@@ -43,7 +44,7 @@ impl Node {
         let counter = pipeline.counter(entry.counter_id)?;
         let place = format!("counter {}", counter.name);
         let cells = cells(entry.index.as_ref(), counter.size, &place)?;
-        // Without data the value is left as it is.
+        // Without data the value stays unchanged.
         let Some(data) = &entry.data else {
             return Ok(());
         };
@@ -73,7 +74,7 @@ impl Node {
                 "{place}: it has no direct counter"
             )));
         }
-        let handle = table::find_or_default(table, switch, key)?;
+        let handle = find_or_default(table, switch, key)?;
         match &entry.data {
             Some(data) => {
                 Ok(switch.set_direct_counter(table.id, handle, to_dataplane(data, &place)?)?)

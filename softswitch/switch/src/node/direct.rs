@@ -10,10 +10,10 @@ use super::pipeline::TableView;
 use super::write::Operation;
 use super::{counter, meter};
 
-/// What a write sets; the default is what the program starts with.
+/// The direct resources that a write sets.
 #[derive(Debug)]
 pub struct DirectResources {
-    /// Some where the table has a direct meter: unset in the update means back to the default, all green.
+    /// Some where the table has a direct meter; Some(None) resets it to the default, all green.
     meter: Option<Option<MeterConfig>>,
     reset_colours: bool,
     counter: Option<CounterValue>,
@@ -21,10 +21,10 @@ pub struct DirectResources {
 }
 
 impl DirectResources {
-    /// What an entry sets.
+    /// The direct resources in a `TableEntry`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a resource that the table does not have and for values out of place.
+    /// `INVALID_ARGUMENT` for a resource that the table does not have and for invalid values.
     pub fn of(
         table: &TableView,
         entry: &v1::TableEntry,
@@ -64,7 +64,7 @@ impl DirectResources {
                 entry.idle_timeout_ns
             ))
         })?;
-        // A new entry has none anyway.
+        // A new entry has no timeout by default.
         let idle = (table.idle_timeout && !entry.is_default_action)
             .then_some(idle)
             .filter(|ns| *ns > 0 || operation != Operation::Insert);
@@ -76,7 +76,7 @@ impl DirectResources {
         })
     }
 
-    /// Back to what the program starts with.
+    /// The initial values, to reset an entry's resources.
     pub fn initial(table: &TableView) -> Self {
         Self {
             meter: table.direct_meter.map(|_| None),
@@ -86,7 +86,7 @@ impl DirectResources {
         }
     }
 
-    /// Sets them, of the default entry with None. The meter, which may be refused, comes first.
+    /// Sets them for an entry; None: for the default entry. The meter comes first, because it may be refused.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a meter configuration without meaning.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why an operation was refused: a canonical gRPC code and a text that names the object and what is valid.
+//! The reason for refusing an operation: a canonical gRPC code and a text that names the object and the valid values.
 
 use tonic::Code;
 use weir_dataplane::{ControlError, LoadError};
@@ -10,7 +10,7 @@ use weir_dataplane::{ControlError, LoadError};
 pub struct Failure {
     /// The canonical code, as the P4Runtime specification assigns it.
     pub code: Code,
-    /// What was wrong, where, and what would be valid.
+    /// The mistake, its location, and the valid values.
     pub message: String,
 }
 
@@ -33,6 +33,14 @@ impl Failure {
         Self::new(
             Code::Unimplemented,
             format!("{feature} is not supported by this switch"),
+        )
+    }
+
+    /// `FAILED_PRECONDITION`: no controller has set a pipeline.
+    pub fn no_pipeline() -> Self {
+        Self::new(
+            Code::FailedPrecondition,
+            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
         )
     }
 
@@ -76,7 +84,7 @@ impl From<LoadError> for Failure {
     }
 }
 
-/// `name`s for a message: all when few, else the first ones and how many more.
+/// Names for a message: all when few, else the first ones and the number of the others.
 pub fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 12;
     let names: Vec<&str> = names.collect();
@@ -85,4 +93,10 @@ pub fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
         count if count <= SHOWN => names.join(", "),
         count => format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN),
     }
+}
+
+/// Ids with their names for a message, as [`listed`].
+pub fn listed_ids<'a>(objects: impl Iterator<Item = (u32, &'a str)>) -> String {
+    let objects: Vec<String> = objects.map(|(id, name)| format!("{id} ({name})")).collect();
+    listed(objects.iter().map(String::as_str))
 }

@@ -8,11 +8,11 @@ use weir_p4runtime::p4::v1;
 use super::pipeline::Pipeline;
 use super::{Node, Notification, Output, matching};
 
-/// Timers looked at before packets get their turn.
+/// Timers checked between two batches of frames.
 const TIMERS_PER_TURN: usize = 256;
 
 impl Node {
-    /// Tells of the entries that have become idle by `now_ns`: one notification for each table.
+    /// Notifies of the entries that became idle by `now_ns`, with one notification for each table.
     pub(super) fn notify_idle(&mut self, now_ns: u64, output: &mut impl Output) {
         let (Some(pipeline), Some(switch)) = (&self.pipeline, &mut self.switch) else {
             return;

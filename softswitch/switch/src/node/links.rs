@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports and their links, which change while the switch runs, also before there is a program.
+//! Ports and their links; they can change while the switch runs, with or without a program.
 
 use weir_dataplane::{LinkStats, Port, PortConfig, QUEUES, QueueStats, Switch};
 
-use super::Node;
 use super::failure::Failure;
+use super::{MAX_PORT, Node};
 
 impl Node {
     /// A port's link; None for a port that does not exist.
@@ -27,25 +27,24 @@ impl Node {
         Ok(())
     }
 
-    /// Removes a port with all that waits there; the dataplane counts it.
+    /// Removes a port with the frames queued there, which the dataplane counts.
     pub fn remove_port(&mut self, port: Port) {
         self.config.ports.remove(&port);
         if let Some(switch) = &mut self.switch {
-            // Nothing to remove is what was wanted.
+            // An error means that the port does not exist, which is the wanted result.
             let _ = switch.remove_port(port);
         }
     }
 
-    /// Why a port with this number cannot be added.
+    /// The reason why a port with this number cannot be added; None when it can.
     pub fn refuses_port(&self, port: Port) -> Option<String> {
         if port == self.config.cpu_port {
             Some("it is the CPU port".to_owned())
         } else if port == self.config.switch.drop_port {
             Some("it is the drop port".to_owned())
-        } else if port > crate::cli::MAX_PORT {
+        } else if port > MAX_PORT {
             Some(format!(
-                "the number is out of range; 0 to {} are valid",
-                crate::cli::MAX_PORT
+                "the number is out of range; 0 to {MAX_PORT} are valid"
             ))
         } else {
             None

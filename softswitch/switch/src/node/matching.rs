@@ -6,10 +6,10 @@ use weir_p4runtime::p4::v1::FieldMatch;
 use weir_p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 
 use super::bytestring::{all_ones, canonical, check, padded, prefix_mask};
-use super::failure::{Failure, listed};
-use super::pipeline::MatchFieldView;
+use super::failure::{Failure, listed_ids};
+use super::pipeline::{MatchFieldView, kind_name};
 
-/// Whose match fields they are, for messages.
+/// The owner of match fields (kind and name), for messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a>(pub &'static str, pub &'a str);
 
@@ -31,14 +31,10 @@ pub fn to_dataplane(
 ) -> Result<Vec<KeyMatch>, Failure> {
     for field in fields {
         if !declared.iter().any(|f| f.id == field.field_id) {
-            let valid = declared
-                .iter()
-                .map(|f| format!("{} ({})", f.id, f.name))
-                .collect::<Vec<_>>();
             return Err(Failure::invalid(format!(
                 "{owner}: no match field has id {}; its fields are {}",
                 field.field_id,
-                listed(valid.iter().map(String::as_str))
+                listed_ids(declared.iter().map(|f| (f.id, f.name.as_str())))
             )));
         }
     }
@@ -150,7 +146,7 @@ fn key_match(
     }
 }
 
-/// The `FieldMatch`es of an entry in canonical form; what matches anything is left out.
+/// The `FieldMatch`es of an entry in canonical form; fields that match anything are left out.
 pub fn to_p4runtime(declared: &[MatchFieldView], key: &[KeyMatch]) -> Vec<FieldMatch> {
     let mut fields: Vec<FieldMatch> = declared
         .iter()
@@ -195,17 +191,6 @@ fn has_bits_outside(value: &[u8], mask: &[u8]) -> bool {
         .iter()
         .zip(mask)
         .any(|(value, mask)| value & !mask != 0)
-}
-
-/// Name of a kind of match, as P4 has it.
-pub fn kind_name(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
 }
 
 fn given_name(given: &FieldMatchType) -> &'static str {

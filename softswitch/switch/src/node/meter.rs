@@ -5,9 +5,10 @@ use weir_dataplane::{ColourCounters, MeterConfig};
 use weir_p4runtime::p4::config::v1::meter_spec::Type as MeterType;
 use weir_p4runtime::p4::v1;
 
+use super::entry_key::find_or_default;
 use super::failure::Failure;
 use super::write::{Operation, cells};
-use super::{Node, counter, parts, table};
+use super::{Node, counter, parts};
 
 /// The dataplane's form of a configuration for a meter of type `kind`.
 ///
@@ -72,7 +73,7 @@ pub fn colours_to_p4runtime(colours: ColourCounters) -> v1::MeterCounterData {
     }
 }
 
-/// Counters by colour can only be set to 0.
+/// Requires that counters by colour are set to 0, the only valid value.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for any other value.
@@ -138,7 +139,7 @@ impl Node {
             .as_ref()
             .map(|c| to_dataplane(c, kind, &place))
             .transpose()?;
-        let handle = table::find_or_default(table, switch, key)?;
+        let handle = find_or_default(table, switch, key)?;
         switch.set_direct_meter(table.id, handle, config)?;
         if entry.counter_data.is_some() {
             switch.set_direct_meter_counters(table.id, handle, ColourCounters::default())?;

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A switch as P4Runtime sees it: a dataplane, the P4Info of its program, and what only a controller knows.
+//! A switch as P4Runtime describes it: a dataplane, the P4Info of its program, and the state that only controllers use.
 //!
 //! No I/O and no clock: requests, frames and times come in, results, frames and notifications go out. The dataplane
 //! thread owns the one [`Node`]; `service` translates between it and gRPC.
 //!
-//! Layout: `pipeline` (P4Info ↔ program), `write`, `read_plan` and `read` (updates and queries of entities), one file for each kind
-//! of entity (`table`, `meter`, `counter`, `replication`, `register`, `digest`), `packet_io` (headers of packet-ins
-//! and packet-outs), `bytestring` and `matching` (values), `failure` (why something was refused).
+//! Layout: `pipeline` (P4Info ↔ program), `write`, `read_plan` and `read` (updates and queries of entities), one file for
+//! each kind of entity (`table` with `entry_key`, `action` and `direct`, `profile`, `meter`, `counter`, `replication`,
+//! `register`, `value_set`, `digest`), `idle` (timeouts), `undo` and `state` (batches that are rolled back, pipelines that
+//! are replaced), `packet_io` (headers of packet-ins and packet-outs), `links` (ports), `bytestring` and `matching`
+//! (values), `failure` (reasons for refusals).
 
+mod action;
 pub mod bytestring;
 mod counter;
 pub mod digest;
 mod direct;
+mod entry_key;
 pub mod failure;
 mod idle;
 mod links;
@@ -45,7 +49,10 @@ use profile::Profiles;
 pub use read::ReadPlan;
 use table::EntryMetadata;
 
-/// What leaves the node.
+/// Highest number of a v1model port: `egress_spec` has 9 bits.
+pub const MAX_PORT: Port = 511;
+
+/// The receiver of the node's output.
 pub trait Output {
     /// `frame` leaves through `port` at `time_ns`.
     fn transmit(&mut self, port: Port, frame: &[u8], time_ns: u64);
@@ -58,9 +65,9 @@ pub trait Output {
 pub enum Notification {
     /// A packet sent to the CPU port.
     PacketIn(v1::PacketIn),
-    /// A digest list; its time stamp counts on the switch's clock.
+    /// A digest list; its time stamp is on the switch's clock.
     DigestList(v1::DigestList),
-    /// Entries of one table that were idle for their timeout; the time stamp counts on the switch's clock.
+    /// Entries of one table that were idle for their timeout; the time stamp is on the switch's clock.
     IdleTimeout(v1::IdleTimeoutNotification),
 }
 
@@ -77,18 +84,18 @@ impl From<Notification> for v1::StreamMessageResponse {
     }
 }
 
-/// What a node is made with.
+/// The configuration of a node.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
     /// Settings of the dataplane.
     pub switch: SwitchConfig,
-    /// The port whose frames go to, and come from, the controller.
+    /// The port connected to the controller (packet-in, packet-out).
     pub cpu_port: Port,
     /// The ports with their queues and delays.
     pub ports: BTreeMap<Port, PortConfig>,
 }
 
-/// Frames that ended in the node, outside the dataplane.
+/// Frames and digests that ended in the node, outside the dataplane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeStats {
     /// Frames received before there was a program.
@@ -161,24 +168,24 @@ impl Node {
         Ok(())
     }
 
-    /// What the node was made with.
+    /// The current configuration, with the ports as they are now.
     pub fn config(&self) -> &NodeConfig {
         &self.config
     }
 
-    /// Gives the running program's configuration a new cookie.
+    /// Changes the cookie of the running program's configuration.
     pub fn set_cookie(&mut self, cookie: Option<v1::forwarding_pipeline_config::Cookie>) {
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.config.cookie = cookie;
         }
     }
 
-    /// The configuration that a controller set, if one did.
+    /// The configuration set by a controller, if any.
     pub fn pipeline(&self) -> Option<&Pipeline> {
         self.pipeline.as_ref()
     }
 
-    /// A frame arrives at a port.
+    /// Receives a frame at a port.
     pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
         match &mut self.switch {
             Some(switch) => switch.receive(port, frame, now_ns),
@@ -186,8 +193,11 @@ impl Node {
         }
     }
 
-    /// Frames arrive, together: those that `frames` hands over. Gives back what it does.
-    pub fn take_in<T>(&mut self, frames: impl FnOnce(&mut dyn FnMut(Port, &[u8], u64)) -> T) -> T {
+    /// Receives the frames that `frames` passes on, as one batch; returns the result of `frames`.
+    pub fn receive_batch<T>(
+        &mut self,
+        frames: impl FnOnce(&mut dyn FnMut(Port, &[u8], u64)) -> T,
+    ) -> T {
         let Self { switch, stats, .. } = self;
         match switch {
             Some(switch) => {
@@ -198,7 +208,7 @@ impl Node {
         }
     }
 
-    /// A controller sends a packet.
+    /// Receives a packet-out from a controller.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` without a pipeline, `INVALID_ARGUMENT` for metadata that the P4Info does not declare.
@@ -209,7 +219,7 @@ impl Node {
         Ok(())
     }
 
-    /// A controller has acted on a digest list.
+    /// Handles a controller's acknowledgement of a digest list.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` without a pipeline, `INVALID_ARGUMENT` for an unknown digest.
@@ -222,7 +232,7 @@ impl Node {
         Ok(())
     }
 
-    /// When the next thing happens by itself.
+    /// Time of the next event without further input.
     pub fn next_event_ns(&self) -> Option<u64> {
         let switch = self.switch.as_ref().and_then(Switch::next_event_ns);
         let digests = self.digests.values().filter_map(DigestQueue::due_ns);
@@ -231,7 +241,7 @@ impl Node {
         switch.into_iter().chain(digests).chain(idle).min()
     }
 
-    /// Lets time pass until `now_ns`.
+    /// Advances time to `now_ns`; everything due until then goes to `output`.
     pub fn advance(&mut self, now_ns: u64, output: &mut impl Output) {
         let Self {
             config,
@@ -281,17 +291,17 @@ impl Node {
         self.notify_idle(now_ns, output);
     }
 
-    /// Brings the dataplane's clock up to date, before something that depends on the time.
+    /// Advances the dataplane's clock before an operation that depends on the time.
     pub fn catch_up(&mut self, now_ns: u64) {
         if let Some(switch) = &mut self.switch {
             switch.catch_up(now_ns);
         }
     }
 
-    /// A port's interface came up or went down: what has other ports to use then does so.
+    /// Records that a port's interface came up or went down: groups then use other members, replicas their backups.
     ///
     /// # Errors
-    /// Never in a consistent switch; what could not be changed stays as it was.
+    /// Never in a consistent switch; a group that could not be changed stays as it was.
     pub fn set_port_up(&mut self, port: Port, up: bool) -> Result<(), Failure> {
         let changed = if up {
             self.profiles.ports_down.remove(&port)
@@ -305,7 +315,7 @@ impl Node {
         Ok(())
     }
 
-    /// What ended in the node itself.
+    /// Counters of frames and digests that ended in the node itself.
     pub fn stats(&self) -> NodeStats {
         self.stats
     }
@@ -323,7 +333,7 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// The port must be one of the switch's, or the CPU port.
+    /// Requires a port of the switch or the CPU port.
     fn require_port(&self, port: Port, place: &str) -> Result<(), Failure> {
         if port == self.config.cpu_port || self.config.ports.contains_key(&port) {
             return Ok(());
@@ -337,7 +347,7 @@ impl Node {
     }
 }
 
-/// What the program says goes where the switch's own log goes.
+/// Writes the program's log messages to the switch's own log.
 fn log_program(event: weir_dataplane::LogEvent<'_>) {
     let time_ns = event.time_ns;
     match event.kind {
@@ -348,16 +358,13 @@ fn log_program(event: weir_dataplane::LogEvent<'_>) {
     }
 }
 
-/// Pipeline and dataplane, which are there together once a controller has set a pipeline.
+/// Pipeline and dataplane; both exist once a controller has set a pipeline.
 fn parts<'a>(
     pipeline: &'a Option<Pipeline>,
     switch: &'a mut Option<Switch>,
 ) -> Result<(&'a Pipeline, &'a mut Switch), Failure> {
     match (pipeline, switch) {
         (Some(pipeline), Some(switch)) => Ok((pipeline, switch)),
-        _ => Err(Failure::new(
-            tonic::Code::FailedPrecondition,
-            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
-        )),
+        _ => Err(Failure::no_pipeline()),
     }
 }

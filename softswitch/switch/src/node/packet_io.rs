@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packet-ins and packet-outs: the controller header in front of a frame ↔ P4Runtime metadata.
+//! Packet-ins and packet-outs: the controller header before a frame ↔ P4Runtime metadata.
 
 #[cfg(test)]
 mod tests;
@@ -7,13 +7,13 @@ mod tests;
 use weir_p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
 
 use super::bytestring::{canonical, check, padded};
-use super::failure::{Failure, listed};
+use super::failure::{Failure, listed_ids};
 use super::pipeline::{MetadataView, Pipeline};
 
 /// The frame that enters the CPU port: the header built from the metadata, then the payload.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` or `OUT_OF_RANGE` for metadata that is not what the P4Info declares.
+/// `INVALID_ARGUMENT` or `OUT_OF_RANGE` for metadata that does not match the P4Info's.
 pub fn packet_out(pipeline: &Pipeline, packet: &PacketOut) -> Result<Vec<u8>, Failure> {
     let fields = pipeline.packet_out.as_deref().unwrap_or_default();
     let mut frame = header(fields, &packet.metadata)?;
@@ -21,7 +21,7 @@ pub fn packet_out(pipeline: &Pipeline, packet: &PacketOut) -> Result<Vec<u8>, Fa
     Ok(frame)
 }
 
-/// The packet-in that a frame sent to the CPU port makes; None when the frame is shorter than the header.
+/// The packet-in for a frame sent to the CPU port; None when the frame is shorter than the header.
 pub fn packet_in(pipeline: Option<&Pipeline>, frame: &[u8]) -> Option<PacketIn> {
     let fields = pipeline
         .and_then(|p| p.packet_in.as_deref())
@@ -36,14 +36,10 @@ pub fn packet_in(pipeline: Option<&Pipeline>, frame: &[u8]) -> Option<PacketIn> 
 fn header(fields: &[MetadataView], given: &[PacketMetadata]) -> Result<Vec<u8>, Failure> {
     for metadata in given {
         if !fields.iter().any(|field| field.id == metadata.metadata_id) {
-            let valid: Vec<String> = fields
-                .iter()
-                .map(|f| format!("{} ({})", f.id, f.name))
-                .collect();
             return Err(Failure::invalid(format!(
                 "packet_out: no metadata has id {}; valid are {}",
                 metadata.metadata_id,
-                listed(valid.iter().map(String::as_str))
+                listed_ids(fields.iter().map(|f| (f.id, f.name.as_str())))
             )));
         }
     }
@@ -86,7 +82,7 @@ fn split_header<'a>(
     Some((metadata.collect(), payload))
 }
 
-/// Packs values bit after bit, most significant first, as P4 lays out headers.
+/// Packs values bit by bit, most significant first, in the layout of P4 headers.
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,
@@ -111,7 +107,7 @@ impl BitWriter {
     }
 }
 
-/// `width_bits` from bit `at` on, right-aligned.
+/// The `width_bits` bits that start at bit `at`, right-aligned.
 fn read_bits(bytes: &[u8], at: usize, width_bits: u32) -> Vec<u8> {
     let width = width_bits as usize;
     let mut value = vec![0_u8; width.div_ceil(8)];

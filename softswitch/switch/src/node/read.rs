@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Queries of entities, in steps: a wildcard read of a large table must not hold up the packets.
+//! Queries of entities, in steps: a wildcard read of a large table must not delay packets.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,30 +9,30 @@ use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::table_action::Type as Action;
 use weir_p4runtime::p4::v1::{self, Entity};
 
+use super::action::action_to_p4runtime;
 use super::failure::Failure;
 use super::pipeline::{Pipeline, TableView};
-use super::table::action_to_p4runtime;
 use super::{Node, counter, matching, meter};
 
-/// What is still to be read for one query.
+/// The remaining steps of one query.
 #[derive(Debug, Default)]
 pub struct ReadPlan {
     pub(super) steps: VecDeque<Step>,
 }
 
-/// One kind of thing still to be read.
+/// One step of a query.
 #[derive(Debug)]
 pub(super) enum Step {
     Entries {
         table: u32,
         handles: VecDeque<EntryHandle>,
         query: Box<v1::TableEntry>,
-        what: EntryPart,
+        part: EntryPart,
     },
     Default {
         table: u32,
         query: Box<v1::TableEntry>,
-        what: EntryPart,
+        part: EntryPart,
     },
     Meter {
         id: u32,
@@ -51,7 +51,7 @@ pub(super) enum Step {
     Ready(Box<Kind>),
 }
 
-/// Which view of a table entry is asked for.
+/// The part of a table entry that a query reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryPart {
     Whole,
@@ -63,7 +63,7 @@ pub(super) enum EntryPart {
 }
 
 impl ReadPlan {
-    /// Everything has been read.
+    /// Whether everything has been read.
     pub fn is_done(&self) -> bool {
         self.steps.is_empty()
     }
@@ -71,18 +71,13 @@ impl ReadPlan {
 
 impl Node {
     pub(super) fn pipeline_ref(&self) -> Result<&Pipeline, Failure> {
-        self.pipeline.as_ref().ok_or_else(|| {
-            Failure::new(
-                tonic::Code::FailedPrecondition,
-                "no forwarding pipeline is set",
-            )
-        })
+        self.pipeline.as_ref().ok_or_else(Failure::no_pipeline)
     }
 
-    /// Reads at most `limit` more entities (looks at no more than that many, of which a filter may leave fewer).
+    /// Reads the next entities: `limit` are examined, of which the query's filter may exclude some.
     ///
     /// # Errors
-    /// When the pipeline was replaced meanwhile.
+    /// When the pipeline was replaced since the query was planned.
     pub fn read_some(&mut self, plan: &mut ReadPlan, limit: usize) -> Result<Vec<Entity>, Failure> {
         let mut entities = Vec::new();
         for _ in 0..limit {
@@ -150,20 +145,20 @@ impl Node {
                 };
                 Ok((Some(Kind::RegisterEntry(entry)), cells.is_empty()))
             }
-            Step::Default { table, query, what } => {
-                let entity = self.default_entry(pipeline.table(*table)?, query, *what)?;
+            Step::Default { table, query, part } => {
+                let entity = self.default_entry(pipeline.table(*table)?, query, *part)?;
                 Ok((entity, true))
             }
             Step::Entries {
                 table,
                 handles,
                 query,
-                what,
+                part,
             } => {
                 let Some(handle) = handles.pop_front() else {
                     return Ok((None, true));
                 };
-                let entity = self.entry(pipeline.table(*table)?, handle, query, *what)?;
+                let entity = self.entry(pipeline.table(*table)?, handle, query, *part)?;
                 Ok((entity, handles.is_empty()))
             }
         }
@@ -174,7 +169,7 @@ impl Node {
         table: &TableView,
         handle: EntryHandle,
         query: &v1::TableEntry,
-        what: EntryPart,
+        part: EntryPart,
     ) -> Result<Option<Kind>, Failure> {
         let (pipeline, Some(switch)) = (self.pipeline_ref()?, &self.switch) else {
             return Ok(None);
@@ -186,8 +181,8 @@ impl Node {
             priority: entry.priority,
             ..v1::TableEntry::default()
         };
-        if what != EntryPart::Whole {
-            return direct_entry(switch, table, Some(handle), found, what);
+        if part != EntryPart::Whole {
+            return direct_entry(switch, table, Some(handle), found, part);
         }
         let action = match switch.entry_target(table.id, handle)? {
             Some(target) => Some(self.target_to_p4runtime(table, handle, target)),
@@ -222,7 +217,7 @@ impl Node {
         handle: EntryHandle,
         target: ProfileTarget,
     ) -> v1::TableAction {
-        // A controller's own ids are u32; the others belong to a set.
+        // Ids of controllers are u32; larger ones belong to one-shot sets.
         let id = |id| u32::try_from(id).unwrap_or(u32::MAX);
         let action = match (self.profiles.one_shot(table.id, handle), target) {
             (Some(one_shot), _) => Action::ActionProfileActionSet(one_shot.set.clone()),
@@ -238,7 +233,7 @@ impl Node {
         &self,
         table: &TableView,
         query: &v1::TableEntry,
-        what: EntryPart,
+        part: EntryPart,
     ) -> Result<Option<Kind>, Failure> {
         let (pipeline, Some(switch)) = (self.pipeline_ref()?, &self.switch) else {
             return Ok(None);
@@ -248,8 +243,8 @@ impl Node {
             is_default_action: true,
             ..v1::TableEntry::default()
         };
-        if what != EntryPart::Whole {
-            return direct_entry(switch, table, None, found, what);
+        if part != EntryPart::Whole {
+            return direct_entry(switch, table, None, found, part);
         }
         let metadata = self.defaults.get(&table.id).cloned().unwrap_or_default();
         let action = switch.default_entry(table.id)?;
@@ -264,16 +259,16 @@ impl Node {
     }
 }
 
-/// A direct counter or meter by itself.
+/// A direct counter or meter as an entity.
 fn direct_entry(
     switch: &Switch,
     table: &TableView,
     handle: Option<EntryHandle>,
     key: v1::TableEntry,
-    what: EntryPart,
+    part: EntryPart,
 ) -> Result<Option<Kind>, Failure> {
     let table_entry = Some(key);
-    Ok(Some(match what {
+    Ok(Some(match part {
         EntryPart::Meter { colours } => {
             let config = switch.direct_meter(table.id, handle)?;
             let counters = switch.direct_meter_counters(table.id, handle)?;
@@ -294,7 +289,7 @@ fn direct_entry(
     }))
 }
 
-/// The direct resources that a query asks for.
+/// Adds the direct resources that the query selects.
 fn add_direct(
     switch: &Switch,
     table: &TableView,
@@ -319,7 +314,7 @@ fn add_direct(
     Ok(())
 }
 
-/// The filters of "Wildcard Reads"; a default value filters nothing.
+/// The filters of "Wildcard Reads" (specification); a default value filters nothing.
 fn passes(entry: &v1::TableEntry, query: &v1::TableEntry) -> bool {
     let action_id =
         |entry: &v1::TableEntry| match entry.action.as_ref().and_then(|a| a.r#type.as_ref()) {
@@ -335,7 +330,7 @@ fn passes(entry: &v1::TableEntry, query: &v1::TableEntry) -> bool {
 }
 
 fn index(cell: u64) -> Option<v1::Index> {
-    // Sizes of arrays come from a p4info's i64.
+    // Array sizes fit: they come from an i64 of the P4Info.
     Some(v1::Index {
         index: i64::try_from(cell).unwrap_or(i64::MAX),
     })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a query asks for, as steps.
+//! Plans queries: turns each into the steps that `read` carries out.
 
 use std::collections::VecDeque;
 
@@ -7,17 +7,19 @@ use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as ReplicationEntry;
 use weir_p4runtime::p4::v1::{self, Entity, PacketReplicationEngineEntry};
 
+use super::digest::DigestQueue;
+use super::entry_key::find;
 use super::failure::Failure;
 use super::pipeline::TableView;
 use super::read::{EntryPart, ReadPlan, Step};
 use super::write::cells;
-use super::{Node, parts, table};
+use super::{Node, parts};
 
 impl Node {
-    /// Finds out what a query asks for; [`Node::read_some`] then reads it.
+    /// Plans a query; [`Node::read_some`] then reads it.
     ///
     /// # Errors
-    /// As for [`Node::write`], for queries that name something that does not exist.
+    /// As for [`Node::write`], for queries of objects that do not exist.
     pub fn plan_read(&mut self, query: &Entity) -> Result<ReadPlan, Failure> {
         parts(&self.pipeline, &mut self.switch)?;
         let Some(kind) = &query.entity else {
@@ -32,7 +34,7 @@ impl Node {
             Kind::RegisterEntry(query) => self.plan_register(query)?,
             Kind::DirectMeterEntry(query) => {
                 let pipeline = self.pipeline.as_ref();
-                let what = EntryPart::Meter {
+                let part = EntryPart::Meter {
                     colours: query.counter_data.is_some(),
                 };
                 let has = |id| {
@@ -40,7 +42,7 @@ impl Node {
                         .and_then(|p| p.tables.get(&id))
                         .is_some_and(|t| t.direct_meter.is_some())
                 };
-                self.plan_direct(query.table_entry.as_ref(), what, "direct meter", has)?
+                self.plan_direct(query.table_entry.as_ref(), part, "direct meter", has)?
             }
             Kind::DirectCounterEntry(query) => {
                 let pipeline = self.pipeline.as_ref();
@@ -74,7 +76,7 @@ impl Node {
                 let found = self.value_sets(query.value_set_id)?.into_iter();
                 found.map(Kind::ValueSetEntry).map(ready).collect()
             }
-            // A pipeline with such objects is refused when it is set, so a query for all of them finds none.
+            // Pipelines with externs are refused, so a query for all of them finds none.
             Kind::ExternEntry(query) if query.extern_type_id == 0 && query.extern_id == 0 => vec![],
             Kind::ExternEntry(_) => return Err(Failure::unimplemented("ExternEntry")),
         };
@@ -83,7 +85,7 @@ impl Node {
         })
     }
 
-    /// A profile must exist, and an id without its profile says nothing.
+    /// Requires that the profile exists, and that an id comes with its profile.
     fn check_profile_query(&self, profile: u32, id: u32) -> Result<(), Failure> {
         match (profile, id) {
             (0, 0) => Ok(()),
@@ -106,7 +108,7 @@ impl Node {
             }
             return Ok(vec![self.plan_entries(table, query, EntryPart::Whole)?]);
         }
-        // Without a table no other filter can be used; which direct resources to include is not a filter.
+        // Without a table other filters are ignored; the selected direct resources are not filters.
         let query = v1::TableEntry {
             meter_config: query.meter_config,
             counter_data: query.counter_data,
@@ -126,13 +128,13 @@ impl Node {
         &self,
         table: &TableView,
         query: &v1::TableEntry,
-        what: EntryPart,
+        part: EntryPart,
     ) -> Result<Step, Failure> {
         if query.is_default_action {
             return Ok(Step::Default {
                 table: table.p4info_id,
                 query: Box::new(query.clone()),
-                what,
+                part,
             });
         }
         let Some(switch) = &self.switch else {
@@ -141,11 +143,11 @@ impl Node {
         let handles = if query.r#match.is_empty() {
             switch.entries(table.id)?.into()
         } else {
-            // A full key names at most one entry; none is an empty answer, not an error.
-            match table::find(table, switch, query) {
+            // A full key names at most one entry; if it does not exist, the answer is empty.
+            match find(table, switch, query) {
                 Ok(handle) => VecDeque::from([handle]),
                 Err(failure)
-                    if failure.code == tonic::Code::NotFound && what == EntryPart::Whole =>
+                    if failure.code == tonic::Code::NotFound && part == EntryPart::Whole =>
                 {
                     VecDeque::new()
                 }
@@ -156,14 +158,14 @@ impl Node {
             table: table.p4info_id,
             handles,
             query: Box::new(query.clone()),
-            what,
+            part,
         })
     }
 
     fn plan_direct(
         &self,
         key: Option<&v1::TableEntry>,
-        what: EntryPart,
+        part: EntryPart,
         resource: &str,
         has: impl Fn(u32) -> bool,
     ) -> Result<Vec<Step>, Failure> {
@@ -180,7 +182,7 @@ impl Node {
                         is_default_action: key.is_default_action,
                         ..v1::TableEntry::default()
                     };
-                    self.plan_entries(table, &query, what)
+                    self.plan_entries(table, &query, part)
                 })
                 .collect();
         }
@@ -191,7 +193,7 @@ impl Node {
                 table.name
             )));
         }
-        // Only table, match and priority say whose resource is meant.
+        // Only table, match and priority identify the entry.
         let key = v1::TableEntry {
             table_id: key.table_id,
             r#match: key.r#match,
@@ -199,7 +201,7 @@ impl Node {
             is_default_action: key.is_default_action,
             ..v1::TableEntry::default()
         };
-        Ok(vec![self.plan_entries(table, &key, what)?])
+        Ok(vec![self.plan_entries(table, &key, part)?])
     }
 
     fn plan_meter(&self, query: &v1::MeterEntry) -> Result<Vec<Step>, Failure> {
@@ -287,7 +289,7 @@ impl Node {
             .digests
             .iter()
             .filter(|(known, _)| id == 0 || id == **known);
-        let entry = |(id, queue): (&u32, &super::DigestQueue)| {
+        let entry = |(id, queue): (&u32, &DigestQueue)| {
             let entry = v1::DigestEntry {
                 digest_id: *id,
                 config: Some(queue.config()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `RegisterEntry`, for cells of one plain value.
+//! `RegisterEntry`, for registers whose cells are single values.
 
 use weir_p4runtime::p4::v1::p4_data::Data;
 use weir_p4runtime::p4::v1::{self, P4Data};

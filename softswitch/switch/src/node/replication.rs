@@ -7,12 +7,12 @@ use weir_dataplane::{CloneSession, Replica};
 use weir_p4runtime::p4::v1;
 use weir_p4runtime::p4::v1::replica::PortKind;
 
-use super::bytestring::{canonical, to_u32};
+use super::bytestring::{canonical, number, to_u32};
 use super::failure::Failure;
 use super::write::Operation;
 use super::{Node, parts};
 
-/// simple_switch has 8 priorities, of which 7 is the highest.
+/// Highest priority: simple_switch has 0 to 7.
 const MAX_CLASS_OF_SERVICE: u8 = 7;
 
 impl Node {
@@ -105,7 +105,8 @@ impl Node {
         Ok(())
     }
 
-    /// Every pair of port and instance stands once, backups included; a backup has another port than its replica.
+    /// Requires that each pair of port and instance occurs once, backups included, and that a backup has another port than
+    /// its replica.
     fn check_replicas(&self, given: &[v1::Replica], place: &str) -> Result<(), Failure> {
         let mut seen = BTreeSet::new();
         let mut check = |port: u32, instance: u32| {
@@ -147,8 +148,8 @@ impl Node {
         Ok(())
     }
 
-    /// Each replica, or the first backup whose port is up; none of a replica whose ports are all down. Without backups
-    /// a replica goes to its port in any case. The replicas have been checked.
+    /// The replicas for the dataplane: each, or its first backup whose port is up, or none when all ports are down. A replica
+    /// without backups keeps its port in any case. `given` must have passed [`Node::check_replicas`].
     fn live_replicas(&self, given: &[v1::Replica]) -> Vec<Replica> {
         let mut replicas = Vec::with_capacity(given.len());
         for replica in given {
@@ -174,7 +175,7 @@ impl Node {
         replicas
     }
 
-    /// The ports to which a multicast group copies now.
+    /// The ports that a multicast group currently copies to.
     pub fn multicast_ports(&self, id: u32) -> Vec<u32> {
         let mut groups = self
             .switch
@@ -186,9 +187,9 @@ impl Node {
         })
     }
 
-    /// Groups and sessions with backups use the ports that are up now.
+    /// Updates the groups and sessions with backups after `port` came up or went down.
     pub(super) fn refresh_backups(&mut self, port: u32) -> Result<(), Failure> {
-        let concerned = |replicas: &[v1::Replica]| {
+        let affected = |replicas: &[v1::Replica]| {
             replicas.iter().any(|replica| {
                 !replica.backup_replicas.is_empty()
                     && (matches!(&replica.port_kind, Some(PortKind::Port(p)) if number(p) == port)
@@ -201,13 +202,13 @@ impl Node {
         };
         let mut groups = Vec::new();
         for (id, group) in &self.groups {
-            if concerned(&group.replicas) {
+            if affected(&group.replicas) {
                 groups.push((*id, self.live_replicas(&group.replicas)));
             }
         }
         let mut sessions = Vec::new();
         for (id, session) in &self.sessions {
-            if concerned(&session.replicas) {
+            if affected(&session.replicas) {
                 sessions.push((*id, self.live_replicas(&session.replicas)));
             }
         }
@@ -229,14 +230,7 @@ impl Node {
     }
 }
 
-/// A checked byte string of at most 32 bits.
-fn number(bytes: &[u8]) -> u32 {
-    bytes
-        .iter()
-        .fold(0, |number, byte| number << 8 | u32::from(*byte))
-}
-
-/// Ports are read back as they were written, in their shortest form.
+/// Makes ports canonical, the form in which they are read back.
 fn canonical_ports(replicas: &mut [v1::Replica]) {
     for replica in replicas {
         if let Some(PortKind::Port(bytes)) = &mut replica.port_kind {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All that controllers configured, as updates: what a program with the same objects can take over.
+//! The state that controllers wrote, as updates: a new program with the same objects can take it over.
 
 use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as ReplicationEntry;
 use weir_p4runtime::p4::v1::update::Type;
 use weir_p4runtime::p4::v1::{self, Entity, PacketReplicationEngineEntry, Update};
 
-/// Queries for everything, in the order in which it can be written again.
+/// Queries for the whole state, in an order in which it can be written again.
 pub fn queries() -> Vec<Entity> {
     let entry = |is_default_action| {
         Kind::TableEntry(v1::TableEntry {
@@ -42,7 +42,7 @@ pub fn queries() -> Vec<Entity> {
     kinds.into_iter().map(entity).collect()
 }
 
-/// The update that writes an entity that was read; None for what a program starts with anyway.
+/// The update that writes an entity that was read; None for the initial value of an object.
 pub fn update_of(entity: Entity) -> Option<Update> {
     let (operation, kind) = match entity.entity? {
         Kind::TableEntry(mut entry) => {

@@ -2,20 +2,20 @@
 //! `TableEntry` (specification section of that name): entries, default entries and their direct resources.
 
 use tonic::Code;
-use weir_dataplane::{ActionCall, EntryHandle, KeyMatch, ProfileTarget, Switch, TableEntry};
+use weir_dataplane::{ActionCall, EntryHandle, ProfileTarget, Switch, TableEntry};
 use weir_p4runtime::p4::v1::table_action::Type as ActionType;
-use weir_p4runtime::p4::v1::{self, TableAction, action};
+use weir_p4runtime::p4::v1::{self, TableAction};
 
-use super::bytestring::{canonical, check, padded};
+use super::action::direct_action;
 use super::direct::DirectResources;
-use super::failure::{Failure, listed};
-use super::matching::{self, Owner};
-use super::pipeline::{ActionRefView, ActionView, Pipeline, TableView};
+use super::entry_key::{find, key_of};
+use super::failure::Failure;
+use super::pipeline::{Pipeline, TableView};
 use super::profile::OneShot;
 use super::write::Operation;
 use super::{Node, parts};
 
-/// What a controller keeps with an entry and the dataplane does not know.
+/// Data that a controller stores with an entry; the dataplane does not use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntryMetadata {
     /// `controller_metadata`.
@@ -34,61 +34,7 @@ impl EntryMetadata {
     }
 }
 
-/// Looks up the live entry with this table, match and priority.
-///
-/// # Errors
-/// `INVALID_ARGUMENT` or `OUT_OF_RANGE` for a malformed key, `NOT_FOUND` when there is no such entry.
-pub fn find(
-    table: &TableView,
-    switch: &Switch,
-    entry: &v1::TableEntry,
-) -> Result<EntryHandle, Failure> {
-    let key = key_of(table, entry)?;
-    switch
-        .find_entry(table.id, &key, entry.priority)
-        .map_err(|error| {
-            let failure = Failure::from(error);
-            if failure.code == Code::NotFound {
-                return Failure::not_found(format!(
-                    "table {}: no entry has this match and priority",
-                    table.name
-                ));
-            }
-            failure
-        })
-}
-
-/// As [`find`], and None for the default entry.
-pub fn find_or_default(
-    table: &TableView,
-    switch: &Switch,
-    entry: &v1::TableEntry,
-) -> Result<Option<EntryHandle>, Failure> {
-    if entry.is_default_action {
-        return Ok(None);
-    }
-    find(table, switch, entry).map(Some)
-}
-
-fn key_of(table: &TableView, entry: &v1::TableEntry) -> Result<Vec<KeyMatch>, Failure> {
-    if table.needs_priority && entry.priority <= 0 {
-        let message = format!(
-            "table {}: priority {} must be at least 1",
-            table.name, entry.priority
-        );
-        return Err(Failure::invalid(message));
-    }
-    if !table.needs_priority && entry.priority != 0 {
-        let message = format!(
-            "table {}: priority {} must be 0, because no match field is ternary, range or optional",
-            table.name, entry.priority
-        );
-        return Err(Failure::invalid(message));
-    }
-    matching::to_dataplane(Owner("table", &table.name), &table.fields, &entry.r#match)
-}
-
-/// What an entry does, as the dataplane has it.
+/// The action of an entry in the dataplane's form.
 enum Target {
     Call(ActionCall),
     Profile(ProfileTarget, Option<OneShot>),
@@ -170,7 +116,7 @@ impl Node {
         }
     }
 
-    /// Sets an inserted entry's direct resources; an update that fails changes nothing.
+    /// Sets the direct resources of a new entry; removes the entry when that fails, because a failed update changes nothing.
     fn with_direct(
         &mut self,
         (table, handle): (weir_dataplane::TableId, EntryHandle),
@@ -197,7 +143,7 @@ impl Node {
         let id = table.id;
         let handle = find(table, switch, entry)?;
         let target = match &entry.action {
-            // Without an action the entry does what it did.
+            // Without an action in the update the entry keeps its action.
             None => None,
             Some(_) if table.is_const => {
                 let message = format!(
@@ -215,7 +161,7 @@ impl Node {
             }
         };
         let (_, switch) = parts(&self.pipeline, &mut self.switch)?;
-        // The direct resources first: a meter is what the dataplane may still refuse, and then nothing has changed.
+        // Direct resources first: the dataplane may refuse a meter, and nothing else has changed then.
         if let Err(failure) = direct.set(switch, id, Some(handle)) {
             if let Some(Target::Profile(_, Some(one_shot))) = target {
                 self.remove_one_shot(&one_shot)?;
@@ -235,7 +181,7 @@ impl Node {
         Ok(handle)
     }
 
-    /// What the entry of an indirect table points to; creates the set of a one-shot action.
+    /// The member or group that an entry of an indirect table points to; creates the set of a one-shot action.
     fn profile_target(
         &mut self,
         table_id: u32,
@@ -274,7 +220,7 @@ fn replace<K: std::hash::Hash + Eq>(
     };
 }
 
-/// What an entry may not hold, whether inserted or modified.
+/// Refuses fields that an entry must not have, whether inserted or modified.
 fn check_common(table: &TableView, entry: &v1::TableEntry) -> Result<(), Failure> {
     let name = &table.name;
     if entry.is_const {
@@ -326,7 +272,7 @@ fn write_default(
     }
     let direct = DirectResources::of(table, entry, operation)?;
     let Some(action) = &entry.action else {
-        // Back to what the program says, with direct resources and metadata.
+        // Back to the program's default action; direct resources and metadata are reset as well.
         switch.set_default_entry(table.id, None)?;
         DirectResources::initial(table).set(switch, table.id, None)?;
         return Ok(None);
@@ -359,7 +305,7 @@ fn write_default(
     Ok(EntryMetadata::of(entry))
 }
 
-/// The dataplane's call for the action of an entry.
+/// The dataplane's call for the action of an entry of a direct table.
 fn required_action(
     pipeline: &Pipeline,
     table: &TableView,
@@ -378,100 +324,4 @@ fn required_action(
             table.name
         ))),
     }
-}
-
-/// The dataplane's call of one of a table's actions, in a place where `allowed` says that it may stand.
-pub(super) fn direct_action(
-    pipeline: &Pipeline,
-    table: &TableView,
-    action: &v1::Action,
-    allowed: impl Fn(&ActionRefView) -> bool,
-) -> Result<ActionCall, Failure> {
-    let view = pipeline.actions.get(&action.action_id);
-    let reference = table
-        .actions
-        .iter()
-        .find(|r| r.p4info_id == action.action_id);
-    match (view, reference) {
-        (Some(view), Some(reference)) if allowed(reference) => Ok(ActionCall {
-            action: reference.id,
-            args: arguments(table, view, &action.params)?,
-        }),
-        (view, reference) => {
-            let valid = table
-                .actions
-                .iter()
-                .filter(|r| allowed(r))
-                .filter_map(|r| pipeline.actions.get(&r.p4info_id));
-            let valid = listed(valid.map(|a| a.name.as_str()));
-            let given = view.map_or_else(|| action.action_id.to_string(), |v| v.name.clone());
-            // An action of the table in a place that its scope excludes.
-            let code = match reference {
-                Some(_) => Code::PermissionDenied,
-                None => Code::InvalidArgument,
-            };
-            let message = format!(
-                "table {}: action {given} cannot be used here; valid are {valid}",
-                table.name
-            );
-            Err(Failure::new(code, message))
-        }
-    }
-}
-
-fn arguments(
-    table: &TableView,
-    action: &ActionView,
-    given: &[action::Param],
-) -> Result<Vec<Vec<u8>>, Failure> {
-    let place = || format!("table {}: action {}", table.name, action.name);
-    if given.len() != action.params.len() {
-        let valid = listed(action.params.iter().map(|p| p.name.as_str()));
-        let (count, expected) = (given.len(), action.params.len());
-        let message = format!(
-            "{}: {count} parameters were given, it has {expected} ({valid})",
-            place()
-        );
-        return Err(Failure::invalid(message));
-    }
-    let argument = |param: &super::pipeline::ParamView| {
-        let found = given
-            .iter()
-            .find(|g| g.param_id == param.id)
-            .ok_or_else(|| {
-                Failure::invalid(format!(
-                    "{}: parameter {} (id {}) is missing",
-                    place(),
-                    param.name,
-                    param.id
-                ))
-            })?;
-        check(&found.value, param.width_bits, || {
-            format!("{}: parameter {}", place(), param.name)
-        })?;
-        Ok(padded(&found.value, param.width_bits))
-    };
-    action.params.iter().map(argument).collect()
-}
-
-/// The P4Runtime form of an action call; None when the call is to an action that the P4Info does not show.
-pub fn action_to_p4runtime(
-    pipeline: &Pipeline,
-    table: &TableView,
-    call: &ActionCall,
-) -> Option<TableAction> {
-    let reference = table.actions.iter().find(|r| r.id == call.action)?;
-    let view = pipeline.actions.get(&reference.p4info_id)?;
-    let params = view.params.iter().zip(&call.args);
-    let params = params.map(|(param, value)| action::Param {
-        param_id: param.id,
-        value: canonical(value),
-    });
-    let action = v1::Action {
-        action_id: reference.p4info_id,
-        params: params.collect(),
-    };
-    Some(TableAction {
-        r#type: Some(ActionType::Action(action)),
-    })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The way back: for an update, the updates that restore what it changes (specification section "Batch Atomicity").
+//! Rollback: the updates that restore the state before an update (specification section "Batch Atomicity").
 
 use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as ReplicationEntry;
@@ -9,15 +9,15 @@ use weir_p4runtime::p4::v1::{self, Entity, Update};
 use super::Node;
 use super::failure::Failure;
 
-/// What has been changed, in order.
+/// The updates that restore the earlier state; the last applies first.
 #[derive(Debug, Default)]
 pub struct Undo(Vec<Update>);
 
 impl Node {
-    /// As [`Node::write`], and remembers how to take it back.
+    /// As [`Node::write`], and adds the inverse updates to `undo`.
     ///
     /// # Errors
-    /// As [`Node::write`]; `UNIMPLEMENTED` for a reset of counters by colour, which nothing can take back.
+    /// As [`Node::write`]; `UNIMPLEMENTED` for a reset of counters by colour, which cannot be undone.
     pub fn write_undoable(&mut self, update: &Update, undo: &mut Undo) -> Result<(), Failure> {
         let before = self.before(update)?;
         self.write(update)?;
@@ -25,8 +25,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes back what was written, last first. Buckets of meters start full; counters by colour of deleted entries
-    /// start at 0.
+    /// Restores the earlier state. Buckets of meters start full; counters by colour of deleted entries start at 0.
     ///
     /// # Errors
     /// Never in a consistent switch.
@@ -55,7 +54,7 @@ impl Node {
         }
     }
 
-    /// What the entity's key names now, with all that a write could change.
+    /// The entity with this key as it is now, with everything that a write could change.
     fn present(
         &mut self,
         entity: &Entity,
@@ -67,7 +66,7 @@ impl Node {
             writable(entity);
         }
         if let Some(Kind::TableEntry(entry)) = &entity.entity {
-            // An empty match reads all entries; only the one with all fields left out is meant.
+            // An empty match reads all entries; keep only the entry without match fields.
             found.retain(|e| {
                 matches!(&e.entity, Some(Kind::TableEntry(found)) if found.r#match.len() == entry.r#match.len())
             });
@@ -83,9 +82,9 @@ fn with(operation: Type, entity: Entity) -> Update {
     }
 }
 
-/// A query for what an update's entity names.
+/// The query for the entity of an update.
 fn query_of(entity: &Entity) -> Result<Entity, Failure> {
-    let no_way_back = |what: &str| {
+    let irreversible = |what: &str| {
         Failure::unimplemented(format!(
             "{what}: resetting counters by colour in a batch that can be rolled back"
         ))
@@ -94,7 +93,7 @@ fn query_of(entity: &Entity) -> Result<Entity, Failure> {
     match &mut query.entity {
         Some(Kind::TableEntry(entry)) => {
             if entry.meter_counter_data.is_some() {
-                return Err(no_way_back("TableEntry"));
+                return Err(irreversible("TableEntry"));
             }
             *entry = v1::TableEntry {
                 table_id: entry.table_id,
@@ -107,10 +106,10 @@ fn query_of(entity: &Entity) -> Result<Entity, Failure> {
             };
         }
         Some(Kind::MeterEntry(meter)) if meter.counter_data.is_some() => {
-            return Err(no_way_back("MeterEntry"));
+            return Err(irreversible("MeterEntry"));
         }
         Some(Kind::DirectMeterEntry(meter)) if meter.counter_data.is_some() => {
-            return Err(no_way_back("DirectMeterEntry"));
+            return Err(irreversible("DirectMeterEntry"));
         }
         Some(Kind::PacketReplicationEngineEntry(entry)) => match &mut entry.r#type {
             Some(ReplicationEntry::MulticastGroupEntry(group)) => group.replicas.clear(),
@@ -122,7 +121,7 @@ fn query_of(entity: &Entity) -> Result<Entity, Failure> {
     Ok(query)
 }
 
-/// Takes away what only the switch may say.
+/// Removes the fields that only the switch may set.
 fn writable(entity: &mut Entity) {
     if let Some(Kind::TableEntry(entry)) = &mut entity.entity {
         if entry.is_const {

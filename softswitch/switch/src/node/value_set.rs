@@ -46,7 +46,7 @@ impl Node {
         Ok(switch.set_value_set(view.id, &members)?)
     }
 
-    /// The sets with this id, or all with 0.
+    /// The set with this id; 0: all sets.
     pub(super) fn value_sets(&self, id: u32) -> Result<Vec<v1::ValueSetEntry>, Failure> {
         let pipeline = self.pipeline_ref()?;
         if id != 0 {

@@ -9,7 +9,7 @@ use weir_p4runtime::p4::v1::{PacketReplicationEngineEntry, Update};
 use super::Node;
 use super::failure::Failure;
 
-/// What an update does.
+/// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Creates.
@@ -33,10 +33,10 @@ impl Operation {
 }
 
 impl Node {
-    /// Carries out one update of a `WriteRequest`. Nothing has changed when it fails.
+    /// Carries out one update of a `WriteRequest`. A failed update changes nothing.
     ///
     /// # Errors
-    /// The canonical code that the specification gives, and a text that names object, field and what is valid.
+    /// The canonical code of the specification, and a text that names object, field and valid values.
     pub fn write(&mut self, update: &Update) -> Result<(), Failure> {
         let operation = match Type::try_from(update.r#type) {
             Ok(Type::Insert) => Operation::Insert,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes connections, and keeps its calm when the system gives no more of them or there are more than are served.
+//! Accepts connections; pauses when the system refuses, and marks connections beyond the limit.
 
 use std::future::Future;
 use std::io;
@@ -16,26 +16,26 @@ use tracing::warn;
 
 use super::admission::{Admission, Place};
 
-/// How long nothing is accepted after the system refused: a listener without descriptors stays ready, and asking it
-/// at once again would take a whole processor.
+/// Pause after the system refused a connection: when descriptors run out, the listener stays ready, and retrying at once
+/// would occupy a whole core.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The connections that clients make; it never ends and never fails.
+/// The stream of accepted connections; it never ends and never fails.
 pub struct Connections {
     listener: TcpListener,
     admission: Admission,
     pause: Option<Pin<Box<Sleep>>>,
-    complained: bool,
+    warned: bool,
 }
 
 impl Connections {
-    /// The connections made to `listener`, which take their places from `admission`.
+    /// The connections to `listener`, each with its place from `admission`.
     pub fn new(listener: TcpListener, admission: Admission) -> Self {
         Self {
             listener,
             admission,
             pause: None,
-            complained: false,
+            warned: false,
         }
     }
 }
@@ -51,18 +51,18 @@ impl Stream for Connections {
             }
             match ready!(self.listener.poll_accept(context)) {
                 Ok((stream, _)) => {
-                    self.complained = false;
-                    // Answers are small and awaited, so they must not wait for more to be sent with them.
+                    self.warned = false;
+                    // Responses are small and awaited, so Nagle's algorithm must not delay them.
                     if stream.set_nodelay(true).is_ok() {
                         let place = self.admission.connect();
                         return Poll::Ready(Some(Ok(Connection { stream, place })));
                     }
                 }
                 Err(error) => {
-                    if !self.complained {
-                        warn!("cannot accept a connection: {error}; trying on");
+                    if !self.warned {
+                        warn!("cannot accept a connection: {error}; will retry");
                     }
-                    self.complained = true;
+                    self.warned = true;
                     self.pause = Some(Box::pin(sleep(PAUSE)));
                 }
             }
@@ -70,7 +70,7 @@ impl Stream for Connections {
     }
 }
 
-/// A connection and its place among those that are served.
+/// A connection with its place among those that are served.
 pub struct Connection {
     stream: TcpStream,
     place: Place,

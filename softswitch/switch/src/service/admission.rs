@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much the service holds for its clients: bytes of requests under way, entities read and not yet sent, connections.
+//! Limits on the memory that the service holds for its clients: bytes of requests in progress, entities read and not yet
+//! sent, connections.
 //!
-//! A message is counted when its length is announced, before room is made for it, until it has been carried out; what does
-//! not fit is refused, so that no number of clients makes the switch take more memory than this.
+//! A message counts from the moment its length is known, before memory is allocated for it, until its request is complete.
+//! A message that does not fit is refused, so memory stays bounded for any number of clients.
 
 mod body;
-mod guard;
+pub mod guard;
 #[cfg(test)]
 mod tests;
 
@@ -14,14 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-pub use guard::Guard;
-
-/// What all clients together may make the service hold.
+/// Limits for all clients together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of messages larger than [`SMALL_BYTES`].
     pub large_bytes: usize,
-    /// Bytes of the others, which large ones cannot keep out.
+    /// Bytes of smaller messages, a separate budget that large ones cannot exhaust.
     pub small_bytes: usize,
     /// Entities that were read and not yet sent, about 800 bytes each.
     pub entities: usize,
@@ -31,13 +30,13 @@ pub struct Limits {
 
 /// Largest message that counts as small.
 pub const SMALL_BYTES: usize = 32 << 10;
-/// A message counts for this at least: something is kept for an empty one as well.
+/// Every message counts for at least this: even an empty one takes memory.
 const LEAST_BYTES: usize = 1 << 10;
 /// Largest message that carries a program.
 const MAX_PIPELINE_BYTES: usize = 256 << 20;
 /// Largest batch: about a million updates.
 const MAX_WRITE_BYTES: usize = 64 << 20;
-/// Largest message otherwise, gRPC's usual limit.
+/// Largest message of other methods, gRPC's usual limit.
 const MAX_OTHER_BYTES: usize = 4 << 20;
 
 impl Default for Limits {
@@ -51,7 +50,7 @@ impl Default for Limits {
     }
 }
 
-/// What is left of the limits.
+/// The free part of the limits.
 #[derive(Clone)]
 pub struct Admission {
     limits: Limits,
@@ -61,7 +60,7 @@ pub struct Admission {
     connections: Arc<Semaphore>,
 }
 
-/// Room that messages of one call take; what refers to it keeps it.
+/// Budget held by the messages of one call, until the last clone is dropped.
 #[derive(Clone, Default)]
 pub struct Hold(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
 
@@ -71,12 +70,12 @@ impl Hold {
     }
 }
 
-/// Connections have it, and their requests: None for one too many.
+/// A connection's place within the limit, shared by its requests; None for a connection beyond the limit.
 #[derive(Clone)]
 pub struct Place(Option<Arc<OwnedSemaphorePermit>>);
 
 impl Admission {
-    /// All of the limits.
+    /// Everything is free.
     pub fn new(limits: Limits) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits));
         Self {
@@ -98,7 +97,7 @@ impl Admission {
         )
     }
 
-    /// Why a connection is not served, if it is not.
+    /// Refuses a connection beyond the limit.
     fn check(&self, place: Option<&Place>) -> Result<(), Status> {
         match place {
             Some(Place(None)) => Err(Status::resource_exhausted(format!(
@@ -109,7 +108,7 @@ impl Admission {
         }
     }
 
-    /// Room for a message of `bytes` of the call `method`.
+    /// Budget for a message of `bytes` to `method`.
     fn admit(&self, method: &str, bytes: usize) -> Result<OwnedSemaphorePermit, Status> {
         let most = match method {
             "SetForwardingPipelineConfig" => MAX_PIPELINE_BYTES,
@@ -129,10 +128,10 @@ impl Admission {
         })
     }
 
-    /// Room for an answer of `bytes`, until it has been sent.
+    /// Budget for a response of `bytes`, until it has been sent.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when too much is on its way.
+    /// `RESOURCE_EXHAUSTED` when too little is free.
     pub fn answer(&self, bytes: usize) -> Result<Hold, Status> {
         let permit = self.take(bytes).map_err(|free| {
             Status::resource_exhausted(format!(
@@ -144,7 +143,7 @@ impl Admission {
         Ok(hold)
     }
 
-    /// Room for a message, or what there is.
+    /// Budget for a message, or a text that says how much is free.
     fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, String> {
         let (room, of, kind) = if bytes > SMALL_BYTES {
             (&self.large, self.limits.large_bytes, "larger than")
@@ -162,7 +161,7 @@ impl Admission {
             })
     }
 
-    /// Room for entities that a read gathers; none yet.
+    /// Budget for the entities that a read collects; empty at first.
     pub fn room(&self) -> Room {
         Room {
             entities: Arc::clone(&self.entities),
@@ -172,7 +171,7 @@ impl Admission {
     }
 }
 
-/// Room for entities that are gathered one after the other.
+/// Budget for entities that are collected step by step.
 pub struct Room {
     entities: Arc<Semaphore>,
     of: usize,
@@ -180,7 +179,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Takes room for `count` more.
+    /// Takes budget for `count` more.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` when other reads hold too many.
@@ -202,7 +201,7 @@ impl Room {
         Ok(())
     }
 
-    /// What is kept for `count` of the entities, by itself.
+    /// Splits off the budget of `count` entities.
     pub fn split(&mut self, count: usize) -> Option<OwnedSemaphorePermit> {
         self.held.as_mut()?.split(count)
     }

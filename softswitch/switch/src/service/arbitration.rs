@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which controller is the primary of each role (specification chapter "Client Arbitration and Controller
+//! Determines the primary controller of each role (specification chapter "Client Arbitration and Controller
 //! Replication").
 //!
-//! Streams and messages stay outside: updates and disconnections come in, notifications go out.
+//! No I/O: updates and disconnections come in, notifications go out.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use super::role::{self, Access};
 /// One open stream.
 pub type ClientId = u64;
 
-/// A notification and the stream that it is for.
+/// A notification and the stream to send it on.
 pub type Notification = (ClientId, MasterArbitrationUpdate);
 
 /// Roles that may exist at once; a client that makes up names must not exhaust the memory.
@@ -29,7 +29,7 @@ const MAX_ROLES: usize = 256;
 #[derive(Debug)]
 pub struct Arbitration {
     device_id: u64,
-    /// The default role is always there.
+    /// Always contains the default role.
     roles: BTreeMap<String, RoleState>,
     /// The role of each live controller.
     clients: BTreeMap<ClientId, String>,
@@ -38,7 +38,7 @@ pub struct Arbitration {
 /// The controllers of one role.
 #[derive(Debug, Default)]
 struct RoleState {
-    /// As it was written, for notifications.
+    /// As the controller wrote it, for notifications.
     role: Option<Role>,
     /// Live controllers with their election id; None never becomes primary.
     live: BTreeMap<ClientId, Option<u128>>,
@@ -77,26 +77,26 @@ impl Arbitration {
         }
     }
 
-    /// The client is live, i.e. has had a successful update.
+    /// Whether the client is live, i.e. has had a successful update.
     pub fn is_live(&self, client: ClientId) -> bool {
         self.clients.contains_key(&client)
     }
 
-    /// What the client may do as the primary of its role; None when it is not.
+    /// The client's access as the primary of its role; None when it is not the primary.
     pub fn access_as_primary(&self, client: ClientId) -> Option<&Access> {
         let role = self.roles.get(self.clients.get(&client)?)?;
         (role.primary == Some(client)).then_some(&role.access)
     }
 
-    /// What a role may do.
+    /// The access of a role.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a role of which no controller has told.
+    /// `NOT_FOUND` for a role that no controller has named.
     pub fn access(&self, role: &str) -> Result<&Access, Status> {
         self.role(role).map(|role| &role.access)
     }
 
-    /// What the primary of a role with this election id may do.
+    /// The access of the primary of a role, which must have this election id.
     ///
     /// # Errors
     /// `NOT_FOUND` for an unknown role, `PERMISSION_DENIED` for another election id than the primary's.
@@ -119,7 +119,7 @@ impl Arbitration {
         )))
     }
 
-    /// The primaries with what they may do.
+    /// The primaries with their access.
     pub fn primaries(&self) -> impl Iterator<Item = (ClientId, &Access)> {
         let roles = self.roles.values();
         roles.filter_map(|role| Some((role.primary?, &role.access)))
@@ -213,7 +213,7 @@ impl Arbitration {
         Ok(access)
     }
 
-    /// A stream was closed.
+    /// Handles a closed stream.
     pub fn disconnect(&mut self, client: ClientId) -> Vec<Notification> {
         let name = self.clients.remove(&client);
         let Some(role) = name.and_then(|name| self.roles.get_mut(&name)) else {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The P4Runtime gRPC service.
 //!
-//! It takes connections (`accept`) and requests as there is room (`admission`), checks who asks (`arbitration`), runs what is asked on the dataplane thread (`pipeline_config`, `write`, `read`)
-//! and carries packets and digests to and from the primary controller (`stream`). What an update means is decided in
-//! [`crate::node`].
+//! It accepts connections (`accept`), admits requests within memory limits (`admission`), checks the client's role and
+//! primacy (`role`, `arbitration`), runs requests on the dataplane thread (`pipeline_config`, `write`, `read`, through
+//! `target`) and carries packets and digests to and from the primary controller (`stream`); `shared` is their state. [`crate::node`] implements the
+//! updates and queries.
 
 mod accept;
 pub mod admission;
@@ -12,19 +13,18 @@ mod pipeline_config;
 mod read;
 mod role;
 pub mod rpc_status;
+mod shared;
 mod stream;
 mod target;
-pub mod tls;
 mod write;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
 use tokio::net::TcpListener;
-use tokio::sync::{RwLock, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::ServerTlsConfig;
 use tonic::{Request, Response, Status, Streaming};
@@ -40,12 +40,9 @@ use crate::engine::{Forwarder, Handle, Stopped};
 use crate::node::Notification;
 use crate::node::failure::Failure;
 use accept::Connections;
-use admission::{Admission, Guard, Hold, Limits};
-use arbitration::{Arbitration, ClientId};
-use pipeline_config::SavedConfig;
-use role::Access;
-use stream::ClientStream;
-use target::Target;
+use admission::guard::Guard;
+use admission::{Admission, Hold, Limits};
+use shared::Shared;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
@@ -57,40 +54,9 @@ pub struct Service {
     tls: Option<ServerTlsConfig>,
 }
 
-struct Shared {
-    device_id: u64,
-    engine: Handle,
-    admission: Admission,
-    clients: Mutex<Clients>,
-    /// Held to write while state changes, and to read while it is read: a read sees all of a write or nothing of it.
-    control: RwLock<Control>,
-}
-
-struct Clients {
-    arbitration: Arbitration,
-    streams: HashMap<ClientId, ClientStream>,
-    next_id: ClientId,
-}
-
-#[derive(Default)]
-struct Control {
-    /// Saved by `VERIFY_AND_SAVE` and not yet committed.
-    saved: Option<SavedConfig>,
-}
-
-impl Control {
-    /// What reads and writes refer to.
-    fn target<'a>(&'a self, engine: &'a Handle) -> Target<'a> {
-        match &self.saved {
-            Some(saved) => Target::Saved(&saved.shadow),
-            None => Target::Live(engine),
-        }
-    }
-}
-
 impl Service {
-    /// A service for the switch behind `engine`, which has one device. `notifications` is what the dataplane has for
-    /// the primary controller.
+    /// A service for the switch that `engine` runs, as device `device_id`. The dataplane's messages for the primary
+    /// controller come from `notifications`.
     pub fn new(
         device_id: u64,
         engine: Handle,
@@ -99,29 +65,19 @@ impl Service {
         Self::with_limits(device_id, engine, notifications, Limits::default())
     }
 
-    /// As `new`, with other limits of what clients may make it hold.
+    /// As `new`, with other limits on the memory that clients may use.
     pub fn with_limits(
         device_id: u64,
         engine: Handle,
         notifications: mpsc::Receiver<Notification>,
         limits: Limits,
     ) -> Self {
-        let shared = Arc::new(Shared {
-            device_id,
-            engine,
-            admission: Admission::new(limits),
-            clients: Mutex::new(Clients {
-                arbitration: Arbitration::new(device_id),
-                streams: HashMap::new(),
-                next_id: 0,
-            }),
-            control: RwLock::new(Control::default()),
-        });
+        let shared = Arc::new(Shared::new(device_id, engine, limits));
         tokio::spawn(stream::deliver(Arc::clone(&shared), notifications));
         Self { shared, tls: None }
     }
 
-    /// The same service, which only speaks TLS.
+    /// The same service, over TLS only.
     #[must_use]
     pub fn with_tls(self, tls: ServerTlsConfig) -> Self {
         Self {
@@ -130,11 +86,11 @@ impl Service {
         }
     }
 
-    /// Makes whoever calls this the primary controller, for a program that has the service in process and no stream
-    /// to it. Its requests carry `election_id`; packets and digests reach it some other way.
+    /// Makes the calling program the primary controller, without a stream: for a service in the same process. The
+    /// program's requests carry `election_id`; packets and digests do not reach it through the service.
     ///
     /// # Errors
-    /// When a client with this election id is there already.
+    /// When another client has this election id.
     pub fn adopt(&self, election_id: Uint128) -> Result<(), Status> {
         let mut clients = self.shared.clients();
         clients.next_id += 1;
@@ -148,7 +104,7 @@ impl Service {
         Ok(())
     }
 
-    /// Serves on `listener` until `stop` completes; open streams are then cut, as the dataplane has gone.
+    /// Serves on `listener` until `stop` completes; open streams are then closed, because the dataplane stops.
     ///
     /// # Errors
     /// When the transport fails.
@@ -163,7 +119,7 @@ impl Service {
         }
         let links = crate::links::service::server(self.shared.engine.clone());
         let admission = self.shared.admission.clone();
-        // The guard knows what each call may take.
+        // The guard limits message sizes, per method.
         let server = P4RuntimeServer::new(self)
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
@@ -178,7 +134,7 @@ impl Service {
     }
 }
 
-/// Serves the links of `engine` alone, as [`Service::serve`] does: for what runs no program.
+/// Serves only the links of `engine`, as [`Service::serve`] does: for wires, which run no program.
 ///
 /// # Errors
 /// When the transport fails.
@@ -192,7 +148,7 @@ pub async fn serve_links<F: Forwarder>(
     let serving = transport()
         .add_service(Guard::new(links, admission.clone()))
         .serve_with_incoming(Connections::new(listener, admission));
-    // Not until the clients are done: one that stalls never is.
+    // Does not wait for clients to finish: a stalled one never does.
     tokio::select! {
         result = serving => result,
         () = stop => Ok(()),
@@ -200,7 +156,7 @@ pub async fn serve_links<F: Forwarder>(
 }
 
 fn transport() -> tonic::transport::Server {
-    // A controller whose machine has gone must not stay primary for ever.
+    // A controller whose machine crashed must not stay primary for ever.
     tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
@@ -212,30 +168,6 @@ fn transport() -> tonic::transport::Server {
 /// When the address is in use or not the machine's.
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await
-}
-
-impl Shared {
-    fn clients(&self) -> MutexGuard<'_, Clients> {
-        // A panic elsewhere leaves at worst a notification unsent; that is no reason to stop serving.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn check_device(&self, device_id: u64) -> Result<(), Status> {
-        if device_id == self.device_id {
-            return Ok(());
-        }
-        Err(Status::not_found(format!(
-            "no device has id {device_id}; this switch is device {}",
-            self.device_id
-        )))
-    }
-
-    /// What a client that calls itself the primary of a role may do.
-    fn check_primary(&self, role: &str, election_id: Option<Uint128>) -> Result<Access, Status> {
-        let election_id = election_id.map(arbitration::number);
-        let clients = self.clients();
-        clients.arbitration.access_of(role, election_id).cloned()
-    }
 }
 
 impl From<Stopped> for Status {
@@ -250,13 +182,13 @@ impl From<Failure> for Status {
     }
 }
 
-/// The room that a request takes; none for one that came some other way than gRPC.
+/// The memory budget held by a request; none for a request that did not come through gRPC.
 fn hold<T>(request: &Request<T>) -> Hold {
     request.extensions().get().cloned().unwrap_or_default()
 }
 
-/// Runs a request to its end also when its client goes away meanwhile; until then it keeps its room.
-async fn to_the_end<T: Send + 'static>(
+/// Runs a request to completion even when its client disconnects; it holds its memory budget until then.
+async fn run_to_completion<T: Send + 'static>(
     hold: Hold,
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
@@ -283,7 +215,7 @@ impl P4Runtime for Service {
         request: Request<WriteRequest>,
     ) -> Result<Response<WriteResponse>, Status> {
         let shared = Arc::clone(&self.shared);
-        to_the_end(hold(&request), async move {
+        run_to_completion(hold(&request), async move {
             write::write(&shared, request.into_inner()).await
         })
         .await?;
@@ -304,7 +236,7 @@ impl P4Runtime for Service {
         request: Request<SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let shared = Arc::clone(&self.shared);
-        to_the_end(hold(&request), async move {
+        run_to_completion(hold(&request), async move {
             pipeline_config::set(&shared, request.into_inner()).await
         })
         .await?;
@@ -336,7 +268,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<CapabilitiesRequest>,
     ) -> Result<Response<CapabilitiesResponse>, Status> {
-        // 0 asks for what holds for every device.
+        // Device 0 means the capabilities common to all devices.
         if request.get_ref().device_id != 0 {
             self.shared.check_device(request.get_ref().device_id)?;
         }

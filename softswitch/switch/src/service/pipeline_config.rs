@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use prost::Message;
 use tonic::Status;
-use weir_dataplane::Program;
 use weir_p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
@@ -16,19 +15,12 @@ use weir_p4runtime::p4::v1::{
 
 use super::read::read_one;
 use super::role::{self, Access};
-use super::target::{Shadow, Target};
-use super::{Shared, rpc_status};
+use super::rpc_status;
+use super::shared::Shared;
+use super::target::{SavedConfig, Shadow, Target};
 use crate::node::failure::Failure;
 use crate::node::pipeline::Pipeline;
 use crate::node::{Node, state};
-
-/// A configuration that was verified, and what was written to it since.
-pub struct SavedConfig {
-    program: Program,
-    pipeline: Pipeline,
-    /// What reads and writes refer to until the commit.
-    pub shadow: Shadow,
-}
 
 /// Carries out a `SetForwardingPipelineConfig`.
 pub async fn set(
@@ -87,7 +79,7 @@ pub async fn set(
     Ok(())
 }
 
-/// Compiling takes its time, so not on a thread that serves others.
+/// Verifies a configuration, on a separate thread because compiling takes long.
 async fn check(shared: &Shared, config: ForwardingPipelineConfig) -> Result<SavedConfig, Status> {
     let node = shared
         .engine
@@ -109,7 +101,7 @@ async fn check(shared: &Shared, config: ForwardingPipelineConfig) -> Result<Save
     Ok(checked?)
 }
 
-/// Runs the program, and writes to it what was written since it was saved.
+/// Runs the program and replays the updates written since it was saved.
 async fn commit(shared: &Shared, config: SavedConfig) -> Result<(), Status> {
     let SavedConfig {
         program,
@@ -125,7 +117,7 @@ async fn commit(shared: &Shared, config: SavedConfig) -> Result<(), Status> {
     rpc_status::of_batch(&outcomes, "updates that were replayed")
 }
 
-/// True when the program that runs is the one that is wanted: all state stays as it is.
+/// True when `config` is already running; then only its cookie changes and all state stays.
 async fn same_program(shared: &Shared, config: &ForwardingPipelineConfig) -> Result<bool, Status> {
     let wanted = config.clone();
     let same = move |core: &mut crate::engine::Core| {
@@ -141,7 +133,7 @@ async fn same_program(shared: &Shared, config: &ForwardingPipelineConfig) -> Res
     Ok(shared.engine.call(same).await?)
 }
 
-/// Writes the state of the running program to another one, which must take all of it.
+/// Writes the state of the running program to another one, which must accept all of it.
 async fn take_over(shared: &Shared, config: &SavedConfig) -> Result<(), Status> {
     let live = Target::Live(&shared.engine);
     if !live.call(|node| node.pipeline().is_some()).await? {
@@ -154,15 +146,15 @@ async fn take_over(shared: &Shared, config: &SavedConfig) -> Result<(), Status> 
     let fresh = check(shared, running.unwrap_or_default()).await?;
     let fresh = Target::Saved(&fresh.shadow);
     for query in state::queries() {
-        let (mut here, mut given) = (Vec::new(), Vec::new());
+        let (mut current, mut initial) = (Vec::new(), Vec::new());
         let mut room = shared.admission.room();
-        read_one(&live, query.clone(), &mut here, &mut room).await??;
-        // What either program starts with is nobody's state.
-        read_one(&fresh, query.clone(), &mut given, &mut room).await??;
-        read_one(&saved, query, &mut given, &mut room).await??;
-        let given: HashSet<Vec<u8>> = given.iter().map(Message::encode_to_vec).collect();
-        here.retain(|entity| !given.contains(&entity.encode_to_vec()));
-        let updates: Vec<_> = here
+        read_one(&live, query.clone(), &mut current, &mut room).await??;
+        // Entries that either program starts with were not written by a controller.
+        read_one(&fresh, query.clone(), &mut initial, &mut room).await??;
+        read_one(&saved, query, &mut initial, &mut room).await??;
+        let initial: HashSet<Vec<u8>> = initial.iter().map(Message::encode_to_vec).collect();
+        current.retain(|entity| !initial.contains(&entity.encode_to_vec()));
+        let updates: Vec<_> = current
             .into_iter()
             .filter_map(state::update_of)
             .map(Ok)

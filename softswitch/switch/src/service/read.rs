@@ -11,20 +11,21 @@ use weir_p4runtime::p4::v1::{Entity, ReadRequest, ReadResponse};
 
 use super::admission::Room;
 use super::role::{self, Access};
+use super::rpc_status;
+use super::shared::Shared;
 use super::target::Target;
-use super::{Shared, rpc_status};
 use crate::node::failure::Failure;
 
-/// Entities that the dataplane thread reads between two batches of frames.
+/// Entities read between two batches of frames.
 const ENTITIES_PER_TURN: usize = 128;
 /// Entities per message: well below the 4 MB that clients accept.
 const ENTITIES_PER_RESPONSE: usize = 1024;
 
-/// Entities that one request may gather, about 1 GB: a million table entries, but not all of everything many times.
+/// Most entities of one request, about 1 GB: enough for a million table entries.
 const MAX_ENTITIES: usize = 1_250_000;
 
-/// All responses. They are gathered before the first is sent, so that a client that reads slowly holds up nobody who
-/// writes.
+/// Carries out a `Read`. All entities are collected before the first response is sent, so a slow reader does not block
+/// writers.
 pub async fn read(shared: &Shared, request: ReadRequest) -> Result<Responses, Status> {
     shared.check_device(request.device_id)?;
     let role = role::name(&request.role, 0);
@@ -32,9 +33,7 @@ pub async fn read(shared: &Shared, request: ReadRequest) -> Result<Responses, St
     let control = shared.control.read().await;
     let target = control.target(&shared.engine);
     if !target.call(|node| node.pipeline().is_some()).await? {
-        return Err(Status::failed_precondition(
-            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
-        ));
+        return Err(Failure::no_pipeline().into());
     }
     let mut room = shared.admission.room();
     let mut entities = Vec::new();
@@ -44,7 +43,7 @@ pub async fn read(shared: &Shared, request: ReadRequest) -> Result<Responses, St
     }
     drop(control);
     if access != Access::Full {
-        // A client that names its role sees what is its role's.
+        // A client with a role sees only the role's objects.
         entities.retain(|entity| access.covers(entity));
     }
     let mut responses = Vec::new();
@@ -57,14 +56,14 @@ pub async fn read(shared: &Shared, request: ReadRequest) -> Result<Responses, St
         let kept = room.split(entities.len());
         responses.push((Ok(ReadResponse { entities }), kept));
     }
-    // What could be read is sent; the status then says what could not.
+    // The entities that could be read are sent; the final status reports the failed queries.
     if let Err(status) = rpc_status::of_batch(&outcomes, "queries") {
         responses.push((Err(status), None));
     }
     Ok(Responses(responses.into_iter()))
 }
 
-/// Responses on their way; the room of each is given back when it goes.
+/// The responses of a read; the budget of each is freed when it is sent.
 pub struct Responses(
     std::vec::IntoIter<(Result<ReadResponse, Status>, Option<OwnedSemaphorePermit>)>,
 );
@@ -77,7 +76,10 @@ impl Stream for Responses {
     }
 }
 
-/// Reads what a query asks for.
+/// Reads the entities of a query in steps.
+///
+/// # Errors
+/// The inner error is the query's own; the outer one ends the request (no budget, or the switch shuts down).
 pub async fn read_one(
     target: &Target<'_>,
     query: Entity,

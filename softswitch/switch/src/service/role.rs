@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Roles: what the controllers of one may do (specification sections "Default Role" and "Role Config").
+//! Roles: the access of their controllers (specification sections "Default Role" and "Role Config").
 //!
-//! The scheme of `role.config`, which the specification leaves open: a `p4.config.v1.P4Info` in the `Any`, the part of
-//! the pipeline's P4Info that is the role's. Its controllers may write the objects that it lists, are told of its digests
-//! and idle entries, and get and send packets when it has the `packet_in` and `packet_out` metadata. Without a config
-//! a role has full access, as the default role has. Multicast groups, clone sessions and the pipeline itself belong to
-//! roles with full access.
+//! The specification leaves the scheme of `role.config` open. Here it is a `p4.config.v1.P4Info` in the `Any`: the part of
+//! the pipeline's P4Info that belongs to the role. The role's controllers may write the objects in it, get its digests and
+//! idle notifications, and receive and send packets when it has the `packet_in` and `packet_out` metadata. Without a config
+//! a role has full access, as the default role has. Only roles with full access may write multicast groups, clone sessions
+//! and the pipeline itself.
 
 use std::collections::BTreeSet;
 
@@ -21,9 +21,9 @@ use crate::node::failure::Failure;
 
 const CONFIG_TYPE: &str = "p4.config.v1.P4Info";
 
-/// Name of a role; the default one's is empty.
+/// Name of a role; empty for the default role.
 pub fn name(name: &str, id: u64) -> String {
-    // Ids are the form that names have replaced.
+    // Older clients give an id instead of a name.
     if name.is_empty() && id != 0 {
         format!("#{id}")
     } else {
@@ -31,17 +31,17 @@ pub fn name(name: &str, id: u64) -> String {
     }
 }
 
-/// What a role may do.
+/// The access of a role.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Access {
     /// Everything.
     #[default]
     Full,
-    /// What a P4Info lists.
+    /// To the objects of a P4Info.
     Part(Part),
 }
 
-/// The part of a pipeline that is a role's.
+/// The part of a pipeline that belongs to a role.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Part {
     objects: BTreeSet<u32>,
@@ -85,7 +85,7 @@ impl Access {
         }
     }
 
-    /// The entity is the role's.
+    /// Whether the role may access the entity.
     pub fn covers(&self, entity: &Entity) -> bool {
         let direct = |key: &Option<TableEntry>| key.as_ref().map_or(0, |key| key.table_id);
         let id = match &entity.entity {
@@ -106,8 +106,8 @@ impl Access {
         self.lists(id)
     }
 
-    /// The notification is for the role.
-    pub fn hears(&self, notification: &Notification) -> bool {
+    /// Whether the role gets the notification.
+    pub fn receives(&self, notification: &Notification) -> bool {
         match (self, notification) {
             (Self::Full, _) => true,
             (Self::Part(part), Notification::PacketIn(_)) => part.packet_in,
@@ -119,7 +119,7 @@ impl Access {
         }
     }
 
-    /// The role sends packets.
+    /// Whether the role may send packets.
     pub fn sends_packets(&self) -> bool {
         match self {
             Self::Full => true,
@@ -127,13 +127,13 @@ impl Access {
         }
     }
 
-    /// The role acknowledges lists of this digest.
+    /// Whether the role may acknowledge lists of this digest.
     pub fn acknowledges(&self, digest: u32) -> bool {
         self.lists(digest)
     }
 }
 
-/// Refuses what is not the role's.
+/// The refusal of an object outside the role.
 pub fn forbidden(role: &str) -> Failure {
     Failure::new(
         Code::PermissionDenied,

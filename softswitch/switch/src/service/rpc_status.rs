@@ -13,15 +13,15 @@ use weir_p4runtime::p4::v1::Error;
 use crate::node::failure::Failure;
 
 const ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
-/// The status travels as gRPC metadata, base64, and a client refuses it as a whole beyond its limit: 8 KB by default.
+/// The status is sent as gRPC metadata in base64; clients refuse metadata beyond a limit, by default 8 KB.
 const DEFAULT_LIMIT_BYTES: usize = 8 << 10;
 const MAX_MESSAGE_BYTES: usize = 512;
-/// What else is in the metadata: the message, twice, and the names of the headers.
+/// Other contents of the metadata: the message, twice, and the names of the headers.
 const OTHER_BYTES: usize = MAX_MESSAGE_BYTES * 7 / 3 + 256;
-/// An error's code in its envelope, before base64.
+/// An error without text in its envelope, before base64.
 const CODE_BYTES: usize = 46;
-/// All texts of a batch whose codes alone exceed the default limit. Clients that send such batches are advised to take
-/// 8 KB and 100 bytes for each update (specification, "gRPC Metadata Maximum Size").
+/// All texts of a batch whose codes alone exceed the default limit. Clients that send such batches should accept 8 KB plus
+/// 100 bytes for each update (specification, "gRPC Metadata Maximum Size").
 const MAX_TEXT_BYTES: usize = 4 << 10;
 
 /// The status of a batch with these outcomes; `what` names an element of the batch.
@@ -70,7 +70,7 @@ pub fn of_batch(outcomes: &[Result<(), Failure>], what: &str) -> Result<(), Stat
     ))
 }
 
-/// How many bytes of text the errors of so many updates may have together.
+/// Bytes of text that the errors of a batch of `updates` may have together.
 fn text_bytes(updates: usize) -> usize {
     let sent = (DEFAULT_LIMIT_BYTES - OTHER_BYTES) * 3 / 4;
     match sent.checked_sub(CODE_BYTES * updates) {
@@ -79,7 +79,7 @@ fn text_bytes(updates: usize) -> usize {
     }
 }
 
-/// At most `bytes` of a text, whole characters.
+/// The first `bytes` of a text at most, in whole characters.
 fn cut(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

@@ -17,21 +17,14 @@ use weir_p4runtime::p4::v1::{
 
 use super::arbitration::{self, ClientId};
 use super::role::Access;
-use super::{Clients, Shared};
+use super::shared::{ClientStream, Clients, Shared};
 use crate::node::Notification;
 use crate::node::failure::Failure;
 
-/// Messages that wait for a controller to take them.
+/// Messages queued for one controller.
 const QUEUED_MESSAGES: usize = 4096;
-/// Of these, kept free for arbitration: packets and digests of a controller that has stalled are dropped before.
+/// Part of the queue reserved for arbitration: packets and digests for a stalled controller are dropped earlier.
 const RESERVED_MESSAGES: usize = 256;
-
-/// The sending side of one controller's stream.
-pub struct ClientStream {
-    messages: mpsc::Sender<Result<StreamMessageResponse, Status>>,
-    /// Ends the stream of a controller that takes no messages.
-    stalled: Arc<Notify>,
-}
 
 /// Opens a controller's stream.
 pub fn open(
@@ -69,7 +62,7 @@ pub fn open(
                 "controller {client}: its stream was ended: {}",
                 status.message()
             );
-            // A client that has stalled never makes room for it; the stream ends when the sender is dropped.
+            // A stalled client never makes room for it; the stream ends anyway when the sender is dropped.
             let _ = sender.try_send(Err(status));
         }
     });
@@ -84,7 +77,7 @@ async fn receive(
     while let Some(request) = requests.next().await {
         let request = match request {
             Ok(request) => request,
-            // What does not fit or come is said; that a connection is broken the client finds out by itself.
+            // Only these two come from admission and are reported; otherwise the connection is broken.
             Err(status) => match status.code() {
                 Code::ResourceExhausted | Code::DeadlineExceeded => return Err(status),
                 _ => return Ok(()),
@@ -125,7 +118,7 @@ async fn arbitrate(
         notifications.into_iter().partition(to_primary);
     shared.clients().send_all(for_others);
     if !for_primary.is_empty() {
-        // The primary hears of it when the writes of the one before it have been finished.
+        // The new primary is notified only after the previous primary's writes are complete.
         drop(shared.control.write().await);
         shared.clients().send_all(for_primary);
     }
@@ -176,7 +169,7 @@ async fn digest_ack(shared: &Shared, client: ClientId, ack: DigestListAck) -> Re
     Ok(())
 }
 
-/// Carries what the dataplane has for the primary controller to its stream; ends with the dataplane.
+/// Delivers the dataplane's notifications to the streams of the primaries; ends with the dataplane.
 pub async fn deliver(shared: Arc<Shared>, mut notifications: mpsc::Receiver<Notification>) {
     while let Some(notification) = notifications.recv().await {
         if !shared.clients().offer_to_primaries(notification) {
@@ -186,16 +179,16 @@ pub async fn deliver(shared: Arc<Shared>, mut notifications: mpsc::Receiver<Noti
 }
 
 impl Clients {
-    /// False when no primary's role hears of it, or when one has stalled.
+    /// Offers a notification to every primary whose role receives it; false when there is none, or when one has stalled.
     fn offer_to_primaries(&self, notification: Notification) -> bool {
         let primaries = self.arbitration.primaries();
-        let hearing: Vec<ClientId> = primaries
-            .filter(|(_, access)| access.hears(&notification))
+        let receivers: Vec<ClientId> = primaries
+            .filter(|(_, access)| access.receives(&notification))
             .map(|(client, _)| client)
             .collect();
         let message = StreamMessageResponse::from(notification);
-        let mut delivered = !hearing.is_empty();
-        for client in hearing {
+        let mut delivered = !receivers.is_empty();
+        for client in receivers {
             let stream = self.streams.get(&client);
             let stream = stream.filter(|stream| stream.messages.capacity() > RESERVED_MESSAGES);
             delivered &=
@@ -227,7 +220,7 @@ impl Clients {
                 continue;
             };
             if let Err(mpsc::error::TrySendError::Full(_)) = stream.messages.try_send(Ok(message)) {
-                // A controller that takes nothing at all must not believe that it still is what it was.
+                // A controller that missed an arbitration message must not believe that its role is unchanged.
                 stream.stalled.notify_one();
             }
         }

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where reads and writes go: to the running program, or between `VERIFY_AND_SAVE` and `COMMIT` to the saved one.
+//! The target of reads and writes: the running program, or between `VERIFY_AND_SAVE` and `COMMIT` the saved one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tonic::{Code, Status};
+use weir_dataplane::Program;
 use weir_p4runtime::p4::v1::Update;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 
 use crate::engine::{Core, Handle};
 use crate::node::Node;
 use crate::node::failure::Failure;
+use crate::node::pipeline::Pipeline;
 use crate::node::undo::Undo;
 
-/// How long the dataplane thread carries out updates before frames get their turn.
+/// Time for updates between two batches of frames.
 const TURN: Duration = Duration::from_micros(200);
 
-/// A program without ports, in which a controller prepares state, and the updates that made it.
+/// A saved program without ports, in which a controller prepares state, with the updates so far.
 pub struct Shadow {
     node: Mutex<(Node, Vec<Update>)>,
 }
@@ -33,11 +35,19 @@ impl Shadow {
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The updates that made its state.
+    /// The updates that produced its state.
     pub fn into_updates(self) -> Vec<Update> {
         let inner = self.node.into_inner();
         inner.unwrap_or_else(PoisonError::into_inner).1
     }
+}
+
+/// A verified configuration with the updates written to it since.
+pub struct SavedConfig {
+    pub program: Program,
+    pub pipeline: Pipeline,
+    /// The program that reads and writes apply to until the commit.
+    pub shadow: Shadow,
 }
 
 /// One of the two.
@@ -91,16 +101,16 @@ impl Target<'_> {
     }
 }
 
-/// An update, or why it is not even tried.
+/// An update, or the reason for refusing it beforehand.
 pub type Planned = Result<Update, Failure>;
 
-/// Updates and the outcomes of the first of them; travels to the dataplane thread and back.
+/// Updates with the outcomes so far; moves to the dataplane thread and back for each turn.
 struct Batch {
     updates: Vec<Planned>,
     outcomes: Vec<Result<(), Failure>>,
-    /// How to take back what was carried out; None when an error does not concern the rest.
+    /// Restores the state before the batch; None when an update's failure does not affect the others.
     undo: Option<Undo>,
-    /// All in one turn, so that no packet sees a part.
+    /// Carry out everything in one turn, so that no packet sees a part of it.
     whole: bool,
 }
 
@@ -128,7 +138,7 @@ impl Batch {
     }
 }
 
-/// Outcomes of a batch of which one update failed and the rest was taken back or not tried.
+/// Outcomes of a batch in which one update failed and the others were rolled back or not tried.
 fn aborted(
     failed: usize,
     count: usize,

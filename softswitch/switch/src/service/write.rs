@@ -5,12 +5,14 @@ use tonic::Status;
 use weir_p4runtime::p4::v1::WriteRequest;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 
-use super::{Shared, role, rpc_status};
+use super::shared::Shared;
+use super::{role, rpc_status};
+use crate::node::failure::Failure;
 
-/// Largest batch that packets see as one change: nothing is forwarded while it is carried out.
+/// Largest atomic batch: nothing is forwarded while it is carried out.
 const MAX_ATOMIC_UPDATES: usize = 10_000;
 
-/// Checks in the order that the specification gives, then the updates.
+/// Carries out a `Write`, with the checks in the specification's order.
 pub async fn write(shared: &Shared, request: WriteRequest) -> Result<(), Status> {
     shared.check_device(request.device_id)?;
     let role = role::name(&request.role, request.role_id);
@@ -29,13 +31,11 @@ pub async fn write(shared: &Shared, request: WriteRequest) -> Result<(), Status>
         )));
     }
     let control = shared.control.write().await;
-    // Another client may have become primary while this one waited for its turn.
+    // Another client may have become primary while this one waited for the lock.
     let access = shared.check_primary(&role, request.election_id)?;
     let target = control.target(&shared.engine);
     if !target.call(|node| node.pipeline().is_some()).await? {
-        return Err(Status::failed_precondition(
-            "no forwarding pipeline is set; SetForwardingPipelineConfig comes first",
-        ));
+        return Err(Failure::no_pipeline().into());
     }
     let updates = request
         .updates

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The switch in virtual time: frames, requests and times in; frames, messages and times out.
 //!
-//! Nothing happens by itself: time passes when the caller says so, and the same calls give the same events. Requests go
-//! through the same service as those of gRPC clients; the caller is the primary controller.
+//! Only the caller advances time, and the same calls give the same events. Requests go through the same service as those of
+//! gRPC clients; the caller is the primary controller.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use std::io;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use tonic::{Code, Request, Status};
+use tonic::{Request, Status};
 use weir_dataplane::Port;
 use weir_links::v1::links_server::Links;
 use weir_p4runtime::p4::v1::p4_runtime_server::P4Runtime;
@@ -31,15 +31,15 @@ use crate::node::{Node, NodeConfig, Notification, Output};
 use crate::service::Service;
 use crate::stats::Snapshot;
 
-/// The only controller, so any id does.
+/// Any id will do: the caller is the only controller.
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 
-/// Something that left the switch.
+/// An output of the switch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A frame left through a port.
     Frame {
-        /// When, ns.
+        /// Time, ns.
         time_ns: u64,
         /// The port.
         port: Port,
@@ -48,20 +48,20 @@ pub enum Event {
     },
     /// A packet-in, a digest list or another message for the controller.
     Message {
-        /// When, ns.
+        /// Time, ns.
         time_ns: u64,
-        /// As it would be sent on the stream channel.
+        /// The message in the form of the stream channel.
         message: StreamMessageResponse,
     },
 }
 
-/// Time does not go back.
+/// A time before the switch's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "time {asked_ns} ns is before the switch's time {now_ns} ns; times must not go back (sort the packets by time)"
 )]
 pub struct PastError {
-    /// The time asked for.
+    /// The requested time.
     pub asked_ns: u64,
     /// The switch's time.
     pub now_ns: u64,
@@ -79,7 +79,7 @@ impl VirtualSwitch {
     /// A switch without a program, known to its controller as `device_id`.
     ///
     /// # Errors
-    /// When the system gives no event descriptor.
+    /// When the system cannot create an event descriptor.
     pub fn new(config: NodeConfig, device_id: u64) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -87,7 +87,7 @@ impl VirtualSwitch {
         let dataplane = Inline::new(Node::new(config))?;
         let service = {
             let _entered = runtime.enter();
-            // Notifications come out as events, in order with the frames.
+            // Notifications become events, in order with the frames; this channel stays empty.
             Service::new(device_id, dataplane.handle(), mpsc::channel(1).1)
         };
         service.adopt(ELECTION_ID).map_err(io::Error::other)?;
@@ -109,26 +109,26 @@ impl VirtualSwitch {
         &self.dataplane.core.node
     }
 
-    /// What was counted, as `weir-switch --stats` writes it.
+    /// The counters, in the format of `weir-switch --stats`.
     ///
     /// # Errors
-    /// None that is known; serialization declares one.
+    /// None known; serialization declares one.
     pub fn stats_json(&mut self) -> serde_json::Result<String> {
         serde_json::to_string(&Snapshot::take(&mut self.dataplane.core))
     }
 
-    /// When something next happens by itself, ns.
+    /// Time of the next event without further input, ns.
     pub fn next_event_ns(&self) -> Option<u64> {
         let now_ns = self.now_ns();
         self.node().next_event_ns().map(|at_ns| at_ns.max(now_ns))
     }
 
-    /// What has left since the last call, in order of time.
+    /// The output since the last call, in order of time.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// A frame arrives; what is due until then, and what it causes at once, happens.
+    /// Receives a frame, after everything due until `time_ns`; its immediate output becomes events.
     ///
     /// # Errors
     /// [`PastError`].
@@ -139,7 +139,7 @@ impl VirtualSwitch {
         Ok(())
     }
 
-    /// Time passes; every event happens at its own time, so that the steps in which time passes make no difference.
+    /// Advances time to `time_ns`. Every event happens at its own time, so the size of the steps makes no difference.
     ///
     /// # Errors
     /// [`PastError`].
@@ -153,7 +153,7 @@ impl VirtualSwitch {
         }
         let mut last_ns = None;
         while let Some(at_ns) = self.next_event_ns().filter(|at_ns| *at_ns <= time_ns)
-            // What an advance to its time left behind does not happen by another one.
+            // An event still due after an advance to its time would not go away with another.
             && last_ns != Some(at_ns)
         {
             self.step(at_ns);
@@ -253,7 +253,7 @@ impl VirtualSwitch {
     /// A message on the stream channel: a packet-out or a digest acknowledgement, at the switch's time.
     ///
     /// # Errors
-    /// What a stream error would say. `INVALID_ARGUMENT` also for an arbitration: there is one controller.
+    /// The failure that a stream error would report. `INVALID_ARGUMENT` also for an arbitration: there is one controller.
     pub fn send(&mut self, message: &StreamMessageRequest) -> Result<(), Failure> {
         let now_ns = self.now_ns();
         let node = &mut self.dataplane.core.node;
@@ -266,13 +266,8 @@ impl VirtualSwitch {
                 ));
             }
             Some(Update::Other(other)) => {
-                return Err(Failure::new(
-                    Code::Unimplemented,
-                    format!(
-                        "stream message {} is not supported by this switch",
-                        other.type_url
-                    ),
-                ));
+                let message = format!("stream message {}", other.type_url);
+                return Err(Failure::unimplemented(message));
             }
             None => return Err(Failure::invalid("the stream message has no update")),
         }
@@ -280,7 +275,7 @@ impl VirtualSwitch {
         Ok(())
     }
 
-    /// Runs a request of the service, and the commands that it has for the dataplane.
+    /// Runs a request of the service, and the commands that it sends to the dataplane.
     fn serve<T>(&mut self, request: impl Future<Output = T>) -> T {
         let dataplane = &mut self.dataplane;
         self.runtime.block_on(async {

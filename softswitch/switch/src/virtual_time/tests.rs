@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::BTreeMap;
 
+use tonic::Code;
 use weir_dataplane::{PortConfig, Shaper, SwitchConfig};
 use weir_p4runtime::p4::v1::{PacketOut, stream_message_request};
 

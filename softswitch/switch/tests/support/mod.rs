@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A switch in this process, without interfaces, and controllers that talk to it over loopback.
 
-// Each test file is a crate of its own and uses its part of this.
+// Each test file is a separate crate and uses only a part of this module.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ impl TestSwitch {
         client_of(self.address).await
     }
 
-    /// A frame arrives at a port.
+    /// Receives a frame at a port.
     pub async fn receive(&self, port: u32, frame: Vec<u8>) {
         self.engine
             .call(move |core| core.node.receive(port, &frame, core.now_ns))
@@ -98,7 +98,7 @@ impl TestSwitch {
             .unwrap();
     }
 
-    /// Frames that have left through a port.
+    /// The number of frames sent through a port.
     pub async fn sent(&self, port: u32) -> u64 {
         self.engine
             .call(move |core| core.node.port_stats(port).tx_packets)
@@ -106,7 +106,7 @@ impl TestSwitch {
             .unwrap()
     }
 
-    /// Time passes on the dataplane thread until that many frames have left through a port.
+    /// Waits until that many frames have left through a port; time passes on the dataplane thread.
     pub async fn until_sent(&self, port: u32, frames: u64) {
         let waiting = async {
             while self.sent(port).await < frames {
@@ -134,7 +134,7 @@ async fn client_of(address: SocketAddr) -> P4RuntimeClient<Channel> {
         .unwrap()
 }
 
-/// All that a query finds, with a client or one that names a role.
+/// All entities of a query, by a client with or without a role.
 pub async fn read_as(
     client: &mut P4RuntimeClient<Channel>,
     role: String,
@@ -204,7 +204,7 @@ impl Controller {
         controller
     }
 
-    /// As `connect`, and is told that it is the primary.
+    /// As `connect`, and waits for the notification that it is the primary.
     pub async fn primary(switch: &TestSwitch) -> Self {
         let mut controller = Self::connect(switch, 1).await;
         assert_eq!(controller.arbitration().await, Code::Ok);
@@ -338,7 +338,7 @@ pub fn batch_errors(status: &Status) -> Vec<Error> {
         .collect()
 }
 
-/// The folder of a test program: this crate's own, or that of the programs for all of the switch.
+/// The folder of a test program: of this crate's tests, or of the whole switch.
 fn folder(program: &str) -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     if tests.join(format!("{program}.json")).exists() {
@@ -348,7 +348,7 @@ fn folder(program: &str) -> PathBuf {
     }
 }
 
-/// The pipeline configuration of one of the test programs, as p4c wrote it.
+/// The pipeline configuration of a test program, compiled by p4c.
 pub fn config(program: &str) -> ForwardingPipelineConfig {
     let json = std::fs::read(folder(program).join(format!("{program}.json"))).unwrap();
     let text =
@@ -365,26 +365,15 @@ pub fn config(program: &str) -> ForwardingPipelineConfig {
 
 /// p4info id of an object, by its name or the last part of it.
 pub fn id(p4info: &P4Info, name: &str) -> u32 {
-    let preambles = p4info
-        .tables
-        .iter()
-        .map(|o| &o.preamble)
-        .chain(p4info.actions.iter().map(|o| &o.preamble))
-        .chain(p4info.digests.iter().map(|o| &o.preamble))
-        .chain(p4info.meters.iter().map(|o| &o.preamble))
-        .chain(p4info.counters.iter().map(|o| &o.preamble))
-        .chain(p4info.registers.iter().map(|o| &o.preamble))
-        .chain(p4info.action_profiles.iter().map(|o| &o.preamble))
-        .chain(p4info.value_sets.iter().map(|o| &o.preamble));
     let matches = |p: &&Preamble| p.name == name || p.name.ends_with(&format!(".{name}"));
-    preambles
+    weir_p4runtime::preambles(p4info)
         .flatten()
         .find(matches)
         .unwrap_or_else(|| panic!("no object is called {name}"))
         .id
 }
 
-/// A role that owns one table, and gets packets if it `hears` them.
+/// A role that owns one table, and gets packet-ins if it `hears` them.
 pub fn role(p4info: &P4Info, name: &str, table: &str, hears: bool) -> v1::Role {
     let owned = id(p4info, table);
     let has_id = |id: u32| id == owned;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Digests: `DigestEntry` and the lists that are sent to the controller.
 //!
-//! The specification ("DigestEntry") asks for distinct messages per list, and for a cache of messages that were sent
-//! and not yet acknowledged, so that a new host does not flood the channel until the controller has learned it.
+//! The specification ("DigestEntry") requires distinct messages per list and a cache of messages that were sent and not
+//! yet acknowledged, so that a new host does not flood the channel before the controller has learned it.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use super::{Node, parts};
 
 /// Longest list, also when the controller sets no limit.
 const MAX_LIST_SIZE: usize = 4096;
-/// Most messages that wait for an acknowledgement; then the oldest list is forgotten, which the specification allows.
+/// Most cached messages; beyond that the oldest list is dropped from the cache, which the specification allows.
 const MAX_CACHED: usize = 1 << 18;
 
 type Values = Vec<Vec<u8>>;
@@ -27,14 +27,14 @@ type Values = Vec<Vec<u8>>;
 /// A digest list that is ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadyList {
-    /// Its number, for the acknowledgement.
+    /// Number that the acknowledgement refers to.
     pub list_id: u64,
     /// The values of each message.
     pub messages: Vec<Values>,
 }
 
 impl ReadyList {
-    /// The P4Runtime message of a list made at `now_ns`.
+    /// The P4Runtime message for the list, with time stamp `now_ns`.
     pub fn message(&self, view: &DigestView, now_ns: u64) -> v1::DigestList {
         v1::DigestList {
             digest_id: view.p4info_id,
@@ -102,7 +102,7 @@ impl DigestQueue {
         })
     }
 
-    /// Changes the settings; what is buffered and cached stays.
+    /// Changes the settings; buffer and cache stay.
     pub fn reconfigure(&mut self, config: Config, place: &str) -> Result<(), Failure> {
         let Self {
             config,
@@ -123,7 +123,7 @@ impl DigestQueue {
         self.config
     }
 
-    /// A message of the dataplane; returns the list that it completes.
+    /// Adds a message of the dataplane; returns the list when it is complete.
     pub fn offer(&mut self, values: Values, now_ns: u64) -> Option<ReadyList> {
         self.forget_expired(now_ns);
         if self.known.contains_key(&values) {
@@ -138,7 +138,7 @@ impl DigestQueue {
         full.then(|| self.flush(now_ns))
     }
 
-    /// When the buffer must be sent, if it holds anything.
+    /// Time by which the buffer must be sent; None when it is empty.
     pub fn due_ns(&self) -> Option<u64> {
         (!self.buffer.is_empty())
             .then(|| self.buffered_since_ns.saturating_add(self.max_timeout_ns))
@@ -151,7 +151,7 @@ impl DigestQueue {
             .then(|| self.flush(now_ns))
     }
 
-    /// The controller has acted on a list: its messages may come again.
+    /// Handles the acknowledgement of a list: its messages may be sent again.
     pub fn acknowledge(&mut self, list_id: u64) {
         if let Some(at) = self.sent.iter().position(|list| list.list_id == list_id)
             && let Some(list) = self.sent.remove(at)
@@ -167,7 +167,7 @@ impl DigestQueue {
         };
         self.next_list_id += 1;
         if self.ack_timeout_ns == 0 {
-            // The cache must always be empty then.
+            // A timeout of 0 means no cache.
             for values in &list.messages {
                 self.known.remove(values);
             }

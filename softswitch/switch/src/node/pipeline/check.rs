@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holds a P4Info against the program, object by object, by name; tables are in `check_tables`.
+//! Compares a P4Info with the program, object by object, by name; `check_tables` does so for tables and actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_dataplane::{CounterId, MeterId, MeterUnit, ProgramInfo, RegisterId};
+use weir_dataplane::{
+    CounterId, CounterInfo, MeterId, MeterInfo, MeterUnit, ProgramInfo, RegisterId,
+};
 use weir_p4runtime::p4::config::v1::controller_packet_metadata::Metadata;
 use weir_p4runtime::p4::config::v1::meter_spec::{Type as MeterType, Unit};
 use weir_p4runtime::p4::config::v1::{
     Counter, Digest, Meter, MeterSpec, P4Info, Preamble, Register,
 };
+use weir_p4runtime::preambles;
 
-use super::{ArrayView, DataShape, DigestView, MetadataView};
+use super::types::DataShape;
+use super::views::{ArrayView, DigestView, MetadataView};
 use crate::node::failure::{Failure, listed};
 
 pub(super) fn named(preamble: Option<&Preamble>) -> Result<(u32, &str), Failure> {
@@ -22,11 +26,34 @@ pub(super) fn named(preamble: Option<&Preamble>) -> Result<(u32, &str), Failure>
     }
 }
 
-pub(super) fn absent<'a>(kind: &str, name: &str, there: impl Iterator<Item = &'a str>) -> Failure {
-    let there = listed(there);
+pub(super) fn absent<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+    let known = listed(known);
     Failure::invalid(format!(
-        "P4Info: {kind} {name} is not in the program; its {kind}s are {there}"
+        "P4Info: {kind} {name} is not in the program; its {kind}s are {known}"
     ))
+}
+
+/// The objects of one kind that the program declares.
+pub(super) struct Declared<'a, T> {
+    pub(super) kind: &'static str,
+    pub(super) objects: &'a [T],
+    pub(super) name: fn(&T) -> &str,
+}
+
+impl<'a, T> Declared<'a, T> {
+    /// The object called `name`; `found` is the program's id for that name, with its index.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, with the names of the objects, when there is none.
+    pub(super) fn find<Id>(
+        &self,
+        name: &str,
+        found: Option<(Id, u32)>,
+    ) -> Result<(Id, &'a T), Failure> {
+        found
+            .and_then(|(id, index)| Some((id, self.objects.get(index as usize)?)))
+            .ok_or_else(|| absent(self.kind, name, self.objects.iter().map(self.name)))
+    }
 }
 
 pub(super) fn mismatch(
@@ -40,7 +67,7 @@ pub(super) fn mismatch(
     ))
 }
 
-/// What this switch cannot do is refused when it is declared, not when it is first used.
+/// Refuses objects that this switch does not support when they are declared, not when they are first used.
 pub fn refuse_unsupported(p4info: &P4Info) -> Result<(), Failure> {
     let refuse = |kind: &str, preamble: Option<&Preamble>| {
         let name = preamble.map_or("", |p| &p.name);
@@ -54,21 +81,8 @@ pub fn refuse_unsupported(p4info: &P4Info) -> Result<(), Failure> {
 
 pub fn refuse_repeated_ids(p4info: &P4Info) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
-    let preambles = p4info
-        .tables
-        .iter()
-        .map(|o| &o.preamble)
-        .chain(p4info.actions.iter().map(|o| &o.preamble))
-        .chain(p4info.meters.iter().map(|o| &o.preamble))
-        .chain(p4info.direct_meters.iter().map(|o| &o.preamble))
-        .chain(p4info.counters.iter().map(|o| &o.preamble))
-        .chain(p4info.direct_counters.iter().map(|o| &o.preamble))
-        .chain(p4info.registers.iter().map(|o| &o.preamble))
-        .chain(p4info.digests.iter().map(|o| &o.preamble))
-        .chain(p4info.action_profiles.iter().map(|o| &o.preamble))
-        .chain(p4info.value_sets.iter().map(|o| &o.preamble));
-    for preamble in preambles {
-        let (id, name) = named(preamble.as_ref())?;
+    for preamble in preambles(p4info) {
+        let (id, name) = named(preamble)?;
         if !seen.insert(id) {
             return Err(Failure::invalid(format!(
                 "P4Info: id {id} of {name} is used twice"
@@ -95,7 +109,12 @@ pub fn meters(
     p4info: &P4Info,
     program: &ProgramInfo,
 ) -> Result<BTreeMap<u32, ArrayView<MeterId, MeterType>>, Failure> {
-    let names = || program.meters.iter().map(|m| m.name.as_str());
+    let declared = Declared {
+        kind: "meter",
+        objects: &program.meters,
+        name: |meter: &MeterInfo| &meter.name,
+    };
+    let find = |name: &str| declared.find(name, program.meter(name).map(|id| (id, id.0)));
     let check_unit = |name: &str, spec: Option<&MeterSpec>, unit: MeterUnit| {
         let (p4info, program) = (spec.map_or(0, |s| s.unit), unit_of(unit) as i32);
         if p4info == program {
@@ -111,22 +130,12 @@ pub fn meters(
     };
     for direct in &p4info.direct_meters {
         let (_, name) = named(direct.preamble.as_ref())?;
-        let id = program
-            .meter(name)
-            .ok_or_else(|| absent("meter", name, names()))?;
-        if let Some(info) = program.meters.get(id.0 as usize) {
-            check_unit(name, direct.spec.as_ref(), info.unit)?;
-        }
+        let (_, info) = find(name)?;
+        check_unit(name, direct.spec.as_ref(), info.unit)?;
     }
     let view = |meter: &Meter| {
         let (p4info_id, name) = named(meter.preamble.as_ref())?;
-        let id = program
-            .meter(name)
-            .ok_or_else(|| absent("meter", name, names()))?;
-        let info = program
-            .meters
-            .get(id.0 as usize)
-            .ok_or_else(|| absent("meter", name, names()))?;
+        let (id, info) = find(name)?;
         check_size(&format!("meter {name}"), meter.size, info.size)?;
         check_unit(name, meter.spec.as_ref(), info.unit)?;
         let extra = meter_type(meter.spec.as_ref());
@@ -154,29 +163,26 @@ pub fn counters(
     p4info: &P4Info,
     program: &ProgramInfo,
 ) -> Result<BTreeMap<u32, ArrayView<CounterId, ()>>, Failure> {
-    let names = || program.counters.iter().map(|c| c.name.as_str());
+    let declared = Declared {
+        kind: "counter",
+        objects: &program.counters,
+        name: |counter: &CounterInfo| &counter.name,
+    };
+    let find = |name: &str| declared.find(name, program.counter(name).map(|id| (id, id.0)));
     for direct in &p4info.direct_counters {
         let (_, name) = named(direct.preamble.as_ref())?;
-        program
-            .counter(name)
-            .ok_or_else(|| absent("counter", name, names()))?;
+        find(name)?;
     }
     let view = |counter: &Counter| {
         let (p4info_id, name) = named(counter.preamble.as_ref())?;
-        let id = program
-            .counter(name)
-            .ok_or_else(|| absent("counter", name, names()))?;
-        let size = program
-            .counters
-            .get(id.0 as usize)
-            .map_or(0, |info| info.size);
-        check_size(&format!("counter {name}"), counter.size, size)?;
+        let (id, info) = find(name)?;
+        check_size(&format!("counter {name}"), counter.size, info.size)?;
         Ok((
             p4info_id,
             ArrayView {
                 id,
                 name: name.to_owned(),
-                size,
+                size: info.size,
                 extra: (),
             },
         ))
@@ -188,16 +194,14 @@ pub fn registers(
     p4info: &P4Info,
     program: &ProgramInfo,
 ) -> Result<BTreeMap<u32, ArrayView<RegisterId, DataShape>>, Failure> {
-    let names = || program.registers.iter().map(|r| r.name.as_str());
+    let declared = Declared {
+        kind: "register",
+        objects: &program.registers,
+        name: |register| &register.name,
+    };
     let view = |register: &Register| {
         let (p4info_id, name) = named(register.preamble.as_ref())?;
-        let id = program
-            .register(name)
-            .ok_or_else(|| absent("register", name, names()))?;
-        let info = program
-            .registers
-            .get(id.0 as usize)
-            .ok_or_else(|| absent("register", name, names()))?;
+        let (id, info) = declared.find(name, program.register(name).map(|id| (id, id.0)))?;
         let place = format!("register {name}");
         check_size(&place, i64::from(register.size), info.size)?;
         let shape = DataShape::of(
@@ -226,26 +230,24 @@ pub fn digests(
     p4info: &P4Info,
     program: &ProgramInfo,
 ) -> Result<BTreeMap<u32, DigestView>, Failure> {
-    let names = || program.digests.iter().map(|d| d.name.as_str());
+    let declared = Declared {
+        kind: "digest",
+        objects: &program.digests,
+        name: |digest| &digest.name,
+    };
     let view = |digest: &Digest| {
         let (p4info_id, name) = named(digest.preamble.as_ref())?;
-        let id = program
-            .digest(name)
-            .ok_or_else(|| absent("digest", name, names()))?;
+        let (id, info) = declared.find(name, program.digest(name).map(|id| (id, id.0)))?;
         let place = format!("digest {name}");
         let shape = DataShape::of(digest.type_spec.as_ref(), p4info.type_info.as_ref(), &place)?;
-        let there: Vec<u32> = shape.members().iter().map(|m| m.width_bits).collect();
-        let known = program
-            .digests
-            .get(id.0 as usize)
-            .map_or(&[][..], |d| &d.fields);
-        let known: Vec<u32> = known.iter().map(|f| f.width_bits).collect();
-        if there != known {
+        let described: Vec<u32> = shape.members().iter().map(|m| m.width_bits).collect();
+        let actual: Vec<u32> = info.fields.iter().map(|f| f.width_bits).collect();
+        if described != actual {
             return Err(mismatch(
                 &place,
                 "the widths of its members",
-                format!("{there:?}"),
-                format!("{known:?}"),
+                format!("{described:?}"),
+                format!("{actual:?}"),
             ));
         }
         Ok((
@@ -280,7 +282,7 @@ pub fn controller_header(
         Ok(MetadataView {
             id: metadata.id,
             name: metadata.name.clone(),
-            // Only a translated type has no width here.
+            // Only a type that is translated to a string has no width.
             width_bits: width_bits.ok_or_else(|| {
                 Failure::unimplemented(format!("{place}: @p4runtime_translation to a string"))
             })?,

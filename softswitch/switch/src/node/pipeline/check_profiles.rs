@@ -1,69 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holds the action profiles and value sets of a P4Info against the program's.
+//! Compares the action profiles and value sets of a P4Info with the program's.
 
 use std::collections::BTreeMap;
 
-use weir_dataplane::{MatchKind, ProfileId, ProgramInfo, ValueSetId};
+use weir_dataplane::{MatchKind, ProgramInfo};
 use weir_p4runtime::p4::config::v1::action_profile::SelectorSizeSemantics;
 use weir_p4runtime::p4::config::v1::{ActionProfile, P4Info, ValueSet};
 
-use super::check::{absent, mismatch, named};
+use super::check::{Declared, mismatch, named};
 use super::check_tables::{check_width, match_kind};
-use super::{MatchFieldView, TableView};
+use super::views::{MatchFieldView, ProfileView, TableView, ValueSetView};
 use crate::node::failure::Failure;
-
-/// An action profile or selector.
-#[derive(Debug, Clone)]
-pub struct ProfileView {
-    /// Id in the p4info.
-    pub p4info_id: u32,
-    /// Id in the dataplane.
-    pub id: ProfileId,
-    /// Name.
-    pub name: String,
-    /// P4Info ids of its tables.
-    pub tables: Vec<u32>,
-    /// It has groups.
-    pub selector: bool,
-    /// Most members, or largest sum of weights of all groups; 0: not limited.
-    pub size: u64,
-    /// Most members, or largest sum of weights, of one group; 0: not limited.
-    pub max_group_size: u64,
-    /// Sizes count members, with this limit of a member's weight (0: none); else they count weights.
-    pub sum_of_members: Option<u64>,
-    /// Weights must be 0.
-    pub weights_disallowed: bool,
-}
-
-/// A parser value set.
-#[derive(Debug, Clone)]
-pub struct ValueSetView {
-    /// Id in the dataplane.
-    pub id: ValueSetId,
-    /// Name.
-    pub name: String,
-    /// Match fields, in the dataplane's order.
-    pub fields: Vec<MatchFieldView>,
-    /// Most members.
-    pub size: usize,
-}
 
 pub fn profiles(
     p4info: &P4Info,
     program: &ProgramInfo,
     tables: &BTreeMap<u32, TableView>,
 ) -> Result<BTreeMap<u32, ProfileView>, Failure> {
-    let names = || program.profiles.iter().map(|p| p.name.as_str());
+    let declared = Declared {
+        kind: "action profile",
+        objects: &program.profiles,
+        name: |profile| &profile.name,
+    };
     let view = |profile: &ActionProfile| {
         let (p4info_id, name) = named(profile.preamble.as_ref())?;
         let place = format!("action profile {name}");
-        let id = program
-            .profile(name)
-            .ok_or_else(|| absent("action profile", name, names()))?;
-        let info = program
-            .profiles
-            .get(id.0 as usize)
-            .ok_or_else(|| absent("action profile", name, names()))?;
+        let (id, info) = declared.find(name, program.profile(name).map(|id| (id, id.0)))?;
         if profile.with_selector != info.selector {
             return Err(mismatch(
                 &place,
@@ -117,17 +79,15 @@ pub fn value_sets(
     p4info: &P4Info,
     program: &ProgramInfo,
 ) -> Result<BTreeMap<u32, ValueSetView>, Failure> {
-    let names = || program.value_sets.iter().map(|v| v.name.as_str());
+    let declared = Declared {
+        kind: "value set",
+        objects: &program.value_sets,
+        name: |set| &set.name,
+    };
     let view = |set: &ValueSet| {
         let (p4info_id, name) = named(set.preamble.as_ref())?;
         let place = format!("value set {name}");
-        let id = program
-            .value_set(name)
-            .ok_or_else(|| absent("value set", name, names()))?;
-        let info = program
-            .value_sets
-            .get(id.0 as usize)
-            .ok_or_else(|| absent("value set", name, names()))?;
+        let (id, info) = declared.find(name, program.value_set(name).map(|id| (id, id.0)))?;
         if set.r#match.len() != info.widths_bits.len() {
             return Err(mismatch(
                 &place,

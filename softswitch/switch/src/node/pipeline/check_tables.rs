@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holds the tables and actions of a P4Info against the program's.
+//! Compares the tables and actions of a P4Info with the program's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,9 @@ use weir_p4runtime::p4::config::v1::{
     Action, ActionRef, MatchField, P4Info, P4NamedType, Preamble, Table,
 };
 
-use super::check::{absent, meter_type, mismatch, named};
-use super::{ActionRefView, ActionView, MatchFieldView, ParamView, TableView};
+use super::check::{Declared, absent, meter_type, mismatch, named};
+use super::views::{ActionRefView, ActionView, MatchFieldView, ParamView, TableView, kind_name};
 use crate::node::failure::{Failure, listed};
-use crate::node::matching::kind_name;
 
 pub fn tables(p4info: &P4Info, program: &ProgramInfo) -> Result<BTreeMap<u32, TableView>, Failure> {
     let view = |table| table_view(table, p4info, program).map(|view| (view.p4info_id, view));
@@ -24,14 +23,12 @@ pub fn tables(p4info: &P4Info, program: &ProgramInfo) -> Result<BTreeMap<u32, Ta
 
 fn table_view(table: &Table, p4info: &P4Info, program: &ProgramInfo) -> Result<TableView, Failure> {
     let (p4info_id, name) = named(table.preamble.as_ref())?;
-    let names = || program.tables.iter().map(|t| t.name.as_str());
-    let id = program
-        .table(name)
-        .ok_or_else(|| absent("table", name, names()))?;
-    let info = program
-        .tables
-        .get(id.0 as usize)
-        .ok_or_else(|| absent("table", name, names()))?;
+    let declared = Declared {
+        kind: "table",
+        objects: &program.tables,
+        name: |table: &TableInfo| &table.name,
+    };
+    let (id, info) = declared.find(name, program.table(name).map(|id| (id, id.0)))?;
     let place = format!("table {name}");
     if table.match_fields.len() != info.key.len() {
         return Err(mismatch(
@@ -176,8 +173,8 @@ pub(super) fn match_kind(field: &MatchField) -> Option<MatchKind> {
     }
 }
 
-/// The width in the P4Info must be the program's, but for a type that `@p4runtime_translation` gives another width
-/// towards controllers. A number is then the same on both sides, so that what the program cannot hold is out of range.
+/// Requires the P4Info's width to be the program's, except for a type to which `@p4runtime_translation` gives another width
+/// for controllers. Such a value is the same number on both sides; one that the program cannot hold is out of range.
 pub(super) fn check_width(
     place: &str,
     p4info_bits: i32,
@@ -249,7 +246,7 @@ fn action_refs(
                     info.params.len(),
                 ));
             }
-            // Parameters are positional in both; the names tell when the two come from different sources.
+            // Parameters are positional in both; different names show that the two were compiled from different sources.
             for (param, known) in declared.params.iter().zip(&info.params) {
                 let place = format!("{place}: parameter {}", param.name);
                 if param.name != known.name {
@@ -291,7 +288,7 @@ pub fn actions(
 ) -> Result<BTreeMap<u32, ActionView>, Failure> {
     let view = |action: &Action| {
         let (id, name) = named(action.preamble.as_ref())?;
-        // Of a translated type the program's width counts: values are the same numbers on both sides.
+        // For a translated type the program's width counts: values are the same numbers on both sides.
         let known = program.actions.iter().find(|a| a.name == name);
         let params = action.params.iter().enumerate().map(|(at, param)| {
             let width_bits = known.and_then(|a| a.params.get(at)).map_or_else(

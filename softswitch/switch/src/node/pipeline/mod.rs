@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A pipeline configuration: the program together with the P4Info that describes it.
 //!
-//! P4Runtime speaks of p4info ids, the dataplane of its own; [`Pipeline::check`] looks every object up by name,
-//! once, and refuses a P4Info that does not describe the program.
+//! P4Runtime uses P4Info ids, the dataplane its own ids. [`Pipeline::check`] looks up every object by name once, and
+//! refuses a P4Info that does not describe the program.
 
 mod check;
 mod check_profiles;
@@ -10,142 +10,26 @@ mod check_tables;
 #[cfg(test)]
 mod tests;
 mod types;
+mod views;
 
 use std::collections::BTreeMap;
 
-use weir_dataplane::{
-    ActionId, CounterId, DigestId, MatchKind, MeterId, Program, ProgramInfo, RegisterId, TableId,
-};
+use weir_dataplane::{CounterId, MeterId, Program, ProgramInfo, RegisterId};
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::config::v1::meter_spec::Type as MeterType;
 use weir_p4runtime::p4::v1::ForwardingPipelineConfig;
 
-use super::failure::{Failure, listed};
-pub use check_profiles::{ProfileView, ValueSetView};
+use super::failure::{Failure, listed_ids};
 pub use types::{DataShape, Member, MemberKind};
+pub use views::{
+    ActionRefView, ActionView, ArrayView, DigestView, MatchFieldView, MetadataView, ParamView,
+    ProfileView, TableView, ValueSetView, kind_name,
+};
 
-/// One match field of a table.
-#[derive(Debug, Clone)]
-pub struct MatchFieldView {
-    /// Id in the p4info.
-    pub id: u32,
-    /// Name.
-    pub name: String,
-    /// Kind of match.
-    pub kind: MatchKind,
-    /// The program matches this optional field as ternary: BMv2 JSON has no word for optional.
-    pub optional_as_ternary: bool,
-    /// Width in bits.
-    pub width_bits: u32,
-}
-
-/// An action as one table refers to it.
-#[derive(Debug, Clone, Copy)]
-pub struct ActionRefView {
-    /// Id in the p4info.
-    pub p4info_id: u32,
-    /// Id in the dataplane, of this table's copy.
-    pub id: ActionId,
-    /// An entry may call it.
-    pub in_entries: bool,
-    /// The default entry may call it.
-    pub in_default: bool,
-}
-
-/// A table.
-#[derive(Debug, Clone)]
-pub struct TableView {
-    /// Id in the p4info.
-    pub p4info_id: u32,
-    /// Id in the dataplane.
-    pub id: TableId,
-    /// Name.
-    pub name: String,
-    /// Match fields, in the dataplane's order.
-    pub fields: Vec<MatchFieldView>,
-    /// Its actions.
-    pub actions: Vec<ActionRefView>,
-    /// Entries carry a priority.
-    pub needs_priority: bool,
-    /// Entries are const.
-    pub is_const: bool,
-    /// Entries that the program starts with may be changed, although its JSON cannot say so.
-    pub initial_entries_change: bool,
-    /// Capacity in entries.
-    pub size: usize,
-    /// P4Info id of its action profile, if it has one.
-    pub profile: Option<u32>,
-    /// It supports idle timeouts.
-    pub idle_timeout: bool,
-    /// It has a direct counter.
-    pub direct_counter: bool,
-    /// Type of its direct meter, if it has one.
-    pub direct_meter: Option<MeterType>,
-}
-
-/// A parameter of an action.
-#[derive(Debug, Clone)]
-pub struct ParamView {
-    /// Id in the p4info.
-    pub id: u32,
-    /// Name.
-    pub name: String,
-    /// Width in bits.
-    pub width_bits: u32,
-}
-
-/// An action with its parameters, in the dataplane's order.
-#[derive(Debug, Clone)]
-pub struct ActionView {
-    /// Name.
-    pub name: String,
-    /// Parameters.
-    pub params: Vec<ParamView>,
-}
-
-/// An indirect array: meter, counter or register.
-#[derive(Debug, Clone)]
-pub struct ArrayView<Id, Extra> {
-    /// Id in the dataplane.
-    pub id: Id,
-    /// Name.
-    pub name: String,
-    /// Cells.
-    pub size: u64,
-    /// What only this kind of array has.
-    pub extra: Extra,
-}
-
-/// A digest.
-#[derive(Debug, Clone)]
-pub struct DigestView {
-    /// Id in the p4info.
-    pub p4info_id: u32,
-    /// Id in the dataplane.
-    pub id: DigestId,
-    /// Name.
-    pub name: String,
-    /// How its data is laid out.
-    pub shape: DataShape,
-}
-
-/// A field of the header in front of packet-ins or packet-outs.
-#[derive(Debug, Clone)]
-pub struct MetadataView {
-    /// Id in the p4info.
-    pub id: u32,
-    /// Name.
-    pub name: String,
-    /// Width in bits.
-    pub width_bits: u32,
-    /// Only fills up the header; a controller may leave it out.
-    pub padding: bool,
-}
-
-/// A pipeline configuration that was found consistent.
+/// A consistent pipeline configuration.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
-    /// As the client gave it.
+    /// The client's message.
     pub config: ForwardingPipelineConfig,
     /// Tables by p4info id.
     pub tables: BTreeMap<u32, TableView>,
@@ -173,8 +57,8 @@ impl Pipeline {
     /// Compiles the program of a configuration and checks that the P4Info describes it.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for what is malformed or does not fit together, `UNIMPLEMENTED` for what this switch
-    /// cannot run; the text names the object.
+    /// `INVALID_ARGUMENT` for malformed or inconsistent objects, `UNIMPLEMENTED` for unsupported ones; the text names the
+    /// object.
     pub fn check(config: ForwardingPipelineConfig) -> Result<(Program, Self), Failure> {
         let Some(p4info) = &config.p4info else {
             return Err(Failure::invalid("config.p4info is missing"));
@@ -283,11 +167,7 @@ fn find<'a, T>(
     name: impl Fn(&T) -> &String,
 ) -> Result<&'a T, Failure> {
     objects.get(&id).ok_or_else(|| {
-        let valid: Vec<String> = objects
-            .iter()
-            .map(|(id, o)| format!("{id} ({})", name(o)))
-            .collect();
-        let valid = listed(valid.iter().map(String::as_str));
+        let valid = listed_ids(objects.iter().map(|(id, o)| (*id, name(o).as_str())));
         Failure::invalid(format!(
             "no {kind} has id {id} in the P4Info; its {kind}s are {valid}"
         ))

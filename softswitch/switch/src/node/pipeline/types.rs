@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `P4DataTypeSpec`: how the data of a digest or register cell is laid out.
+//! `P4DataTypeSpec`: the layout of the data of a digest or register cell.
 
 use weir_p4runtime::p4::config::v1::p4_bitstring_like_type_spec::TypeSpec as BitsSpec;
 use weir_p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
@@ -11,7 +11,7 @@ use weir_p4runtime::p4::v1::{P4Data, P4StructLike};
 use crate::node::bytestring::canonical;
 use crate::node::failure::Failure;
 
-/// How one value travels in a `P4Data`.
+/// The representation of one value in a `P4Data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberKind {
     /// `bit<W>`.
@@ -43,11 +43,11 @@ pub enum DataShape {
 }
 
 impl DataShape {
-    /// The layout that a type has.
+    /// The layout of a type; `owner` names its object in messages.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for types that neither digests nor registers of v1model use here; `INVALID_ARGUMENT` for a
-    /// type that is incomplete. `owner` says whose type it is.
+    /// `UNIMPLEMENTED` for types that this switch does not support in digests and registers; `INVALID_ARGUMENT` for an
+    /// incomplete type.
     pub fn of(
         spec: Option<&P4DataTypeSpec>,
         types: Option<&P4TypeInfo>,
@@ -162,8 +162,7 @@ fn member(
         Some(TypeSpec::NewType(named)) => {
             let found = types.and_then(|t| t.new_types.get(&named.name));
             match found.and_then(|t| t.representation.as_ref()) {
-                // A new type's original is declared before it, so this ends; a P4Info that claims otherwise is
-                // cut off by taking the original without its own names.
+                // Without `types`, so that the recursion ends even for a malformed P4Info whose types refer to each other.
                 Some(Representation::OriginalType(original)) => match &original.type_spec {
                     Some(TypeSpec::NewType(_)) => unsupported("a new type of a new type"),
                     _ => member(Some(original), None, owner),

@@ -11,22 +11,22 @@ use weir_dataplane::{EntryHandle, GroupMember, MemberGroup, Port, Switch, TableI
 use weir_p4runtime::p4::v1;
 use weir_p4runtime::p4::v1::action_profile_group::member::WatchKind;
 
+use super::action::direct_action;
 use super::bytestring::{canonical, to_u32};
 use super::failure::Failure;
 use super::pipeline::{Pipeline, ProfileView};
-use super::table::direct_action;
 use super::write::Operation;
 use super::{Node, parts};
 pub use one_shot::OneShot;
 
-/// A member of a group or set, with the port on which its use depends.
+/// A member of a group or set, with the port that it watches.
 #[derive(Debug, Clone, Copy)]
 struct Watched {
     member: GroupMember,
     port: Option<Port>,
 }
 
-/// A group as the dataplane would have it with all ports up.
+/// The members of a group or set, with all ports up.
 #[derive(Debug, Clone, Default)]
 struct Spread {
     members: Vec<Watched>,
@@ -35,7 +35,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Without the members whose port is down.
+    /// The group for the dataplane: without the members whose port is down.
     fn live(&self, down: &BTreeSet<Port>) -> MemberGroup {
         let up = |m: &&Watched| m.port.is_none_or(|port| !down.contains(&port));
         MemberGroup {
@@ -63,7 +63,7 @@ struct Group {
     spread: Spread,
 }
 
-/// What controllers wrote about action profiles; keys are (p4info id of the profile, id).
+/// The action profile objects that controllers wrote; keys are (P4Info id of the profile, id).
 #[derive(Debug, Default)]
 pub struct Profiles {
     members: BTreeMap<(u32, u32), v1::ActionProfileMember>,
@@ -99,7 +99,7 @@ fn weight(view: &ProfileView, given: i32, place: &str) -> Result<u32, Failure> {
 }
 
 impl Profiles {
-    /// Forgets everything but the state of ports.
+    /// Removes everything except the state of ports.
     pub fn forget(&mut self) {
         let ports_down = std::mem::take(&mut self.ports_down);
         *self = Self {
@@ -113,7 +113,7 @@ impl Profiles {
         self.one_shots.get(&(table, handle))
     }
 
-    /// All members of a profile, or of all with 0; one with an id.
+    /// The members of a profile (0: of all), or the one with this id (0: all).
     pub fn members(&self, profile: u32, id: u32) -> impl Iterator<Item = &v1::ActionProfileMember> {
         self.members
             .iter()
@@ -121,7 +121,7 @@ impl Profiles {
             .map(|(_, member)| member)
     }
 
-    /// All groups of a profile, or of all with 0; one with an id.
+    /// The groups of a profile (0: of all), or the one with this id (0: all).
     pub fn groups(&self, profile: u32, id: u32) -> impl Iterator<Item = &v1::ActionProfileGroup> {
         self.groups
             .iter()
@@ -129,7 +129,7 @@ impl Profiles {
             .map(|(_, group)| &group.entry)
     }
 
-    /// A profile is programmed either with members and groups or with one-shot sets.
+    /// Refuses members and groups for a profile that has one-shot sets: a profile is programmed either way, not both.
     fn refuse_one_shot_mix(&self, view: &ProfileView) -> Result<(), Failure> {
         if self.one_shots.values().any(|o| o.profile == view.p4info_id) {
             return Err(Failure::invalid(format!(
@@ -140,7 +140,7 @@ impl Profiles {
         Ok(())
     }
 
-    /// Sum over all groups but one of what `size` limits.
+    /// Sum of the sizes of all groups and sets except the group `but`.
     fn used(&self, view: &ProfileView, but: Option<u32>) -> u64 {
         let groups = self.groups.range(range(view.p4info_id));
         let groups = groups.filter(|((_, id), _)| Some(*id) != but);
@@ -153,7 +153,7 @@ impl Profiles {
     }
 }
 
-/// What the limits of a selector count.
+/// The size of a group, by the selector's size semantics.
 fn size_of(view: &ProfileView, spread: &Spread) -> u64 {
     match view.sum_of_members {
         Some(_) => spread.members.len() as u64,
@@ -250,7 +250,7 @@ impl Node {
         Ok(())
     }
 
-    /// The members of a group; makes ports canonical in the message.
+    /// Checks the members of a group; makes the ports in the message canonical.
     fn spread_of(
         &self,
         view: &ProfileView,
@@ -296,7 +296,7 @@ impl Node {
         Ok(Some(number))
     }
 
-    /// Specification "Rules on Setting `max_size`", and the selector's own size.
+    /// Checks a group's size (specification "Rules on Setting `max_size`") and the selector's.
     fn check_group_size(
         &self,
         view: &ProfileView,
@@ -357,7 +357,7 @@ impl Node {
         Ok(())
     }
 
-    /// Groups and sets that watch a port take or leave the members that depend on it.
+    /// Updates the groups and sets that watch a port after it came up or went down.
     pub(super) fn refresh_watching(&mut self, port: Port) -> Result<(), Failure> {
         let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
         let down = &self.profiles.ports_down;
@@ -393,7 +393,7 @@ fn profile_action(
     view: &ProfileView,
     action: &v1::Action,
 ) -> Result<(weir_dataplane::ActionCall, v1::Action), Failure> {
-    // The tables of a profile have one list of actions.
+    // All tables of a profile have the same actions.
     let Some(table) = view.tables.first().and_then(|id| pipeline.tables.get(id)) else {
         return Err(Failure::invalid(format!(
             "action profile {}: no table uses it",

@@ -12,13 +12,13 @@ use crate::node::failure::Failure;
 use crate::node::pipeline::ProfileView;
 use crate::node::{Node, parts};
 
-/// Dataplane ids of what one-shot sets are made of; a controller's own ids are below.
+/// First dataplane id of the members and groups of one-shot sets; controllers' ids are smaller.
 const FIRST_ID: u64 = 1 << 32;
 
-/// A one-shot set: the message as it was written, and the dataplane's ids.
+/// A one-shot set: the message, and the dataplane's ids.
 #[derive(Debug)]
 pub struct OneShot {
-    /// As it was written, with canonical byte strings.
+    /// The message as written, with canonical byte strings.
     pub set: v1::ActionProfileActionSet,
     pub(super) profile: u32,
     pub(super) group: u64,
@@ -118,7 +118,7 @@ impl Node {
         Ok((one_shot, ProfileTarget::Group(group)))
     }
 
-    /// Removes what a set was made of; no entry may point to it any more.
+    /// Removes the members and the group of a set; no entry may point to it.
     pub(in crate::node) fn remove_one_shot(&mut self, one_shot: &OneShot) -> Result<(), Failure> {
         let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
         let profile = pipeline.profile(one_shot.profile)?.id;
@@ -129,7 +129,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ties a set to its entry, or says that the entry has none; gives back the one that it had.
+    /// Stores the set of an entry (None: the entry has none); returns the previous one.
     pub(in crate::node) fn keep_one_shot(
         &mut self,
         table: TableId,
@@ -159,13 +159,13 @@ fn selection_mode(
             return Err(invalid("action_selection_mode", set.action_selection_mode));
         }
     };
-    let own = match SizeSemantics::try_from(set.size_semantics) {
+    let matches_selector = match SizeSemantics::try_from(set.size_semantics) {
         Ok(SizeSemantics::SumOfWeights) => view.sum_of_members.is_none(),
         Ok(SizeSemantics::SumOfMembers) => view.sum_of_members.is_some(),
         Ok(_) => true,
         Err(_) => return Err(invalid("size_semantics", set.size_semantics)),
     };
-    if !own {
+    if !matches_selector {
         return Err(Failure::unimplemented(format!(
             "{place}: size_semantics other than the selector's"
         )));

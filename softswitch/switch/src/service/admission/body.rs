@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of a request, which asks for room for each of its messages before it passes them on.
+//! A request body that requires budget for each message before it passes the message on.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,7 +12,7 @@ use tonic::{Status, body::Body};
 
 use super::{Admission, Hold};
 
-/// How long a client may take between two parts of a message for which room is kept.
+/// Longest pause between two parts of a message that holds budget.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// gRPC's prefix of each message: whether it is compressed, and its length in four bytes.
 const PREFIX_BYTES: usize = 5;
@@ -25,15 +25,15 @@ pub struct Counted {
     method: String,
     hold: Hold,
     prefix: [u8; PREFIX_BYTES],
-    /// Of the prefix.
+    /// Bytes of the prefix received so far.
     have: usize,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message still to be received.
     rest: usize,
     patience: Pin<Box<Sleep>>,
 }
 
 impl Counted {
-    /// Its messages take room from `admission` for as long as something refers to `hold`.
+    /// Wraps `body`; its messages take budget from `admission`, kept in `hold`.
     pub fn new(body: Body, admission: Admission, method: String, hold: Hold) -> Self {
         Self {
             body,
@@ -47,7 +47,7 @@ impl Counted {
         }
     }
 
-    fn pass(&mut self, mut data: &[u8]) -> Result<(), Status> {
+    fn count(&mut self, mut data: &[u8]) -> Result<(), Status> {
         while !data.is_empty() {
             if self.rest > 0 {
                 let part = self.rest.min(data.len());
@@ -62,7 +62,7 @@ impl Counted {
                 self.have = 0;
                 let [_, length @ ..] = self.prefix;
                 self.rest = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-                // The message before it has been taken.
+                // The previous message has been consumed.
                 self.hold.replace(None);
                 let permit = self.admission.admit(&self.method, self.rest)?;
                 self.hold.replace(Some(permit));
@@ -95,7 +95,7 @@ impl http_body::Body for Counted {
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            self.pass(data)?;
+            self.count(data)?;
             self.patience.as_mut().reset(Instant::now() + PATIENCE);
         }
         Poll::Ready(frame)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stands before the service: counts what comes in, and refuses it before it is there.
+//! Wraps a service: counts the bytes of requests and refuses those beyond the limits before they are received.
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -16,7 +16,7 @@ use tower_service::Service;
 use super::body::Counted;
 use super::{Admission, Hold, Place};
 
-/// A service whose requests must be admitted. They carry their [`Hold`] as an extension, and so may answers.
+/// A service whose requests must be admitted. Requests carry their [`Hold`] as an extension, and responses may.
 #[derive(Clone)]
 pub struct Guard<S> {
     inner: S,
@@ -65,7 +65,7 @@ where
         Box::pin(async move {
             let mut answer = answer.await?;
             Ok(match answer.extensions_mut().remove::<Hold>() {
-                // The room is given back when the body has gone.
+                // The budget is freed when the body is dropped.
                 Some(hold) => answer.map(|body| {
                     Body::new(body.map_frame(move |frame| {
                         let _kept = &hold;

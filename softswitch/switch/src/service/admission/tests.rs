@@ -37,7 +37,7 @@ fn beginning(length: u32) -> Bytes {
     bytes.into()
 }
 
-/// What the service gets when its client has sent `bytes`.
+/// The data or error that the service receives when its client has sent `bytes`.
 async fn sent(
     body: &mut Counted,
     sender: &mut Sender<Bytes, Status>,

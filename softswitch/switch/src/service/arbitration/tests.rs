@@ -30,7 +30,7 @@ fn the_highest_election_id_is_primary_and_all_are_told_of_a_change() {
         codes(arbitration.update(2, &update(Some(5))).unwrap()),
         [(2, Code::AlreadyExists)]
     );
-    // The new primary is told last, when all others know that they are not.
+    // The new primary is notified last, after all others.
     assert_eq!(
         codes(arbitration.update(3, &update(Some(11))).unwrap()),
         [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Telemetry reports, sound and not, through the decoder; alone and in captures.
+//! Telemetry reports, valid and damaged, through the decoder; alone and in captures.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::capture_file::CaptureFile;
 const LONGEST: usize = 2000;
 const FRAMES: usize = 20;
 
-/// One datagram or capture. True: reports or frames were found in it.
+/// Runs one datagram or capture. True: reports or frames were found in it.
 pub fn run(random: &mut Rng) -> Result<bool, String> {
     let mut payload = payload(random)?;
     if random.bool() {
@@ -25,7 +25,7 @@ pub fn run(random: &mut Rng) -> Result<bool, String> {
     decode(&payload)
 }
 
-/// A sound report, or bytes.
+/// A valid report, or random bytes.
 fn payload(random: &mut Rng) -> Result<Vec<u8>, String> {
     if random.u8(..4) == 0 {
         return Ok(bytes::random(random, LONGEST));
@@ -56,7 +56,7 @@ fn payload(random: &mut Rng) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What is decoded lies within the datagram, and ends.
+/// Decodes a datagram; the reports must lie within it and end. True: it has reports.
 fn decode(payload: &[u8]) -> Result<bool, String> {
     let Ok(datagram) = Datagram::parse(payload) else {
         return Ok(false);
@@ -77,7 +77,7 @@ fn decode(payload: &[u8]) -> Result<bool, String> {
     Ok(true)
 }
 
-/// A capture of such datagrams, damaged; pcap or pcapng.
+/// Runs a damaged capture (pcap or pcapng) of such datagrams. True: it has frames.
 fn capture(random: &mut Rng, frame: &[u8]) -> Result<bool, String> {
     let mut file = CaptureFile::new(random.bool());
     for number in 0..random.usize(..FRAMES) {

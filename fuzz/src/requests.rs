@@ -28,7 +28,7 @@ const DEVICE: u64 = 1;
 /// The ports of the switches here.
 pub const PORTS: Range<u32> = 1..4;
 
-/// One switch with a pipeline, and what a controller might do to it. True: it took some of it.
+/// Runs one switch with a pipeline and requests of a controller. True: it accepted some of them.
 pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     let Some((switch, program, p4info)) = with_pipeline(corpus, random)? else {
         return Ok(false);
@@ -47,7 +47,7 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     Ok(session.accepted)
 }
 
-/// A switch with one of the programs, now and then without; None for a program for the dataplane alone.
+/// A switch with one of the programs, sometimes without; None for a program that P4Runtime cannot serve.
 pub fn with_pipeline<'a>(
     corpus: &'a Corpus,
     random: &mut Rng,
@@ -201,7 +201,7 @@ impl Session<'_> {
         self.judge(|switch| switch.set_pipeline(request))
     }
 
-    /// A message that is plausible, mutated, random, or bytes that may be none.
+    /// A message that is plausible, mutated or random, or bytes that may be no message.
     fn message(&self, name: &str, plausible: Vec<u8>, random: &mut Rng) -> Vec<u8> {
         let pool = &self.corpus.descriptors;
         match random.u8(..10) {
@@ -219,7 +219,7 @@ impl Session<'_> {
         }
     }
 
-    /// Most requests are for this device and the default role; nothing is behind a refusal of those.
+    /// Addresses most requests to this device and the default role: otherwise they are refused at the first check.
     fn aim(&self, device_id: &mut u64, role_id: &mut u64, role: &mut String, random: &mut Rng) {
         if random.u8(..20) > 0 {
             *device_id = DEVICE;
@@ -236,7 +236,7 @@ impl Session<'_> {
         self.switch.take_events();
         match answer {
             Ok(()) => self.accepted = true,
-            // P4Runtime: INTERNAL is an invariant that broke.
+            // P4Runtime: INTERNAL means that an invariant is broken.
             Err(status) if status.code() == Code::Internal => return Err(status.to_string()),
             Err(_) => {}
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Captures of TCP, sound and not, through the parser and the inference of losses.
+//! Captures of TCP, valid and damaged, through the parser and the inference of losses.
 //!
-//! What must hold of any file: every record is counted once, every transmission is judged at most once, and what is found
-//! is what is counted. Of a sound file, all of it is read.
+//! For any file: every record is counted once, every transmission is judged at most once, and reported events equal the
+//! counts. A valid file is read completely.
 
 use std::collections::HashSet;
 use std::io::Cursor;
@@ -18,12 +18,12 @@ use crate::bytes;
 use crate::capture_file::CaptureFile;
 
 const FRAMES: usize = 200;
-/// Sequence numbers of a connection, so few that ranges meet.
+/// Segments of a connection, so few that ranges overlap.
 const SEQUENCE: u32 = 40;
 const SEGMENT: u32 = 100;
 const MAGICS: [&[u8]; 4] = [b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh9"];
 
-/// One capture. True: transmissions were judged in it.
+/// Runs one capture. True: transmissions were judged in it.
 pub fn run(random: &mut Rng) -> Result<bool, String> {
     let (mut file, frames) = capture(random);
     let damaged = match random.u8(..16) {
@@ -82,7 +82,7 @@ impl FlowSink for Found {
     }
 }
 
-/// What is found in a file; `None` where it is said to be no capture, or damaged.
+/// The events of a file; `None` when it is refused as no capture or as damaged.
 fn read(file: Vec<u8>) -> Result<Option<Found>, String> {
     let opened = Source::new(Cursor::new(file)).map_err(|error| error.to_string())?;
     let Ok(reader) = CaptureReader::new(opened, Path::new("fuzz")) else {
@@ -143,7 +143,7 @@ fn capture(random: &mut Rng) -> (Vec<u8>, u64) {
     let snap = random.choice([64, 70, 96, 128]).unwrap_or(128);
     let mut now_us = random.usize(..1 << 20);
     for _ in 0..frames {
-        // Now and then a long silence, or a step back.
+        // Sometimes a long pause, or a step back in time.
         now_us = match random.u8(..32) {
             0 => now_us + 900_000,
             1 => now_us.saturating_sub(5000),
@@ -151,7 +151,7 @@ fn capture(random: &mut Rng) -> (Vec<u8>, u64) {
         };
         let (frame, wire) = frame(random, now_us as u32 / 1000);
         let frame = &frame[..frame.len().min(snap)];
-        // A Simple Packet Block is as long as its packet, of which this capture has all.
+        // A Simple Packet Block has no captured length, so only for frames captured completely.
         if file.pcapng && frame.len() == wire && random.u8(..8) == 0 {
             file.add_simple(frame);
         } else {
@@ -161,12 +161,12 @@ fn capture(random: &mut Rng) -> (Vec<u8>, u64) {
     (file.bytes, frames as u64)
 }
 
-/// A segment of one of two connections, in any state; and its length on the wire.
+/// A segment of one of two connections, in any state, and its length on the wire.
 fn frame(random: &mut Rng, now_ms: u32) -> (Vec<u8>, usize) {
     let (connection, back, ipv6) = (random.u8(..2), random.bool(), random.u8(..8) == 0);
     let mut options = Vec::new();
     let range = |random: &mut Rng| {
-        // Connections begin before sequence numbers wrap.
+        // Connections start just before sequence numbers wrap.
         let base = u32::MAX - SEQUENCE * SEGMENT / 2;
         base.wrapping_add(random.u32(..SEQUENCE) * SEGMENT)
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! BMv2 JSON: mutated as a tree or as text, loaded, and run when it loads.
+//! BMv2 JSON: mutated as a tree or as bytes, loaded, and run when it loads.
 
 use fastrand::Rng;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::{bytes, packets};
 
 const FRAMES: usize = 16;
 
-/// One program. True: it loaded although it was mutated.
+/// Runs one mutated program. True: it loaded all the same.
 pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     let at = random.usize(..corpus.programs.len());
     let original = &corpus.programs[at];
@@ -35,13 +35,13 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     }
 }
 
-/// Walks to a random place and changes what is there.
+/// Changes a random node of the tree.
 fn mutate(random: &mut Rng, tree: &mut Value, donor: &Value) {
-    let mut place = tree;
-    // The depth of a place is random, so that expressions deep inside get their share.
+    let mut node = tree;
+    // The depth is random, so that deeply nested expressions are reached too.
     let mut steps = random.usize(1..24);
     loop {
-        let is_leaf = match &*place {
+        let is_leaf = match &*node {
             Value::Array(items) => items.is_empty(),
             Value::Object(map) => map.is_empty(),
             _ => true,
@@ -50,7 +50,7 @@ fn mutate(random: &mut Rng, tree: &mut Value, donor: &Value) {
             break;
         }
         steps -= 1;
-        place = match place {
+        node = match node {
             Value::Array(items) => {
                 let at = random.usize(..items.len());
                 &mut items[at]
@@ -65,11 +65,11 @@ fn mutate(random: &mut Rng, tree: &mut Value, donor: &Value) {
             _ => return,
         };
     }
-    change(random, place, donor);
+    change(random, node, donor);
 }
 
-fn change(random: &mut Rng, place: &mut Value, donor: &Value) {
-    match place {
+fn change(random: &mut Rng, node: &mut Value, donor: &Value) {
+    match node {
         Value::Array(items) if !items.is_empty() && random.bool() => {
             let at = random.usize(..items.len());
             match random.u8(..4) {
@@ -77,7 +77,7 @@ fn change(random: &mut Rng, place: &mut Value, donor: &Value) {
                 1 => items.push(items[at].clone()),
                 2 => random.shuffle(items),
                 _ => {
-                    // Many of the same: what grows with a count must have a limit.
+                    // Many copies: the loader must limit everything that grows with a count.
                     let item = items[at].clone();
                     items.extend(std::iter::repeat_n(item, random.usize(1..300)));
                 }
@@ -91,7 +91,7 @@ fn change(random: &mut Rng, place: &mut Value, donor: &Value) {
         }
         Value::Number(number) if random.u8(..4) > 0 => {
             let old = number.as_i64().unwrap_or(0);
-            *place = Value::from(match random.u8(..4) {
+            *node = Value::from(match random.u8(..4) {
                 0 => old.wrapping_add(1),
                 1 => old.wrapping_sub(1),
                 2 => 1_i64
@@ -101,18 +101,18 @@ fn change(random: &mut Rng, place: &mut Value, donor: &Value) {
             });
         }
         Value::String(text) if random.u8(..4) > 0 => {
-            *place = Value::from(match (random.u8(..3), text.strip_prefix("0x")) {
+            *node = Value::from(match (random.u8(..3), text.strip_prefix("0x")) {
                 (0, Some(_)) => format!("0x{}", "f".repeat(random.usize(..600))),
                 (_, Some(_)) => format!("0x{:x}", random.u64(..)),
                 (0, None) => graft(random, donor).as_str().unwrap_or("").to_owned(),
                 _ => operator(random).to_owned(),
             });
         }
-        _ => *place = replacement(random, place, donor),
+        _ => *node = replacement(random, node, donor),
     }
 }
 
-/// A word of the format.
+/// A keyword of the format.
 fn operator(random: &mut Rng) -> &'static str {
     const WORDS: [&str; 40] = [
         "+",
@@ -161,19 +161,19 @@ fn operator(random: &mut Rng) -> &'static str {
 
 /// A random part of another program.
 fn graft<'a>(random: &mut Rng, donor: &'a Value) -> &'a Value {
-    let mut place = donor;
+    let mut node = donor;
     for _ in 0..random.usize(1..16) {
-        let inner = match place {
+        let inner = match node {
             Value::Array(items) => random.choice(items),
             Value::Object(map) if !map.is_empty() => map.values().nth(random.usize(..map.len())),
             _ => None,
         };
         match inner {
-            Some(inner) => place = inner,
+            Some(inner) => node = inner,
             None => break,
         }
     }
-    place
+    node
 }
 
 fn replacement(random: &mut Rng, old: &Value, donor: &Value) -> Value {
@@ -183,7 +183,7 @@ fn replacement(random: &mut Rng, old: &Value, donor: &Value) -> Value {
         2 => Value::from(random.i64(..)),
         3 => Value::Array(vec![old.clone()]),
         4 => {
-            // An expression inside itself: what is walked must have a bound.
+            // A deeply nested expression: the loader must limit its recursion.
             let mut nested = old.clone();
             for _ in 0..random.usize(1..100) {
                 let mut inner = Map::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What has been run and found so far: told every few seconds and, whatever ends the program, at the end.
+//! Counts of inputs and findings, printed every few seconds and at the end, for any reason of ending.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,45 +9,45 @@ use serde_json::{Map, Value, json};
 
 use crate::{Target, guard};
 
-/// Findings after which a target is given up: the same thing again and again.
+/// Findings after which a target is skipped: they probably repeat one defect.
 const MAX_FINDINGS: usize = 20;
 
-/// The counts, shared with the thread that tells them.
+/// The counts, shared with the thread that prints them.
 pub struct Tally {
     seed: u64,
-    /// Programs that inputs are made of.
+    /// Number of programs in the corpus.
     corpus: usize,
     began: Instant,
-    /// Held from the last line on, so that nothing is told after it.
+    /// Locked from the last line on, so that nothing is printed after it.
     counts: Mutex<Vec<Counts>>,
 }
 
 struct Counts {
     target: Target,
     inputs: u64,
-    /// Those that got past the first checks, so that the target is not only noise.
+    /// Inputs that passed the first checks: evidence that the target tests more than those.
     deep: u64,
     findings: usize,
 }
 
-/// What ended the program.
+/// The reason why the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The time was over, or every target was given up.
+    /// The time was over, or every target was skipped.
     Done,
     /// SIGINT or SIGTERM.
     Signal,
-    /// An input that does not end.
+    /// An input that does not terminate.
     Hang,
 }
 
-/// Prints a line. Nobody may be reading; that is no finding.
+/// Prints a line; a closed standard output is ignored.
 pub fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
 impl Tally {
-    /// No inputs yet; says which seed and what corpus.
+    /// Starts with no inputs; prints seed and size of the corpus.
     pub fn start(seed: u64, corpus: usize, targets: &[Target]) -> Arc<Self> {
         say(&format!("seed {seed}, corpus of {corpus} programs"));
         let none = |target: &Target| Counts {
@@ -73,18 +73,18 @@ impl Tally {
         counts.iter_mut().find(|one| one.target == target).map(with)
     }
 
-    /// Inputs of a target so far.
+    /// Number of inputs of a target so far.
     pub fn inputs(&self, target: Target) -> u64 {
         self.with(target, |one| one.inputs).unwrap_or(0)
     }
 
-    /// It has not found the same thing again and again.
-    pub fn goes_on(&self, target: Target) -> bool {
+    /// Whether a target is below the limit of findings.
+    pub fn continues(&self, target: Target) -> bool {
         self.with(target, |one| one.findings < MAX_FINDINGS)
             .unwrap_or(false)
     }
 
-    /// One more input of a target.
+    /// Counts one input of a target.
     pub fn add(&self, target: Target, deep: bool, findings: usize) {
         self.with(target, |one| {
             one.inputs += 1;
@@ -93,8 +93,8 @@ impl Tally {
         });
     }
 
-    /// One line of what has been run so far.
-    pub fn tell(&self) {
+    /// Prints a line with the counts so far.
+    pub fn print(&self) {
         let counts = self.counts();
         let targets: Vec<String> = counts
             .iter()
@@ -111,7 +111,7 @@ impl Tally {
         ));
     }
 
-    /// Prints the last lines and ends the program; whoever comes second waits for the end.
+    /// Prints the final lines and exits; a second caller blocks until then.
     pub fn finish(&self, ended: Ended) -> ! {
         let counts = self.counts();
         let found = counts.iter().map(|one| one.findings).sum::<usize>()

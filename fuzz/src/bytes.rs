@@ -16,7 +16,7 @@ pub fn random(random: &mut Rng, longest: usize) -> Vec<u8> {
     bytes
 }
 
-/// Flips, overwrites, inserts, removes and repeats here and there.
+/// Flips, overwrites, inserts, removes and repeats bytes at random positions.
 pub fn mutate(random: &mut Rng, bytes: &mut Vec<u8>) {
     for _ in 0..random.usize(1..8) {
         if bytes.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! P4Runtime messages: plausible ones made from a P4Info, random ones made from the descriptors, and both mutated.
+//! Generates P4Runtime messages: plausible ones from a P4Info, random ones from the descriptors, and mutations of both.
 
 use fastrand::Rng;
 use prost::Message;
@@ -17,7 +17,7 @@ use crate::bytes;
 /// Deeper messages stay empty.
 const MAX_DEPTH: usize = 9;
 
-/// Numbers that mean something to a pipeline.
+/// Numbers that are likely to be valid ids.
 pub struct Ids {
     numbers: Vec<u64>,
 }
@@ -33,18 +33,8 @@ impl Ids {
     /// Every id in a P4Info, and small numbers.
     pub fn of(p4info: &P4Info) -> Self {
         let Self { mut numbers } = Self::small();
-        let preambles = p4info.tables.iter().map(|o| &o.preamble);
-        let preambles = preambles
-            .chain(p4info.actions.iter().map(|o| &o.preamble))
-            .chain(p4info.action_profiles.iter().map(|o| &o.preamble))
-            .chain(p4info.counters.iter().map(|o| &o.preamble))
-            .chain(p4info.direct_counters.iter().map(|o| &o.preamble))
-            .chain(p4info.meters.iter().map(|o| &o.preamble))
-            .chain(p4info.direct_meters.iter().map(|o| &o.preamble))
-            .chain(p4info.registers.iter().map(|o| &o.preamble))
-            .chain(p4info.digests.iter().map(|o| &o.preamble))
-            .chain(p4info.value_sets.iter().map(|o| &o.preamble));
-        numbers.extend(preambles.flatten().map(|preamble| u64::from(preamble.id)));
+        let preambles = weir_p4runtime::preambles(p4info).flatten();
+        numbers.extend(preambles.map(|preamble| u64::from(preamble.id)));
         Self { numbers }
     }
 
@@ -66,7 +56,7 @@ pub fn generate(pool: &DescriptorPool, name: &str, ids: &Ids, random: &mut Rng) 
         .unwrap_or_default()
 }
 
-/// A few fields anywhere inside an encoded message of the type called `name` become others.
+/// Changes a few fields anywhere inside an encoded message of the type called `name`.
 pub fn mutate(
     pool: &DescriptorPool,
     name: &str,
@@ -130,7 +120,7 @@ fn set(
 
 fn one(field: &FieldDescriptor, ids: &Ids, random: &mut Rng, depth: usize) -> Value {
     let number = ids.number(random);
-    // Each conversion takes the low bits on purpose.
+    // The conversions truncate on purpose.
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
     match field.kind() {
         Kind::Double => Value::F64(f64::from_bits(number)),
@@ -165,7 +155,7 @@ fn one(field: &FieldDescriptor, ids: &Ids, random: &mut Rng, depth: usize) -> Va
 fn change(made: &mut DynamicMessage, ids: &Ids, random: &mut Rng, depth: usize) {
     let kind = made.descriptor();
     let fields: Vec<FieldDescriptor> = kind.fields().collect();
-    // What is there is changed rather than what is not.
+    // Prefer fields that are set.
     let present: Vec<&FieldDescriptor> = fields.iter().filter(|f| made.has_field(f)).collect();
     let chosen = if present.is_empty() || random.u8(..6) == 0 {
         random.choice(&fields).cloned()
@@ -201,7 +191,7 @@ fn change(made: &mut DynamicMessage, ids: &Ids, random: &mut Rng, depth: usize) 
     }
 }
 
-/// An entry that a table of the P4Info might take.
+/// An entry that a table of the P4Info might accept.
 pub fn table_entry(p4info: &P4Info, random: &mut Rng) -> TableEntry {
     let Some(table) = random.choice(&p4info.tables) else {
         return TableEntry::default();

@@ -69,7 +69,7 @@ enum Target {
     Captures,
 }
 
-/// Inputs of one target in a row.
+/// Time for one target before the next.
 const SLICE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Ends the program by itself unless it cannot begin.
+/// Runs the targets and exits; returns only when it cannot start.
 fn fuzz(cli: &Cli) -> Result<Infallible, String> {
     let corpus = Corpus::load()?;
     let seed = cli.seed.unwrap_or_else(|| Rng::new().u64(..));
@@ -87,17 +87,17 @@ fn fuzz(cli: &Cli) -> Result<Infallible, String> {
         .target
         .map_or_else(|| Target::value_variants().to_vec(), |target| vec![target]);
     let tally = Tally::start(seed, corpus.programs.len(), &targets);
-    // Before any other thread: they inherit that signals wait for the one that looks.
+    // Before any other thread: threads inherit the blocked signals, which only the watching thread handles.
     watch::start(Arc::clone(&tally)).map_err(|error| error.to_string())?;
     if let (Some(number), [target]) = (cli.only, targets.as_slice()) {
         run(&tally, &corpus, *target, seed, number);
     } else {
         let end = Instant::now() + Duration::from_secs(cli.seconds);
-        let goes_on = |target: &Target| Instant::now() < end && tally.goes_on(*target);
-        while targets.iter().any(goes_on) {
+        let continues = |target: &Target| Instant::now() < end && tally.continues(*target);
+        while targets.iter().any(continues) {
             for target in &targets {
                 let slice = Instant::now() + SLICE;
-                while Instant::now() < slice && goes_on(target) {
+                while Instant::now() < slice && continues(target) {
                     run(&tally, &corpus, *target, seed, tally.inputs(*target));
                 }
             }
@@ -107,11 +107,11 @@ fn fuzz(cli: &Cli) -> Result<Infallible, String> {
 }
 
 fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
-    let place = format!("--target {} --seed {seed} --only {number}", target.name());
-    // A generator's first numbers are alike for seeds that are alike; mix them (the constant of splitmix64).
+    let repeat_with = format!("--target {} --seed {seed} --only {number}", target.name());
+    // Similar seeds give similar first numbers, so mix seed and number (constants of splitmix64).
     let mixed = (seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(17);
     let mut random = Rng::with_seed(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9));
-    guard::begin(&place);
+    guard::begin(&repeat_with);
     let ran = catch_unwind(AssertUnwindSafe(|| match target {
         Target::Programs => programs::run(corpus, &mut random),
         Target::Packets => packets::run(corpus, &mut random),
@@ -127,11 +127,11 @@ fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
             found.push(finding);
             false
         }
-        // The hook has noted it.
+        // The panic hook has recorded it.
         Err(_) => false,
     };
     for finding in &found {
-        say(&format!("FOUND {place}: {finding}"));
+        say(&format!("FOUND {repeat_with}: {finding}"));
     }
     tally.add(target, deep, found.len());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looks on while inputs run: tells how far it is, ends the program at a signal or a hang.
+//! Watches while inputs run: prints progress, ends the program at a signal or a hang.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,41 +10,41 @@ use std::time::{Duration, Instant};
 use crate::guard;
 use crate::tally::{Ended, Tally, say};
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+const PRINT_EVERY: Duration = Duration::from_secs(10);
 
-/// Starts to look. Signals wait for it in every thread that the caller starts later.
+/// Starts the watching thread. SIGINT and SIGTERM are blocked in the caller and in threads that it starts later.
 ///
 /// # Errors
-/// When the system does not let signals wait, or gives no thread.
+/// When the system cannot block signals or create a thread.
 pub fn start(tally: Arc<Tally>) -> io::Result<()> {
     let signals = blocked()?;
-    let look = move || {
-        let mut told = Instant::now();
+    let watch = move || {
+        let mut printed = Instant::now();
         loop {
-            if came(&signals, LOOK_EVERY) {
+            if wait_for(&signals, CHECK_EVERY) {
                 tally.finish(Ended::Signal);
             }
-            if let Some(place) = guard::hanging() {
-                say(&format!("FOUND {place}: it hangs; given up"));
+            if let Some(input) = guard::hanging() {
+                say(&format!("FOUND {input}: it hangs; stopped"));
                 tally.finish(Ended::Hang);
             }
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
-                tally.tell();
+            if printed.elapsed() >= PRINT_EVERY {
+                printed = Instant::now();
+                tally.print();
             }
         }
     };
     thread::Builder::new()
         .name("watch".to_owned())
-        .spawn(look)
+        .spawn(watch)
         .map(drop)
 }
 
-/// SIGINT and SIGTERM, which from now on wait in this thread and those that it starts.
+/// Blocks SIGINT and SIGTERM in this thread and those that it starts.
 fn blocked() -> io::Result<libc::sigset_t> {
     let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the first call writes the set, which the others read and change.
+    // SAFETY: the first call initializes the set, which the others read and change.
     let (signals, result) = unsafe {
         libc::sigemptyset(signals.as_mut_ptr());
         libc::sigaddset(signals.as_mut_ptr(), libc::SIGINT);
@@ -60,12 +60,12 @@ fn blocked() -> io::Result<libc::sigset_t> {
     }
 }
 
-/// Whether one of the signals has come or comes within a time.
-fn came(signals: &libc::sigset_t, within: Duration) -> bool {
+/// Waits for one of the signals; false when none arrives within a time.
+fn wait_for(signals: &libc::sigset_t, within: Duration) -> bool {
     let within = libc::timespec {
         tv_sec: 0,
         tv_nsec: within.subsec_nanos().into(),
     };
-    // SAFETY: both are there to be read, and nothing is wanted about the signal.
+    // SAFETY: both pointers are valid to read; null means that no information about the signal is returned.
     unsafe { libc::sigtimedwait(signals, std::ptr::null_mut(), &raw const within) > 0 }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The programs of this repository, which everything is made of.
+//! The corpus: the compiled programs of this repository, from which inputs are derived.
 
 use std::path::{Path, PathBuf};
 
@@ -20,32 +20,32 @@ const FOLDERS: [&str; 4] = [
 pub struct Compiled {
     pub json: Vec<u8>,
     pub tree: Value,
-    /// None: there is none beside it.
+    /// None when the program has no P4Info file.
     pub p4info: Option<P4Info>,
 }
 
-/// All of them.
+/// All programs, with the descriptors of the services' messages.
 pub struct Corpus {
     pub programs: Vec<Compiled>,
     /// P4Runtime's messages.
     pub descriptors: DescriptorPool,
-    /// Those of the service of links.
+    /// Messages of the links service.
     pub links: DescriptorPool,
 }
 
 impl Corpus {
-    /// Reads the programs from the repository that this was built in.
+    /// Reads the programs from the repository in which the fuzzer was built.
     pub fn load() -> Result<Self, String> {
         let descriptors = DescriptorPool::decode(DESCRIPTORS).map_err(|e| e.to_string())?;
         let links = DescriptorPool::decode(weir_links::DESCRIPTORS).map_err(|e| e.to_string())?;
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut programs = Vec::new();
         for folder in FOLDERS {
             let folder = root.join(folder);
             let files =
                 std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
             let mut paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
-            // Inputs must be the same everywhere.
+            // The order must not depend on the file system: inputs depend on it.
             paths.sort();
             for path in paths {
                 let is_json = path
@@ -75,12 +75,12 @@ impl Corpus {
     }
 }
 
-/// The program of a JSON file; None when it holds something else, such as where programs come from.
+/// The program of a JSON file; None for other JSON, such as `provenance.json`.
 fn compiled(path: &Path, descriptors: &DescriptorPool) -> Result<Option<Compiled>, String> {
     let at = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let json = std::fs::read(path).map_err(|e| at(&e))?;
     let tree: Value = serde_json::from_slice(&json).map_err(|e| at(&e))?;
-    // Only the compiler's output says for which switch it is.
+    // Only the compiler's output has this member.
     if tree.get("__meta__").is_none() {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an input must not do: panic, take too long, take too much memory.
+//! Detects panics, excessive processor time and excessive memory of an input.
 //!
-//! Time is the processor's, so that a busy machine finds nothing that is not there.
+//! Time is processor time, so that a busy machine causes no false findings.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
@@ -17,18 +17,18 @@ use std::time::Duration;
 ///
 /// A program may take 512 MiB for its arrays, and there are two while one replaces the other.
 const MAX_BYTES: usize = 3 << 29;
-/// Memory at which an allocation fails, which ends the program: the machine has other things to do.
+/// Memory beyond which allocations fail, which ends the program: protects the machine.
 const HARD_BYTES: usize = 4 << 30;
 /// Processor time that one input may take.
 const MAX_CPU: Duration = Duration::from_secs(5);
 /// Processor time after which an input is a hang.
 const HANG_CPU: Duration = Duration::from_secs(60);
 
-/// The system's allocator, counting.
+/// The system's allocator with counters.
 pub struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// Most since [`begin`].
+/// Maximum since [`begin`].
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 static OVERALL_PEAK: AtomicUsize = AtomicUsize::new(0);
 
@@ -42,7 +42,7 @@ fn grow(bytes: usize) -> bool {
     true
 }
 
-// SAFETY: every call goes to the system's allocator with the arguments it came with, or fails as it may.
+// SAFETY: every call is forwarded unchanged to the system's allocator, or fails, which the trait permits.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !grow(layout.size()) {
@@ -77,13 +77,13 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 struct Running {
-    place: String,
+    input: String,
     began: Duration,
     baseline_bytes: usize,
     findings: Vec<String>,
 }
 
-/// Where the place of the running input is kept.
+/// The file that names the running input.
 static LAST: OnceLock<Result<File, io::ErrorKind>> = OnceLock::new();
 
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
@@ -92,7 +92,7 @@ fn running<R>(with: impl FnOnce(&mut Option<Running>) -> R) -> R {
     with(&mut RUNNING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Notes panics, those that a thread of the switch swallows too.
+/// Records panics, including those caught in threads of the switch.
 ///
 /// # Errors
 /// When `last` cannot be written.
@@ -112,17 +112,17 @@ pub fn install(last: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// An input begins.
-pub fn begin(place: &str) {
+/// Starts the measurement of an input.
+pub fn begin(input: &str) {
     if let Some(Ok(file)) = LAST.get() {
-        // Longer than any place, so that nothing of the one before stays.
-        let _ = file.write_at(format!("{place:100}\n").as_bytes(), 0);
+        // Padded, so that the line covers the last one.
+        let _ = file.write_at(format!("{input:100}\n").as_bytes(), 0);
     }
     let live = LIVE.load(Relaxed);
     PEAK.store(live, Relaxed);
     running(|running| {
         *running = Some(Running {
-            place: place.to_owned(),
+            input: input.to_owned(),
             began: cpu_time(),
             baseline_bytes: live,
             findings: Vec::new(),
@@ -130,7 +130,7 @@ pub fn begin(place: &str) {
     });
 }
 
-/// It ended; what was found.
+/// Ends the measurement; returns the findings.
 pub fn end() -> Vec<String> {
     let peak = PEAK.load(Relaxed);
     OVERALL_PEAK.fetch_max(peak, Relaxed);
@@ -149,11 +149,11 @@ pub fn end() -> Vec<String> {
     findings
 }
 
-/// The running input when it takes so long that it will not end.
+/// The running input if it takes so long that it probably does not terminate.
 pub fn hanging() -> Option<String> {
     running(|running| {
         let running = running.as_ref()?;
-        (cpu_time().saturating_sub(running.began) > HANG_CPU).then(|| running.place.clone())
+        (cpu_time().saturating_sub(running.began) > HANG_CPU).then(|| running.input.clone())
     })
 }
 
@@ -162,7 +162,7 @@ pub fn live_bytes() -> usize {
     LIVE.load(Relaxed)
 }
 
-/// Most memory that was ever in use.
+/// Maximum of memory in use since the start.
 pub fn peak_bytes() -> usize {
     OVERALL_PEAK.load(Relaxed).max(PEAK.load(Relaxed))
 }
@@ -173,7 +173,7 @@ fn cpu_time() -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is there to be written.
+    // SAFETY: `time` is valid to write.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     if result != 0 {
         return Duration::ZERO;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames, garbage and plausible, through every program; the pipeline's entries are as the program has them and random.
+//! Frames, random and plausible, through every program, with the program's initial entries and random ones.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ const ETHER_TYPES: [[u8; 2]; 7] = [
     [0, 0],
 ];
 
-/// One program, many frames. True: it forwarded some.
+/// Runs one program on many frames. True: it forwarded some.
 pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     let at = random.usize(..corpus.programs.len());
     let program = Program::from_json(&corpus.programs[at].json).map_err(|e| e.to_string())?;
@@ -44,7 +44,7 @@ fn shaper(random: &mut Rng) -> Option<Shaper> {
     })
 }
 
-/// A link with some of what links can have.
+/// A link with a random selection of its settings.
 fn link(random: &mut Rng) -> PortConfig {
     let mut config = PortConfig {
         shaper: shaper(random),
@@ -64,7 +64,7 @@ fn link(random: &mut Rng) -> PortConfig {
     config
 }
 
-/// A switch on which a program has entries, groups and ports.
+/// A switch with the program, random entries, groups and ports.
 fn ready(program: Program, random: &mut Rng) -> Switch {
     let config = SwitchConfig {
         seed: random.u64(..),
@@ -73,14 +73,14 @@ fn ready(program: Program, random: &mut Rng) -> Switch {
     };
     let mut switch = Switch::new(program, config);
     for port in PORTS {
-        // A refused port is one more case.
+        // A port may be refused; the switch then runs without it.
         let _ = switch.set_port(port, link(random), 0);
     }
     populate(&mut switch, random);
     switch
 }
 
-/// Gives a program entries, groups and frames. True: some frames left again.
+/// Runs a program with random entries, groups and frames. True: it sent some frames.
 ///
 /// # Errors
 /// When a packet is missing from the counters.
@@ -105,7 +105,7 @@ pub fn exercise(program: Program, random: &mut Rng, frames: usize) -> Result<boo
     Ok(left > 0)
 }
 
-/// Lets everything leave that can; how many frames did.
+/// Advances time to the end and checks the counters; returns the number of frames sent.
 fn settle(switch: &mut Switch) -> Result<u64, String> {
     let mut left = 0;
     switch.advance(u64::MAX, &mut |_: u32, _: &[u8], _: u64| left += 1);
@@ -122,7 +122,7 @@ fn settle(switch: &mut Switch) -> Result<u64, String> {
     }
 }
 
-/// A frame: noise, or headers that a parser might go into.
+/// A frame: random bytes, or headers that a parser might accept.
 pub fn frame(random: &mut Rng) -> Vec<u8> {
     let mut frame = bytes::random(random, 300);
     if frame.len() >= 14 && random.u8(..8) > 0 {
@@ -192,7 +192,7 @@ fn populate(switch: &mut Switch, random: &mut Rng) {
     }
 }
 
-/// A value that fits most of the time.
+/// A value that fits in most cases.
 fn value(random: &mut Rng, width_bits: u32) -> Vec<u8> {
     let length = (width_bits as usize).div_ceil(8);
     let mut value = vec![0; length];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests to the service of links, plausible and not, between frames; no packet may be lost without being counted.
+//! Requests to the links service, plausible and not, between frames; no packet may be lost without being counted.
 
 use fastrand::Rng;
 use prost::Message;
@@ -14,10 +14,10 @@ use crate::requests::{PORTS, with_pipeline};
 use crate::{bytes, packets};
 
 const STEPS: usize = 120;
-/// Longest that passes between two steps, ns: packets that wait behind a slow shaper get their turn.
+/// Longest time of a step, ns: enough for packets that wait for a slow shaper.
 const MAX_STEP_NS: u64 = 20_000_000;
 
-/// One switch with a pipeline whose links change under traffic. True: it took some of the changes.
+/// Runs one switch with a pipeline whose links change under traffic. True: it accepted some of the changes.
 pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     let Some((mut switch, _, _)) = with_pipeline(corpus, random)? else {
         return Ok(false);
@@ -52,7 +52,7 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     Ok(accepted)
 }
 
-/// True: the switch took it.
+/// Sends one request. True: the switch accepted it.
 fn set_link(corpus: &Corpus, switch: &mut VirtualSwitch, random: &mut Rng) -> Result<bool, String> {
     let name = "weir.links.v1.SetRequest";
     let mut bytes = messages::generate(&corpus.links, name, &Ids::small(), random);
@@ -65,7 +65,7 @@ fn set_link(corpus: &Corpus, switch: &mut VirtualSwitch, random: &mut Rng) -> Re
     if random.u8(..20) > 0 {
         request.number = random.u32(PORTS);
     }
-    // Random bits hardly ever name a queue or a share of losses.
+    // Random numbers rarely are valid queues or loss ratios, so make them valid.
     if let Some(link) = &mut request.link
         && random.u8(..10) > 0
     {

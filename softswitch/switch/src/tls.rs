@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TLS: the switch's certificate, and with a CA of the controllers also theirs.
+//! TLS: the switch's certificate, and with a CA (mutual TLS) also the controllers'.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-/// Why the service cannot use TLS as asked.
+/// The reason why TLS cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -19,7 +19,7 @@ pub enum TlsError {
         /// The system's reason.
         error: io::Error,
     },
-    /// A certificate that is no PEM, or that does not belong to its key.
+    /// A certificate is not PEM, or does not match its key.
     #[error("--tls-cert, --tls-key, --tls-ca: {0}")]
     Invalid(#[from] tonic::transport::Error),
 }
@@ -27,11 +27,11 @@ pub enum TlsError {
 /// PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The switch's certificate, with intermediate ones after it.
+    /// The switch's certificate, followed by intermediate ones.
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// What signs the certificates that controllers must show; None lets in controllers without one.
+    /// The CA of the certificates that controllers must present; None admits controllers without a certificate.
     pub ca: Option<PathBuf>,
 }
 
@@ -51,7 +51,7 @@ impl TlsFiles {
     }
 }
 
-/// Reads the file that an option names.
+/// Reads the file named by an option.
 pub(crate) fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read {
         option,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Captures as bytes: pcap or pcapng, little-endian, Ethernet, microseconds.
+//! Builds captures as bytes: pcap or pcapng, little-endian, Ethernet, microseconds.
 
 /// A capture that frames are added to.
 pub struct CaptureFile {
@@ -23,7 +23,7 @@ impl CaptureFile {
         file
     }
 
-    /// Adds what was kept of a frame of `wire` bytes.
+    /// Adds the captured bytes of a frame that has `wire` bytes.
     pub fn add(&mut self, time_us: usize, frame: &[u8], wire: usize) {
         if self.pcapng {
             let length = 32 + frame.len().next_multiple_of(4);
@@ -34,7 +34,7 @@ impl CaptureFile {
         }
     }
 
-    /// Adds a whole frame as a Simple Packet Block, which pcapng alone has.
+    /// Adds a whole frame as a Simple Packet Block (pcapng only).
     pub fn add_simple(&mut self, frame: &[u8]) {
         let length = 16 + frame.len().next_multiple_of(4);
         self.block(&[3, length, frame.len()], frame);

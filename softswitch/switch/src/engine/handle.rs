@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Access to the dataplane thread from others: its state ([`Core`]) and how operations on it reach it ([`Handle`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use tokio::sync::oneshot;
+use weir_ports::{Interface, OpenError, SendThreads};
+
+use super::forwarder::Forwarder;
+use super::wait::Waker;
+use crate::node::Node;
+
+/// The state that the dataplane thread owns.
+pub struct Core<F = Node> {
+    /// The switch with its P4Runtime view, or wires.
+    pub node: F,
+    /// Its ports.
+    pub interfaces: Vec<Interface>,
+    /// Time on the switch's clock, ns since its start, as of the running batch or command.
+    pub now_ns: u64,
+    /// Packet-ins and digest lists that reached no controller.
+    pub notifications_lost: Arc<AtomicU64>,
+}
+
+pub(super) type Command<F = Node> = Box<dyn FnOnce(&mut Core<F>) + Send>;
+
+/// The dataplane thread has exited: the switch is shutting down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the switch is shutting down")]
+pub struct Stopped;
+
+/// Runs operations on the dataplane thread.
+pub struct Handle<F = Node> {
+    pub(super) commands: mpsc::Sender<Command<F>>,
+    pub(super) waker: Arc<Waker>,
+    pub(super) notifications_lost: Arc<AtomicU64>,
+    pub(super) send_threads: Arc<SendThreads>,
+}
+
+impl<F> Clone for Handle<F> {
+    fn clone(&self) -> Self {
+        Self {
+            send_threads: Arc::clone(&self.send_threads),
+            commands: self.commands.clone(),
+            waker: Arc::clone(&self.waker),
+            notifications_lost: Arc::clone(&self.notifications_lost),
+        }
+    }
+}
+
+impl<F: Forwarder> Handle<F> {
+    /// Counts a packet-in or digest list that reached no controller.
+    pub fn count_lost_notification(&self) {
+        self.notifications_lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Opens an interface for a port that the dataplane thread will own. Call it on another thread: making the rings
+    /// takes milliseconds, for which no frame should wait.
+    ///
+    /// # Errors
+    /// As [`Interface::open`].
+    pub fn open(&self, number: u32, interface: &str) -> Result<Interface, OpenError> {
+        Interface::open(number, interface, &self.send_threads)
+    }
+
+    /// Runs `operation` between two batches of frames and returns its result. Forwarding stops meanwhile, so keep it
+    /// short and split long work into several calls.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the thread has exited.
+    pub async fn call<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Core<F>) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let (reply, result) = oneshot::channel();
+        let command: Command<F> = Box::new(move |core| {
+            // The caller may have been dropped meanwhile; then nobody receives the result.
+            let _ = reply.send(operation(core));
+        });
+        self.commands.send(command).map_err(|_| Stopped)?;
+        self.waker.wake();
+        result.await.map_err(|_| Stopped)
+    }
+}

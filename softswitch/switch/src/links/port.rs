@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A port as the command line takes it: `1=veth0,rate=1Gbit/s,delay=10ms`.
+
+use std::str::FromStr;
+
+use weir_dataplane::{Port, PortConfig};
+
+use super::options::{LinkOptions, OptionError};
+use crate::node::MAX_PORT;
+
+/// One `--port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Port number as the program sees it.
+    pub number: Port,
+    /// Network interface.
+    pub interface: String,
+    /// Queues and link of its egress side.
+    pub config: PortConfig,
+}
+
+/// The reason for refusing a `--port`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// Not of the form `N=IFACE[,option=value…]`.
+    #[error("`{given}` is not a port: {problem}; for example `1=veth0,rate=1Gbit/s,delay=10ms`")]
+    Shape {
+        /// The given text.
+        given: String,
+        /// The mistake.
+        problem: String,
+    },
+    /// The options are wrong.
+    #[error("port {number}: {error}")]
+    Options {
+        /// The port.
+        number: Port,
+        /// The mistake in the options.
+        error: OptionError,
+    },
+    /// A reserved number.
+    #[error("port {number} is {role}; give the port another number")]
+    Reserved {
+        /// The port.
+        number: Port,
+        /// The number's meaning.
+        role: &'static str,
+    },
+    /// Two ports have one number.
+    #[error("port {number} is given twice")]
+    NumberTwice {
+        /// The port.
+        number: Port,
+    },
+    /// Two ports have one interface.
+    #[error("interface {interface} is given to two ports")]
+    InterfaceTwice {
+        /// The interface.
+        interface: String,
+    },
+}
+
+impl FromStr for PortSpec {
+    type Err = PortError;
+
+    fn from_str(given: &str) -> Result<Self, PortError> {
+        let shape = |problem: String| PortError::Shape {
+            given: given.to_owned(),
+            problem,
+        };
+        let (number, rest) = given
+            .split_once('=')
+            .ok_or_else(|| shape("there is no `=` between number and interface".to_owned()))?;
+        let parsed = number
+            .parse::<Port>()
+            .ok()
+            .filter(|number| *number <= MAX_PORT);
+        let number = parsed.ok_or_else(|| {
+            shape(format!(
+                "`{number}` is not a port number between 0 and {MAX_PORT}"
+            ))
+        })?;
+        let mut parts = rest.split(',');
+        let interface = parts.next().unwrap_or_default();
+        if interface.is_empty() || interface.contains('=') {
+            return Err(shape("the interface is missing".to_owned()));
+        }
+        let refused = |error| PortError::Options { number, error };
+        let mut options = LinkOptions::default();
+        for part in parts {
+            options.add(part).map_err(refused)?;
+        }
+        let config = options.apply(PortConfig::default()).map_err(refused)?;
+        Ok(Self {
+            number,
+            interface: interface.to_owned(),
+            config,
+        })
+    }
+}
