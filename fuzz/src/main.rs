@@ -13,6 +13,7 @@ mod programs;
 mod reports;
 mod requests;
 mod tally;
+mod target;
 mod watch;
 
 use std::convert::Infallible;
@@ -27,6 +28,7 @@ use fastrand::Rng;
 
 use corpus::Corpus;
 use tally::{Ended, Tally, say};
+use target::Target;
 
 #[global_allocator]
 static ALLOCATOR: guard::Counting = guard::Counting;
@@ -51,22 +53,6 @@ struct Cli {
     /// Only the input of this number; names its target and seed too.
     #[arg(long, value_name = "NUMBER", requires_all = ["target", "seed"])]
     only: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Target {
-    /// BMv2 JSON: loaded and, when it loads, run.
-    Programs,
-    /// Frames and times.
-    Packets,
-    /// P4Runtime requests between frames.
-    Requests,
-    /// Requests to the service of links between frames, and whether its counters add up.
-    Links,
-    /// Telemetry reports and captures of them, through their decoders.
-    Reports,
-    /// Captures of TCP, through the inference of losses.
-    Captures,
 }
 
 /// Time for one target before the next.
@@ -134,11 +120,4 @@ fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
         say(&format!("FOUND {repeat_with}: {finding}"));
     }
     tally.add(target, deep, found.len());
-}
-
-impl Target {
-    fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |value| value.get_name().to_owned())
-    }
 }

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use crate::{Target, guard};
+use crate::guard;
+use crate::target::Target;
 
 /// Findings after which a target is skipped: they probably repeat one defect.
 const MAX_FINDINGS: usize = 20;
