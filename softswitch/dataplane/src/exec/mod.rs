@@ -4,7 +4,7 @@
 pub(crate) mod action;
 pub(crate) mod calc;
 pub(crate) mod deparser;
-mod expr;
+pub(crate) mod expr;
 mod headers;
 mod log;
 pub(crate) mod parser;

@@ -77,10 +77,10 @@ fn tail_drop_counts_packets_that_would_exceed_the_limit() {
         Admission::TailDrop(..) => "drop",
         Admission::NoPort(_) => "no port",
     };
-    assert_eq!(outcome(&mut tm, 1_000), "now");
-    assert_eq!(outcome(&mut tm, 1_000), "waiting");
+    assert_eq!(outcome(&mut tm, 1_000), "pass");
+    assert_eq!(outcome(&mut tm, 1_000), "queued");
     assert_eq!(outcome(&mut tm, 1_501), "drop");
-    assert_eq!(outcome(&mut tm, 1_500), "waiting");
+    assert_eq!(outcome(&mut tm, 1_500), "queued");
     assert_eq!(outcome(&mut tm, 1), "drop");
     let stats = tm.port(1).expect("the port").snapshot();
     assert_eq!((stats.queue_drops, stats.queue_drop_bytes), (2, 1_502));
