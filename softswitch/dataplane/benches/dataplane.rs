@@ -5,7 +5,7 @@ mod workload;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// The project's pipeline under its stated load, by number of flows.
+/// weir's own pipeline under its stated load, by number of flows.
 fn weir(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("weir");
     for flow_count in [1, 1_000, 10_000] {

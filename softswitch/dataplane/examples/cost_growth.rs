@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the cost of a packet grows with table entries and with flows, as CSV: `series,size,ns_per_packet,insert_ns,
-//! bytes_per_entry`. The last column is empty where the table is too small to measure it. `tools/switch_cost.py` draws it.
+//! The cost of a packet by number of table entries and of flows, as CSV: `series,size,ns_per_packet,insert_ns,
+//! bytes_per_entry`. The last column is empty if the table is too small to measure it. `tools/switch_cost.py` draws it.
 //!
-//! `cargo run --release -p weir-dataplane --example cost_growth [SERIES]`, the latter the beginning of a series' name
+//! `cargo run --release -p weir-dataplane --example cost_growth [SERIES]`; SERIES is the beginning of a series' name
 
 #[path = "../benches/workload/mod.rs"]
 mod workload;
@@ -16,12 +16,12 @@ use workload::Fallible;
 
 /// Distinct packets of the series that vary the entries.
 const FLOWS: u32 = 10_000;
-/// As above, so few that what they need is in the cache whatever the number of entries: what remains is the algorithm.
+/// As above, but so few that all their data is in the cache: this measures the algorithm without the memory.
 const FEW_FLOWS: u32 = 100;
-/// Packets per round, and rounds; the fastest round counts, since others only add what is not the switch.
+/// Packets per round, and rounds; the fastest round counts, because the others only add disturbances.
 const ROUND: usize = 20_000;
 const ROUNDS: usize = 15;
-/// With fewer entries the table's smallest size would be stated, not an entry's.
+/// With fewer entries the fixed size of a table would dominate the bytes per entry.
 const LEAST_FOR_MEMORY: u32 = 10_000;
 
 /// The program with room for any number of entries in its tables.
@@ -46,7 +46,7 @@ static LIVE: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: every call is handed to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as u64, Relaxed);
@@ -77,15 +77,15 @@ fn fastest_ns(switch: &mut Switch, frames: &[workload::Frame]) -> f64 {
     best
 }
 
-/// Whether a series was asked for.
+/// Whether a series was selected on the command line.
 fn wanted(series: &str) -> bool {
     std::env::args()
         .nth(1)
         .is_none_or(|start| series.starts_with(&start))
 }
 
-/// One point of a series: `insert` adds entry number n, `frame` is a packet that hits it; and if `few_too`, of the series
-/// of few flows beside it.
+/// One point of a series: `insert` adds entry number n, `frame` is a packet that hits it. With `few_too` also a point
+/// of the series with few flows.
 fn point(
     (series, few_too): (&str, bool),
     program: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packets per second of the project's pipeline on one core, without I/O, as one line of JSON.
+//! Packets per second of weir's own pipeline on one core, without I/O, as one line of JSON.
 //!
 //! `cargo run --release -p weir-dataplane --example dataplane_pps [ROUNDS]`
 

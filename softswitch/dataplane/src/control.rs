@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The types of the control interface: entries, meter settings, groups, sessions, digests.
 //!
-//! Values are big-endian byte strings. On the way in any length is accepted whose value fits the field (so both
-//! P4Runtime's canonical form and the padded form do); on the way out a value has exactly `ceil(width / 8)` bytes.
+//! Values are big-endian byte strings. A write accepts any length whose value fits the field (so both P4Runtime's
+//! canonical and padded forms); a read returns exactly `ceil(width / 8)` bytes.
 
 use crate::info::{ActionId, DigestId};
 use crate::ports::Port;
 
-/// What one key field of an entry matches.
+/// The match of one key field of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeyMatch {
-    /// The field is not constrained. Valid for LPM, ternary, range and optional fields; on the way out it stands for
+    /// The field is not constrained. Valid for LPM, ternary, range and optional fields; in a read it means
     /// prefix length 0, an all-zero mask, the full range and an absent optional.
     Any,
     /// Exact, or a present optional.
@@ -47,7 +47,7 @@ pub struct ActionCall {
     pub args: Vec<Vec<u8>>,
 }
 
-/// What an entry of a table with an action profile points to.
+/// The member or group that an entry of a table with an action profile points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProfileTarget {
     /// A member, by its id.
@@ -68,7 +68,7 @@ pub struct GroupMember {
 /// A group of an action selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemberGroup {
-    /// Its members; none means that packets do nothing.
+    /// Its members; with none, packets run no action.
     pub members: Vec<GroupMember>,
     /// Runs before the selected member.
     pub first: Option<ActionCall>,
@@ -81,9 +81,9 @@ pub struct MemberGroup {
 pub struct TableEntry {
     /// One per key field, in the table's order.
     pub key: Vec<KeyMatch>,
-    /// Higher wins; at least 1 where the table needs priorities, 0 where it does not.
+    /// Higher wins; at least 1 if the table needs priorities, else 0.
     pub priority: i32,
-    /// What a hit does. On the way out, for a table with an action profile, an action that does not exist: see
+    /// The action of a hit. A read from a table with an action profile returns an action that does not exist: see
     /// `Switch::entry_target`.
     pub action: ActionCall,
 }
@@ -115,7 +115,7 @@ pub enum MeterConfig {
         /// Excess burst size.
         ebs: u64,
     },
-    /// The plain token bucket: green while it conforms, else red.
+    /// The plain token bucket: green if conforming, else red.
     SingleRateTwoColour {
         /// Committed information rate.
         cir: u64,
@@ -159,7 +159,7 @@ pub struct CloneSession {
     /// Cut the copy (as cloned, before the egress pipeline adds headers) to this many bytes. Headers that the parser
     /// extracts are not cut.
     pub truncate_bytes: Option<usize>,
-    /// `priority` of the copies, which chooses their queue; 0 leaves what the program preserved.
+    /// `priority` of the copies, which selects their queue; 0 keeps the priority that the program preserved.
     pub class_of_service: u8,
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong at load and at the control interface. The packet path has no errors: it counts drops.
+//! Errors of the loader and of the control interface. The packet path has no errors: it counts drops.
 
-/// Why a BMv2 JSON file was refused. Every variant names the construct and where it stands.
+/// The reason why a BMv2 JSON file was refused. Every variant names the construct and its location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The bytes are not JSON, or not of the shape that BMv2 JSON has.
+    /// The bytes are not JSON, or do not have the structure of BMv2 JSON.
     #[error("not a BMv2 JSON program: {reason}; expected what `p4c-bm2-ss -o FILE.json` writes")]
     NotBmv2 {
-        /// The JSON reader's own words, with line and column.
+        /// The JSON reader's message, with line and column.
         reason: String,
     },
     /// The major format version is not one that this loader reads.
@@ -16,35 +16,35 @@ pub enum LoadError {
         /// Version found in `__meta__`.
         found: String,
     },
-    /// A name or an id points to nothing.
-    #[error("{place}: {kind} {name:?} does not exist in this program")]
+    /// A name or an id does not exist.
+    #[error("{location}: {kind} {name:?} does not exist in this program")]
     Dangling {
-        /// Where in the JSON.
-        place: String,
+        /// Location in the JSON.
+        location: String,
         /// Kind of the object sought, e.g. `header`.
         kind: &'static str,
         /// Name or id sought.
         name: String,
     },
     /// A construct that is legal but that this switch does not execute.
-    #[error("{place}: {what} is not supported by this switch")]
+    #[error("{location}: {what} is not supported by this switch")]
     Unsupported {
-        /// Where in the JSON.
-        place: String,
+        /// Location in the JSON.
+        location: String,
         /// The construct, by its name.
         what: String,
     },
     /// A construct that is malformed.
-    #[error("{place}: {what}")]
+    #[error("{location}: {what}")]
     Invalid {
-        /// Where in the JSON.
-        place: String,
-        /// What is wrong, and what would be valid.
+        /// Location in the JSON.
+        location: String,
+        /// The problem, and what would be valid.
         what: String,
     },
 }
 
-/// Why a control operation was refused. The state of the switch is unchanged when one is returned.
+/// The reason why a control operation was refused. The state of the switch is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// An id that this program does not have.
@@ -82,15 +82,15 @@ pub enum ControlError {
     InvalidArguments {
         /// Action name.
         action: String,
-        /// What is wrong and what would be valid.
+        /// The problem, and what would be valid.
         reason: String,
     },
-    /// Wrong number, kind, width or value of match fields, or a priority where none belongs.
+    /// Wrong number, kind, width or value of match fields, or a priority in a table without priorities.
     #[error("table {table}: {reason}")]
     InvalidKey {
         /// Table name.
         table: String,
-        /// What is wrong and what would be valid.
+        /// The problem, and what would be valid.
         reason: String,
     },
     /// An entry with this key (and priority) exists.
@@ -99,16 +99,16 @@ pub enum ControlError {
         /// Table name.
         table: String,
     },
-    /// No entry, group or session like this.
+    /// The entry, group or session does not exist.
     #[error("{what} not found")]
     NotFound {
-        /// What was sought.
+        /// The missing object.
         what: String,
     },
     /// A group or session with this id exists.
     #[error("{what} exists")]
     Exists {
-        /// What was to be created.
+        /// The existing object.
         what: String,
     },
     /// The table has reached its declared size.
@@ -140,7 +140,7 @@ pub enum ControlError {
     /// Something else still points to it.
     #[error("{what} is in use: {references} entries or groups point to it")]
     InUse {
-        /// What was to be removed.
+        /// The object that was to be removed.
         what: String,
         /// How many point to it.
         references: u32,
@@ -148,7 +148,7 @@ pub enum ControlError {
     /// Const entries or a const default action cannot be changed.
     #[error("{what} is const in the program")]
     Const {
-        /// What was to be changed.
+        /// The object that was to be changed.
         what: String,
     },
     /// A value that the object cannot take.
@@ -156,7 +156,7 @@ pub enum ControlError {
     InvalidValue {
         /// The object.
         what: String,
-        /// What is wrong and what would be valid.
+        /// The problem, and what would be valid.
         reason: String,
     },
 }

@@ -17,17 +17,17 @@ pub(crate) fn compute(algo: Algo, bytes: &[u8]) -> u64 {
             .take(8)
             .fold(0, |sum, b| (sum << 8) | u64::from(*b)),
         Algo::Xor16 => words16(bytes).fold(0, |sum, w| sum ^ u64::from(w)),
-        // It is no function of the bytes: whoever has the generator does not ask here.
+        // Not a function of the bytes; callers that have the generator use that.
         Algo::Random => 0,
     }
 }
 
-/// Free bytes in front of what [`compute_behind`] takes.
+/// Zero bytes before the input of [`compute_after_lead`].
 pub(crate) const LEAD_BYTES: usize = CHUNK_BYTES;
 
-/// As [`compute`], of what stands behind the first [`LEAD_BYTES`] bytes of `buffer`, which are zero. What stands in the buffer
-/// afterwards is of no use.
-pub(crate) fn compute_behind(algo: Algo, buffer: &mut [u8]) -> u64 {
+/// As [`compute`] over the bytes after the first [`LEAD_BYTES`] of `buffer`, which must be zero. The buffer's contents
+/// are unspecified afterwards.
+pub(crate) fn compute_after_lead(algo: Algo, buffer: &mut [u8]) -> u64 {
     match algo {
         Algo::Crc16 => u64::from(CRC16_FROM_ZERO.checksum(chunks(buffer, 0))),
         Algo::Crc16Ccitt if buffer.len() >= LEAD_BYTES + 2 => {
@@ -40,10 +40,10 @@ pub(crate) fn compute_behind(algo: Algo, buffer: &mut [u8]) -> u64 {
     }
 }
 
-/// Makes whole chunks of what stands behind the lead, of which the first `inverted` bytes are inverted.
+/// Extends the input to whole chunks with zeros of the lead, and inverts its first `inverted` bytes.
 ///
-/// A remainder that starts from zero stays zero as long as zeros come, so zeros in front change nothing; and to start from
-/// all ones is to start from zero with as many bits inverted.
+/// A CRC that starts from zero stays zero while its input is zero, so leading zeros change nothing. Starting from all
+/// ones is the same as starting from zero with the first bits of the input inverted.
 #[inline(always)]
 fn chunks(buffer: &mut [u8], inverted: usize) -> &[u8] {
     for byte in buffer.iter_mut().skip(LEAD_BYTES).take(inverted) {
@@ -71,7 +71,7 @@ pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
     for word in words {
         add(u64::from_be_bytes(*word));
     }
-    // Zeros behind the last bytes add nothing.
+    // Trailing zeros add nothing.
     let mut last = [0; 8];
     for (to, from) in last.iter_mut().zip(rest) {
         *to = *from;
@@ -90,9 +90,9 @@ static CRC16_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 /// CRC-32 of IEEE 802.3.
 static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
-/// Bytes that the tables of the following take at once.
+/// Bytes per step of the following tables.
 const CHUNK_BYTES: usize = 16;
-/// The same, whose remainder starts from zero, by chunks.
+/// The same algorithms from initial value zero, by chunks.
 static CRC16_FROM_ZERO: Crc<u16, Table<CHUNK_BYTES>> =
     Crc::<u16, Table<CHUNK_BYTES>>::new(&CRC_16_ARC);
 static CRC16_CCITT_FROM_ZERO: Crc<u16, Table<CHUNK_BYTES>> =
@@ -151,12 +151,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_lead_in_front_changes_no_hash(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn a_lead_of_zeros_changes_no_hash(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             use Algo::{Crc16, Crc16Ccitt, Crc32, Csum16, Identity, Xor16};
             for algo in [Crc16, Crc16Ccitt, Crc32, Csum16, Identity, Xor16] {
                 let mut buffer = vec![0; LEAD_BYTES];
                 buffer.extend(&bytes);
-                prop_assert_eq!(compute_behind(algo, &mut buffer), compute(algo, &bytes), "{:?}", algo);
+                prop_assert_eq!(compute_after_lead(algo, &mut buffer), compute(algo, &bytes), "{:?}", algo);
             }
         }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program declares, by name: the view that a control plane (with its p4info) needs.
+//! The declarations of a program by name, as a control plane (with its p4info) needs them.
 //!
 //! Names equal those of the p4info that the same compiler run wrote. Ids are this program's own small indices,
 //! not p4info ids: look each name up once, when the pipeline is set, and keep the id.
@@ -116,7 +116,7 @@ pub struct TableInfo {
     pub direct_counter: Option<CounterId>,
     /// Direct meter, if any.
     pub direct_meter: Option<MeterId>,
-    /// The program wants idle notifications for it.
+    /// It has idle timeouts.
     pub support_timeout: bool,
     /// The action profile that its entries point into, if any.
     pub profile: Option<ProfileId>,
@@ -127,15 +127,15 @@ pub struct TableInfo {
 pub struct ProfileInfo {
     /// Name as in the p4info.
     pub name: String,
-    /// Most members that it takes.
+    /// The largest number of members.
     pub size: usize,
-    /// It has groups, of which a hash selects a member.
+    /// It has groups, from which a hash selects a member.
     pub selector: bool,
     /// The tables that it implements.
     pub tables: Vec<TableId>,
 }
 
-/// What a meter counts.
+/// The unit of a meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeterUnit {
     /// Frame bytes, as received, without FCS.
@@ -179,12 +179,12 @@ pub struct RegisterInfo {
     pub width_bits: u32,
 }
 
-/// A parser value set. BMv2 JSON does not say how its fields match, so a member may match each in any way.
+/// A parser value set. BMv2 JSON does not say how its fields match, so a member may match each with any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueSetInfo {
     /// Name as in the p4info.
     pub name: String,
-    /// Most members that it takes.
+    /// The largest number of members.
     pub size: usize,
     /// Widths of the fields of a member in bits, in order.
     pub widths_bits: Vec<u32>,

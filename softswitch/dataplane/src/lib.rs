@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A v1model switch as a pure library.
 //!
-//! [`Program::from_json`] compiles what `p4c-bm2-ss` emits into a flat form; [`Switch`] runs it. The crate does no
-//! I/O, reads no clock and starts no thread: frames, ports and times (nanoseconds) come in through
-//! [`Switch::receive`] or [`Switch::burst`], and [`Switch::advance`]; frames, ports and times go out through a [`Sink`].
+//! [`Program::from_json`] compiles the output of `p4c-bm2-ss` to a flat program; [`Switch`] runs it. The crate does no
+//! I/O, reads no clock and starts no thread: frames, ports and times (nanoseconds) come in through [`Switch::receive`]
+//! or [`Switch::burst`], and [`Switch::advance`]; frames, ports and times go out through a [`Sink`].
 //!
-//! Layout, in the order a packet meets it: `load` (JSON to flat program, once), `exec` (parser, pipelines,
-//! deparser; `native` is the same as machine code), `tables` (lookups), `meter`, `state` (counters, registers), `pre` (multicast, clones), `tm` (queues, links).
+//! Layout: `load` compiles JSON to the flat program in `ir`, once. `switch` takes a packet through the stages: parse,
+//! ingress, traffic manager, egress, deparse. `stages` runs a stage as machine code (`native`) or in the interpreter
+//! (`exec`); both work on `packet` and `context`. `tm` has queues and links, `tables` lookups, `meter` and `state` the
+//! externs, `pre` multicast and clone sessions.
 
+mod array;
+mod context;
 mod control;
 mod error;
 mod exec;
@@ -19,15 +23,18 @@ mod log;
 mod memory;
 mod meter;
 mod native;
+mod packet;
 mod ports;
 mod pre;
 mod program;
+mod stages;
 mod state;
 mod stats;
 mod switch;
 mod tables;
 mod tm;
 mod value_set;
+mod wide;
 mod wire;
 
 pub use control::{

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program says: `log_msg`, and `assert` and `assume` that were false. The library only collects; its owner logs.
+//! Log events of a program: `log_msg`, and false `assert` and `assume`. The library only collects them; its owner logs.
 
 use std::collections::VecDeque;
 
-/// Why a program says something.
+/// The kind of a log event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
     /// `log_msg`.
@@ -25,14 +25,14 @@ impl LogKind {
     }
 }
 
-/// One thing that a program said.
+/// One log event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEvent<'a> {
-    /// Why.
+    /// Its kind.
     pub kind: LogKind,
     /// Time of the packet that caused it, ns.
     pub time_ns: u64,
-    /// The message with its values filled in, or file and line of the statement that was false.
+    /// The message with its values, or file and line of the false statement.
     pub text: &'a str,
 }
 
@@ -41,7 +41,7 @@ const MAX_EVENTS: usize = 4_096;
 /// Bytes of their texts.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Events waiting for the owner, their texts in one buffer.
+/// Events that the owner has not drained, with their texts in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct LogQueue {
     heads: VecDeque<(LogKind, u64, usize)>,
@@ -49,7 +49,7 @@ pub(crate) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Appends an event whose text `write` adds; false when there is no room.
+    /// Appends an event whose text `write` adds; false if the queue is full.
     pub(crate) fn push(
         &mut self,
         kind: LogKind,

@@ -35,7 +35,7 @@ pub(crate) struct Meter {
     second: u128,
     cir: u64,
     cbs: u64,
-    /// Peak rate; 0 where what overflows the committed bucket fills the other.
+    /// Peak rate; 0 if the overflow of the committed bucket fills the other.
     pir: u64,
     /// Peak or excess burst; 0 for two colours.
     second_burst: u64,
@@ -95,9 +95,10 @@ impl Meter {
 
     /// Colours a packet of `units` and takes its tokens. A time before the last one counts as the last one.
     ///
-    /// RFC 2698 section 3 and RFC 2697 section 3, colour-blind, in one: the committed bucket is filled alike; the other is
-    /// filled at the peak rate, or with what overflows the first; a green packet takes from it too where it is the peak's.
-    /// Two colours are the latter with an excess burst of 0. The processor could not foresee a branch by each cell's kind.
+    /// RFC 2698 section 3 and RFC 2697 section 3, colour-blind, in one: both fill the committed bucket alike. The other
+    /// bucket fills at the peak rate, or with the overflow of the committed one; a green packet takes tokens from it
+    /// only if it is the peak bucket. Two colours are RFC 2697 with an excess burst of 0. One code for all kinds,
+    /// because a branch on each cell's kind would be unpredictable.
     #[inline]
     pub(crate) fn execute(&mut self, units: u64, now_ns: u64) -> Colour {
         if self.kind == Kind::Unset {
@@ -109,7 +110,8 @@ impl Meter {
         let two_rates = self.kind == Kind::TwoRateThreeColour;
         // All ones for two rates.
         let peak = u128::from(two_rates).wrapping_neg();
-        // A product of two u64 fits u128; where the sum does not, the bucket is full anyway, and so is what it overflows to.
+        // A product of two u64 fits u128. If the sum does not, the bucket is full, and so is the one that it overflows
+        // to.
         let filled = self
             .committed
             .saturating_add(u128::from(self.cir) * elapsed_ns);
@@ -133,7 +135,7 @@ impl Meter {
     }
 }
 
-/// A meter cell that counts what it colours: two whole cache lines.
+/// A meter cell with counters of its colours: two whole cache lines.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub(crate) struct CountedMeter {
@@ -155,7 +157,7 @@ impl CountedMeter {
     }
 }
 
-/// Refuses what no bucket can mean.
+/// Refuses a configuration that no bucket can have.
 pub(crate) fn check(config: &MeterConfig) -> Result<(), ControlError> {
     if let MeterConfig::TwoRateThreeColour { cir, pir, .. } = config
         && pir < cir

@@ -162,7 +162,8 @@ fn unset_meter_is_green() {
 
 #[test]
 fn bucket_refills_to_the_nanosecond() {
-    // 1 MB/s is one byte per microsecond: after 1000 bytes, 100 bytes are there at 100,000 ns and not at 99,999 ns.
+    // 1 MB/s is one byte per microsecond: after 1000 bytes, the bucket has 100 bytes at 100,000 ns and not at 99,999
+    // ns.
     let mut meter = Meter::default();
     meter.set(Some(MeterConfig::SingleRateTwoColour {
         cir: 1_000_000,
@@ -174,7 +175,7 @@ fn bucket_refills_to_the_nanosecond() {
 }
 
 #[test]
-fn time_that_goes_back_gives_no_tokens_twice() {
+fn time_that_goes_back_adds_no_tokens_twice() {
     let mut meter = Meter::default();
     meter.set(Some(MeterConfig::SingleRateTwoColour {
         cir: 1_000_000,

@@ -4,10 +4,10 @@
 /// A port number as the program sees it in `ingress_port` and `egress_spec`.
 pub type Port = u32;
 
-/// Egress queues of a port, one for each value of `standard_metadata.priority` (3 bits); the higher goes first.
+/// Egress queues of a port, one for each value of `standard_metadata.priority` (3 bits); the highest leaves first.
 pub const QUEUES: usize = 8;
 
-/// All packets, as a share in [`PortConfig::loss_ppb`].
+/// The value of [`PortConfig::loss_ppb`] that loses all frames.
 pub const LOSS_ALL_PPB: u32 = 1_000_000_000;
 
 /// Token-bucket shaping of a port or of one of its queues.
@@ -15,20 +15,20 @@ pub const LOSS_ALL_PPB: u32 = 1_000_000_000;
 pub struct Shaper {
     /// Rate in bit/s of frame bytes without FCS; at least 1.
     pub rate_bps: u64,
-    /// Bucket in bytes; it starts full. A frame longer than this leaves when the bucket is full and puts it in debt.
+    /// Bucket size in bytes; the bucket starts full. A longer frame leaves when the bucket is full and puts it in debt.
     pub burst_bytes: u64,
 }
 
-/// What holds for one queue in place of what holds for its port. The default: nothing.
+/// Settings of one queue that replace its port's. The default replaces none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// Shapes this queue, on top of what shapes the port.
+    /// Shapes this queue, in addition to the port's shaper.
     pub shaper: Option<Shaper>,
-    /// In place of [`PortConfig::queue_limit_bytes`].
+    /// Replaces [`PortConfig::queue_limit_bytes`].
     pub limit_bytes: Option<u64>,
-    /// In place of [`PortConfig::queue_limit_packets`].
+    /// Replaces [`PortConfig::queue_limit_packets`].
     pub limit_packets: Option<u64>,
-    /// In place of [`PortConfig::deflect_to`].
+    /// Replaces [`PortConfig::deflect_to`].
     pub deflect_to: Option<Port>,
 }
 
@@ -37,14 +37,15 @@ pub struct QueueConfig {
 pub struct PortConfig {
     /// None: frames pass at once.
     pub shaper: Option<Shaper>,
-    /// Tail drop when the bytes waiting in a queue with the new frame would exceed this. None: no limit.
+    /// Tail drop if the bytes in a queue with the new frame would exceed this. None: no limit.
     pub queue_limit_bytes: Option<u64>,
-    /// Tail drop when the frames waiting in a queue with the new one would exceed this. None: no limit.
+    /// Tail drop if the frames in a queue with the new one would exceed this. None: no limit.
     pub queue_limit_packets: Option<u64>,
-    /// Where a tail-dropped packet runs egress once more, so that the program can report it. None: nowhere.
+    /// Port to which a tail-dropped packet is deflected: it runs egress there, so that the program can report it. None:
+    /// it is only dropped.
     pub deflect_to: Option<Port>,
-    /// Bit rate of the line: frames follow each other at the distance that Ethernet gives them, with 24 bytes of
-    /// preamble, FCS and gap each, and arrive when their last bit does. None: infinitely fast.
+    /// Bit rate of the line: each frame occupies 24 bytes more for preamble, FCS and inter-packet gap, and arrives with
+    /// its last bit. None: infinitely fast.
     pub line_rate_bps: Option<u64>,
     /// One-way delay of frames leaving through this port.
     pub delay_ns: u64,
@@ -59,7 +60,7 @@ pub struct PortConfig {
 }
 
 impl PortConfig {
-    /// Why this configuration has no meaning, if so: the setting, and what would be valid.
+    /// The reason why this configuration is invalid, if it is: the setting, and what would be valid.
     pub fn problem(&self) -> Option<&'static str> {
         let queues = self.queues.iter().filter_map(|queue| queue.shaper);
         if self
@@ -85,7 +86,7 @@ impl PortConfig {
         }
     }
 
-    /// The limits of queue `priority`: bytes, packets, and where the dropped go.
+    /// The settings of queue `priority`: its own, else the port's.
     pub(crate) fn queue(&self, priority: usize) -> QueueConfig {
         let own = self.queues.get(priority).copied().unwrap_or_default();
         QueueConfig {

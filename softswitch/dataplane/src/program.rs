@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Program {
     pub(crate) info: ProgramInfo,
     pub(crate) ir: Ir,
-    /// None where only the interpreter can run it.
+    /// None if only the interpreter can run it.
     pub(crate) native: Option<Arc<Native>>,
 }
 
@@ -24,7 +24,7 @@ impl Program {
     /// Reads and compiles the JSON that `p4c-bm2-ss` writes for v1model.
     ///
     /// # Errors
-    /// [`LoadError`] names the construct that is missing, malformed or not supported, and where it stands.
+    /// [`LoadError`] names the construct that is missing, malformed or not supported, and its location in the JSON.
     pub fn from_json(json: &[u8]) -> Result<Self, LoadError> {
         let (info, ir) = load::load(json)?;
         let native = Native::compile(&info, &ir).map(Arc::new);
@@ -34,27 +34,27 @@ impl Program {
             program
                 .insert_const_entries(info, spec, &mut table)
                 .map_err(|e| LoadError::Invalid {
-                    place: format!("tables {:?} entries", info.name),
+                    location: format!("tables {:?} entries", info.name),
                     what: e.to_string(),
                 })?;
         }
         Ok(program)
     }
 
-    /// What the program declares, by name.
+    /// The declarations of the program, by name.
     pub fn info(&self) -> &ProgramInfo {
         &self.info
     }
 
-    /// Whether it can run as machine code. The interpreter runs a program that is too large, and all on processors that
-    /// the code generator does not know.
+    /// Whether it can run as machine code. The interpreter runs a program that is too large, and every program on a
+    /// processor that the code generator does not support.
     pub fn has_code(&self) -> bool {
         self.native.is_some()
     }
 
-    /// Lets the entries of a table that the program starts with be changed and others be added, up to `size` in all: BMv2
-    /// JSON does not tell `entries` from `const entries`, the p4info does.
-    pub fn let_entries_change(&mut self, table: TableId, size: usize) {
+    /// Allows changes to the initial entries of a table and new entries, up to `size` in all: BMv2 JSON does not
+    /// distinguish `entries` from `const entries`, the p4info does.
+    pub fn allow_entry_changes(&mut self, table: TableId, size: usize) {
         if let Some(info) = self.info.tables.get_mut(table.index()) {
             info.const_entries = false;
             info.size = info.size.max(size);
@@ -161,7 +161,7 @@ impl Program {
         Ok((local, words.into()))
     }
 
-    /// The action call that these words stand for.
+    /// The action call that these words encode.
     pub(crate) fn decode_action(&self, spec: &Table, local: u16, words: &[u64]) -> ActionCall {
         let action = spec.actions.get(usize::from(local)).copied().unwrap_or(0);
         let params = self

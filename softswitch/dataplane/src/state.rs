@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What actions can change beside the packet: meters, counters, registers, random numbers, digests.
+//! State that actions read or change beside the packet: meters, counters, registers, random numbers, digests.
 
+use crate::array::Array;
 use crate::control::{CounterValue, DigestMessage};
 use crate::info::{DigestId, MeterUnit, ProgramInfo};
 use crate::log::LogQueue;
 use crate::meter::CountedMeter;
-use crate::native::Array;
 use crate::stats::Stats;
 use crate::value_set::ValueSet;
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ impl Random {
     }
 }
 
-/// Digests waiting for the control plane, in one flat buffer.
+/// Digests that the control plane has not drained, in one flat buffer.
 #[derive(Debug, Default)]
 pub(crate) struct DigestQueue {
     heads: VecDeque<(DigestId, u64, usize)>,
@@ -108,7 +108,7 @@ impl DigestQueue {
     }
 }
 
-/// Everything but tables that a program's actions touch.
+/// All state of a program's actions but tables.
 #[derive(Debug)]
 pub(crate) struct Externs {
     pub meters: Box<[MeterArray]>,
@@ -119,11 +119,11 @@ pub(crate) struct Externs {
     pub digests: DigestQueue,
     pub log: LogQueue,
     pub stats: Stats,
-    /// Bytes of a calculation; kept so that its capacity is reused.
+    /// Buffer of a calculation, whose capacity is reused.
     pub scratch: Vec<u8>,
 }
 
-/// Capacity for an array that the program declares; one that does not fit memory's address space has no cells.
+/// Cells of an array that the program declares; none if they do not fit the address space.
 fn cells(size: u64) -> usize {
     usize::try_from(size).unwrap_or(0)
 }

@@ -4,7 +4,7 @@
 /// Totals of the switch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Frames given to `receive`.
+    /// Frames passed to `receive`.
     pub received: u64,
     /// Frames refused because they were longer than the configured maximum (or empty).
     pub oversize: u64,
@@ -14,13 +14,14 @@ pub struct Stats {
     pub dropped_ingress: u64,
     /// Packets that ended at the end of egress.
     pub dropped_egress: u64,
-    /// Packets tail-dropped by an egress queue, all ports, but for those that were deflected.
+    /// Packets tail-dropped by an egress queue, all ports, except those that were deflected.
     pub dropped_queue: u64,
-    /// Packets tail-dropped by an egress queue that went through egress once more for the deflection port.
+    /// Packets tail-dropped by an egress queue that were deflected, which means sent through egress to the deflection
+    /// port.
     pub deflected: u64,
     /// Packets sent to a port that does not exist.
     pub dropped_no_port: u64,
-    /// Packets that were waiting in a queue when their program or port was replaced or removed.
+    /// Packets that were queued when their program or port was replaced or removed.
     pub dropped_reconfigured: u64,
     /// Multicast packets whose group does not exist or has no replica.
     pub dropped_no_replica: u64,
@@ -42,23 +43,23 @@ pub struct Stats {
     pub digests: u64,
     /// Digests lost because the control plane did not drain them.
     pub digests_lost: u64,
-    /// Frames given to the sink.
+    /// Frames passed to the sink.
     pub transmitted: u64,
     /// Accesses to a meter, counter or register beyond its size (the access has no effect).
     pub index_out_of_range: u64,
-    /// `assert` and `assume` that were false; the packet is dropped, which is counted again where it happens.
+    /// False `assert` and `assume`; each drop is also counted at its pipeline.
     pub assertions_failed: u64,
     /// `log_msg`, `assert` and `assume` whose text was lost because the owner did not drain them.
     pub log_lost: u64,
 }
 
 impl Stats {
-    /// Packets that came into being: frames, clones, copies.
+    /// Packets created: frames, clones, copies.
     pub fn begun(&self) -> u64 {
         self.received + self.cloned + self.multicast_copies
     }
 
-    /// Packets that have ended. The others wait in queues, are on links or were lost there.
+    /// Packets that were transmitted or dropped. The others are in queues, on links or lost there.
     pub fn ended(&self) -> u64 {
         self.transmitted
             + self.multicast
@@ -80,19 +81,19 @@ pub struct PortStats {
     pub rx_packets: u64,
     /// Bytes received, without FCS.
     pub rx_bytes: u64,
-    /// Frames given to the sink.
+    /// Frames passed to the sink.
     pub tx_packets: u64,
-    /// Bytes given to the sink, without FCS.
+    /// Bytes passed to the sink, without FCS.
     pub tx_bytes: u64,
     /// Packets tail-dropped by this port's queue.
     pub queue_drops: u64,
     /// Bytes tail-dropped by this port's queue.
     pub queue_drop_bytes: u64,
-    /// Packets waiting now in the egress queue.
+    /// Packets now in the egress queue.
     pub queued_packets: u64,
-    /// Bytes waiting now in the egress queue.
+    /// Bytes now in the egress queue.
     pub queued_bytes: u64,
-    /// Frames now on the delay line or ready for the sink.
+    /// Frames now on the link or ready for the sink.
     pub in_flight: u64,
     /// Frames that the link lost at random.
     pub link_lost: u64,
@@ -105,7 +106,7 @@ pub struct QueueStats {
     pub offered_packets: u64,
     /// Their bytes, without FCS.
     pub offered_bytes: u64,
-    /// Packets that left it towards egress, at once or after waiting.
+    /// Packets that passed it to egress, at once or after a wait.
     pub passed_packets: u64,
     /// Their bytes.
     pub passed_bytes: u64,
@@ -115,18 +116,18 @@ pub struct QueueStats {
     pub dropped_packets_limit: u64,
     /// Bytes of all dropped packets.
     pub dropped_bytes: u64,
-    /// Those of the dropped packets that were reported through the deflection port.
+    /// Dropped packets that were deflected.
     pub deflected_packets: u64,
-    /// Packets that waited when their program was replaced.
+    /// Packets that were queued when their program was replaced.
     pub removed_packets: u64,
-    /// Packets that wait now.
+    /// Packets queued now.
     pub waiting_packets: u64,
     /// Their bytes.
     pub waiting_bytes: u64,
 }
 
 impl QueueStats {
-    /// Packets dropped, by whatever limit.
+    /// Packets dropped because of either limit.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped_bytes_limit + self.dropped_packets_limit
     }
@@ -137,10 +138,10 @@ impl QueueStats {
 pub struct LinkStats {
     /// Frames put on the link.
     pub offered_packets: u64,
-    /// Frames given to the sink.
+    /// Frames passed to the sink.
     pub passed_packets: u64,
     /// Frames lost at random.
     pub lost_packets: u64,
-    /// Frames on their way now.
+    /// Frames in flight now.
     pub in_flight_packets: u64,
 }

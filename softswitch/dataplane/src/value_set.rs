@@ -2,19 +2,18 @@
 //! Parser value sets: members that the control plane sets while the program runs.
 
 use crate::control::KeyMatch;
-use crate::exec::parser::masked_equal;
-use crate::exec::phv::low_mask;
-use crate::exec::wide::Wide;
 use crate::info::{KeyFieldInfo, MatchKind};
 use crate::ir::SELECT_WORDS;
+use crate::packet::phv::low_mask;
 use crate::tables::key::{field_key, in_range};
+use crate::wide::Wide;
 
 /// An inclusive range on one field of a transition key.
 #[derive(Debug, Clone)]
 struct FieldRange {
     bit: u32,
     width: u32,
-    /// Of each word of the field, upwards.
+    /// Low and high of each word of the field, least significant first.
     bounds: Vec<(u64, u64)>,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct ValueSet {
 }
 
 impl ValueSet {
-    /// The members as they were given.
+    /// The members as the control plane wrote them.
     pub(crate) fn members(&self) -> &[Vec<KeyMatch>] {
         &self.members
     }
@@ -74,6 +73,16 @@ impl ValueSet {
                 && member.ranges.iter().all(|range| range.contains(key))
         })
     }
+}
+
+/// Whether key and value agree where the mask has ones.
+pub(crate) fn masked_equal(
+    key: &Wide<SELECT_WORDS>,
+    value: &[u64; SELECT_WORDS],
+    mask: &[u64; SELECT_WORDS],
+) -> bool {
+    let words = key.0.iter().zip(value).zip(mask);
+    words.fold(0, |differ, ((k, v), m)| differ | ((k ^ v) & m)) == 0
 }
 
 fn pack(widths: &[u32], member: &[KeyMatch]) -> Result<Packed, String> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plain wires: what comes in at one end goes out at the other, through the queues and the link of that end, unchanged.
+//! Plain wires: a frame received at one end is transmitted unchanged at the other, through the queues and the link
+//! there.
 
-use crate::exec::packet::Pool;
+use crate::packet::{Packet, Pool};
 use crate::ports::{Port, PortConfig, QUEUES};
 use crate::stats::{LinkStats, PortStats, QueueStats, Stats};
 use crate::switch::Sink;
@@ -37,13 +38,13 @@ impl Wire {
             if self.peers.len() <= at {
                 self.peers.resize(at + 1, None);
             }
-            if let Some(place) = self.peers.get_mut(at) {
-                *place = Some(other);
+            if let Some(peer) = self.peers.get_mut(at) {
+                *peer = Some(other);
             }
         }
     }
 
-    /// Creates an end or changes what happens to frames that leave there.
+    /// Creates an end or changes its queues and link.
     pub fn set_port(&mut self, port: Port, config: PortConfig, now_ns: u64) {
         self.run_queues(now_ns);
         self.tm.set_port(port, config, self.now_ns);
@@ -54,7 +55,7 @@ impl Wire {
         self.tm.ports()
     }
 
-    /// A frame arrives at one end. Output waits for [`Wire::advance`].
+    /// Receives a frame at one end. Output waits for [`Wire::advance`].
     pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
         self.run_queues(now_ns);
         self.stats.received += 1;
@@ -67,23 +68,23 @@ impl Wire {
         packet.fill(frame);
         packet.egress_port = peer;
         match self.tm.enqueue(packet, self.now_ns) {
-            Admission::Now(packet) => self.transmit(packet),
-            Admission::Waiting => {}
+            Admission::Pass(packet) => self.transmit(packet),
+            Admission::Queued => {}
             Admission::TailDrop(packet, _) => {
                 self.stats.dropped_queue += 1;
-                self.pool.give(packet);
+                self.pool.recycle(packet);
             }
             Admission::NoPort(packet) => {
                 self.stats.dropped_no_port += 1;
-                self.pool.give(packet);
+                self.pool.recycle(packet);
             }
         }
     }
 
-    fn transmit(&mut self, packet: Box<crate::exec::packet::Packet>) {
+    fn transmit(&mut self, packet: Box<Packet>) {
         if let Err(packet) = self.tm.transmit(packet, self.now_ns, &mut self.pool) {
             self.stats.dropped_no_port += 1;
-            self.pool.give(packet);
+            self.pool.recycle(packet);
         }
     }
 
@@ -96,23 +97,23 @@ impl Wire {
         self.now_ns = until_ns;
     }
 
-    /// When the next frame leaves a queue or arrives.
+    /// Time at which the next frame leaves a queue or reaches the other end.
     pub fn next_event_ns(&self) -> Option<u64> {
         let dequeue = self.tm.next_dequeue_ns().into_iter();
         dequeue.chain(self.tm.next_release_ns()).min()
     }
 
-    /// Lets time pass until `now_ns` and gives the sink every frame that has arrived by then, in order of time.
+    /// Advances time to `now_ns` and passes every frame that has arrived by then to the sink, in order of time.
     pub fn advance(&mut self, now_ns: u64, sink: &mut impl Sink) {
         self.run_queues(now_ns);
         while let Some((at, packet)) = self.tm.release(self.now_ns) {
             self.stats.transmitted += 1;
             sink.transmit(packet.egress_port, packet.original(), at);
-            self.pool.give(packet);
+            self.pool.recycle(packet);
         }
     }
 
-    /// Removes an end with all that waits there; frames for it are then counted as `dropped_no_port`.
+    /// Removes an end with its queued frames; later frames for it are counted as `dropped_no_port`.
     pub fn remove_port(&mut self, port: Port) {
         let ended = self.tm.remove_port(port, &mut self.pool);
         self.stats.dropped_reconfigured += ended.unwrap_or(0);
@@ -129,7 +130,7 @@ impl Wire {
         state.map(PortState::snapshot).unwrap_or_default()
     }
 
-    /// Totals of an end's queues; only the first is used, as a wire knows no priorities.
+    /// Totals of an end's queues; only the first is used, because a wire has no priorities.
     pub fn queue_stats(&self, port: Port) -> Option<[QueueStats; QUEUES]> {
         self.tm.port(port).map(PortState::queue_stats)
     }

@@ -124,7 +124,7 @@ fn a_group_keeps_flows_together_and_spreads_them_by_weight() {
         flows += 1;
         to_second += u32::from(port == 2);
     }
-    // Three quarters; one standard deviation of a fair choice would be 7 of these 258 flows.
+    // Three quarters; the standard deviation of a fair choice is 7 of these 258 flows.
     println!("{to_second} of {flows} flows to the member of weight 3");
     assert!(
         to_second.abs_diff(flows * 3 / 4) <= 28,
@@ -165,7 +165,7 @@ fn an_empty_group_does_nothing() {
     switch
         .insert_indirect_entry(table, &route(), 0, ProfileTarget::Group(1))
         .unwrap();
-    // Egress port 0 is what metadata starts with; there is no such port.
+    // Metadata starts as zero, so the egress port is 0, which does not exist.
     assert_eq!(send(&mut switch, 8, &frame(0), 0), []);
     assert_eq!(switch.stats().dropped_no_port, 1);
 }
@@ -191,7 +191,7 @@ fn the_action_of_a_group_runs_before_the_member_and_random_groups_use_every_memb
 }
 
 #[test]
-fn what_is_pointed_to_cannot_be_removed() {
+fn members_and_groups_in_use_cannot_be_removed() {
     let mut switch = switch();
     let (table, profile) = with_members(&mut switch);
     switch.insert_group(profile, 1, &group(&[(1, 1)])).unwrap();

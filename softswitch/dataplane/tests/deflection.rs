@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deflect-on-drop: a packet that a full queue dropped runs egress once more, so that the program can report it.
+//! Deflect-on-drop: a tail-dropped packet runs egress for another port, so that the program can report it.
 
 mod common;
 
 use common::{collect, switch};
 use weir_dataplane::{PortConfig, Shaper, Switch};
 
-/// A port that lets next to nothing pass: the first frame goes, `limit` wait.
+/// A port of nearly no rate: the first frame passes, `limit` are queued.
 fn slow(limit: u64, deflect_to: Option<u32>) -> PortConfig {
     PortConfig {
         shaper: Some(Shaper {
@@ -35,7 +35,7 @@ fn dropped_packet_is_seen_by_the_program_with_the_fields_of_its_drop() {
         switch.receive(1, &frame(2, 5), 10);
     }
     let sent = collect(&mut switch, 10);
-    // One passed, two wait; the fourth leaves port 3 and says: for port 2, which had two packets waiting.
+    // One passed, two are queued; the fourth leaves port 3 and reports port 2 with a depth of two packets.
     assert_eq!(
         sent,
         [
@@ -72,7 +72,7 @@ fn deflected_packet_is_not_deflected_again() {
 }
 
 #[test]
-fn deflection_to_a_port_that_is_gone_is_counted() {
+fn deflection_to_a_removed_port_is_counted() {
     let mut switch = deflecting();
     switch.set_port(2, slow(0, Some(9)), 0).expect("a port");
     for _ in 0..3 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The router runs unchanged: longest prefix wins, TTL and checksum are right, bad packets end.
+//! The router runs unchanged: the longest prefix wins, TTL and checksum are correct, bad packets are dropped.
 
 mod common;
 
@@ -105,7 +105,7 @@ fn forwarded_packet_has_new_addresses_a_lower_ttl_and_a_right_checksum() {
         &ipv4([10, 0, 0, 9], [10, 2, 3, 4], 63, b"payload"),
     );
     assert_eq!(sent, [(3, expected.clone(), 5_000)]);
-    // A right checksum sums to zero over the whole header.
+    // With a correct checksum the whole header sums to zero.
     assert_eq!(checksum(&expected[14..34]), 0);
 }
 

@@ -139,7 +139,7 @@ fn digests_beyond_the_limit_are_counted_as_lost() {
     );
 }
 
-/// As p4c writes a control with a digest that is applied in two places.
+/// As p4c compiles a control with a digest that is applied twice.
 #[test]
 fn two_lists_of_one_name_are_one_digest_to_the_control_plane() {
     let mut json: serde_json::Value =

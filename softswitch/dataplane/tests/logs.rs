@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program says reaches the switch's owner, and a packet whose statement was false does not leave.
+//! Log events of a program reach the switch's owner, and a packet with a false `assert` is dropped.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn messages_carry_their_values_and_the_time_of_the_packet() {
 }
 
 #[test]
-fn value_beyond_64_bits_is_said_in_hexadecimal() {
+fn value_beyond_64_bits_is_logged_in_hexadecimal() {
     let mut switch = switch("logs", 1);
     let mut frame = probe(1);
     frame[2] = 0x01;
@@ -51,7 +51,7 @@ fn value_beyond_64_bits_is_said_in_hexadecimal() {
 }
 
 #[test]
-fn false_statement_drops_the_packet_and_says_file_and_line() {
+fn false_statement_drops_the_packet_and_logs_file_and_line() {
     let mut switch = switch("logs", 1);
     for (operation, statement, kind) in [
         (2, "assert is false", LogKind::Assert),
@@ -70,12 +70,12 @@ fn false_statement_drops_the_packet_and_says_file_and_line() {
     let stats = switch.stats();
     assert_eq!(stats.assertions_failed, 3);
     assert_eq!((stats.dropped_ingress, stats.dropped_egress), (1, 2));
-    // The copy that was asked for before the false statement is not made either: 2 of 3 were tried.
+    // The clone that was requested before the false statement is not made either: 2 of 3 were attempted.
     assert_eq!(stats.clone_no_session, 2);
 }
 
 #[test]
-fn what_nobody_drains_is_counted_as_lost() {
+fn undrained_events_are_counted_as_lost() {
     let mut switch = switch("logs", 1);
     for _ in 0..5_000 {
         switch.receive(1, &probe(0), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A program as machine code, by the packet and in bursts, and in the interpreter: the same frames, times and state,
-//! whatever the entries and packets.
+//! Machine code, by the packet and in bursts, against the interpreter: the same frames, times and state for random
+//! entries and packets.
 
 mod common;
 
@@ -32,7 +32,7 @@ const PROGRAMS: [&str; 15] = [
 ];
 const FRAMES: usize = 48;
 
-/// SplitMix64, so that both switches are given the same.
+/// SplitMix64, so that both switches get the same input.
 #[derive(Clone)]
 struct Random(u64);
 
@@ -61,7 +61,7 @@ impl Random {
         from[usize::try_from(self.below(from.len() as u64)).expect("an index")]
     }
 
-    /// A value of a field: mostly small, so that entries and packets meet.
+    /// A value of a field: mostly small, so that packets hit entries.
     fn value(&mut self, width_bits: u32) -> Vec<u8> {
         let mut value = vec![0; (width_bits as usize).div_ceil(8)];
         if self.one_in(3) {
@@ -159,10 +159,10 @@ impl Random {
     }
 }
 
-/// Ports, groups, sessions, entries, meters, registers, value sets. What is refused is refused on both switches.
+/// Ports, groups, sessions, entries, meters, registers, value sets. Both switches must refuse the same.
 fn populate(switch: &mut Switch, random: &mut Random) {
     for port in 0..4 {
-        // Some frames wait in queues while others arrive.
+        // Some frames are queued while others arrive.
         let shaper = random.one_in(3).then_some(Shaper {
             rate_bps: 1_000_000,
             burst_bytes: 200,
@@ -205,7 +205,7 @@ fn populate(switch: &mut Switch, random: &mut Random) {
     }
 }
 
-/// What the control plane can see of a switch.
+/// All state that the control plane can read.
 fn state(switch: &Switch) -> BTreeMap<String, String> {
     let info = switch.info();
     let mut state = BTreeMap::new();
@@ -244,7 +244,7 @@ fn state(switch: &Switch) -> BTreeMap<String, String> {
     state
 }
 
-/// All that came out: frames, digests, what the program said.
+/// All output: frames, digests, log events.
 type Outcome = (
     Vec<Sent>,
     Vec<String>,
@@ -252,7 +252,7 @@ type Outcome = (
     BTreeMap<String, String>,
 );
 
-/// How a switch takes frames in.
+/// The way in which a switch receives frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Interpreter,
@@ -326,8 +326,8 @@ proptest! {
 }
 
 #[test]
-fn a_program_is_replaced_by_another_with_code_of_its_own() {
-    // The first one's code goes when it is replaced: nothing else holds that program.
+fn a_replaced_program_runs_its_own_code() {
+    // Replacing the first program frees its code, because nothing else refers to it.
     let mut switch = Switch::new(program("weir"), SwitchConfig::default());
     let mut random = Random(7);
     for (_, program) in COMPILED.iter().cycle().take(3 * PROGRAMS.len()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Queueing metadata, exactly, in virtual time: when a packet came to its queue and left it, and what it found there.
+//! Queueing metadata, exact in virtual time: enqueue and dequeue times, and the depths at both.
 //!
 //! Frames are 4 bytes long and the shaper passes 4 bytes per millisecond, with a burst of 4.
 
@@ -11,7 +11,7 @@ use weir_dataplane::{PortConfig, Replica, Shaper, Switch, SwitchConfig};
 const MS: u64 = 1_000_000;
 const HEADER_BYTES: usize = 28;
 
-/// What a frame that left says of its queue.
+/// The queueing metadata in a transmitted frame.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     enq_timestamp_us: u64,
@@ -29,7 +29,7 @@ fn seen(enq_timestamp_us: u64, enq_qdepth: u64, deq_timedelta_us: u64, deq_qdept
     }
 }
 
-/// Port, last byte of the frame, what it says of the queue; `start_ns` is the switch's.
+/// Port, last byte and queueing metadata of each frame; `start_ns` is the switch's.
 fn read((port, bytes, left_ns): &Sent, start_ns: u64) -> (u32, u8, Seen) {
     let number = |from: usize, to: usize| {
         let bytes = bytes[from..to].iter();
@@ -60,7 +60,7 @@ fn all(sent: &[Sent], start_ns: u64) -> Vec<(u32, u8, Seen)> {
     sent.iter().map(|sent| read(sent, start_ns)).collect()
 }
 
-/// A frame to a port; `mark` tells it from others.
+/// A frame to a port; `mark` identifies it.
 fn frame(port: u8, priority: u8, mark: u8) -> [u8; 4] {
     [port, priority, 0, mark]
 }
@@ -83,13 +83,14 @@ fn shaping_port_2() -> Switch {
 }
 
 #[test]
-fn packets_say_when_they_were_queued_how_long_and_what_waited() {
+fn packets_carry_enqueue_time_queueing_time_and_depths() {
     let mut switch = shaping_port_2();
     for (at_us, mark) in [(1_000, b'a'), (1_000, b'b'), (1_300, b'c'), (1_500, b'd')] {
         switch.receive(1, &frame(2, 0, mark), at_us * 1_000);
     }
     let sent = collect(&mut switch, 10 * MS);
-    // `a` takes the burst; the others leave 1 ms after one another. Who leaves is no longer in the queue's depth.
+    // `a` takes the burst; the others leave 1 ms after one another. A packet that leaves no longer counts for the
+    // depth.
     assert_eq!(
         all(&sent, 0),
         [
@@ -132,7 +133,7 @@ fn depth_counts_all_priorities_of_the_port_and_no_other_port() {
 }
 
 #[test]
-fn times_are_whole_microseconds_since_the_switch_began() {
+fn times_are_whole_microseconds_since_the_switch_started() {
     let start_ns = 5_000_000_123;
     let config = SwitchConfig {
         start_ns,
@@ -151,7 +152,7 @@ fn times_are_whole_microseconds_since_the_switch_began() {
 }
 
 #[test]
-fn each_copy_of_a_multicast_group_says_what_its_own_queue_was_like() {
+fn each_multicast_copy_carries_the_metadata_of_its_own_queue() {
     let mut switch = shaping_port_2();
     let replicas = [2, 3].map(|port| Replica { port, instance: 1 });
     switch
@@ -176,7 +177,7 @@ fn each_copy_of_a_multicast_group_says_what_its_own_queue_was_like() {
 }
 
 #[test]
-fn a_packet_that_waited_longer_than_32_bits_of_microseconds_says_the_low_bits() {
+fn a_wait_of_more_than_32_bits_of_microseconds_keeps_the_low_bits() {
     let mut switch = switch("queueing", 3);
     let slow = PortConfig {
         shaper: Some(Shaper {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random numbers of a program: within their bounds, all of them, and the same for the same seed.
+//! Random numbers of a program: all values within the bounds occur, no others, and the same for the same seed.
 
 mod common;
 

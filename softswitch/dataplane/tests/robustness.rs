@@ -38,7 +38,7 @@ fn drain(switch: &mut Switch) {
     switch.drain_digests(|digest| assert!(digest.fields().count() > 0));
 }
 
-/// Frames that get past the first checks more often than noise does.
+/// Frames that pass the first checks more often than random bytes.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let plausible =
         (prop::collection::vec(any::<u8>(), 14..120), 0_usize..5).prop_map(|(mut bytes, kind)| {

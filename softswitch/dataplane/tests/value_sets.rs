@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Parser value sets: empty at first, set as a whole, matched in every way, in the order of the select.
+//! Parser value sets: empty at first, replaced as a whole, matched with every kind, in the order of the `select`.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn exact(value: u8) -> KeyMatch {
 }
 
 #[test]
-fn set_is_empty_until_it_is_given_members_and_after_it_lost_them() {
+fn set_is_empty_before_members_are_written_and_after_they_are_removed() {
     let mut switch = switch("value_sets", 1);
     let tags = set(&switch, "ParserImpl.tags");
     assert_eq!(state(&mut switch, 7, 0), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The project's own pipeline: it polices, counts, and reports each drop in the format of docs/spec/telemetry-report.md.
+//! weir's own pipeline: it polices, counts, and reports each drop in the format of docs/spec/telemetry-report.md.
 
 mod common;
 
@@ -116,7 +116,7 @@ fn frame(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn dropped_packet_is_reported_byte_by_byte() {
-    // 1000 bytes of burst and next to no rate: the first frame passes, the second does not.
+    // A burst of 1000 bytes and nearly no rate: the first frame passes, the second does not.
     let mut switch = policing_switch(MeterConfig::SingleRateTwoColour { cir: 1, cbs: 1_000 });
     let dropped = frame(601);
     assert_eq!(
@@ -126,7 +126,7 @@ fn dropped_packet_is_reported_byte_by_byte() {
     let sent = send(&mut switch, 1, &dropped, 2_345_678);
     assert_eq!(ports(&sent), [3]);
 
-    // docs: Ethernet, IPv4, UDP, then the report of 56 bytes and 128 bytes of the packet.
+    // Ethernet, IPv4, UDP, then the report of 56 bytes and 128 bytes of the packet.
     let mut udp = vec![0x12, 0x34, 0x7f, 0xfe, 0, 192, 0, 0];
     udp.extend([0x20, 0, 0, 0, 0xa, 0xb, 0xc, 0xd]); // version 2, hw_id 0, sequence 0; node
     udp.extend([0x13, 43, 9, 0x80]); // INT/Ethernet, 2 + 9 + 32 words, 9 words, D
@@ -321,6 +321,6 @@ fn replaced_program_starts_afresh_and_keeps_its_ports() {
         switch.multicast_groups().count() + switch.clone_sessions().count(),
         0
     );
-    // What was already on the link still leaves.
+    // The frame that was already on the link is still delivered.
     assert_eq!(ports(&collect(&mut switch, 0)), [2]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The load that the dataplane's speed is stated for: the project's own pipeline with 1,000 classify entries of eight
+//! The load for which the dataplane's speed is stated: weir's own pipeline with 1,000 classify entries of eight
 //! shapes, 1,000 MAC addresses, hashed policers with meters on, flows in scattered order, 64-byte frames, and 1 % of
 //! the packets dropped by their policer and reported.
 #![allow(dead_code, reason = "each program uses a part")]
@@ -12,15 +12,15 @@ use weir_dataplane::{
 
 pub type Fallible<T> = Result<T, Box<dyn Error>>;
 
-/// Ternary entries, each with policer cells of its own.
+/// Ternary entries, each with its own policer cells.
 pub const CLASSIFY_ENTRIES: u16 = 1_000;
 /// Cells per classify entry, over which the flow hash spreads.
 const CELLS: u16 = 64;
-/// One classify entry in this many has cells that let nothing pass.
+/// One classify entry in this many has cells that colour every packet red.
 const RED_EVERY: u16 = 100;
-/// Frames handed over before the output is taken, as a packet ring does.
+/// Frames received before the output is drained, as from a packet ring.
 pub const BURST: usize = 32;
-/// Arrival distance: 3 million packets/s.
+/// Time between frames: 3 million packets/s.
 pub const GAP_NS: u64 = 333;
 
 /// Adds an entry by names.
@@ -92,7 +92,7 @@ fn address(entry: u16, host: u8) -> [u8; 4] {
 const SRC: [u8; 4] = [172, 16, 3, 4];
 const DST_PORT: u16 = 5_201;
 
-/// The match of a classify entry. All entries of one shape form one tuple; every flow has to look in all eight.
+/// The match of a classify entry. All entries of one shape form one tuple; every flow has to search all eight.
 fn classify_key(entry: u16) -> Vec<KeyMatch> {
     let mut key = vec![KeyMatch::Any; 8];
     key[2] = masked(&address(entry, 0), &[255, 255, 255, 0]);
@@ -210,10 +210,10 @@ fn report(switch: &mut Switch) -> Fallible<()> {
     )
 }
 
-/// Frames stand one behind the other, as a packet ring has them.
+/// Frames are contiguous in memory, as in a packet ring.
 pub type Frame = [u8; 64];
 
-/// A UDP frame of 64 bytes, FCS not counted, with a right IPv4 checksum.
+/// A UDP frame of 64 bytes, FCS not counted, with a correct IPv4 checksum.
 pub fn udp_frame(dst_mac: [u8; 6], dst: [u8; 4], src_port: u16) -> Frame {
     let mut frame = dst_mac.to_vec();
     frame.extend([2, 0, 0, 0, 0, 2, 8, 0]);

@@ -3,14 +3,14 @@
 
 use super::expr::View;
 use super::headers::{add_header, copy_header, copy_union, copy_varbit, remove_header};
-use super::packet::Packet;
-use super::phv::{append_bytes, byte, copy_bits, store, store_opt, store_wide};
-use super::pipeline::Cx;
 use super::stack::{copy_stack, copy_union_stack, shift_stack, shift_unions};
-use super::wide::Wide;
 use super::{calc, log};
+use crate::context::Cx;
 use crate::ir::{AnyField, DigestField, Expr, HeaderRef, Ir, Prim, Target};
 use crate::log::LogKind;
+use crate::packet::Packet;
+use crate::packet::phv::{append_bytes, byte, copy_bits, store, store_opt, store_wide};
+use crate::wide::Wide;
 
 fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
     View {
@@ -76,17 +76,17 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
                 );
                 store_opt(&mut packet.phv, cx.ir.intrinsics.mcast_grp, 0);
             }
-            Prim::Digest(list) => packet.ask().digest = Some(*list),
+            Prim::Digest(list) => packet.request().digest = Some(*list),
             Prim::Clone {
                 session,
                 field_list,
             } => {
                 // 15 bits of session id, as simple_switch keeps them.
                 let session = view(cx, packet, args).eval(*session) & 0x7fff;
-                packet.ask().clone = Some((u32::try_from(session).unwrap_or(0), *field_list));
+                packet.request().clone = Some((u32::try_from(session).unwrap_or(0), *field_list));
             }
-            Prim::Resubmit(list) => packet.ask().resubmit = Some(*list),
-            Prim::Recirculate(list) => packet.ask().recirculate = Some(*list),
+            Prim::Resubmit(list) => packet.request().resubmit = Some(*list),
+            Prim::Recirculate(list) => packet.request().recirculate = Some(*list),
             Prim::Hash {
                 target,
                 base,
@@ -142,7 +142,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
             }
             Prim::Truncate(bytes) => {
                 let bytes = view(cx, packet, args).eval(*bytes);
-                packet.ask().truncate = Some(usize::try_from(bytes).unwrap_or(usize::MAX));
+                packet.request().truncate = Some(usize::try_from(bytes).unwrap_or(usize::MAX));
             }
             Prim::Jump(to) => next = *to as usize,
             Prim::JumpIfZero { condition, to } => {
@@ -166,7 +166,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
     }
 }
 
-/// The colour that a cell of an indirect meter gives the packet; None (and counted) where there is no such cell.
+/// Meters the packet with a cell of an indirect meter; None (and counted) if the index is out of range.
 #[inline(always)]
 pub(crate) fn execute_meter(
     cx: &mut Cx<'_>,
@@ -205,7 +205,7 @@ pub(crate) fn assign(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Ex
 #[inline(never)]
 fn assign_any(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Expr, args: &[u64]) {
     let view = view(cx, packet, args);
-    match place(cx, packet, target, args) {
+    match target_field(cx, packet, target, args) {
         None => {}
         Some(AnyField::Narrow(field)) => {
             let value = view.eval_low(value);
@@ -223,8 +223,8 @@ fn assign_any(cx: &Cx<'_>, packet: &mut Packet, target: Target, value: Expr, arg
     }
 }
 
-/// The field that a target stands for now; None outside a stack.
-fn place(cx: &Cx<'_>, packet: &Packet, target: Target, args: &[u64]) -> Option<AnyField> {
+/// The field of a target at this moment; None for an index outside its stack.
+fn target_field(cx: &Cx<'_>, packet: &Packet, target: Target, args: &[u64]) -> Option<AnyField> {
     match target {
         Target::Field(field) => Some(field),
         Target::Element {
@@ -287,7 +287,7 @@ fn register_read(
         }
         words => {
             let value = Wide::<33>::from_words(words, false);
-            match place(cx, packet, target, args) {
+            match target_field(cx, packet, target, args) {
                 Some(AnyField::Wide(field)) => store_wide(&mut packet.phv, field, &value),
                 Some(AnyField::Narrow(field)) => store(&mut packet.phv, field, value.low()),
                 None => {}
@@ -317,7 +317,7 @@ fn register_write(
     let width = array.width;
     match array.cell_mut(index) {
         None => cx.externs.stats.index_out_of_range += 1,
-        Some([word]) => *word = view.eval_low(value) & super::phv::low_mask(width),
+        Some([word]) => *word = view.eval_low(value) & crate::packet::phv::low_mask(width),
         Some(words) => {
             let value = view.eval_wide::<33>(value);
             for (word, from) in words.iter_mut().zip(value.0) {
@@ -326,13 +326,13 @@ fn register_write(
             if width % 64 != 0
                 && let Some(last) = words.last_mut()
             {
-                *last &= super::phv::low_mask(width % 64);
+                *last &= crate::packet::phv::low_mask(width % 64);
             }
         }
     }
 }
 
-/// Queues the digest that the packet asked for.
+/// Queues a digest with the packet's fields.
 pub(crate) fn emit_digest(cx: &mut Cx<'_>, packet: &Packet, list: u16) {
     let Some(source) = cx.ir.digests.get(usize::from(list)) else {
         return;

@@ -2,16 +2,16 @@
 //! Calculations over fields: checksums and hashes.
 
 use super::expr::View;
-use super::packet::Packet;
-use super::phv::{byte, load_bits, load_u32, load_wide_at, store, store_wide};
-use super::wide::Wide;
 use crate::hash;
 use crate::ir::{
     Algo, AnyField, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation, Checksum, Ir,
 };
+use crate::packet::Packet;
+use crate::packet::phv::{byte, load_bits, load_u32, load_wide_at, store, store_wide};
 use crate::state::Externs;
+use crate::wide::Wide;
 
-/// The calculation's value over the packet as it stands.
+/// The calculation's value over the packet's current fields.
 pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculation: u16) -> u64 {
     let Some(calculation) = ir.calculations.get(usize::from(calculation)) else {
         return 0;
@@ -25,7 +25,7 @@ pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculati
     compute_any(ir, externs, packet, calculation)
 }
 
-/// The calculation's value over whatever it takes.
+/// The calculation's value over inputs of any kind.
 #[inline(never)]
 fn compute_any(ir: &Ir, externs: &mut Externs, packet: &Packet, calculation: &Calculation) -> u64 {
     let mut buffer = std::mem::take(&mut externs.scratch);
@@ -36,9 +36,9 @@ fn compute_any(ir: &Ir, externs: &mut Externs, packet: &Packet, calculation: &Ca
     value
 }
 
-/// The calculation's value when all that it takes are whole bytes at fixed places.
+/// The calculation's value if all inputs are whole bytes at fixed offsets.
 fn compute_pieces(phv: &[u8], algo: Algo, pieces: &[CalcPiece]) -> u64 {
-    // Eight more than the longest, because each piece is written as eight bytes.
+    // Eight more than the longest input, because each piece is written as eight bytes.
     let mut buffer = [0_u8; hash::LEAD_BYTES + CALC_PIECES_BYTES + 8];
     let mut end = hash::LEAD_BYTES;
     for piece in pieces {
@@ -51,7 +51,7 @@ fn compute_pieces(phv: &[u8], algo: Algo, pieces: &[CalcPiece]) -> u64 {
         }
         end += usize::from(piece.bytes);
     }
-    hash::compute_behind(algo, buffer.get_mut(..end).unwrap_or_default())
+    hash::compute_after_lead(algo, buffer.get_mut(..end).unwrap_or_default())
 }
 
 /// Concatenates the inputs bit by bit, pads the last byte with zeros on the right.
@@ -148,7 +148,7 @@ fn applies(ir: &Ir, packet: &Packet, checksum: &Checksum) -> bool {
         })
 }
 
-/// Whether the checksum is right, or does not apply.
+/// Whether the checksum is correct or does not apply.
 pub(crate) fn verify(ir: &Ir, externs: &mut Externs, packet: &Packet, checksum: &Checksum) -> bool {
     if !applies(ir, packet, checksum) {
         return true;
@@ -156,7 +156,7 @@ pub(crate) fn verify(ir: &Ir, externs: &mut Externs, packet: &Packet, checksum: 
     let value = compute(ir, externs, packet, checksum.calculation);
     match checksum.target {
         AnyField::Narrow(f) => {
-            load_bits(&packet.phv, f) == value & super::phv::low_mask(u32::from(f.width))
+            load_bits(&packet.phv, f) == value & crate::packet::phv::low_mask(u32::from(f.width))
         }
         AnyField::Wide(f) => {
             load_wide_at::<3>(&packet.phv, f.bit_offset, f.width) == Wide::from_u64(value)

@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The deparser: valid headers, in the program's order, in front of the payload.
+//! The deparser in the interpreter: checksums, then the valid headers in the program's order, before the payload.
 
-use super::packet::Packet;
-use super::phv::{byte, load_u32};
-use super::pipeline::Cx;
 use super::{action, calc};
+use crate::context::Cx;
 use crate::ir::Ir;
+use crate::packet::Packet;
+use crate::packet::phv::{byte, load_u32};
 
-/// Updates checksums if any `updates` may apply, writes the headers, applies `truncate`.
+/// Updates checksums if `update_checksums`, and runs the program's statements before the headers are emitted.
 #[inline]
-pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &mut Packet, updates: bool) {
+pub(crate) fn prepare(cx: &mut Cx<'_>, packet: &mut Packet, update_checksums: bool) {
     let ir = cx.ir;
-    if updates {
+    if update_checksums {
         update(cx, packet);
     }
     if !ir.deparse_prims.is_empty() {
         action::run(cx, packet, &ir.deparse_prims, &[]);
     }
-    let done = cx.native.is_some_and(|native| native.deparse(packet));
-    if !done {
-        emit(ir, packet);
-    }
-    packet.seal(packet.limit());
 }
 
 #[inline(never)]
@@ -31,9 +26,9 @@ fn update(cx: &mut Cx<'_>, packet: &mut Packet) {
     }
 }
 
-/// Puts the valid headers in front of the payload.
-fn emit(ir: &Ir, packet: &mut Packet) {
-    // Last header first: each one goes right before what is already there.
+/// Writes the valid headers before the payload.
+pub(crate) fn emit(ir: &Ir, packet: &mut Packet) {
+    // Last header first: each is written right before the bytes that are already there.
     for header in ir.deparse.iter().rev() {
         let Some(info) = ir.headers.get(usize::from(*header)) else {
             continue;

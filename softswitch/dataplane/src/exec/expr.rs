@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Evaluation of flattened expressions.
+//! Evaluation of expressions.
 
 use super::headers::varbit_equal;
-use super::packet::Packet;
-use super::phv::{byte, load, load_wide, load_wide_at, low_mask, sign_extend};
-use super::wide::Wide;
-use crate::ir::{AnyField, Code, Expr, Ir, Op, WideField};
+use crate::ir::{AnyField, Code, Expr, Ir, Op, SHALLOW_STACK, STACK_DEPTH, WideField};
+use crate::packet::Packet;
+use crate::packet::phv::{byte, load, load_wide, load_wide_at, low_mask, sign_extend};
+use crate::wide::Wide;
 
-/// Values an expression may hold at once; the loader refuses deeper ones.
-pub(crate) const STACK_DEPTH: usize = 32;
-
-/// Nearly all expressions hold no more, and a small stack costs less to set up. A power of two, as is `STACK_DEPTH`.
-pub(crate) const SHALLOW: usize = 8;
-
-/// What an expression can read.
+/// Everything that an expression can read.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub ir: &'a Ir,
     pub phv: &'a [u8],
     /// Arguments of the running action, in words.
     pub args: &'a [u64],
-    /// Where look-ahead reads, from the parser's cursor on.
+    /// For look-ahead, which reads from the parser's cursor on.
     pub packet: &'a Packet,
 }
 
@@ -37,14 +31,14 @@ impl View<'_> {
         self.args.get(usize::from(word)).copied().unwrap_or(0)
     }
 
-    /// The value modulo 2^64 (exact for what the loader proved to fit), or the nearest u64 for a wide one.
+    /// The value modulo 2^64 (exact if the loader proved that it fits), or the nearest u64 for a wide expression.
     #[inline(always)]
     pub(crate) fn eval(&self, expr: Expr) -> u64 {
         match expr {
             Expr::Const(value) => value,
             Expr::Field(field) => load(self.phv, field),
             Expr::Arg(word) => self.arg(word),
-            Expr::Narrow(code) => self.run_narrow::<SHALLOW>(code),
+            Expr::Narrow(code) => self.run_narrow::<SHALLOW_STACK>(code),
             other => self.eval_wide_or_deep(other),
         }
     }
@@ -66,7 +60,7 @@ impl View<'_> {
             Expr::Const(value) => value,
             Expr::Field(field) => load(self.phv, field),
             Expr::Arg(word) => self.arg(word),
-            Expr::Narrow(code) => self.run_narrow::<SHALLOW>(code),
+            Expr::Narrow(code) => self.run_narrow::<SHALLOW_STACK>(code),
             other => self.eval_low_wide(other),
         }
     }
@@ -148,7 +142,7 @@ impl View<'_> {
 
     #[inline(never)]
     fn run_narrow<const DEPTH: usize>(&self, code: Code) -> u64 {
-        // The top of the stack stays in a register; the array holds what is below it.
+        // The top of the stack stays in a register; the array holds the values below it.
         let mut top = 0_u64;
         let mut stack = [0_u64; DEPTH];
         let mut sp = 0_usize;

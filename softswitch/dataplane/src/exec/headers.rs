@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What actions do to whole headers; the packet's length follows.
+//! Operations on whole headers, which keep the packet's length up to date.
 
-use super::packet::Packet;
-use super::parser::{set_valid, wire_bytes};
-use super::phv::{byte, load_u32, set_byte, store_u32};
 use crate::ir::{Header, Ir};
+use crate::packet::Packet;
+use crate::packet::phv::{byte, load_u32, set_byte, store_u32};
 
 /// `setValid`: a header that was not valid is all zero.
 pub(super) fn add_header(ir: &Ir, packet: &mut Packet, header: u16) {
@@ -14,7 +13,7 @@ pub(super) fn add_header(ir: &Ir, packet: &mut Packet, header: u16) {
     if info.metadata || byte(&packet.phv, info.valid) != 0 {
         return;
     }
-    // Fresh headers are zero, so that nothing of an earlier packet or header leaks out.
+    // A new header is zero, so that no bytes of an earlier packet or header leak out.
     let bytes = (info.fixed_bytes + info.varbit.map_or(0, |v| v.max_bytes)) as usize;
     let offset = info.offset as usize;
     if let Some(bytes) = packet.phv.get_mut(offset..offset + bytes) {
@@ -145,4 +144,28 @@ pub(super) fn copy_union(ir: &Ir, packet: &mut Packet, to: u16, from: u16) {
     for (to, from) in to.iter().zip(from) {
         copy_header(ir, packet, *to, *from);
     }
+}
+
+/// Marks a header valid; the other members of its union become invalid.
+#[inline]
+pub(super) fn set_valid(ir: &Ir, phv: &mut [u8], header: u16) {
+    let Some(info) = ir.headers.get(usize::from(header)) else {
+        return;
+    };
+    if let Some(members) = info.union.and_then(|u| ir.unions.get(usize::from(u))) {
+        for member in members {
+            if let Some(member) = ir.headers.get(usize::from(*member)) {
+                set_byte(phv, member.valid, 0);
+            }
+        }
+    }
+    set_byte(phv, info.valid, 1);
+}
+
+/// Bytes of a valid header on the wire.
+fn wire_bytes(info: &Header, phv: &[u8]) -> u32 {
+    info.fixed_bytes
+        + info
+            .varbit
+            .map_or(0, |v| load_u32(phv, v.length_at).min(v.max_bytes))
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program says while a packet passes: messages with their values, and statements that were false.
+//! `log_msg`, and the report of a false `assert` or `assume`.
 
 use super::expr::View;
-use super::packet::Packet;
-use super::phv::store_opt;
-use super::pipeline::Cx;
-use super::wide::Wide;
+use crate::context::Cx;
 use crate::ir::{Expr, LogMessage};
 use crate::log::LogKind;
+use crate::packet::Packet;
+use crate::packet::phv::store_opt;
+use crate::wide::Wide;
 use std::fmt::Write;
 
 /// Queues a message of the program, or counts it as lost.
@@ -30,7 +30,7 @@ pub(super) fn log(cx: &mut Cx<'_>, packet: &Packet, kind: LogKind, message: u16,
     }
 }
 
-/// Ends a packet whose `assert` or `assume` was false: nothing of it leaves the switch, not even copies asked for.
+/// Drops a packet whose `assert` or `assume` was false, with all copies that it requested.
 pub(super) fn fail(
     cx: &mut Cx<'_>,
     packet: &mut Packet,
@@ -61,7 +61,7 @@ fn fill(message: &LogMessage, view: &View<'_>, out: &mut String) {
     }
 }
 
-/// In decimal, or in hexadecimal where the value does not fit 64 bits.
+/// In decimal, or in hexadecimal if the value does not fit 64 bits.
 fn write_value(view: &View<'_>, value: Expr, out: &mut String) {
     let mut value = view.eval_wide::<33>(value);
     if value.is_negative() {

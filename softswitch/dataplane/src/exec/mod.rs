@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The packet path: parser, pipelines, deparser over the flat program.
+//! The interpreter of the flat program: parser, pipelines, deparser.
 
 pub(crate) mod action;
 pub(crate) mod calc;
@@ -7,11 +7,8 @@ pub(crate) mod deparser;
 pub(crate) mod expr;
 mod headers;
 mod log;
-pub(crate) mod packet;
 pub(crate) mod parser;
-pub(crate) mod phv;
 pub(crate) mod pipeline;
-pub(crate) mod prefetch;
+mod prefetch;
 mod stack;
 mod value_set;
-pub(crate) mod wide;

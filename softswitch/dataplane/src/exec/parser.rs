@@ -3,34 +3,25 @@
 
 use super::action;
 use super::expr::View;
-use super::packet::Packet;
-use super::phv::{byte, get, load_u32, set_byte, store_opt, store_u32};
-use super::pipeline::Cx;
-use super::wide::Wide;
-use crate::ir::{FastState, Header, HeaderOrNext, Ir, ParseState, ParserOp, SELECT_WORDS, Varbit};
+use super::headers::set_valid;
+use super::value_set::{self, transition_key};
+use crate::context::Cx;
+use crate::ir::{
+    FastState, Header, HeaderOrNext, Ir, MAX_PARSER_STATES, ParseState, ParserOp, Varbit,
+};
+use crate::packet::Packet;
+use crate::packet::phv::{byte, get, set_byte, store_opt, store_u32};
+use crate::value_set::masked_equal;
 
-/// A parser may loop over a header stack, but one that takes nothing must end.
-pub(crate) const MAX_STATES: u32 = 1024;
-
-/// Parses the packet into its (cleared) PHV and verifies checksums; errors are left in `parser_error` and
-/// `checksum_error`. Returns false when parsing ended with an error.
-pub(crate) fn parse(cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
-    let ir = cx.ir;
-    packet.rewind();
-    let error = match cx.native.and_then(|native| native.parse(cx, packet)) {
-        Some(error) => error,
-        None => {
-            let error = walk(cx, packet);
-            let slot = ir.intrinsics.parser_error;
-            store_opt(&mut packet.phv, slot, u64::from(error));
-            error
-        }
-    };
-    verify_checksums(cx, packet);
-    error == ir.errors.no_error
+/// Parses the packet; the error, which `parser_error` gets too.
+pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
+    let error = run_states(cx, packet);
+    let slot = cx.ir.intrinsics.parser_error;
+    store_opt(&mut packet.phv, slot, u64::from(error));
+    error
 }
 
-/// Leaves in `checksum_error` whether a checksum is wrong.
+/// Writes to `checksum_error` whether a checksum is wrong.
 pub(crate) fn verify_checksums(cx: &mut Cx<'_>, packet: &mut Packet) {
     let ir = cx.ir;
     let wrong = ir
@@ -44,14 +35,14 @@ pub(crate) fn verify_checksums(cx: &mut Cx<'_>, packet: &mut Packet) {
     );
 }
 
-/// Goes from state to state; the error.
-fn walk(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
+/// Runs states until `accept` or an error.
+fn run_states(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
     let ir = cx.ir;
     let mut next = ir.start;
     let mut visited = 0;
     while let Some(state) = next.and_then(|s| ir.states.get(usize::from(s))) {
         visited += 1;
-        if visited > MAX_STATES {
+        if visited > MAX_PARSER_STATES {
             return ir.errors.timeout;
         }
         let outcome = match &state.fast {
@@ -66,7 +57,7 @@ fn walk(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
     ir.errors.no_error
 }
 
-/// One state for code that leaves it to the interpreter: the next, or the error.
+/// Runs one state that the machine code leaves to the interpreter; the next state, or the error.
 pub(crate) fn run_one(
     cx: &mut Cx<'_>,
     packet: &mut Packet,
@@ -179,7 +170,7 @@ fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result
 
 fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16>, u32> {
     if !state.set_cases.is_empty() {
-        return super::value_set::select(cx, &view(cx, packet), state);
+        return value_set::select(cx, &view(cx, packet), state);
     }
     if !state.cases.is_empty() {
         let view = view(cx, packet);
@@ -200,7 +191,7 @@ fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16
                 }
             }
         } else {
-            let key = wide_key(&view, state);
+            let key = transition_key(&view, state);
             for case in &state.cases {
                 if masked_equal(&key, &case.value, &case.mask) {
                     return Ok(case.next);
@@ -209,25 +200,6 @@ fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16
         }
     }
     state.default.ok_or(cx.ir.errors.no_match)
-}
-
-/// The transition key of any width: each part padded to whole bytes.
-pub(super) fn wide_key(view: &View<'_>, state: &ParseState) -> Wide<SELECT_WORDS> {
-    state.key.iter().fold(Wide::ZERO, |key, part| {
-        let padded = part.width.div_ceil(8) * 8;
-        let value = view.eval_wide::<SELECT_WORDS>(part.value);
-        key.shl(u64::from(padded)).zip(&value, |a, b| a | b)
-    })
-}
-
-/// Whether key and value agree where the mask has ones.
-pub(crate) fn masked_equal(
-    key: &Wide<SELECT_WORDS>,
-    value: &[u64; SELECT_WORDS],
-    mask: &[u64; SELECT_WORDS],
-) -> bool {
-    let words = key.0.iter().zip(value).zip(mask);
-    words.fold(0, |differ, ((k, v), m)| differ | ((k ^ v) & m)) == 0
 }
 
 fn extract_next(
@@ -309,28 +281,4 @@ fn copy(phv: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(to) = phv.get_mut(at..at + bytes.len()) {
         to.copy_from_slice(bytes);
     }
-}
-
-/// Marks a header valid; the other members of its union become invalid.
-#[inline]
-pub(crate) fn set_valid(ir: &crate::ir::Ir, phv: &mut [u8], header: u16) {
-    let Some(info) = ir.headers.get(usize::from(header)) else {
-        return;
-    };
-    if let Some(members) = info.union.and_then(|u| ir.unions.get(usize::from(u))) {
-        for member in members {
-            if let Some(member) = ir.headers.get(usize::from(*member)) {
-                set_byte(phv, member.valid, 0);
-            }
-        }
-    }
-    set_byte(phv, info.valid, 1);
-}
-
-/// Bytes of a valid header on the wire.
-pub(crate) fn wire_bytes(info: &Header, phv: &[u8]) -> u32 {
-    info.fixed_bytes
-        + info
-            .varbit
-            .map_or(0, |v| load_u32(phv, v.length_at).min(v.max_bytes))
 }

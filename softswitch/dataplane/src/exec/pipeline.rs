@@ -1,153 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control flow: steps and tables until the end of a pipeline.
+//! Ingress and egress in the interpreter: steps and tables until the end of the pipeline.
 
 use super::action;
 use super::calc;
 use super::expr::View;
-use super::packet::{Packet, Progress};
-use super::parser;
-use super::phv::{self, get, load_opt, low_mask, put, put_const, store_opt};
 use super::prefetch;
-use crate::ir::{Expr, Ir, ProfileUse, Step, Table, TableNext};
-use crate::native::{Arrival, Departure, Egressed, Gress, Ingressed, Native};
-use crate::ports::Port;
-use crate::state::Externs;
-use crate::tables::profile::{Call, Pointer, ProfileState};
+use crate::context::Cx;
+use crate::ir::{Expr, Gress, Ir, ProfileUse, Slot, Step, Table, TableNext};
+use crate::packet::phv::{self, get, load_opt, low_mask, put, put_const, store_opt};
+use crate::packet::{EgressMetadata, EgressResult, IngressMetadata, IngressResult, Packet};
+use crate::tables::profile::{Call, Pointer};
 use crate::tables::{Direct, TableState};
 
-/// What a step of the packet path works with, beside the packet and the tables.
-pub(crate) struct Cx<'a> {
-    pub ir: &'a Ir,
-    /// The program's code, if it is to be used.
-    pub native: Option<&'a Native>,
-    pub externs: &'a mut Externs,
-    pub profiles: &'a [ProfileState],
-    pub now_ns: u64,
-    pub drop_port: Port,
-}
-
-/// Runs ingress to its end or to `exit`; what the packet asks for behind it.
-#[inline]
-pub(crate) fn run_ingress(
+/// Runs ingress to its end or to `exit`.
+#[inline(never)]
+pub(crate) fn ingress(
     cx: &mut Cx<'_>,
     tables: &mut [TableState],
     packet: &mut Packet,
-) -> Ingressed {
-    let native = cx.native;
-    let done = native.and_then(|native| native.run_ingress(cx, tables, packet));
-    done.unwrap_or_else(|| interpret_ingress(cx, tables, packet))
-}
-
-#[inline(never)]
-fn interpret_ingress(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Ingressed {
-    interpret(cx, tables, packet, Gress::Ingress);
+) -> IngressResult {
+    run(cx, tables, packet, Gress::Ingress);
     let (phv, intrinsics) = (&packet.phv, &cx.ir.intrinsics);
-    Ingressed {
-        group: load_opt(phv, intrinsics.mcast_grp),
+    IngressResult {
+        mcast_grp: load_opt(phv, intrinsics.mcast_grp),
         egress_spec: load_opt(phv, intrinsics.egress_spec),
         priority: load_opt(phv, intrinsics.priority),
         instance_type: load_opt(phv, intrinsics.instance_type),
     }
 }
 
-/// Writes the fields of a departure and runs egress.
-#[inline]
-pub(crate) fn run_egress(
-    cx: &mut Cx<'_>,
-    tables: &mut [TableState],
-    packet: &mut Packet,
-    departure: Departure,
-) -> Egressed {
-    let native = cx.native;
-    let done = native.and_then(|native| native.run_egress(cx, tables, packet, departure));
-    done.unwrap_or_else(|| interpret_egress(cx, tables, packet, departure))
-}
-
+/// Writes the metadata of egress and runs egress to its end or to `exit`.
 #[inline(never)]
-fn interpret_egress(
+pub(crate) fn egress(
     cx: &mut Cx<'_>,
     tables: &mut [TableState],
     packet: &mut Packet,
-    departure: Departure,
-) -> Egressed {
-    depart(cx.ir, &mut packet.phv, &departure);
-    interpret(cx, tables, packet, Gress::Egress);
-    Egressed {
+    metadata: EgressMetadata,
+) -> EgressResult {
+    write_egress_metadata(cx.ir, &mut packet.phv, &metadata);
+    run(cx, tables, packet, Gress::Egress);
+    EgressResult {
         egress_spec: load_opt(&packet.phv, cx.ir.intrinsics.egress_spec),
-        updates: true,
+        update_checksums: true,
     }
 }
 
-fn depart(ir: &Ir, phv: &mut [u8], departure: &Departure) {
-    let intrinsics = &ir.intrinsics;
-    store_opt(phv, intrinsics.enq_timestamp, departure.enqueued_us);
-    store_opt(phv, intrinsics.enq_qdepth, departure.enqueued_depth);
-    store_opt(phv, intrinsics.egress_timestamp, departure.time_us);
-    store_opt(phv, intrinsics.egress_port, departure.port);
-    store_opt(phv, intrinsics.qid, departure.priority);
-    store_opt(phv, intrinsics.packet_length, departure.length);
-    if !departure.deflected {
-        store_opt(phv, intrinsics.deq_timedelta, departure.queued_us);
-        store_opt(phv, intrinsics.deq_qdepth, departure.depth);
-        store_opt(phv, intrinsics.egress_spec, departure.egress_spec);
-    }
-}
-
-/// Takes a packet in that has just arrived; whether its parser found no error. How far in ingress it came is left in it:
-/// to the end where there is code for it and it does not pause.
-#[inline(always)]
-pub(crate) fn take_in(
-    cx: &mut Cx<'_>,
-    tables: &mut [TableState],
-    packet: &mut Packet,
-    (arrival, pauses): (Arrival, bool),
-) -> bool {
-    let taken = match cx.native {
-        Some(native) => native.take_in(cx, tables, packet, (arrival, pauses)),
-        None => None,
-    };
-    match taken {
-        Some(error) => error == cx.ir.errors.no_error,
-        None => {
-            packet.progress.place = 0;
-            arrive(cx, packet, arrival)
-        }
-    }
-}
-
-/// As [`take_in`], to the end of the parser.
-#[inline(never)]
-fn arrive(cx: &mut Cx<'_>, packet: &mut Packet, arrival: Arrival) -> bool {
-    let (ir, phv) = (cx.ir, &mut packet.phv);
+/// Resets all fields and writes the metadata of a received packet.
+pub(crate) fn write_ingress_metadata(ir: &Ir, packet: &mut Packet, metadata: IngressMetadata) {
     let length = u64::from(packet.length);
+    let (phv, intrinsics) = (&mut packet.phv, &ir.intrinsics);
     phv::reset(ir, phv);
-    store_opt(phv, ir.intrinsics.ingress_port, arrival.port);
-    store_opt(phv, ir.intrinsics.packet_length, length);
-    store_opt(phv, ir.intrinsics.ingress_timestamp, arrival.time_us);
-    parser::parse(cx, packet)
+    store_opt(phv, intrinsics.ingress_port, metadata.port);
+    store_opt(phv, intrinsics.packet_length, length);
+    store_opt(phv, intrinsics.ingress_timestamp, metadata.time_us);
 }
 
-/// Runs what [`take_in`] left of ingress; what the packet asks for behind it.
-#[inline(always)]
-pub(crate) fn go_on(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Ingressed {
-    match packet.progress.place {
-        Progress::ENDED => packet.ingressed,
-        0 => run_ingress(cx, tables, packet),
-        _ => {
-            let native = cx.native;
-            let done = native.and_then(|native| native.go_on(cx, tables, packet));
-            done.unwrap_or_default()
-        }
+fn write_egress_metadata(ir: &Ir, phv: &mut [u8], metadata: &EgressMetadata) {
+    let intrinsics = &ir.intrinsics;
+    store_opt(phv, intrinsics.enq_timestamp, metadata.enqueued_us);
+    store_opt(phv, intrinsics.enq_qdepth, metadata.enq_qdepth);
+    store_opt(phv, intrinsics.egress_timestamp, metadata.time_us);
+    store_opt(phv, intrinsics.egress_port, metadata.port);
+    store_opt(phv, intrinsics.qid, metadata.priority);
+    store_opt(phv, intrinsics.packet_length, metadata.length);
+    if !metadata.deflected {
+        store_opt(phv, intrinsics.deq_timedelta, metadata.queued_us);
+        store_opt(phv, intrinsics.deq_qdepth, metadata.deq_qdepth);
+        store_opt(phv, intrinsics.egress_spec, metadata.egress_spec);
     }
 }
 
-/// Runs a pipeline to its end or to `exit`, without code.
 #[inline(never)]
-fn interpret(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
-    let mut at = match gress {
-        Gress::Ingress => cx.ir.flat.ingress,
-        Gress::Egress => cx.ir.flat.egress,
-    };
+fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
+    let mut at = cx.ir.flat.start(gress);
     while let Some(index) = run_steps(cx, packet, at, &[]) {
         let index = usize::from(index);
         let Some(table) = tables.get_mut(index) else {
@@ -160,27 +85,41 @@ fn interpret(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gr
     }
 }
 
-/// One step for code that leaves it to the interpreter. For a condition whether it is true, for all others whether the
-/// packet is to leave the pipeline.
+/// Runs one step that the machine code leaves to the interpreter. Returns the value of a condition, and for every other
+/// step whether the packet leaves the pipeline.
 pub(crate) fn run_step(cx: &mut Cx<'_>, packet: &mut Packet, index: usize, args: &[u64]) -> bool {
     let ir = cx.ir;
     match ir.flat.steps.get(index) {
         Some(Step::IfFalse { value, .. }) => return view(ir, packet, args).is_true(*value),
-        Some(Step::Set { to, value }) => {
-            let value = view(ir, packet, args).eval_low(*value);
-            put(&mut packet.phv, *to, value);
-        }
-        Some(Step::Slow(index) | Step::Assert(index)) => {
-            if let Some(prim) = ir.flat.slow.get(*index as usize) {
-                action::run(cx, packet, std::slice::from_ref(prim), args);
-            }
-        }
-        _ => {}
+        Some(Step::Set { to, value }) => set(ir, packet, (*to, *value), args),
+        Some(Step::Slow(index) | Step::Assert(index)) => run_slow(cx, packet, *index, args),
+        // The machine code runs these itself.
+        Some(
+            Step::SetConst { .. }
+            | Step::Copy { .. }
+            | Step::AddConst { .. }
+            | Step::Concat { .. }
+            | Step::SetArg { .. }
+            | Step::Count { .. }
+            | Step::Meter { .. }
+            | Step::ReadRegister { .. }
+            | Step::WriteRegister { .. }
+            | Step::Hash { .. }
+            | Step::IfZero { .. }
+            | Step::IfNotEqual { .. }
+            | Step::Jump(_)
+            | Step::Prefetch(_)
+            | Step::Table(_)
+            | Step::Return
+            | Step::StopIfExit
+            | Step::End,
+        )
+        | None => {}
     }
     packet.exit
 }
 
-/// Runs steps until a table's turn has come (its index), or an end (None).
+/// Runs steps until a table comes next (its index), or the pipeline or action ends (None).
 fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> Option<u16> {
     let ir = cx.ir;
     let steps = ir.flat.steps.as_slice();
@@ -208,10 +147,7 @@ fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> 
                 let value = args.get(usize::from(*word)).copied().unwrap_or(0);
                 put(&mut packet.phv, *to, value);
             }
-            Step::Set { to, value } => {
-                let value = view(ir, packet, args).eval_low(*value);
-                put(&mut packet.phv, *to, value);
-            }
+            Step::Set { to, value } => set(ir, packet, (*to, *value), args),
             Step::Count { counter, index } => count(cx, packet, *counter, get(&packet.phv, *index)),
             Step::Meter { meter, index, to } => {
                 let index = get(&packet.phv, *index);
@@ -270,9 +206,7 @@ fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> 
             Step::Table(index) => return Some(*index),
             Step::Return | Step::End => return None,
             Step::Assert(index) => {
-                if let Some(prim) = ir.flat.slow.get(*index as usize) {
-                    action::run(cx, packet, std::slice::from_ref(prim), args);
-                }
+                run_slow(cx, packet, *index, args);
                 if packet.exit {
                     return None;
                 }
@@ -282,11 +216,7 @@ fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> 
                     return None;
                 }
             }
-            Step::Slow(index) => {
-                if let Some(prim) = ir.flat.slow.get(*index as usize) {
-                    action::run(cx, packet, std::slice::from_ref(prim), args);
-                }
-            }
+            Step::Slow(index) => run_slow(cx, packet, *index, args),
         }
     }
     None
@@ -302,7 +232,20 @@ fn view<'a>(ir: &'a Ir, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
     }
 }
 
-/// Counts the packet; a cell that is not there is counted as such.
+#[inline(always)]
+fn set(ir: &Ir, packet: &mut Packet, (to, value): (Slot, Expr), args: &[u64]) {
+    let value = view(ir, packet, args).eval_low(value);
+    put(&mut packet.phv, to, value);
+}
+
+#[inline(always)]
+fn run_slow(cx: &mut Cx<'_>, packet: &mut Packet, index: u32, args: &[u64]) {
+    if let Some(prim) = cx.ir.flat.slow.get(index as usize) {
+        action::run(cx, packet, std::slice::from_ref(prim), args);
+    }
+}
+
+/// Counts the packet; an index out of range is counted instead.
 #[inline(always)]
 fn count(cx: &mut Cx<'_>, packet: &Packet, counter: u16, index: u64) {
     let array = cx.externs.counters.get_mut(usize::from(counter));
@@ -314,7 +257,7 @@ fn count(cx: &mut Cx<'_>, packet: &Packet, counter: u16, index: u64) {
     }
 }
 
-/// The first word of a register's cell; one that is not there is counted.
+/// The first word of a register's cell; an index out of range is counted.
 #[inline(always)]
 pub(crate) fn read_register(cx: &mut Cx<'_>, register: u16, index: u64) -> Option<u64> {
     let array = cx.externs.registers.get(usize::from(register));
@@ -326,7 +269,7 @@ pub(crate) fn read_register(cx: &mut Cx<'_>, register: u16, index: u64) -> Optio
     word
 }
 
-/// Writes a cell whose value has at most 64 bits; a cell that is not there is counted.
+/// Writes a value of at most 64 bits to a register's cell; an index out of range is counted.
 #[inline(always)]
 pub(crate) fn write_register(cx: &mut Cx<'_>, register: u16, index: u64, value: u64) {
     let Some(array) = cx.externs.registers.get_mut(usize::from(register)) else {
@@ -344,7 +287,7 @@ pub(crate) fn write_register(cx: &mut Cx<'_>, register: u16, index: u64, value: 
     }
 }
 
-/// The entry for the packet, with what a hit or miss changes in the table.
+/// Looks the packet up; a hit or miss updates direct counter, direct meter and idle timer.
 pub(crate) fn find(
     cx: &mut Cx<'_>,
     table: &mut TableState,
@@ -353,13 +296,13 @@ pub(crate) fn find(
 ) -> Option<u32> {
     let spec = cx.ir.tables.get(index)?;
     let found = table.lookup(spec, &packet.phv);
-    note(cx, table, packet, (spec, found));
+    update_direct(cx, table, packet, (spec, found));
     found
 }
 
-/// Direct counter, direct meter and idle timeout of what was found.
+/// Updates direct counter, direct meter and idle timer of the entry that was found, or of the default entry.
 #[inline(always)]
-pub(crate) fn note(
+pub(crate) fn update_direct(
     cx: &mut Cx<'_>,
     table: &mut TableState,
     packet: &mut Packet,
@@ -375,7 +318,7 @@ pub(crate) fn note(
     }
 }
 
-/// Looks up, counts, runs the action; gives the step behind the table.
+/// Looks up, counts, runs the action; returns the step that follows the table.
 pub(crate) fn apply(
     cx: &mut Cx<'_>,
     table: &mut TableState,
@@ -416,7 +359,6 @@ pub(crate) fn apply(
     )
 }
 
-/// The direct counter and meter of the entry that was found, or of the default entry.
 fn run_direct(cx: &mut Cx<'_>, spec: &Table, direct: &mut Direct, hit: bool, packet: &mut Packet) {
     let bytes = u64::from(packet.ingress_length);
     if spec.direct_counter {
@@ -432,7 +374,7 @@ fn run_direct(cx: &mut Cx<'_>, spec: &Table, direct: &mut Direct, hit: bool, pac
     }
 }
 
-/// Runs what an entry of an indirect table points to.
+/// Runs the actions of the profile member or group that an entry points to, and returns the next step.
 fn apply_indirect(
     cx: &mut Cx<'_>,
     (spec, next): (&Table, &TableNext),

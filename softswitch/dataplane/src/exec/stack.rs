@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What actions do to whole stacks of headers and of header unions; the packet's length follows.
+//! Operations on whole stacks of headers and of header unions, which keep the packet's length up to date.
 
 use super::headers::{copy_header, copy_union, remove_header};
-use super::packet::Packet;
-use super::phv::{byte, set_byte};
 use crate::ir::{Ir, Stack};
+use crate::packet::Packet;
+use crate::packet::phv::{byte, set_byte};
 
 /// Assignment of a whole stack.
 pub(super) fn copy_stack(ir: &Ir, packet: &mut Packet, to: u16, from: u16) {
@@ -83,8 +83,8 @@ pub(super) fn shift_unions(ir: &Ir, packet: &mut Packet, stack: u16, count: u64,
     shift_counter(packet, *stack, count, push);
 }
 
-/// Calls `set(to, from)` for each element in an order that overwrites none that is still to be read; without `from` the
-/// element becomes invalid.
+/// Calls `set(to, from)` for each element, in an order that reads every element before it is overwritten. Without
+/// `from` the element becomes invalid.
 fn shift_elements(size: u16, count: u16, push: bool, mut set: impl FnMut(u16, Option<u16>)) {
     for i in 0..size {
         let to = if push { size - 1 - i } else { i };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What checksums and hashes are computed over.
+//! Calculations: the algorithm of a checksum or hash, and its input.
 
 use super::WideField;
 
@@ -10,7 +10,7 @@ pub(crate) enum Algo {
     Crc16Ccitt,
     Crc32,
     Identity,
-    /// Another number for each packet, from the switch's generator.
+    /// A new number for each packet, from the switch's generator.
     Random,
     Xor16,
 }
@@ -32,10 +32,10 @@ pub(crate) enum CalcInput {
     Varbit(u16),
 }
 
-/// Bytes that a calculation over pieces takes at most.
+/// Bytes that a calculation over pieces reads at most.
 pub(crate) const CALC_PIECES_BYTES: usize = 128;
 
-/// Whole bytes at a fixed place in the PHV.
+/// Whole bytes at a fixed offset of the PHV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CalcPiece {
     pub offset: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Calculation {
     pub algo: Algo,
     pub inputs: Vec<CalcInput>,
     pub payload: bool,
-    /// The inputs again, where all are whole bytes at fixed places and not too many.
+    /// The same inputs, if all are whole bytes at fixed offsets and not too many.
     pub pieces: Option<Vec<CalcPiece>>,
 }
 
@@ -66,7 +66,7 @@ impl Calculation {
     }
 }
 
-/// Neighbouring fields that together are whole bytes become one run, and a run is cut into pieces.
+/// Joins adjacent fields to runs of whole bytes, and cuts the runs into pieces.
 fn pieces(inputs: &[CalcInput]) -> Option<Vec<CalcPiece>> {
     let mut runs: Vec<(u32, u32, Option<u32>)> = Vec::new();
     for input in inputs {

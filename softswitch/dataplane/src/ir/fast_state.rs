@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The common form of a parser state: it extracts whole headers and selects on unsigned fields.
+//! The fast form of a parser state: it extracts whole headers and selects on unsigned fields.
 
 use super::{Expr, Header, ParseState, ParserOp, Slot};
 
@@ -20,7 +20,7 @@ pub(crate) struct FastState {
 }
 
 impl FastState {
-    /// None where the state needs more.
+    /// None if the state does more.
     pub(crate) fn new(
         state: &ParseState,
         headers: &[Header],

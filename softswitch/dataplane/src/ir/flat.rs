@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control flow and actions as one list of steps: what the pipelines run.
+//! The control flow and the actions of both pipelines as one list of steps.
 //!
-//! The commonest primitives have steps of their own, with their operands in the cheapest form; every other primitive
-//! is a `Slow` step that refers to it. Steps only lead forward, because the program's control flow has no cycle.
+//! The commonest primitives are steps, with their operands in the cheapest form; every other primitive is a `Slow` step
+//! that refers to it. Control only moves forward, because the program's control flow has no cycle.
 
-use super::{Expr, Field};
+use super::{Expr, Field, Gress};
 
 /// An unsigned field of at most 64 bits: `(window >> shift) & mask` of the 8 bytes from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,18 +12,18 @@ pub(crate) struct Slot {
     pub mask: u64,
     pub offset: u32,
     pub shift: u8,
-    /// Bytes at the start of the window in which nothing else is (1, 2, 4 or 8), so that they are written without being
-    /// read; 0: other fields share the window's bytes.
+    /// Bytes at the start of the window that hold this field only (1, 2, 4 or 8) and are written without a read; 0:
+    /// other fields share the window's bytes.
     pub own_bytes: u8,
 }
 
-/// Bytes that a metadata field of at most 64 bits has for itself.
+/// Bytes that a metadata field of at most 64 bits shares with no other field.
 pub(crate) fn own_bytes(width: u32) -> u32 {
     width.div_ceil(8).max(1).next_power_of_two()
 }
 
 impl Slot {
-    /// None for a signed field. Metadata fields have bytes of their own each, at whose end they stand.
+    /// None for a signed field. A metadata field lies at the end of its own bytes.
     pub(crate) fn new(field: Field, metadata_bytes: usize) -> Option<Self> {
         if field.signed {
             return None;
@@ -44,12 +44,12 @@ impl Slot {
         Some(slot)
     }
 
-    /// The first bit behind it, which tells metadata fields apart.
+    /// The first bit after the field, which identifies a metadata field.
     pub(crate) fn end_bit(self) -> u32 {
         self.offset * 8 + 64 - u32::from(self.shift)
     }
 
-    /// Bits that a write of it changes, before they are shifted.
+    /// Bits that a write changes, before the shift.
     #[inline(always)]
     pub(crate) fn written(self) -> u64 {
         match self.own_bytes {
@@ -59,9 +59,10 @@ impl Slot {
     }
 }
 
+/// One step of a pipeline or action. Its effects beyond fields are classified in `effects.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Mask and bits of the window as they stand in memory.
+    /// Mask and bits of the window, in memory order.
     SetConst {
         offset: u32,
         keep: u64,
@@ -135,9 +136,9 @@ pub(crate) enum Step {
     Table(u16),
     /// End of a table's action.
     Return,
-    /// A primitive, by its index in `Flat::slow`, after which nothing more may be done to the packet.
+    /// Index into `Flat::slow`: a primitive after which the packet may leave the pipeline at once.
     Assert(u32),
-    /// After an action that may exit.
+    /// Comes after an action that may exit.
     StopIfExit,
     End,
     /// Index into `Flat::slow`.
@@ -152,14 +153,14 @@ pub(crate) enum ArrayRef {
     Register(u16),
 }
 
-/// Cells that will be needed soon: of each array the one at `index` shifted left.
+/// Cells that later steps use: in each array the cell at `index` shifted left by so many bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prefetch {
     pub index: Slot,
     pub arrays: Vec<(ArrayRef, u32)>,
 }
 
-/// Where control goes after a table.
+/// The steps that follow a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TableNext {
     /// Per action of the table.
@@ -182,7 +183,16 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    /// Steps that a table leads to. Tables without a key that always run the same action are no step, and lead nowhere.
+    /// First step of a pipeline.
+    #[inline]
+    pub(crate) fn start(&self, gress: Gress) -> u32 {
+        match gress {
+            Gress::Ingress => self.ingress,
+            Gress::Egress => self.egress,
+        }
+    }
+
+    /// Steps that follow tables. A table without a key that always runs the same action is no step and has none.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &u32> {
         let tables = self.steps.iter().filter_map(|step| match step {
             Step::Table(index) => self.tables.get(usize::from(*index)),

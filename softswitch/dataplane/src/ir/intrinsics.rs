@@ -3,7 +3,7 @@
 
 use super::Slot;
 
-/// Fields that the switch itself reads and writes, where the program has them.
+/// The fields that the switch itself reads or writes; None: the program has no such field, or never reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Intrinsics {
     pub ingress_port: Option<Slot>,

@@ -1,25 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The flat program: what the loader writes and the packet path reads. Every reference is an offset or an index.
+//! The flat program, which the loader writes and the packet path runs. Every reference is an offset or an index.
 //!
-//! All of a packet's fields, validity bits and stack counters live in one byte region, the PHV. A header's bytes stand
-//! there as on the wire, so extracting and emitting are copies and a field is a big-endian window of 8 bytes.
+//! All fields, validity bits and stack counters of a packet live in one byte region, the PHV (packet header vector). A
+//! header has the same bytes there as on the wire, so extracting and emitting are copies and a field is a big-endian
+//! window of 8 bytes.
 
 mod calculation;
+mod effects;
 mod fast_state;
 mod flat;
 mod intrinsics;
+mod parser;
 mod pipeline;
 
 pub(crate) use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
+pub(crate) use effects::{Exit, Flow};
 pub(crate) use fast_state::FastState;
 pub(crate) use flat::{ArrayRef, Flat, Prefetch, Slot, Step, TableNext, own_bytes};
 pub(crate) use intrinsics::Intrinsics;
+pub(crate) use parser::{
+    HeaderOrNext, MAX_PARSER_STATES, ParseState, ParserErrors, ParserOp, SELECT_WORDS, SelectCase,
+    SelectPart, SetCase,
+};
 pub(crate) use pipeline::{
-    Action, Call, Condition, ConstEntry, KeyPart, Node, Profile, ProfileUse, Table,
+    Action, Call, Condition, ConstEntry, Gress, KeyPart, Node, Profile, ProfileUse, Table,
 };
 
 /// Bytes after the last field, so that an 8-byte window may reach beyond it.
 pub(crate) const PHV_PADDING: usize = 16;
+
+/// Values that an expression may hold at once. A power of two.
+pub(crate) const STACK_DEPTH: usize = 32;
+
+/// Values that nearly all expressions hold at most: a small stack costs less to set up. A power of two.
+pub(crate) const SHALLOW_STACK: usize = 8;
 
 /// A field of at most 64 bits that lies within an 8-byte window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +84,9 @@ pub(crate) enum Expr {
     Field(Field),
     /// Action argument: first word.
     Arg(u16),
-    /// 64-bit wrapping arithmetic, proved exact at load; holds at most `SHALLOW` values at once.
+    /// 64-bit wrapping arithmetic, proved exact at load; holds at most `SHALLOW_STACK` values at once.
     Narrow(Code),
-    /// The same, deeper.
+    /// The same, with more values at once.
     NarrowDeep(Code),
     /// 192-bit two's complement.
     Wide3(Code),
@@ -154,9 +168,9 @@ pub(crate) enum Op {
 /// A header instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Where its validity byte stands.
+    /// Offset of its validity byte.
     pub valid: u32,
-    /// Where its bytes stand.
+    /// Offset of its first byte.
     pub offset: u32,
     /// Bytes without the varbit.
     pub fixed_bytes: u32,
@@ -171,18 +185,18 @@ pub(crate) struct Varbit {
     /// Bytes of the header before the varbit.
     pub prefix_bytes: u32,
     pub max_bytes: u32,
-    /// Where its present length in bytes stands (u32, big-endian, in the PHV).
+    /// Offset of its current length in bytes (u32, big-endian).
     pub length_at: u32,
 }
 
-/// A header stack; elements are headers at equal distance. A stack of unions is one such stack for each member.
+/// A header stack; its elements are headers at equal distance. A stack of unions is one such stack for each member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stack {
     pub first_header: u16,
     /// Headers from one element to the next: 1, or the members of the union.
     pub step: u16,
     pub size: u16,
-    /// Where the number of filled elements stands (one byte).
+    /// Offset of the number of filled elements (one byte).
     pub next_at: u32,
     /// Distance between elements in bytes.
     pub stride: u32,
@@ -205,7 +219,7 @@ pub(crate) struct UnionStack {
     pub unions: Vec<u16>,
 }
 
-/// A header: named, or an element of a stack by a computed index, or the last of a stack.
+/// A header: a named one, or the element of a stack at a computed index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderRef {
     Fixed(u16),
@@ -334,97 +348,12 @@ pub(crate) enum Prim {
     Exit,
     /// `log_msg`: index into `Ir::log_messages`.
     Log(u16),
-    /// `assert` and `assume`: a false one ends the packet.
+    /// `assert` and `assume`: a false condition drops the packet.
     Assert {
         condition: Expr,
         kind: crate::log::LogKind,
         message: u16,
     },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ParserOp {
-    Extract(u16),
-    ExtractNext(u16),
-    /// Varbit length in bits.
-    ExtractVarbit {
-        header: HeaderOrNext,
-        length_bits: Expr,
-    },
-    Set {
-        target: Target,
-        value: Expr,
-        lookahead_bits: u32,
-    },
-    Verify {
-        condition: Expr,
-        error: Expr,
-        lookahead_bits: u32,
-    },
-    Advance {
-        bits: Expr,
-        lookahead_bits: u32,
-    },
-    Prim(Prim),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeaderOrNext {
-    Header(u16),
-    Next(u16),
-}
-
-/// Words of a parser's transition key.
-pub(crate) const SELECT_WORDS: usize = 8;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SelectPart {
-    pub value: Expr,
-    pub width: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SelectCase {
-    pub value: [u64; SELECT_WORDS],
-    pub mask: [u64; SELECT_WORDS],
-    pub next: Option<u16>,
-}
-
-/// A transition on membership in a parser value set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SetCase {
-    /// Cases of constants that stand before it.
-    pub before: usize,
-    pub set: u16,
-    pub next: Option<u16>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ParseState {
-    pub ops: Vec<ParserOp>,
-    pub key: Vec<SelectPart>,
-    /// Padded bits of the key; at most 64 is the fast form.
-    pub key_bits: u32,
-    pub lookahead_bits: u32,
-    pub cases: Vec<SelectCase>,
-    /// The state again, where its form is the common one.
-    pub fast: Option<FastState>,
-    /// In the program's order; with any, the state takes the slow form of select.
-    pub set_cases: Vec<SetCase>,
-    /// None: no default, so nothing matching is `NoMatch`.
-    pub default: Option<Option<u16>>,
-}
-
-/// Error codes that the parser itself raises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ParserErrors {
-    pub no_error: u32,
-    pub packet_too_short: u32,
-    pub no_match: u32,
-    pub stack_out_of_bounds: u32,
-    pub header_too_short: u32,
-    pub timeout: u32,
-    pub invalid_argument: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -438,11 +367,12 @@ pub(crate) struct Checksum {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Ir {
     pub phv_bytes: usize,
-    /// Where in the PHV, and how many bytes, are 0 before parsing: all but what is behind a varbit's length.
+    /// Offsets and sizes of the regions of the PHV that are zeroed before parsing: all but the varbits, whose lengths
+    /// are 0.
     pub cleared: Vec<(u32, u32)>,
-    /// Bytes of the PHV that are 1 before parsing, as metadata is always valid.
+    /// Offsets of the bytes that are 1 before parsing: metadata is always valid.
     pub valid_at_start: Vec<u32>,
-    /// Bytes at the front of the PHV that hold metadata fields.
+    /// Size of the first region of the PHV, which holds the metadata fields.
     pub metadata_bytes: usize,
     pub ops: Vec<Op>,
     pub wide_consts: Vec<Vec<u64>>,
@@ -465,25 +395,25 @@ pub(crate) struct Ir {
     pub flat: Flat,
     pub ingress: Option<Node>,
     pub egress: Option<Node>,
-    /// What the deparser does before it emits.
+    /// Primitives that the deparser runs before it emits headers.
     pub deparse_prims: Vec<Prim>,
     pub deparse: Vec<u16>,
     pub field_lists: Vec<Vec<AnyField>>,
     pub digests: Vec<DigestSource>,
-    /// By the number of the digest, not of its source.
+    /// By digest, not by source.
     pub digest_widths: Vec<Vec<u32>>,
     pub log_messages: Vec<LogMessage>,
     pub intrinsics: Intrinsics,
 }
 
-/// A place of the program that generates a digest.
+/// A statement of the program that generates a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DigestSource {
     pub digest: crate::info::DigestId,
     pub fields: Vec<DigestField>,
 }
 
-/// A text with values between its pieces.
+/// The pieces of a text, and the values between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogMessage {
     pub pieces: Vec<String>,

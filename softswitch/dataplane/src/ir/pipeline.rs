@@ -3,7 +3,14 @@
 
 use super::{AnyField, Expr, Prim, Target};
 
-/// Where control goes next.
+/// One of the two pipelines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gress {
+    Ingress,
+    Egress,
+}
+
+/// A node of the control flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     Table(u16),
@@ -29,7 +36,7 @@ pub(crate) struct Call {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyPart {
     pub field: AnyField,
-    /// Word of the packed key where it starts, and shift in it (narrow fields only).
+    /// Word of the packed key in which it starts, and its shift there (narrow fields only).
     pub word: u16,
     pub shift: u8,
     /// Static mask, as words from the least significant.
@@ -43,18 +50,18 @@ pub(crate) struct Table {
     pub key_words: u16,
     /// Global action index per action of the table.
     pub actions: Vec<u16>,
-    /// Next node per action of the table; with hit/miss the same for all.
+    /// Next node per action of the table; the same for all if the program branches on hit or miss.
     pub next: Vec<Node>,
     pub hit: Option<Node>,
     pub miss: Option<Node>,
-    /// With no entry and no default action.
+    /// Next node if nothing matches and there is no default action.
     pub base_next: Node,
     pub default: Option<(u16, Vec<u64>)>,
     pub entries: Vec<ConstEntry>,
     pub direct_counter: bool,
     pub direct_meter: Option<Target>,
     pub meter_bytes: bool,
-    /// Hits are timed.
+    /// Entries have idle timers.
     pub support_timeout: bool,
     /// Entries point to a profile's members and groups instead of holding an action.
     pub profile: Option<ProfileUse>,
@@ -64,7 +71,7 @@ pub(crate) struct Table {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProfileUse {
     pub profile: u16,
-    /// The table's number among the profile's.
+    /// The table's number among the tables of the profile.
     pub user: u16,
 }
 

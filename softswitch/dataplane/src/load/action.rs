@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Actions: primitives by name to flat steps.
+//! Actions: compiles primitives.
 
 use super::bound::lookahead_bits;
 use super::emit::{Demand, compile};
@@ -17,7 +17,7 @@ pub(super) type Params = [(u16, u32)];
 impl Loader<'_> {
     pub(super) fn actions(&mut self) -> Result<()> {
         for (index, action) in (0_u16..).zip(&self.json.actions) {
-            let place = format!("actions {:?}", action.name);
+            let location = format!("actions {:?}", action.name);
             let mut params = Vec::new();
             let mut infos = Vec::new();
             let mut words = 0_u16;
@@ -25,7 +25,7 @@ impl Loader<'_> {
                 let width = param.bitwidth;
                 if !(1..=2048).contains(&width) {
                     return Err(unsupported(
-                        &place,
+                        &location,
                         format!("parameter {:?} of {width} bits", param.name),
                     ));
                 }
@@ -33,13 +33,13 @@ impl Loader<'_> {
                 let taken = u16::try_from(width.div_ceil(64)).unwrap_or(u16::MAX);
                 words = words
                     .checked_add(taken)
-                    .ok_or_else(|| unsupported(&place, "that many parameters".into()))?;
+                    .ok_or_else(|| unsupported(&location, "that many parameters".into()))?;
                 infos.push(ParamInfo {
                     name: param.name.clone(),
                     width_bits: width,
                 });
             }
-            let prims = self.body(&action.primitives, &params, &place)?;
+            let prims = self.body(&action.primitives, &params, &location)?;
             self.ir.actions.push(Action {
                 prims,
                 params,
@@ -51,7 +51,7 @@ impl Loader<'_> {
             });
             if self.names.actions.insert(action.id, index).is_some() {
                 return Err(invalid(
-                    &place,
+                    &location,
                     format!("action id {} is used twice", action.id),
                 ));
             }
@@ -62,24 +62,25 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Compiles a list of primitives; jumps are renumbered and may only go forward, so every action ends.
+    /// Compiles a list of primitives. Jumps are renumbered and only forward ones are accepted, so that every action
+    /// ends.
     pub(super) fn body(
         &mut self,
         primitives: &[Primitive],
         params: &Params,
-        place: &str,
+        location: &str,
     ) -> Result<Vec<Prim>> {
         let mut prims = Vec::new();
         let mut starts = Vec::new();
         for (number, primitive) in primitives.iter().enumerate() {
             starts.push(u32::try_from(prims.len()).unwrap_or(u32::MAX));
-            let place = format!("{place} primitive {number} ({})", primitive.op);
-            if let Some(prim) = self.primitive(primitive, params, &place)? {
+            let location = format!("{location} primitive {number} ({})", primitive.op);
+            if let Some(prim) = self.primitive(primitive, params, &location)? {
                 if let Prim::Jump(to) | Prim::JumpIfZero { to, .. } = &prim
                     && (*to as usize <= number || *to as usize > primitives.len())
                 {
                     return Err(invalid(
-                        &place,
+                        &location,
                         format!("jumps to {to}; only later primitives are valid"),
                     ));
                 }
@@ -95,12 +96,12 @@ impl Loader<'_> {
         Ok(prims)
     }
 
-    pub(super) fn read(&self, json: &Value, params: &Params, place: &str) -> Result<Ast> {
+    pub(super) fn read(&self, json: &Value, params: &Params, location: &str) -> Result<Ast> {
         Scope {
             ir: &self.ir,
             layout: &self.layout,
             params,
-            place,
+            location,
         }
         .read(json)
     }
@@ -111,40 +112,45 @@ impl Loader<'_> {
         json: &Value,
         params: &Params,
         demand: Demand,
-        place: &str,
+        location: &str,
     ) -> Result<Expr> {
-        let ast = self.read(json, params, place)?;
-        compile(&mut self.ir, &ast, demand, place)
+        let ast = self.read(json, params, location)?;
+        compile(&mut self.ir, &ast, demand, location)
     }
 
-    /// Compiles a value that the switch computes with in 64 bits.
-    fn word(&mut self, json: &Value, params: &Params, place: &str) -> Result<Expr> {
-        match self.value(json, params, Demand::Exact, place)? {
+    /// Compiles a value that the switch uses as a number of 64 bits.
+    fn word(&mut self, json: &Value, params: &Params, location: &str) -> Result<Expr> {
+        match self.value(json, params, Demand::Exact, location)? {
             Expr::Wide3(_) | Expr::Wide33(_) => Err(unsupported(
-                place,
+                location,
                 "a bound of more than 64 bits (64 are the most)".into(),
             )),
             value => Ok(value),
         }
     }
 
-    /// Compiles a value of a parser, with the look-ahead that it needs.
+    /// Compiles a value of a parser; also returns the bits of look-ahead that it needs.
     pub(super) fn parser_value(
         &mut self,
         json: &Value,
         demand: Demand,
-        place: &str,
+        location: &str,
     ) -> Result<(Expr, u32)> {
-        let ast = self.read(json, &[], place)?;
+        let ast = self.read(json, &[], location)?;
         Ok((
-            compile(&mut self.ir, &ast, demand, place)?,
+            compile(&mut self.ir, &ast, demand, location)?,
             lookahead_bits(&ast),
         ))
     }
 
-    /// Compiles what can be written to.
-    pub(super) fn target(&mut self, json: &Value, params: &Params, place: &str) -> Result<Target> {
-        match self.read(json, params, place)? {
+    /// Compiles the target of an assignment.
+    pub(super) fn target(
+        &mut self,
+        json: &Value,
+        params: &Params,
+        location: &str,
+    ) -> Result<Target> {
+        match self.read(json, params, location)? {
             Ast::Field(field) => Ok(Target::Field(field)),
             Ast::Last { stack, field } => Ok(Target::Last { stack, field }),
             Ast::Element {
@@ -152,28 +158,28 @@ impl Loader<'_> {
                 index,
                 field,
             } => {
-                let index = compile(&mut self.ir, &index, Demand::Exact, place)?;
+                let index = compile(&mut self.ir, &index, Demand::Exact, location)?;
                 Ok(Target::Element {
                     stack,
                     field,
                     index,
                 })
             }
-            _ => Err(invalid(place, format!("{json} cannot be assigned to"))),
+            _ => Err(invalid(location, format!("{json} cannot be assigned to"))),
         }
     }
 
-    fn header_ref(&mut self, json: &Value, params: &Params, place: &str) -> Result<HeaderRef> {
+    fn header_ref(&mut self, json: &Value, params: &Params, location: &str) -> Result<HeaderRef> {
         let scope = Scope {
             ir: &self.ir,
             layout: &self.layout,
             params,
-            place,
+            location,
         };
         match scope.header(json)? {
             HeaderAst::Fixed(header) => Ok(HeaderRef::Fixed(header)),
             HeaderAst::Element { stack, index } => {
-                let index = compile(&mut self.ir, &index, Demand::Exact, place)?;
+                let index = compile(&mut self.ir, &index, Demand::Exact, location)?;
                 Ok(HeaderRef::Element { stack, index })
             }
         }
@@ -185,10 +191,10 @@ impl Loader<'_> {
         to: &Value,
         from: &Value,
         params: &Params,
-        place: &str,
+        location: &str,
     ) -> Result<Prim> {
-        let target = self.target(to, params, place)?;
-        let ast = self.read(from, params, place)?;
+        let target = self.target(to, params, location)?;
+        let ast = self.read(from, params, location)?;
         if let (Target::Field(to @ AnyField::Wide(_)), Ast::Field(from)) = (target, &ast)
             && to.width() == from.width()
         {
@@ -197,15 +203,15 @@ impl Loader<'_> {
                 to: wide_field(to),
             });
         }
-        let value = compile(&mut self.ir, &ast, Demand::Low(target.width()), place)?;
+        let value = compile(&mut self.ir, &ast, Demand::Low(target.width()), location)?;
         Ok(match target {
             Target::Field(AnyField::Narrow(target)) => Prim::Assign { target, value },
             target => Prim::AssignAny { target, value },
         })
     }
 
-    fn field_list(&self, json: &Value, place: &str) -> Result<u16> {
-        let id = constant(json, place)?;
+    fn field_list(&self, json: &Value, location: &str) -> Result<u16> {
+        let id = constant(json, location)?;
         let empty = u16::try_from(self.json.field_lists.len()).unwrap_or(u16::MAX);
         if id == 0 {
             return Ok(empty);
@@ -214,11 +220,11 @@ impl Loader<'_> {
             .field_lists
             .get(&id)
             .copied()
-            .ok_or_else(|| dangling(place, "field list", &id.to_string()))
+            .ok_or_else(|| dangling(location, "field list", &id.to_string()))
     }
 
-    fn array(&self, json: &Value, kind: &'static str, place: &str) -> Result<u16> {
-        let name = text(json.get("value").unwrap_or(&Value::Null), place)?;
+    fn array(&self, json: &Value, kind: &'static str, location: &str) -> Result<u16> {
+        let name = text(json.get("value").unwrap_or(&Value::Null), location)?;
         let names = match kind {
             "meter" => &self.names.meters,
             "counter" => &self.names.counters,
@@ -228,16 +234,16 @@ impl Loader<'_> {
         names
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, kind, name))
+            .ok_or_else(|| dangling(location, kind, name))
     }
 
-    /// One primitive; None when it has no effect.
+    /// Compiles one primitive; None if it has no effect.
     #[expect(clippy::too_many_lines, reason = "one arm per primitive")]
     pub(super) fn primitive(
         &mut self,
         json: &Primitive,
         params: &Params,
-        place: &str,
+        location: &str,
     ) -> Result<Option<Prim>> {
         let wanted = match json.op.as_str() {
             "drop" | "exit" | "no_op" => 0,
@@ -251,74 +257,74 @@ impl Loader<'_> {
         let given = json.parameters.as_slice();
         if given.len() < wanted {
             return Err(invalid(
-                place,
+                location,
                 format!("{} parameters; it takes {wanted}", given.len()),
             ));
         }
         let exact = Demand::Exact;
         Ok(Some(match json.op.as_str() {
             "assign" | "modify_field" | "set" => {
-                self.assignment(&given[0], &given[1], params, place)?
+                self.assignment(&given[0], &given[1], params, location)?
             }
-            "assign_VL" => self.varbit_assignment(&given[0], &given[1], place)?,
+            "assign_VL" => self.varbit_assignment(&given[0], &given[1], location)?,
             "assign_header" | "copy_header" => Prim::CopyHeader {
-                to: self.header_ref(&given[0], params, place)?,
-                from: self.header_ref(&given[1], params, place)?,
+                to: self.header_ref(&given[0], params, location)?,
+                from: self.header_ref(&given[1], params, location)?,
             },
             "assign_header_stack" => Prim::CopyStack {
-                to: self.stack(&given[0], place)?,
-                from: self.stack(&given[1], place)?,
+                to: self.stack(&given[0], location)?,
+                from: self.stack(&given[1], location)?,
             },
             "assign_union" => Prim::CopyUnion {
-                to: self.union(&given[0], place)?,
-                from: self.union(&given[1], place)?,
+                to: self.union(&given[0], location)?,
+                from: self.union(&given[1], location)?,
             },
-            "add_header" => Prim::AddHeader(self.header_ref(&given[0], params, place)?),
-            "remove_header" => Prim::RemoveHeader(self.header_ref(&given[0], params, place)?),
+            "add_header" => Prim::AddHeader(self.header_ref(&given[0], params, location)?),
+            "remove_header" => Prim::RemoveHeader(self.header_ref(&given[0], params, location)?),
             "assign_union_stack" => Prim::CopyUnionStack {
-                to: self.union_stack(&given[0], place)?,
-                from: self.union_stack(&given[1], place)?,
+                to: self.union_stack(&given[0], location)?,
+                from: self.union_stack(&given[1], location)?,
             },
-            "push" | "pop" => self.shift(given, json.op == "push", params, place)?,
+            "push" | "pop" => self.shift(given, json.op == "push", params, location)?,
             "drop" | "mark_to_drop" => Prim::MarkToDrop,
             "generate_digest" => {
-                let id = constant(&given[1], place)?;
+                let id = constant(&given[1], location)?;
                 let list = self.names.learn_lists.get(&id).copied();
-                Prim::Digest(list.ok_or_else(|| dangling(place, "learn list", &id.to_string()))?)
+                Prim::Digest(list.ok_or_else(|| dangling(location, "learn list", &id.to_string()))?)
             }
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => Prim::Clone {
-                session: self.value(&given[0], params, exact, place)?,
-                field_list: self.field_list(&given[1], place)?,
+                session: self.value(&given[0], params, exact, location)?,
+                field_list: self.field_list(&given[1], location)?,
             },
-            "resubmit" => Prim::Resubmit(self.field_list(&given[0], place)?),
-            "recirculate" => Prim::Recirculate(self.field_list(&given[0], place)?),
+            "resubmit" => Prim::Resubmit(self.field_list(&given[0], location)?),
+            "recirculate" => Prim::Recirculate(self.field_list(&given[0], location)?),
             "modify_field_with_hash_based_offset" => Prim::Hash {
-                target: self.target(&given[0], params, place)?,
-                base: self.word(&given[1], params, place)?,
-                calculation: self.array(&given[2], "calculation", place)?,
-                size: self.word(&given[3], params, place)?,
+                target: self.target(&given[0], params, location)?,
+                base: self.word(&given[1], params, location)?,
+                calculation: self.array(&given[2], "calculation", location)?,
+                size: self.word(&given[3], params, location)?,
             },
             "modify_field_rng_uniform" => Prim::Random {
-                target: self.target(&given[0], params, place)?,
-                low: self.word(&given[1], params, place)?,
-                high: self.word(&given[2], params, place)?,
+                target: self.target(&given[0], params, location)?,
+                low: self.word(&given[1], params, location)?,
+                high: self.word(&given[2], params, location)?,
             },
             "execute_meter" => Prim::Meter {
-                meter: self.array(&given[0], "meter", place)?,
-                index: self.value(&given[1], params, exact, place)?,
-                target: self.target(&given[2], params, place)?,
+                meter: self.array(&given[0], "meter", location)?,
+                index: self.value(&given[1], params, exact, location)?,
+                target: self.target(&given[2], params, location)?,
             },
             "count" => Prim::Count {
-                counter: self.array(&given[0], "counter", place)?,
-                index: self.value(&given[1], params, exact, place)?,
+                counter: self.array(&given[0], "counter", location)?,
+                index: self.value(&given[1], params, exact, location)?,
             },
             "register_read" => Prim::RegisterRead {
-                target: self.target(&given[0], params, place)?,
-                register: self.array(&given[1], "register", place)?,
-                index: self.value(&given[2], params, exact, place)?,
+                target: self.target(&given[0], params, location)?,
+                register: self.array(&given[1], "register", location)?,
+                index: self.value(&given[2], params, exact, location)?,
             },
             "register_write" => {
-                let register = self.array(&given[0], "register", place)?;
+                let register = self.array(&given[0], "register", location)?;
                 let width = self
                     .info
                     .registers
@@ -326,53 +332,59 @@ impl Loader<'_> {
                     .map_or(64, |r| r.width_bits);
                 Prim::RegisterWrite {
                     register,
-                    index: self.value(&given[1], params, exact, place)?,
-                    value: self.value(&given[2], params, Demand::Low(width), place)?,
+                    index: self.value(&given[1], params, exact, location)?,
+                    value: self.value(&given[2], params, Demand::Low(width), location)?,
                 }
             }
-            "truncate" => Prim::Truncate(self.value(&given[0], params, exact, place)?),
-            "_jump" => Prim::Jump(jump_target(&given[0], place)?),
+            "truncate" => Prim::Truncate(self.value(&given[0], params, exact, location)?),
+            "_jump" => Prim::Jump(jump_target(&given[0], location)?),
             "_jump_if_zero" => Prim::JumpIfZero {
-                condition: self.value(&given[0], params, exact, place)?,
-                to: jump_target(&given[1], place)?,
+                condition: self.value(&given[0], params, exact, location)?,
+                to: jump_target(&given[1], location)?,
             },
             "exit" => Prim::Exit,
-            "assert" | "assume" => self.assertion(json, params, place)?,
-            "log_msg" => self.log_message(given, params, place)?,
+            "assert" | "assume" => self.assertion(json, params, location)?,
+            "log_msg" => self.log_message(given, params, location)?,
             "no_op" => return Ok(None),
-            other => return Err(unsupported(place, format!("the primitive {other:?}"))),
+            other => return Err(unsupported(location, format!("the primitive {other:?}"))),
         }))
     }
 
-    fn stack(&self, json: &Value, place: &str) -> Result<u16> {
+    fn stack(&self, json: &Value, location: &str) -> Result<u16> {
         self.layout.stack(
-            text(json.get("value").unwrap_or(&Value::Null), place)?,
-            place,
+            text(json.get("value").unwrap_or(&Value::Null), location)?,
+            location,
         )
     }
 
-    fn union(&self, json: &Value, place: &str) -> Result<u16> {
+    fn union(&self, json: &Value, location: &str) -> Result<u16> {
         self.layout.union(
-            text(json.get("value").unwrap_or(&Value::Null), place)?,
-            place,
+            text(json.get("value").unwrap_or(&Value::Null), location)?,
+            location,
         )
     }
 
-    fn union_stack(&self, json: &Value, place: &str) -> Result<u16> {
+    fn union_stack(&self, json: &Value, location: &str) -> Result<u16> {
         self.layout.union_stack(
-            text(json.get("value").unwrap_or(&Value::Null), place)?,
-            place,
+            text(json.get("value").unwrap_or(&Value::Null), location)?,
+            location,
         )
     }
 
     /// `push_front` or `pop_front`, of headers or of unions.
-    fn shift(&mut self, given: &[Value], push: bool, params: &Params, place: &str) -> Result<Prim> {
-        let count = self.value(&given[1], params, Demand::Exact, place)?;
+    fn shift(
+        &mut self,
+        given: &[Value],
+        push: bool,
+        params: &Params,
+        location: &str,
+    ) -> Result<Prim> {
+        let count = self.value(&given[1], params, Demand::Exact, location)?;
         if given[0].get("type").and_then(Value::as_str) == Some("header_union_stack") {
-            let stack = self.union_stack(&given[0], place)?;
+            let stack = self.union_stack(&given[0], location)?;
             return Ok(Prim::ShiftUnions { stack, count, push });
         }
-        let stack = self.stack(&given[0], place)?;
+        let stack = self.stack(&given[0], location)?;
         Ok(if push {
             Prim::Push { stack, count }
         } else {
@@ -381,17 +393,22 @@ impl Loader<'_> {
     }
 
     /// Assignment of a varbit field to another.
-    pub(super) fn varbit_assignment(&self, to: &Value, from: &Value, place: &str) -> Result<Prim> {
+    pub(super) fn varbit_assignment(
+        &self,
+        to: &Value,
+        from: &Value,
+        location: &str,
+    ) -> Result<Prim> {
         let scope = Scope {
             ir: &self.ir,
             layout: &self.layout,
             params: &[],
-            place,
+            location,
         };
         let varbit = |json: &Value| {
             scope
                 .varbit(json)
-                .ok_or_else(|| invalid(place, format!("{json} is not a variable-length field")))
+                .ok_or_else(|| invalid(location, format!("{json} is not a variable-length field")))
         };
         Ok(Prim::CopyVarbit {
             to: varbit(to)?,
@@ -400,28 +417,28 @@ impl Loader<'_> {
     }
 
     /// Whether this is a varbit field.
-    pub(super) fn is_varbit(&self, json: &Value, place: &str) -> bool {
+    pub(super) fn is_varbit(&self, json: &Value, location: &str) -> bool {
         let scope = Scope {
             ir: &self.ir,
             layout: &self.layout,
             params: &[],
-            place,
+            location,
         };
         scope.varbit(json).is_some()
     }
 }
 
 /// A constant parameter: a hexadecimal string.
-fn constant(json: &Value, place: &str) -> Result<i64> {
+fn constant(json: &Value, location: &str) -> Result<i64> {
     let value = super::expr::hexstr(
-        text(json.get("value").unwrap_or(&Value::Null), place)?,
-        place,
+        text(json.get("value").unwrap_or(&Value::Null), location)?,
+        location,
     )?;
     i64::try_from(value.to_u64_saturating())
-        .map_err(|_| invalid(place, format!("{json} is too large")))
+        .map_err(|_| invalid(location, format!("{json} is too large")))
 }
 
-fn jump_target(json: &Value, place: &str) -> Result<u32> {
-    u32::try_from(constant(json, place)?)
-        .map_err(|_| invalid(place, format!("{json} is no jump target")))
+fn jump_target(json: &Value, location: &str) -> Result<u32> {
+    u32::try_from(constant(json, location)?)
+        .map_err(|_| invalid(location, format!("{json} is no jump target")))
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How large an expression's value can become, and how many bits its arithmetic needs.
+//! Bounds of an expression's value, and the bits that its arithmetic needs.
 
 use super::expr::Ast;
-use crate::exec::phv::low_mask;
-use crate::exec::wide::Wide;
 use crate::ir::{AnyField, Op};
+use crate::packet::phv::low_mask;
+use crate::wide::Wide;
 
-/// Bits that stand for "no useful bound".
+/// Bits that mean "no useful bound".
 const UNBOUNDED: u32 = 1 << 24;
 
 /// A value lies in `[0, 2^bits)`, or in `[-2^bits, 2^bits)` when `signed`.
@@ -166,11 +166,11 @@ pub(super) fn const_shift(ast: &Ast) -> Option<u32> {
     }
 }
 
-/// Two's complement bits that the arithmetic must have. `demand`: only so many low bits of the value matter.
+/// Bits of two's complement that the arithmetic needs. With a `demand`, only so many low bits of the value matter.
 pub(super) fn need(ast: &Ast, demand: Option<u32>) -> u32 {
     let own = bound(ast).bits.saturating_add(1);
     let here = demand.map_or(own, |d| d.min(own));
-    // Operands of ring operations matter only in the bits that the result matters in.
+    // Of the operands of ring operations only those bits matter that matter in the result.
     let low = Some(demand.unwrap_or(own));
     let below = match ast {
         Ast::Unary(op, a) => match op {
@@ -193,7 +193,14 @@ pub(super) fn need(ast: &Ast, demand: Option<u32>) -> u32 {
             Op::Shl => need(a, low).max(need(b, None)),
             _ => need(a, None).max(need(b, None)),
         },
-        _ => 0,
+        Ast::Const(_)
+        | Ast::Field(_)
+        | Ast::Arg { .. }
+        | Ast::Lookahead { .. }
+        | Ast::Last { .. }
+        | Ast::LastIndex(_)
+        | Ast::ValidUnion(_)
+        | Ast::VarbitEqual(..) => 0,
     };
     here.max(below)
 }
@@ -209,6 +216,12 @@ pub(super) fn lookahead_bits(ast: &Ast) -> u32 {
         Ast::Select(a, b, c) => lookahead_bits(a)
             .max(lookahead_bits(b))
             .max(lookahead_bits(c)),
-        _ => 0,
+        Ast::Const(_)
+        | Ast::Field(_)
+        | Ast::Arg { .. }
+        | Ast::Last { .. }
+        | Ast::LastIndex(_)
+        | Ast::ValidUnion(_)
+        | Ast::VarbitEqual(..) => 0,
     }
 }

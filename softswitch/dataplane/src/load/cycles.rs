@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pipelines must end: the control flow has no way back.
+//! Checks that pipelines end: their control flow has no cycle.
 
 use super::{Loader, Result, invalid};
 use crate::ir::Node;
 
 impl Loader<'_> {
-    /// A pipeline that came back to a table would never end.
+    /// Refuses a pipeline with a cycle, which would never end.
     pub(super) fn check_acyclic(&self) -> Result<()> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {

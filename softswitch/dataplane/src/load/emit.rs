@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From expression trees to code in the cheapest arithmetic that is exact.
+//! Compiles expression trees to postfix code, in the cheapest arithmetic that is exact.
 
 use super::bound::{bound, const_bits, const_shift, keeps_all, need, unsigned};
 use super::expr::Ast;
 use super::{Result, unsupported};
-use crate::exec::expr::{SHALLOW, STACK_DEPTH};
-use crate::exec::phv::low_mask;
-use crate::exec::wide::Wide;
-use crate::ir::{AnyField, Code, Expr, Ir, Op};
+use crate::ir::{AnyField, Code, Expr, Ir, Op, SHALLOW_STACK, STACK_DEPTH};
+use crate::packet::phv::low_mask;
+use crate::wide::Wide;
 
 /// Postfix code under construction, with the height of the stack.
 #[derive(Default)]
@@ -25,13 +24,13 @@ impl Emitter {
         self.highest = self.highest.max(self.height);
     }
 
-    /// An operation that takes `taken` values and leaves one.
+    /// Emits an operation that pops `taken` values and pushes one.
     fn reduce(&mut self, op: Op, taken: usize) {
         self.ops.push(op);
         self.height = (self.height + 1).saturating_sub(taken);
     }
 
-    /// Emits narrow code. `exact`: the value itself matters, else only its low 64 bits. None: it does not fit.
+    /// Emits narrow code: for the value itself if `exact`, else for its low 64 bits. None: it does not fit.
     fn narrow(&mut self, ast: &Ast, exact: bool) -> Option<()> {
         let b = bound(ast);
         if exact && (b.signed || b.bits > 64) {
@@ -43,7 +42,7 @@ impl Emitter {
             Ast::Field(AnyField::Wide(f)) => self.push(Op::LoadWide(*f)),
             Ast::Arg { word, .. } => self.push(Op::Arg(*word)),
             Ast::Lookahead { bit_offset, width } => {
-                // Narrow code reads at most 64 bits; of more, the last 64 are the low ones.
+                // Narrow code reads at most 64 bits; of a wider value these are the last 64.
                 let width = *width;
                 let (skip, width) = (width.saturating_sub(64), width.min(64));
                 self.push(Op::Lookahead {
@@ -138,22 +137,15 @@ impl Emitter {
                         self.reduce(Op::And, 2);
                     }
                 }
-                Op::Shl => {
-                    self.narrow(a, false)?;
+                Op::Shl | Op::Shr => {
+                    let left = *op == Op::Shl;
+                    self.narrow(a, !left)?;
                     if let Some(by) = const_shift(b) {
-                        self.reduce(Op::ShlConst(by), 1);
+                        let shift = if left { Op::ShlConst } else { Op::ShrConst };
+                        self.reduce(shift(by), 1);
                     } else {
                         self.narrow(b, true)?;
-                        self.reduce(Op::Shl, 2);
-                    }
-                }
-                Op::Shr => {
-                    self.narrow(a, true)?;
-                    if let Some(by) = const_shift(b) {
-                        self.reduce(Op::ShrConst(by), 1);
-                    } else {
-                        self.narrow(b, true)?;
-                        self.reduce(Op::Shr, 2);
+                        self.reduce(*op, 2);
                     }
                 }
                 Op::Eq => {
@@ -248,23 +240,23 @@ impl Emitter {
     }
 }
 
-/// How much of a value its user looks at.
+/// The bits of a value that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Demand {
     Exact,
-    /// The low bits: it is written to a field of this width.
+    /// The low bits, for a field of this width.
     Low(u32),
 }
 
 /// Compiles an expression.
-pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, place: &str) -> Result<Expr> {
+pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, location: &str) -> Result<Expr> {
     let low64 = matches!(demand, Demand::Low(width) if width <= 64);
     // Writing to a field of that width masks anyway.
     if let (Demand::Low(width @ 1..=64), Ast::Binary(Op::And, a, b)) = (demand, ast)
         && let Ast::Const(mask) = &**b
         && keeps_all(mask, unsigned(width))
     {
-        return compile(ir, a, demand, place);
+        return compile(ir, a, demand, location);
     }
     match ast {
         Ast::Const(value) if low64 || (!value.is_negative() && const_bits(value) <= 64) => {
@@ -277,13 +269,13 @@ pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, place: &str) -> Re
     let start = u32::try_from(ir.ops.len()).unwrap_or(u32::MAX);
     let mut emitter = Emitter::default();
     if emitter.narrow(ast, !low64).is_some() {
-        let shallow = emitter.highest <= SHALLOW;
+        let shallow = emitter.highest <= SHALLOW_STACK;
         let kind = if shallow {
             Expr::Narrow
         } else {
             Expr::NarrowDeep
         };
-        return finish(ir, emitter, start, place).map(kind);
+        return finish(ir, emitter, start, location).map(kind);
     }
     let bits = need(
         ast,
@@ -295,19 +287,19 @@ pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, place: &str) -> Re
     let mut emitter = Emitter::default();
     emitter.wide(ast, u32::try_from(ir.wide_consts.len()).unwrap_or(u32::MAX));
     match bits {
-        0..=192 => finish(ir, emitter, start, place).map(Expr::Wide3),
-        193..=2112 => finish(ir, emitter, start, place).map(Expr::Wide33),
+        0..=192 => finish(ir, emitter, start, location).map(Expr::Wide3),
+        193..=2112 => finish(ir, emitter, start, location).map(Expr::Wide33),
         _ => Err(unsupported(
-            place,
+            location,
             "an expression whose value may exceed 2111 bits".into(),
         )),
     }
 }
 
-fn finish(ir: &mut Ir, emitter: Emitter, start: u32, place: &str) -> Result<Code> {
+fn finish(ir: &mut Ir, emitter: Emitter, start: u32, location: &str) -> Result<Code> {
     if emitter.highest > STACK_DEPTH {
         return Err(unsupported(
-            place,
+            location,
             format!("an expression nested deeper than {STACK_DEPTH} values"),
         ));
     }

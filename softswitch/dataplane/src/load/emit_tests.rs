@@ -3,18 +3,18 @@
 
 use super::{Demand, compile};
 use crate::exec::expr::View;
-use crate::exec::packet::Packet;
-use crate::exec::wide::Wide;
 use crate::ir::{AnyField, Ir, Op};
 use crate::load::expr::Ast;
 use crate::load::layout::any_field;
+use crate::packet::Packet;
+use crate::wide::Wide;
 use num_bigint::{BigInt, BigUint, Sign};
 use proptest::prelude::*;
 
-/// Bytes of fields, and as many again for windows to reach into.
+/// Bytes of fields, and padding for the windows of the last fields.
 const FIELD_BYTES: u32 = 40;
 
-/// A field by its bits, so that the reference reads it without the code under test.
+/// A field as its bits, so that the reference reads it without the code under test.
 #[derive(Debug, Clone, Copy)]
 struct Bits {
     bit: u32,

@@ -5,19 +5,26 @@ use super::expr::hexstr;
 use super::json::MatchKey;
 use super::{Result, invalid, unsupported};
 use crate::control::KeyMatch;
-use crate::exec::phv::low_mask;
 use crate::info::{KeyFieldInfo, MatchKind};
+use crate::packet::phv::low_mask;
 use crate::tables::key::{parse_value, value_bytes};
 
-/// A match field of a const entry; bits outside a mask are dropped, as the compiler leaves them in.
-pub(super) fn const_match(given: &MatchKey, field: &KeyFieldInfo, place: &str) -> Result<KeyMatch> {
+/// A match field of a const entry. Bits outside a mask are cleared, because the compiler does not clear them.
+pub(super) fn const_match(
+    given: &MatchKey,
+    field: &KeyFieldInfo,
+    location: &str,
+) -> Result<KeyMatch> {
     let width = field.width_bits;
     let value = |text: &Option<String>, what: &str| -> Result<Vec<u64>> {
-        let text = text
-            .as_deref()
-            .ok_or_else(|| invalid(place, format!("match field {} has no {what}", field.name)))?;
-        let words = super::emit::const_words(&hexstr(text, place)?, width);
-        parse_value(&value_bytes(&words, width), width).map_err(|e| invalid(place, e))
+        let text = text.as_deref().ok_or_else(|| {
+            invalid(
+                location,
+                format!("match field {} has no {what}", field.name),
+            )
+        })?;
+        let words = super::emit::const_words(&hexstr(text, location)?, width);
+        parse_value(&value_bytes(&words, width), width).map_err(|e| invalid(location, e))
     };
     let bytes = |words: &[u64]| value_bytes(words, width);
     let masked = |value: &[u64], mask: &[u64]| -> Vec<u64> {
@@ -28,7 +35,7 @@ pub(super) fn const_match(given: &MatchKey, field: &KeyFieldInfo, place: &str) -
         "lpm" => {
             let prefix_len = given.prefix_length.filter(|p| *p <= width);
             let prefix_len = prefix_len
-                .ok_or_else(|| invalid(place, "prefix_length is missing or too long".into()))?;
+                .ok_or_else(|| invalid(location, "prefix_length is missing or too long".into()))?;
             let mask: Vec<u64> = (0..width.div_ceil(64))
                 .map(|i| {
                     let (low, in_word) = (width - prefix_len, (width - i * 64).min(64));
@@ -69,6 +76,6 @@ pub(super) fn const_match(given: &MatchKey, field: &KeyFieldInfo, place: &str) -
             low: bytes(&value(&given.start, "start")?),
             high: bytes(&value(&given.end, "end")?),
         },
-        other => return Err(unsupported(place, format!("match type {other:?}"))),
+        other => return Err(unsupported(location, format!("match type {other:?}"))),
     })
 }

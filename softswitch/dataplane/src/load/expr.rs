@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Expressions: from type-value objects to postfix code.
+//! Expressions: reads type-value objects to trees.
 //!
 //! BMv2 computes with unbounded integers and the compiler inserts masks. Here the loader bounds every value: what
 //! provably fits 64 bits (or is masked to bits that wrapping arithmetic keeps exact) becomes narrow code.
 
 use super::layout::Layout;
 use super::{Result, invalid, unsupported};
-use crate::exec::wide::Wide;
 use crate::ir::{AnyField, Ir, Op};
+use crate::wide::Wide;
 use serde_json::Value;
 
 /// The widest number, with room for the sign.
@@ -59,18 +59,18 @@ pub(super) enum HeaderAst {
     Element { stack: u16, index: Box<Ast> },
 }
 
-/// What a reader of expressions needs.
+/// The names that expressions refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub ir: &'a Ir,
     pub layout: &'a Layout,
     /// First word and width of each parameter of the enclosing action.
     pub params: &'a [(u16, u32)],
-    pub place: &'a str,
+    pub location: &'a str,
 }
 
 /// Parses `0x…`, `-0x…` (of at most 2048 bits).
-pub(super) fn hexstr(text: &str, place: &str) -> Result<Number> {
+pub(super) fn hexstr(text: &str, location: &str) -> Result<Number> {
     let (negative, digits) = text
         .strip_prefix('-')
         .map_or((false, text), |rest| (true, rest));
@@ -78,14 +78,14 @@ pub(super) fn hexstr(text: &str, place: &str) -> Result<Number> {
     let mut value = Number::ZERO;
     if digits.is_empty() || digits.len() > 512 {
         return Err(invalid(
-            place,
+            location,
             format!("{text:?} is not a hexadecimal number of 1 to 512 digits"),
         ));
     }
     for (i, digit) in (0_u32..).zip(digits.chars().rev()) {
         let digit = digit.to_digit(16).ok_or_else(|| {
             invalid(
-                place,
+                location,
                 format!("{text:?} is not a hexadecimal number such as 0x0800"),
             )
         })?;
@@ -94,34 +94,34 @@ pub(super) fn hexstr(text: &str, place: &str) -> Result<Number> {
     Ok(if negative { value.neg() } else { value })
 }
 
-pub(super) fn pair<'v>(value: &'v Value, place: &str) -> Result<(&'v Value, &'v str)> {
+pub(super) fn pair<'v>(value: &'v Value, location: &str) -> Result<(&'v Value, &'v str)> {
     match value.as_array().map(Vec::as_slice) {
         Some([first, Value::String(second)]) => Ok((first, second)),
         _ => Err(invalid(
-            place,
+            location,
             format!("{value} is not a [header, field] pair"),
         )),
     }
 }
 
-pub(super) fn text<'v>(value: &'v Value, place: &str) -> Result<&'v str> {
+pub(super) fn text<'v>(value: &'v Value, location: &str) -> Result<&'v str> {
     value
         .as_str()
-        .ok_or_else(|| invalid(place, format!("{value} is not a name")))
+        .ok_or_else(|| invalid(location, format!("{value} is not a name")))
 }
 
-fn number(value: &Value, place: &str) -> Result<u32> {
+fn number(value: &Value, location: &str) -> Result<u32> {
     let number = value.as_u64().and_then(|n| u32::try_from(n).ok());
-    number.ok_or_else(|| invalid(place, format!("{value} is not a number")))
+    number.ok_or_else(|| invalid(location, format!("{value} is not a number")))
 }
 
 impl Scope<'_> {
-    /// Reads a type-value object that stands for a number or a Boolean.
+    /// Reads a type-value object that is a number or a Boolean.
     pub(super) fn read(&self, json: &Value) -> Result<Ast> {
-        let place = self.place;
+        let location = self.location;
         let Some(object) = json.as_object() else {
             return Err(invalid(
-                place,
+                location,
                 format!("{json} is not a value of an expression"),
             ));
         };
@@ -135,12 +135,12 @@ impl Scope<'_> {
             .unwrap_or_default()
         {
             "expression" => self.read(value),
-            "hexstr" => Ok(Ast::constant(hexstr(text(value, place)?, place)?)),
+            "hexstr" => Ok(Ast::constant(hexstr(text(value, location)?, location)?)),
             "bool" => Ok(Ast::constant(Number::from_u64(u64::from(
                 value.as_bool().unwrap_or(false),
             )))),
             "field" => {
-                let (header, field) = pair(value, place)?;
+                let (header, field) = pair(value, location)?;
                 match header {
                     // p4c writes `stack.last.member.field` of a stack of unions like this.
                     Value::String(stack) if self.layout.union_stacks.contains_key(stack) => {
@@ -148,16 +148,16 @@ impl Scope<'_> {
                         self.union_last(stack, member, field)
                     }
                     Value::String(header) => Ok(Ast::Field(
-                        self.layout.field(self.ir, header, field, place)?,
+                        self.layout.field(self.ir, header, field, location)?,
                     )),
                     dynamic => self.header_field(self.header(dynamic)?, field),
                 }
             }
             "local" | "runtime_data" => {
-                let index = number(value, place)? as usize;
+                let index = number(value, location)? as usize;
                 let (word, width) = self.params.get(index).copied().ok_or_else(|| {
                     invalid(
-                        place,
+                        location,
                         format!("parameter {index}, the action has {}", self.params.len()),
                     )
                 })?;
@@ -166,32 +166,32 @@ impl Scope<'_> {
             "lookahead" => {
                 let [offset, width] = value.as_array().map_or(&[][..], Vec::as_slice) else {
                     return Err(invalid(
-                        place,
+                        location,
                         format!("lookahead {value} is not [bit offset, bit width]"),
                     ));
                 };
-                let (bit_offset, width) = (number(offset, place)?, number(width, place)?);
+                let (bit_offset, width) = (number(offset, location)?, number(width, location)?);
                 if width == 0 || width > 2048 || bit_offset > 1 << 20 {
-                    return Err(unsupported(place, format!("lookahead of {width} bits")));
+                    return Err(unsupported(location, format!("lookahead of {width} bits")));
                 }
                 Ok(Ast::Lookahead { bit_offset, width })
             }
             "union_stack_field" => {
                 let [stack, member, field] = value.as_array().map_or(&[][..], Vec::as_slice) else {
                     return Err(invalid(
-                        place,
+                        location,
                         format!("{value} is not [stack, member, field]"),
                     ));
                 };
                 self.union_last(
-                    text(stack, place)?,
-                    text(member, place)?,
-                    text(field, place)?,
+                    text(stack, location)?,
+                    text(member, location)?,
+                    text(field, location)?,
                 )
             }
             "stack_field" => {
-                let (stack, field) = pair(value, place)?;
-                let stack = self.layout.stack(text(stack, place)?, place)?;
+                let (stack, field) = pair(value, location)?;
+                let stack = self.layout.stack(text(stack, location)?, location)?;
                 let first = self
                     .ir
                     .stacks
@@ -199,11 +199,11 @@ impl Scope<'_> {
                     .map_or(0, |s| s.first_header);
                 Ok(Ast::Last {
                     stack,
-                    field: self.layout.field_of(self.ir, first, field, place)?,
+                    field: self.layout.field_of(self.ir, first, field, location)?,
                 })
             }
             other => Err(unsupported(
-                place,
+                location,
                 format!("a value of type {other:?} in an expression"),
             )),
         }
@@ -211,26 +211,28 @@ impl Scope<'_> {
 
     /// A field of a member of the last extracted union of a stack.
     fn union_last(&self, stack: &str, member: &str, field: &str) -> Result<Ast> {
-        let stack = self.layout.union_member(stack, member, self.place)?;
-        let first = self
-            .ir
-            .stacks
-            .get(usize::from(stack))
-            .map_or(0, |s| s.first_header);
-        let field = self.layout.field_of(self.ir, first, field, self.place)?;
+        let stack = self.layout.union_member(stack, member, self.location)?;
+        let field = self.element_field(stack, field)?;
         Ok(Ast::Last { stack, field })
     }
 
-    /// The header whose varbit field an object stands for, if it does.
+    /// A field of a stack's elements: that of the first one.
+    fn element_field(&self, stack: u16, field: &str) -> Result<AnyField> {
+        let stack = self.ir.stacks.get(usize::from(stack));
+        let first = stack.map_or(0, |stack| stack.first_header);
+        self.layout.field_of(self.ir, first, field, self.location)
+    }
+
+    /// The header of a varbit field, if an object is one.
     pub(super) fn varbit(&self, json: &Value) -> Option<u16> {
         let value = json.get("value")?;
         match json.get("type").and_then(Value::as_str) {
             Some("expression") => self.varbit(value),
             Some("field") => {
-                let (header, field) = pair(value, self.place).ok()?;
+                let (header, field) = pair(value, self.location).ok()?;
                 let header = self
                     .layout
-                    .header_of_field(header.as_str()?, self.place)
+                    .header_of_field(header.as_str()?, self.location)
                     .ok()?;
                 self.layout.is_varbit(header, field).then_some(header)
             }
@@ -238,13 +240,13 @@ impl Scope<'_> {
         }
     }
 
-    /// Reads an object that stands for a header.
+    /// Reads an object that is a header.
     pub(super) fn header(&self, json: &Value) -> Result<HeaderAst> {
-        let place = self.place;
+        let location = self.location;
         let value = json.get("value").unwrap_or(&Value::Null);
         match json.get("type").and_then(Value::as_str) {
             Some("header") => Ok(HeaderAst::Fixed(
-                self.layout.header(text(value, place)?, place)?,
+                self.layout.header(text(value, location)?, location)?,
             )),
             Some("expression") => self.header(value),
             None if json.get("op").and_then(Value::as_str) == Some("dereference_header_stack") => {
@@ -252,29 +254,27 @@ impl Scope<'_> {
                     .get("left")
                     .and_then(|l| l.get("value"))
                     .unwrap_or(&Value::Null);
-                let stack = self.layout.stack(text(left, place)?, place)?;
+                let stack = self.layout.stack(text(left, location)?, location)?;
                 let index = Box::new(self.read(json.get("right").unwrap_or(&Value::Null))?);
                 Ok(HeaderAst::Element { stack, index })
             }
-            _ => Err(unsupported(place, format!("{json} as a header"))),
+            _ => Err(unsupported(location, format!("{json} as a header"))),
         }
     }
 
     fn header_field(&self, header: HeaderAst, field: &str) -> Result<Ast> {
         match header {
-            HeaderAst::Fixed(header) => Ok(Ast::Field(
-                self.layout.field_of(self.ir, header, field, self.place)?,
-            )),
+            HeaderAst::Fixed(header) => Ok(Ast::Field(self.layout.field_of(
+                self.ir,
+                header,
+                field,
+                self.location,
+            )?)),
             HeaderAst::Element { stack, index } if field == "$valid$" => {
                 Ok(Ast::ElementValid { stack, index })
             }
             HeaderAst::Element { stack, index } => {
-                let first = self
-                    .ir
-                    .stacks
-                    .get(usize::from(stack))
-                    .map_or(0, |s| s.first_header);
-                let field = self.layout.field_of(self.ir, first, field, self.place)?;
+                let field = self.element_field(stack, field)?;
                 Ok(Ast::Element {
                     stack,
                     index,
@@ -285,9 +285,9 @@ impl Scope<'_> {
     }
 
     fn operation(&self, json: &Value) -> Result<Ast> {
-        let place = self.place;
+        let location = self.location;
         let part = |name: &str| json.get(name).unwrap_or(&Value::Null);
-        let op = text(part("op"), place)?;
+        let op = text(part("op"), location)?;
         let binary = |op| -> Result<Ast> {
             Ok(Ast::Binary(
                 op,
@@ -298,13 +298,14 @@ impl Scope<'_> {
         let unary = |op| -> Result<Ast> { Ok(Ast::Unary(op, Box::new(self.read(part("right"))?))) };
         let cast = |make: fn(u32) -> Op| -> Result<Ast> {
             let Ast::Const(width) = self.read(part("right"))? else {
-                return Err(invalid(place, format!("{op} needs a constant width")));
+                return Err(invalid(location, format!("{op} needs a constant width")));
             };
             let width = u32::try_from(width.to_u64_saturating())
                 .ok()
                 .filter(|w| (1..=2048).contains(w));
-            let width = width
-                .ok_or_else(|| invalid(place, format!("{op} to a width that is not 1 to 2048")))?;
+            let width = width.ok_or_else(|| {
+                invalid(location, format!("{op} to a width that is not 1 to 2048"))
+            })?;
             Ok(Ast::Unary(make(width), Box::new(self.read(part("left"))?)))
         };
         match op {
@@ -327,7 +328,7 @@ impl Scope<'_> {
                 let (left, right) = (self.varbit(part("left")), self.varbit(part("right")));
                 let (Some(left), Some(right)) = (left, right) else {
                     let what = "a variable-length field compared with something else";
-                    return Err(unsupported(place, what.into()));
+                    return Err(unsupported(location, what.into()));
                 };
                 let equal = Ast::VarbitEqual(left, right);
                 Ok(match op {
@@ -361,14 +362,14 @@ impl Scope<'_> {
             "valid_union" => {
                 let name = part("right").get("value").unwrap_or(&Value::Null);
                 Ok(Ast::ValidUnion(
-                    self.layout.union(text(name, place)?, place)?,
+                    self.layout.union(text(name, location)?, location)?,
                 ))
             }
             "access_field" => {
-                let index = number(part("right"), place)? as usize;
+                let index = number(part("right"), location)? as usize;
                 match self.header(part("left"))? {
                     HeaderAst::Fixed(header) => {
-                        Ok(Ast::Field(self.layout.field_at(header, index, place)?))
+                        Ok(Ast::Field(self.layout.field_at(header, index, location)?))
                     }
                     HeaderAst::Element { stack, index: at } => {
                         let first = self
@@ -376,7 +377,7 @@ impl Scope<'_> {
                             .stacks
                             .get(usize::from(stack))
                             .map_or(0, |s| s.first_header);
-                        let field = self.layout.field_at(first, index, place)?;
+                        let field = self.layout.field_at(first, index, location)?;
                         Ok(Ast::Element {
                             stack,
                             index: at,
@@ -392,7 +393,7 @@ impl Scope<'_> {
                     "right"
                 });
                 let name = operand.get("value").unwrap_or(&Value::Null);
-                let last = Ast::LastIndex(self.layout.stack(text(name, place)?, place)?);
+                let last = Ast::LastIndex(self.layout.stack(text(name, location)?, location)?);
                 if op == "last_stack_index" {
                     return Ok(last);
                 }
@@ -402,7 +403,7 @@ impl Scope<'_> {
                     Box::new(Ast::constant(Number::from_u64(1))),
                 ))
             }
-            other => Err(unsupported(place, format!("the operation {other:?}"))),
+            other => Err(unsupported(location, format!("the operation {other:?}"))),
         }
     }
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From nodes and primitives to the steps that the pipelines run.
+//! Flattens nodes and primitives to the steps of `Flat`.
 
-use crate::exec::phv::put;
-use crate::ir::{AnyField, Expr, Field, Flat, Ir, Node, Op, Prim, Slot, Step, TableNext, Target};
+use crate::ir::{
+    AnyField, Exit, Expr, Field, Flat, Ir, Node, Op, Prim, Slot, Step, TableNext, Target,
+};
+use crate::packet::phv::put;
 use std::collections::HashMap;
 
-/// Lowers pipelines and actions.
+/// Flattens both pipelines and all actions.
 pub(super) fn flatten(ir: &Ir) -> Flat {
     let mut flattener = Flattener {
         ir,
         flat: Flat::default(),
-        places: HashMap::new(),
+        starts: HashMap::new(),
         waiting: Vec::new(),
         branches: Vec::new(),
     };
@@ -24,7 +26,7 @@ pub(super) fn flatten(ir: &Ir) -> Flat {
     let egress = ir.egress.unwrap_or(Node::End);
     flattener.waiting.extend([egress, ingress]);
     while let Some(node) = flattener.waiting.pop() {
-        if !flattener.places.contains_key(&node) {
+        if !flattener.starts.contains_key(&node) {
             flattener.chain(node);
         }
     }
@@ -34,7 +36,8 @@ pub(super) fn flatten(ir: &Ir) -> Flat {
 struct Flattener<'a> {
     ir: &'a Ir,
     flat: Flat,
-    places: HashMap<Node, u32>,
+    /// First step of each node.
+    starts: HashMap<Node, u32>,
     waiting: Vec<Node>,
     /// Branches whose target is not known yet.
     branches: Vec<(usize, Node)>,
@@ -45,18 +48,18 @@ impl Flattener<'_> {
         u32::try_from(self.flat.steps.len()).unwrap_or(u32::MAX)
     }
 
-    fn place(&self, node: Node) -> u32 {
-        self.places.get(&node).copied().unwrap_or(u32::MAX)
+    fn start(&self, node: Node) -> u32 {
+        self.starts.get(&node).copied().unwrap_or(u32::MAX)
     }
 
-    /// Nodes one behind the other, until control leaves the chain.
+    /// Flattens a node and those that follow it, up to a table, a node that is already flattened, or the end.
     fn chain(&mut self, mut node: Node) {
         loop {
-            if let Some(place) = self.places.get(&node) {
-                self.flat.steps.push(Step::Jump(*place));
+            if let Some(start) = self.starts.get(&node) {
+                self.flat.steps.push(Step::Jump(*start));
                 return;
             }
-            self.places.insert(node, self.here());
+            self.starts.insert(node, self.here());
             match node {
                 Node::End => {
                     self.flat.steps.push(Step::End);
@@ -70,7 +73,7 @@ impl Flattener<'_> {
                     };
                     if let Some(action) = ir.actions.get(usize::from(call.action)) {
                         self.prims(&action.prims);
-                        if action.prims.iter().any(|p| matches!(p, Prim::Exit)) {
+                        if action.may_exit() {
                             self.flat.steps.push(Step::StopIfExit);
                         }
                     }
@@ -102,7 +105,7 @@ impl Flattener<'_> {
         }
     }
 
-    /// One step per primitive, so that jumps only need the distance to the first.
+    /// Emits one step per primitive, so that jumps keep their distances.
     fn prims(&mut self, prims: &[Prim]) {
         let base = self.here();
         for prim in prims {
@@ -170,9 +173,9 @@ impl Flattener<'_> {
         self.fast(prim).unwrap_or_else(|| {
             self.flat.slow.push(prim.clone());
             let index = u32::try_from(self.flat.slow.len() - 1).unwrap_or(u32::MAX);
-            match prim {
-                Prim::Assert { .. } => Step::Assert(index),
-                _ => Step::Slow(index),
+            match prim.exit() {
+                Exit::AtOnce => Step::Assert(index),
+                Exit::Never | Exit::AfterAction => Step::Slow(index),
             }
         })
     }
@@ -231,7 +234,7 @@ impl Flattener<'_> {
     fn assignment(&self, to: Slot, value: Expr) -> Step {
         match value {
             Expr::Const(value) => {
-                // The step's mask and bits are what a write does to windows of ones and of zeros.
+                // Writing the value to a window of ones and to one of zeros gives the step's mask and bits.
                 let (mut ones, mut zeros) = ([0xff; 8], [0; 8]);
                 let at = Slot { offset: 0, ..to };
                 put(&mut ones, at, 0);
@@ -282,25 +285,23 @@ impl Flattener<'_> {
         }
     }
 
-    /// Fills in where branches and tables lead.
+    /// Fills in the targets of branches and tables.
     fn finish(mut self, ingress: Node, egress: Node) -> Flat {
         for (at, node) in std::mem::take(&mut self.branches) {
-            let place = self.place(node);
-            if let Some(
-                Step::IfZero { to, .. } | Step::IfNotEqual { to, .. } | Step::IfFalse { to, .. },
-            ) = self.flat.steps.get_mut(at)
-            {
-                *to = place;
+            let start = self.start(node);
+            let branch = self.flat.steps.get_mut(at);
+            if let Some(to) = branch.and_then(Step::target_mut) {
+                *to = start;
             }
         }
         let tables = self.ir.tables.iter().map(|table| TableNext {
-            next: table.next.iter().map(|node| self.place(*node)).collect(),
-            hit: table.hit.map(|node| self.place(node)),
-            miss: table.miss.map(|node| self.place(node)),
-            base: self.place(table.base_next),
+            next: table.next.iter().map(|node| self.start(*node)).collect(),
+            hit: table.hit.map(|node| self.start(node)),
+            miss: table.miss.map(|node| self.start(node)),
+            base: self.start(table.base_next),
         });
         let tables = tables.collect();
-        let (ingress, egress) = (self.place(ingress), self.place(egress));
+        let (ingress, egress) = (self.start(ingress), self.start(egress));
         Flat {
             tables,
             ingress,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The BMv2 JSON file as it stands (JSON_format.md of p4lang/behavioral-model, version 2.x).
+//! The types of the BMv2 JSON file (JSON_format.md of p4lang/behavioral-model, version 2.x).
 //!
 //! Type-value objects stay generic values: `expr` reads them.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where every field, validity bit and stack counter stands in the PHV.
+//! The layout of the PHV: the offset of every field, validity byte and stack counter.
 //!
-//! Metadata first (each field right-aligned in bytes of its own), then validity bytes, stack counters and varbit lengths,
-//! then headers as on the wire, those with a varbit field last.
+//! Metadata comes first (each field right-aligned in its own bytes), then validity bytes, stack counters and varbit
+//! lengths, then headers as on the wire, those with a varbit field last.
 
 mod stacks;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-/// Widest field, as bmv2's own compiler sets it.
+/// Bits of the widest field, the limit of p4c-bm2-ss.
 const MAX_FIELD_BITS: u32 = 2048;
 /// More would make every packet's parsed form unreasonably large.
 const MAX_PHV_BYTES: u32 = 1 << 20;
@@ -27,78 +27,78 @@ struct TypeField {
     signed: bool,
 }
 
-/// What the program names.
+/// Fields and headers that the program names.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Fields, by the first bit behind each.
+    /// Fields, by the first bit after each.
     pub fields: HashSet<u32>,
     /// Headers as a whole.
     pub headers: HashSet<u16>,
 }
 
-/// Names to places.
+/// Headers, stacks and fields by name.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     pub headers: HashMap<String, u16>,
     pub stacks: HashMap<String, u16>,
     pub unions: HashMap<String, u16>,
     pub union_stacks: HashMap<String, u16>,
-    /// Names of the members of a stack of unions, with the stack that each is.
+    /// Per stack of unions: its members' names, and the stack of each member.
     pub union_members: Vec<Vec<(String, u16)>>,
-    /// What has been asked for.
+    /// Recorded by the lookups, hence the `RefCell`.
     pub named: RefCell<Named>,
     by_id: HashMap<i64, u16>,
-    /// Per header: field names in order with their places (None: varbit).
+    /// Per header: field names in order, with the fields (None: varbit).
     fields: Vec<Vec<(String, Option<AnyField>)>>,
 }
 
 impl Layout {
-    /// A header that is used as a whole.
-    pub(super) fn header(&self, name: &str, place: &str) -> Result<u16> {
-        let header = self.header_of_field(name, place)?;
+    /// Looks up a header that is used as a whole.
+    pub(super) fn header(&self, name: &str, location: &str) -> Result<u16> {
+        let header = self.header_of_field(name, location)?;
         self.named.borrow_mut().headers.insert(header);
         Ok(header)
     }
 
-    /// A header of which a field is used.
-    pub(super) fn header_of_field(&self, name: &str, place: &str) -> Result<u16> {
+    /// Looks up a header of which a field is used.
+    pub(super) fn header_of_field(&self, name: &str, location: &str) -> Result<u16> {
         self.headers
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, "header", name))
+            .ok_or_else(|| dangling(location, "header", name))
     }
 
-    pub(super) fn stack(&self, name: &str, place: &str) -> Result<u16> {
+    pub(super) fn stack(&self, name: &str, location: &str) -> Result<u16> {
         self.stacks
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, "header stack", name))
+            .ok_or_else(|| dangling(location, "header stack", name))
     }
 
-    pub(super) fn union_stack(&self, name: &str, place: &str) -> Result<u16> {
+    pub(super) fn union_stack(&self, name: &str, location: &str) -> Result<u16> {
         self.union_stacks
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, "stack of header unions", name))
+            .ok_or_else(|| dangling(location, "stack of header unions", name))
     }
 
-    /// The stack that one member of a stack of unions is.
-    pub(super) fn union_member(&self, stack: &str, member: &str, place: &str) -> Result<u16> {
-        let stack = self.union_stack(stack, place)?;
+    /// The stack of one member of a stack of unions.
+    pub(super) fn union_member(&self, stack: &str, member: &str, location: &str) -> Result<u16> {
+        let stack = self.union_stack(stack, location)?;
         let members = self.union_members.get(usize::from(stack));
         members
             .into_iter()
             .flatten()
             .find(|(name, _)| name == member)
             .map(|(_, stack)| *stack)
-            .ok_or_else(|| dangling(place, "member of a header union", member))
+            .ok_or_else(|| dangling(location, "member of a header union", member))
     }
 
-    pub(super) fn union(&self, name: &str, place: &str) -> Result<u16> {
+    pub(super) fn union(&self, name: &str, location: &str) -> Result<u16> {
         self.unions
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, "header union", name))
+            .ok_or_else(|| dangling(location, "header union", name))
     }
 
     /// A field by header and field name; `$valid$` is the header's validity bit.
@@ -107,9 +107,9 @@ impl Layout {
         ir: &Ir,
         header: &str,
         field: &str,
-        place: &str,
+        location: &str,
     ) -> Result<AnyField> {
-        self.field_of(ir, self.header_of_field(header, place)?, field, place)
+        self.field_of(ir, self.header_of_field(header, location)?, field, location)
     }
 
     pub(super) fn field_of(
@@ -117,7 +117,7 @@ impl Layout {
         ir: &Ir,
         header: u16,
         field: &str,
-        place: &str,
+        location: &str,
     ) -> Result<AnyField> {
         if field == "$valid$" {
             return Ok(valid_field(ir, header));
@@ -127,17 +127,17 @@ impl Layout {
             .get(usize::from(header))
             .map_or(&[][..], Vec::as_slice);
         match fields.iter().find(|(name, _)| name == field) {
-            Some((_, Some(place))) => {
-                let wide = wide_field(*place);
+            Some((_, Some(location))) => {
+                let wide = wide_field(*location);
                 let end_bit = wide.bit_offset + wide.width;
                 self.named.borrow_mut().fields.insert(end_bit);
-                Ok(*place)
+                Ok(*location)
             }
             Some((_, None)) => Err(unsupported(
-                place,
+                location,
                 format!("variable-length field {field:?} used as a number"),
             )),
-            None => Err(dangling(place, "field", field)),
+            None => Err(dangling(location, "field", field)),
         }
     }
 
@@ -149,17 +149,17 @@ impl Layout {
             .map_or(&[][..], Vec::as_slice);
         fields
             .iter()
-            .any(|(name, place)| name == field && place.is_none())
+            .any(|(name, found)| name == field && found.is_none())
     }
 
-    pub(super) fn field_at(&self, header: u16, index: usize, place: &str) -> Result<AnyField> {
+    pub(super) fn field_at(&self, header: u16, index: usize, location: &str) -> Result<AnyField> {
         let fields = self
             .fields
             .get(usize::from(header))
             .map_or(&[][..], Vec::as_slice);
         match fields.get(index) {
             Some((_, Some(field))) => Ok(*field),
-            _ => Err(dangling(place, "field number", &index.to_string())),
+            _ => Err(dangling(location, "field number", &index.to_string())),
         }
     }
 }
@@ -208,13 +208,13 @@ pub(super) fn wide_field(field: AnyField) -> WideField {
 }
 
 fn type_fields(ty: &super::json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
-    let place = format!("header_types {:?}", ty.name);
+    let location = format!("header_types {:?}", ty.name);
     let mut out = Vec::new();
     let mut fixed_bits = 0_u32;
     for field in &ty.fields {
         let name = field.first().and_then(Value::as_str);
         let name = name
-            .ok_or_else(|| invalid(&place, "a field is [name, width, signed]".into()))?
+            .ok_or_else(|| invalid(&location, "a field is [name, width, signed]".into()))?
             .to_owned();
         let signed = match field.get(2) {
             Some(Value::Bool(signed)) => *signed,
@@ -230,7 +230,7 @@ fn type_fields(ty: &super::json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
                         .filter(|w| (1..=MAX_FIELD_BITS).contains(w))
                         .ok_or_else(|| {
                             unsupported(
-                                &place,
+                                &location,
                                 format!("field {name:?} of {n} bits (1 to {MAX_FIELD_BITS} are)"),
                             )
                         })?,
@@ -238,14 +238,17 @@ fn type_fields(ty: &super::json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
             }
             _ => {
                 return Err(invalid(
-                    &place,
+                    &location,
                     format!("field {name:?} has no width (bits or \"*\")"),
                 ));
             }
         };
         fixed_bits += width.unwrap_or(0);
         if fixed_bits > MAX_PHV_BYTES {
-            return Err(unsupported(&place, "a header of more than 128 KiB".into()));
+            return Err(unsupported(
+                &location,
+                "a header of more than 128 KiB".into(),
+            ));
         }
         out.push(TypeField {
             name,
@@ -255,7 +258,7 @@ fn type_fields(ty: &super::json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
     }
     if out.iter().filter(|f| f.width.is_none()).count() > 1 {
         return Err(unsupported(
-            &place,
+            &location,
             "more than one varbit field in a header".into(),
         ));
     }
@@ -318,7 +321,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
     let varbit_base = cursor;
     cursor += 4 * u32::from(count);
     cursor = cursor.next_multiple_of(8);
-    // Headers with a varbit field stand behind all others: what is behind its length need not be cleared.
+    // Headers with a varbit field come last: with length 0 the bytes of a varbit need not be cleared.
     let mut varying = cursor;
     for header in &json.headers {
         let ((fields, fixed_bits), _) = type_of(header)?;
@@ -329,17 +332,17 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
     ir.cleared.push((0, varying));
 
     for ((index, header), start) in (0_u16..).zip(&json.headers).zip(&offsets) {
-        let place = format!("headers {:?}", header.name);
+        let location = format!("headers {:?}", header.name);
         let ((fields, fixed_bits), max_length) = type_of(header)?;
         let varbit_at = fields.iter().position(|f| f.width.is_none());
-        let mut places = Vec::new();
+        let mut located = Vec::new();
         let valid = valid_base + u32::from(index);
         if header.metadata && varbit_at.is_none() {
             let mut at = *start;
             for field in fields {
                 let width = field.width.unwrap_or(0);
                 let slot = metadata_bytes(width);
-                places.push((
+                located.push((
                     field.name.clone(),
                     Some(any_field((at + slot) * 8 - width, width, field.signed)),
                 ));
@@ -357,7 +360,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
         } else {
             if !fixed_bits.is_multiple_of(8) {
                 return Err(unsupported(
-                    &place,
+                    &location,
                     format!("a header of {fixed_bits} bits, not a multiple of 8"),
                 ));
             }
@@ -369,7 +372,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
                         fields.iter().take(at).map(|f| f.width.unwrap_or(0)).sum();
                     if !prefix_bits.is_multiple_of(8) {
                         return Err(unsupported(
-                            &place,
+                            &location,
                             "a varbit field that does not start at a byte".into(),
                         ));
                     }
@@ -393,14 +396,14 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
             for field in fields {
                 match (field.width, varbit) {
                     (Some(width), _) => {
-                        places.push((
+                        located.push((
                             field.name.clone(),
                             Some(any_field(bit, width, field.signed)),
                         ));
                         bit += width;
                     }
                     (None, varbit) => {
-                        places.push((field.name.clone(), None));
+                        located.push((field.name.clone(), None));
                         bit += varbit.map_or(0, |v| v.max_bytes * 8);
                     }
                 }
@@ -415,17 +418,17 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
                 metadata,
             });
             if let Some(varbit) = varbit {
-                let behind = varbit.prefix_bytes + varbit.max_bytes;
+                let suffix = varbit.prefix_bytes + varbit.max_bytes;
                 ir.cleared.push((*cursor, varbit.prefix_bytes));
                 ir.cleared
-                    .push((*cursor + behind, fixed_bytes - varbit.prefix_bytes));
+                    .push((*cursor + suffix, fixed_bytes - varbit.prefix_bytes));
             }
             *cursor += (fixed_bytes + varbit.map_or(0, |v| v.max_bytes)).next_multiple_of(8);
             if *cursor > MAX_PHV_BYTES {
                 return Err(unsupported("headers", "more than 1 MiB of headers".into()));
             }
         }
-        layout.fields.push(places);
+        layout.fields.push(located);
         layout.headers.insert(header.name.clone(), index);
         layout.by_id.insert(header.id, index);
     }

@@ -15,20 +15,20 @@ impl Loader<'_> {
         &mut self,
         given: &[Value],
         params: &Params,
-        place: &str,
+        location: &str,
     ) -> Result<Prim> {
-        let format = text(given[0].get("value").unwrap_or(&Value::Null), place)?;
+        let format = text(given[0].get("value").unwrap_or(&Value::Null), location)?;
         let values: Result<Vec<Expr>> = given
             .get(1)
             .and_then(|values| values.get("value")?.as_array())
             .into_iter()
             .flatten()
-            .map(|value| self.value(value, params, Demand::Exact, place))
+            .map(|value| self.value(value, params, Demand::Exact, location))
             .collect();
         let pieces = format.split("{}").map(str::to_owned).collect();
         let values = values?;
         Ok(Prim::Log(
-            self.message(LogMessage { pieces, values }, place)?,
+            self.message(LogMessage { pieces, values }, location)?,
         ))
     }
 
@@ -36,9 +36,9 @@ impl Loader<'_> {
         &mut self,
         json: &Primitive,
         params: &Params,
-        place: &str,
+        location: &str,
     ) -> Result<Prim> {
-        let condition = self.value(&json.parameters[0], params, Demand::Exact, place)?;
+        let condition = self.value(&json.parameters[0], params, Demand::Exact, location)?;
         let kind = if json.op == "assert" {
             LogKind::Assert
         } else {
@@ -49,7 +49,7 @@ impl Loader<'_> {
         let line = source("line").and_then(Value::as_u64);
         let at = match (file, line) {
             (Some(file), Some(line)) => format!("{file}:{line}"),
-            _ => place.to_owned(),
+            _ => location.to_owned(),
         };
         let pieces = vec![format!("{at}: {} is false", json.op)];
         let message = self.message(
@@ -57,7 +57,7 @@ impl Loader<'_> {
                 pieces,
                 values: Vec::new(),
             },
-            place,
+            location,
         )?;
         Ok(Prim::Assert {
             condition,
@@ -66,9 +66,9 @@ impl Loader<'_> {
         })
     }
 
-    fn message(&mut self, message: LogMessage, place: &str) -> Result<u16> {
+    fn message(&mut self, message: LogMessage, location: &str) -> Result<u16> {
         let index = u16::try_from(self.ir.log_messages.len());
         self.ir.log_messages.push(message);
-        index.map_err(|_| unsupported(place, "that many messages (65,536 are)".into()))
+        index.map_err(|_| unsupported(location, "that many messages (65,536 are)".into()))
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From BMv2 JSON to the flat program, once, at load. Whatever cannot be executed is refused here, by name.
+//! The loader: compiles BMv2 JSON to the flat program, and refuses by name whatever cannot be executed.
 //!
-//! `json` is the file as it stands; `layout` places fields; `expr` and `emit` flatten expressions; `action`, `parser`,
-//! `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` makes sure that pipelines
-//! end; `prefetch` adds what hides the memory's delays; `unread` leaves out what nobody reads.
+//! `json` has the types of the file; `layout` assigns PHV offsets to fields; `expr` and `emit` compile expressions;
+//! `action`, `parser`, `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` checks
+//! that pipelines end; `flatten` makes steps of pipelines and actions; `prefetch` adds prefetches; `unread` removes
+//! metadata that the program never reads.
 
 mod action;
 mod bound;
@@ -34,34 +35,34 @@ use std::collections::HashMap;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
-fn dangling(place: &str, kind: &'static str, name: &str) -> LoadError {
+fn dangling(location: &str, kind: &'static str, name: &str) -> LoadError {
     LoadError::Dangling {
-        place: place.to_owned(),
+        location: location.to_owned(),
         kind,
         name: name.to_owned(),
     }
 }
 
-fn unsupported(place: &str, what: String) -> LoadError {
+fn unsupported(location: &str, what: String) -> LoadError {
     LoadError::Unsupported {
-        place: place.to_owned(),
+        location: location.to_owned(),
         what,
     }
 }
 
-fn invalid(place: &str, what: String) -> LoadError {
+fn invalid(location: &str, what: String) -> LoadError {
     LoadError::Invalid {
-        place: place.to_owned(),
+        location: location.to_owned(),
         what,
     }
 }
 
-/// Memory of all arrays together; a size in the JSON must not exhaust the machine's.
+/// Bytes of all arrays together, so that a size in the JSON cannot exhaust the machine's memory.
 const MAX_ARRAY_BYTES: u64 = 512 << 20;
 const METER_BYTES: u64 = size_of::<CountedMeter>() as u64;
 const COUNTER_BYTES: u64 = size_of::<CounterValue>() as u64;
 
-/// Names and ids that sections refer to each other by.
+/// Names and ids with which sections refer to each other.
 #[derive(Debug, Default)]
 struct Names {
     actions: HashMap<i64, u16>,
@@ -116,7 +117,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
         names: Names::default(),
     };
     loader.intrinsics();
-    // The switch asked for those, not the program.
+    // Those were looked up for the switch, not for the program.
     loader.layout.named.take();
     loader.arrays()?;
     loader.field_lists()?;
@@ -133,7 +134,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
 }
 
 impl Loader<'_> {
-    /// Finds standard metadata, under its own name or through the aliases that v1model.p4 declares.
+    /// Finds standard metadata by its own name or by the aliases that v1model.p4 declares.
     fn intrinsics(&mut self) {
         let find = |names: &[&str]| -> Option<Slot> {
             names.iter().find_map(|name| {
@@ -205,12 +206,12 @@ impl Loader<'_> {
 
     fn arrays(&mut self) -> Result<()> {
         let mut total_bytes = 0_u64;
-        let mut claim = |place: String, cells: u64, cell_bytes: u64| {
+        let mut claim = |location: String, cells: u64, cell_bytes: u64| {
             total_bytes = total_bytes.saturating_add(cells.saturating_mul(cell_bytes));
             if total_bytes > MAX_ARRAY_BYTES {
                 let limit = MAX_ARRAY_BYTES >> 20;
                 return Err(unsupported(
-                    &place,
+                    &location,
                     format!(
                         "{cells} cells of {cell_bytes} bytes: all arrays together may take {limit} MiB"
                     ),
@@ -219,25 +220,25 @@ impl Loader<'_> {
             Ok(())
         };
         for (index, array) in (0_u16..).zip(&self.json.meter_arrays) {
-            let place = format!("meter_arrays {:?}", array.name);
+            let location = format!("meter_arrays {:?}", array.name);
             let unit = match array.kind.as_str() {
                 "bytes" => MeterUnit::Bytes,
                 "packets" => MeterUnit::Packets,
                 other => {
                     return Err(invalid(
-                        &place,
+                        &location,
                         format!("type {other:?}; \"bytes\" and \"packets\" are valid"),
                     ));
                 }
             };
             if array.rate_count.is_some_and(|n| n != 2) {
                 return Err(unsupported(
-                    &place,
+                    &location,
                     "a meter with other than two rates".into(),
                 ));
             }
             let size = if array.is_direct { 0 } else { array.size };
-            claim(place, size, METER_BYTES)?;
+            claim(location, size, METER_BYTES)?;
             self.info.meters.push(MeterInfo {
                 name: array.name.clone(),
                 unit,
@@ -265,15 +266,15 @@ impl Loader<'_> {
             self.names.counters.insert(array.name.clone(), index);
         }
         for (index, array) in (0_u16..).zip(&self.json.register_arrays) {
-            let place = format!("register_arrays {:?}", array.name);
+            let location = format!("register_arrays {:?}", array.name);
             if !(1..=2048).contains(&array.bitwidth) {
                 return Err(unsupported(
-                    &place,
+                    &location,
                     format!("cells of {} bits (1 to 2048 are)", array.bitwidth),
                 ));
             }
             claim(
-                place,
+                location,
                 array.size,
                 u64::from(array.bitwidth.div_ceil(64)) * 8,
             )?;
@@ -288,7 +289,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Names of deparser headers; everything else is ready by now.
+    /// Compiles the deparser; everything else has been compiled before.
     fn deparser(&mut self) -> Result<()> {
         let [deparser] = self.json.deparsers.as_slice() else {
             return Err(invalid(
@@ -304,7 +305,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// A packet's fields before parsing: all zero, metadata valid.
+    /// Sets the fields' values before parsing: all zero, metadata valid.
     fn valid_at_start(&mut self) {
         let metadata = self.ir.headers.iter().filter(|h| h.metadata);
         self.ir.valid_at_start = metadata.map(|h| h.valid).collect();

@@ -6,11 +6,11 @@ use super::emit::{Demand, compile};
 use super::expr::{Ast, Scope, hexstr, text};
 use super::json::{self, Primitive, Transition};
 use super::{Loader, Result, dangling, invalid, unsupported};
-use crate::exec::wide::Wide;
 use crate::ir::{
     AnyField, FastState, HeaderOrNext, ParseState, ParserErrors, ParserOp, SELECT_WORDS,
     SelectCase, SelectPart, Target,
 };
+use crate::wide::Wide;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -30,11 +30,11 @@ impl Loader<'_> {
         for (index, state) in (0_u16..).zip(&parser.parse_states) {
             states.insert(state.name.as_str(), index);
         }
-        let find = |name: &str, place: &str| {
+        let find = |name: &str, location: &str| {
             states
                 .get(name)
                 .copied()
-                .ok_or_else(|| dangling(place, "parser state", name))
+                .ok_or_else(|| dangling(location, "parser state", name))
         };
         let start = parser
             .init_state
@@ -42,16 +42,16 @@ impl Loader<'_> {
             .map(|name| find(name, &format!("parsers {:?}", parser.name)));
         self.ir.start = start.transpose()?;
         for state in &parser.parse_states {
-            let place = format!("parser state {:?}", state.name);
+            let location = format!("parser state {:?}", state.name);
             let mut compiled = ParseState::default();
             for op in &state.parser_ops {
-                let place = format!("{place} {}", op.op);
-                if let Some(op) = self.parser_op(op, &place)? {
+                let location = format!("{location} {}", op.op);
+                if let Some(op) = self.parser_op(op, &location)? {
                     compiled.ops.push(op);
                 }
             }
             for key in &state.transition_key {
-                let part = self.select_part(key, &mut compiled, &place)?;
+                let part = self.select_part(key, &mut compiled, &location)?;
                 compiled.key_bits += part.width.div_ceil(8) * 8;
                 compiled.key.push(part);
             }
@@ -60,24 +60,24 @@ impl Loader<'_> {
                     "a select over {} bits ({SELECT_BITS} are the most)",
                     compiled.key_bits
                 );
-                return Err(unsupported(&place, what));
+                return Err(unsupported(&location, what));
             }
             for transition in &state.transitions {
                 let next = transition
                     .next_state
                     .as_deref()
-                    .map(|name| find(name, &place))
+                    .map(|name| find(name, &location))
                     .transpose()?;
                 if transition.kind.as_deref() == Some("parse_vset") {
-                    self.value_set_transition(&mut compiled, transition, next, &place)?;
+                    self.value_set_transition(&mut compiled, transition, next, &location)?;
                 } else {
-                    add_transition(&mut compiled, transition, next, &place)?;
+                    add_transition(&mut compiled, transition, next, &location)?;
                 }
             }
             compiled.fast = FastState::new(&compiled, &self.ir.headers, self.ir.metadata_bytes);
             self.ir.states.push(compiled);
         }
-        self.unasked_value_sets();
+        self.unmatched_value_sets();
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl Loader<'_> {
         &mut self,
         key: &Value,
         state: &mut ParseState,
-        place: &str,
+        location: &str,
     ) -> Result<SelectPart> {
         let unsigned = |field: AnyField| match field {
             AnyField::Narrow(f) => AnyField::Narrow(crate::ir::Field { signed: false, ..f }),
@@ -95,7 +95,7 @@ impl Loader<'_> {
             ir: &self.ir,
             layout: &self.layout,
             params: &[],
-            place,
+            location,
         }
         .read(key)?;
         let (ast, width) = match ast {
@@ -108,39 +108,39 @@ impl Loader<'_> {
                 field.width(),
             ),
             Ast::Lookahead { width, .. } => (ast, width),
-            _ => return Err(unsupported(place, format!("{key} in a select"))),
+            _ => return Err(unsupported(location, format!("{key} in a select"))),
         };
         state.lookahead_bits = state.lookahead_bits.max(lookahead_bits(&ast));
-        let value = compile(&mut self.ir, &ast, Demand::Low(width), place)?;
+        let value = compile(&mut self.ir, &ast, Demand::Low(width), location)?;
         Ok(SelectPart { value, width })
     }
 
-    fn parser_op(&mut self, op: &json::ParserOp, place: &str) -> Result<Option<ParserOp>> {
+    fn parser_op(&mut self, op: &json::ParserOp, location: &str) -> Result<Option<ParserOp>> {
         let given = |index: usize| {
             op.parameters
                 .get(index)
-                .ok_or_else(|| invalid(place, format!("parameter {index} is missing")))
+                .ok_or_else(|| invalid(location, format!("parameter {index} is missing")))
         };
         Ok(Some(match op.op.as_str() {
-            "extract" => match self.extracted(given(0)?, place)? {
+            "extract" => match self.extracted(given(0)?, location)? {
                 HeaderOrNext::Header(header) => ParserOp::Extract(header),
                 HeaderOrNext::Next(stack) => ParserOp::ExtractNext(stack),
             },
             "extract_VL" => {
-                let header = self.extracted(given(0)?, place)?;
-                let (length_bits, _) = self.parser_value(given(1)?, Demand::Exact, place)?;
+                let header = self.extracted(given(0)?, location)?;
+                let (length_bits, _) = self.parser_value(given(1)?, Demand::Exact, location)?;
                 ParserOp::ExtractVarbit {
                     header,
                     length_bits,
                 }
             }
-            "set" if self.is_varbit(given(0)?, place) => {
-                ParserOp::Prim(self.varbit_assignment(given(0)?, given(1)?, place)?)
+            "set" if self.is_varbit(given(0)?, location) => {
+                ParserOp::Prim(self.varbit_assignment(given(0)?, given(1)?, location)?)
             }
             "set" => {
-                let target: Target = self.target(given(0)?, &[], place)?;
+                let target: Target = self.target(given(0)?, &[], location)?;
                 let (value, lookahead_bits) =
-                    self.parser_value(given(1)?, Demand::Low(target.width()), place)?;
+                    self.parser_value(given(1)?, Demand::Low(target.width()), location)?;
                 ParserOp::Set {
                     target,
                     value,
@@ -148,8 +148,8 @@ impl Loader<'_> {
                 }
             }
             "verify" => {
-                let (condition, first) = self.parser_value(given(0)?, Demand::Exact, place)?;
-                let (error, second) = self.parser_value(given(1)?, Demand::Exact, place)?;
+                let (condition, first) = self.parser_value(given(0)?, Demand::Exact, location)?;
+                let (error, second) = self.parser_value(given(1)?, Demand::Exact, location)?;
                 ParserOp::Verify {
                     condition,
                     error,
@@ -157,7 +157,8 @@ impl Loader<'_> {
                 }
             }
             "advance" => {
-                let (bits, lookahead_bits) = self.parser_value(given(0)?, Demand::Exact, place)?;
+                let (bits, lookahead_bits) =
+                    self.parser_value(given(0)?, Demand::Exact, location)?;
                 ParserOp::Advance {
                     bits,
                     lookahead_bits,
@@ -166,7 +167,7 @@ impl Loader<'_> {
             "primitive" => {
                 let given = given(0)?;
                 let primitive = Primitive {
-                    op: text(given.get("op").unwrap_or(&Value::Null), place)?.to_owned(),
+                    op: text(given.get("op").unwrap_or(&Value::Null), location)?.to_owned(),
                     parameters: given
                         .get("parameters")
                         .and_then(Value::as_array)
@@ -176,27 +177,29 @@ impl Loader<'_> {
                 };
                 if primitive.op.starts_with("_jump") {
                     return Err(unsupported(
-                        place,
+                        location,
                         format!("the primitive {:?} in a parser", primitive.op),
                     ));
                 }
-                let place = format!("{place} {}", primitive.op);
-                return Ok(self.primitive(&primitive, &[], &place)?.map(ParserOp::Prim));
+                let location = format!("{location} {}", primitive.op);
+                return Ok(self
+                    .primitive(&primitive, &[], &location)?
+                    .map(ParserOp::Prim));
             }
             other => {
                 return Err(unsupported(
-                    place,
+                    location,
                     format!("the parser operation {other:?}"),
                 ));
             }
         }))
     }
 
-    fn extracted(&self, json: &Value, place: &str) -> Result<HeaderOrNext> {
+    fn extracted(&self, json: &Value, location: &str) -> Result<HeaderOrNext> {
         let value = json.get("value").unwrap_or(&Value::Null);
         match json.get("type").and_then(Value::as_str) {
             Some("regular") => {
-                let header = self.layout.header(text(value, place)?, place)?;
+                let header = self.layout.header(text(value, location)?, location)?;
                 if self
                     .ir
                     .headers
@@ -204,22 +207,22 @@ impl Loader<'_> {
                     .is_some_and(|h| h.metadata)
                 {
                     return Err(invalid(
-                        place,
+                        location,
                         format!("{value} is metadata, it is not on the wire"),
                     ));
                 }
                 Ok(HeaderOrNext::Header(header))
             }
             Some("union_stack") => {
-                let (stack, member) = super::expr::pair(value, place)?;
-                let stack = text(stack, place)?;
-                let stack = self.layout.union_member(stack, member, place)?;
+                let (stack, member) = super::expr::pair(value, location)?;
+                let stack = text(stack, location)?;
+                let stack = self.layout.union_member(stack, member, location)?;
                 Ok(HeaderOrNext::Next(stack))
             }
             Some("stack") => Ok(HeaderOrNext::Next(
-                self.layout.stack(text(value, place)?, place)?,
+                self.layout.stack(text(value, location)?, location)?,
             )),
-            other => Err(unsupported(place, format!("extracting into {other:?}"))),
+            other => Err(unsupported(location, format!("extracting into {other:?}"))),
         }
     }
 }
@@ -228,7 +231,7 @@ fn add_transition(
     state: &mut ParseState,
     transition: &Transition,
     next: Option<u16>,
-    place: &str,
+    location: &str,
 ) -> Result<()> {
     let kind = transition.kind.as_deref().or(transition.value.as_deref());
     match kind {
@@ -243,16 +246,16 @@ fn add_transition(
         _ => {
             if state.key.is_empty() {
                 return Err(invalid(
-                    place,
+                    location,
                     "a transition on a value, but the state has no transition_key".into(),
                 ));
             }
             let words =
                 |number: &Wide<33>| -> [u64; SELECT_WORDS] { std::array::from_fn(|i| number.0[i]) };
             let read =
-                |text: &Option<String>| text.as_deref().map(|t| hexstr(t, place)).transpose();
+                |text: &Option<String>| text.as_deref().map(|t| hexstr(t, location)).transpose();
             let value = read(&transition.value)?
-                .ok_or_else(|| invalid(place, "a transition without value".into()))?;
+                .ok_or_else(|| invalid(location, "a transition without value".into()))?;
             let mask =
                 read(&transition.mask)?.map_or([u64::MAX; SELECT_WORDS], |mask| words(&mask));
             state.cases.push(SelectCase {
@@ -265,7 +268,7 @@ fn add_transition(
     }
 }
 
-/// Codes of the core library's errors; those that the program does not list get codes that it cannot mean.
+/// Codes of the core library's errors; an error that the program does not list gets a code that it does not use.
 fn errors(list: &[(String, i64)]) -> Result<ParserErrors> {
     let mut spare = list.iter().map(|(_, code)| *code).max().unwrap_or(0).max(0);
     let mut code = |name: &str| {

@@ -21,20 +21,20 @@ use std::collections::HashMap;
 /// Nodes of one pipeline by name.
 type Nodes = HashMap<String, Node>;
 
-fn next_node(nodes: &Nodes, name: Option<&str>, place: &str) -> Result<Node> {
+fn next_node(nodes: &Nodes, name: Option<&str>, location: &str) -> Result<Node> {
     match name {
         None => Ok(Node::End),
         Some(name) => nodes
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, "next node", name)),
+            .ok_or_else(|| dangling(location, "next node", name)),
     }
 }
 
 impl Loader<'_> {
     pub(super) fn pipelines(&mut self) -> Result<()> {
         for pipeline in &self.json.pipelines {
-            let place = format!("pipelines {:?}", pipeline.name);
+            let location = format!("pipelines {:?}", pipeline.name);
             self.profiles(pipeline)?;
             let nodes = self.nodes(pipeline)?;
             for table in &pipeline.tables {
@@ -43,18 +43,18 @@ impl Loader<'_> {
             let spare = self.ir.conditions.len() + pipeline.conditionals.len();
             let mut halves = Vec::new();
             for condition in &pipeline.conditionals {
-                let place = format!("conditionals {:?}", condition.name);
-                let value = self.read(&condition.expression, &[], &place)?;
-                let if_true = next_node(&nodes, condition.true_next.as_deref(), &place)?;
-                let if_false = next_node(&nodes, condition.false_next.as_deref(), &place)?;
+                let location = format!("conditionals {:?}", condition.name);
+                let value = self.read(&condition.expression, &[], &location)?;
+                let if_true = next_node(&nodes, condition.true_next.as_deref(), &location)?;
+                let if_false = next_node(&nodes, condition.false_next.as_deref(), &location)?;
                 let condition =
-                    self.conjunction(&value, (if_true, if_false), spare, &mut halves, &place)?;
+                    self.conjunction(&value, (if_true, if_false), spare, &mut halves, &location)?;
                 self.ir.conditions.push(condition);
             }
             self.ir.conditions.append(&mut halves);
             for call in &pipeline.action_calls {
-                let place = format!("action_calls {:?}", call.name);
-                let action = self.action_of(call.action_id, &place)?;
+                let location = format!("action_calls {:?}", call.name);
+                let action = self.action_of(call.action_id, &location)?;
                 if self
                     .ir
                     .actions
@@ -62,20 +62,24 @@ impl Loader<'_> {
                     .is_some_and(|a| !a.params.is_empty())
                 {
                     return Err(invalid(
-                        &place,
+                        &location,
                         "calls an action that has parameters".into(),
                     ));
                 }
-                let next = next_node(&nodes, call.next_node.as_deref(), &place)?;
+                let next = next_node(&nodes, call.next_node.as_deref(), &location)?;
                 self.ir.calls.push(Call { action, next });
             }
-            let start = Some(next_node(&nodes, pipeline.init_table.as_deref(), &place)?);
+            let start = Some(next_node(
+                &nodes,
+                pipeline.init_table.as_deref(),
+                &location,
+            )?);
             match pipeline.name.as_str() {
                 "ingress" => self.ir.ingress = start,
                 "egress" => self.ir.egress = start,
                 _ => {
                     return Err(unsupported(
-                        &place,
+                        &location,
                         "a pipeline beside \"ingress\" and \"egress\"".into(),
                     ));
                 }
@@ -94,15 +98,15 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// `a && b` becomes two conditions, so that `b` is only evaluated where it matters. The second halves go behind the
-    /// conditions that have names.
+    /// Splits `a && b` into two conditions, so that `b` is only evaluated if `a` is true. The second halves come after
+    /// the conditions that have names.
     fn conjunction(
         &mut self,
         value: &Ast,
         (if_true, if_false): (Node, Node),
         spare: usize,
         halves: &mut Vec<Condition>,
-        place: &str,
+        location: &str,
     ) -> Result<Condition> {
         let mut then = if_true;
         let mut first = value;
@@ -111,7 +115,7 @@ impl Loader<'_> {
                 break;
             };
             let half = Condition {
-                value: compile(&mut self.ir, right, Demand::Exact, place)?,
+                value: compile(&mut self.ir, right, Demand::Exact, location)?,
                 if_true: then,
                 if_false,
             };
@@ -120,14 +124,14 @@ impl Loader<'_> {
             first = left;
         }
         Ok(Condition {
-            value: compile(&mut self.ir, first, Demand::Exact, place)?,
+            value: compile(&mut self.ir, first, Demand::Exact, location)?,
             if_true: then,
             if_false,
         })
     }
 
-    /// A table without key (p4c makes one of each block of statements) can only run its default action; where nobody
-    /// may change that, an edge to it becomes a call.
+    /// A table without a key (p4c makes one of each block of statements) can only run its default action; if that is
+    /// const, an edge to the table becomes a call.
     fn call_keyless_tables(&mut self) {
         let mut calls = std::mem::take(&mut self.ir.calls);
         let mut instead = Vec::new();
@@ -175,12 +179,12 @@ impl Loader<'_> {
         self.ir.egress.iter_mut().for_each(redirect);
     }
 
-    fn action_of(&self, id: i64, place: &str) -> Result<u16> {
+    fn action_of(&self, id: i64, location: &str) -> Result<u16> {
         self.names
             .actions
             .get(&id)
             .copied()
-            .ok_or_else(|| dangling(place, "action id", &id.to_string()))
+            .ok_or_else(|| dangling(location, "action id", &id.to_string()))
     }
 
     fn nodes(&self, pipeline: &Pipeline) -> Result<Nodes> {
@@ -217,10 +221,10 @@ impl Loader<'_> {
     }
 
     fn table(&mut self, json: &JsonTable, nodes: &Nodes) -> Result<()> {
-        let place = format!("tables {:?}", json.name);
+        let location = format!("tables {:?}", json.name);
         let id = TableId(u32::try_from(self.ir.tables.len()).unwrap_or(u32::MAX));
-        let profile = self.profile_of(json, id, &place)?;
-        let (key, infos, key_words) = self.key(&json.key, &place)?;
+        let profile = self.profile_of(json, id, &location)?;
+        let (key, infos, key_words) = self.key(&json.key, &location)?;
         let needs_priority = infos.iter().any(|k| {
             matches!(
                 k.kind,
@@ -230,11 +234,11 @@ impl Loader<'_> {
 
         let mut actions = Vec::new();
         for action in &json.action_ids {
-            actions.push(self.action_of(*action, &place)?);
+            actions.push(self.action_of(*action, &location)?);
         }
         let label = |name: &str| json.next_tables.get(name);
-        let edge = |value: &Value| next_node(nodes, value.as_str(), &place);
-        let base_next = next_node(nodes, json.base_default_next.as_deref(), &place)?;
+        let edge = |value: &Value| next_node(nodes, value.as_str(), &location);
+        let base_next = next_node(nodes, json.base_default_next.as_deref(), &location)?;
         let hit = label("__HIT__").map(edge).transpose()?;
         let miss = label("__MISS__").map(edge).transpose()?;
         let mut next = Vec::new();
@@ -248,7 +252,7 @@ impl Loader<'_> {
         }
         let default = match &json.default_entry {
             None => None,
-            Some(entry) => Some(self.action_entry(entry, &actions, &place)?),
+            Some(entry) => Some(self.action_entry(entry, &actions, &location)?),
         };
         let mut table = Table {
             key,
@@ -283,22 +287,22 @@ impl Loader<'_> {
             support_timeout: json.support_timeout,
             profile: profile.map(|(id, _)| id),
         };
-        self.direct(json, id, &mut table, &mut info, &place)?;
+        self.direct(json, id, &mut table, &mut info, &location)?;
         if let Some(entries) = &json.entries {
             let last = entries.iter().filter_map(|e| e.priority).max().unwrap_or(0);
             for (number, entry) in entries.iter().enumerate() {
-                let place = format!("{place} entry {number}");
-                // In the file the lowest number wins, in P4Runtime (and here) the highest.
+                let location = format!("{location} entry {number}");
+                // In BMv2 JSON the lowest priority wins, in P4Runtime (and here) the highest.
                 let given = entry
                     .priority
                     .unwrap_or(i64::try_from(number).unwrap_or(i64::MAX));
                 let priority =
                     i32::try_from(last.max(given).saturating_sub(given).saturating_add(1));
                 let priority =
-                    priority.map_err(|_| invalid(&place, format!("priority {given}")))?;
+                    priority.map_err(|_| invalid(&location, format!("priority {given}")))?;
                 if entry.match_key.len() != info.key.len() {
                     return Err(invalid(
-                        &place,
+                        &location,
                         format!("{} match fields", entry.match_key.len()),
                     ));
                 }
@@ -306,10 +310,10 @@ impl Loader<'_> {
                     .match_key
                     .iter()
                     .zip(&info.key)
-                    .map(|(given, field)| const_match(given, field, &place))
+                    .map(|(given, field)| const_match(given, field, &location))
                     .collect();
                 let (action, words) =
-                    self.action_entry(&entry.action_entry, &table.actions, &place)?;
+                    self.action_entry(&entry.action_entry, &table.actions, &location)?;
                 let params = table
                     .actions
                     .get(usize::from(action))
@@ -340,16 +344,16 @@ impl Loader<'_> {
         &self,
         entry: &ActionEntry,
         actions: &[u16],
-        place: &str,
+        location: &str,
     ) -> Result<(u16, Vec<Vec<u64>>)> {
-        let action = self.action_of(entry.action_id, place)?;
+        let action = self.action_of(entry.action_id, location)?;
         let local = actions
             .iter()
             .position(|a| *a == action)
             .and_then(|i| u16::try_from(i).ok());
         let local = local.ok_or_else(|| {
             invalid(
-                place,
+                location,
                 format!("action id {} is not the table's", entry.action_id),
             )
         })?;
@@ -364,28 +368,30 @@ impl Loader<'_> {
                 entry.action_data.len(),
                 params.len()
             );
-            return Err(invalid(place, what));
+            return Err(invalid(location, what));
         }
         let words: Result<Vec<Vec<u64>>> = entry
             .action_data
             .iter()
             .zip(params)
-            .map(|(text, (_, width))| Ok(super::emit::const_words(&hexstr(text, place)?, *width)))
+            .map(|(text, (_, width))| {
+                Ok(super::emit::const_words(&hexstr(text, location)?, *width))
+            })
             .collect();
         Ok((local, words?))
     }
 
     /// Key parts packed into words: small fields share a word, a wide one starts its own.
-    fn key(&self, json: &[Key], place: &str) -> Result<(Vec<KeyPart>, Vec<KeyFieldInfo>, u16)> {
+    fn key(&self, json: &[Key], location: &str) -> Result<(Vec<KeyPart>, Vec<KeyFieldInfo>, u16)> {
         let mut parts = Vec::new();
         let mut infos = Vec::new();
         let (mut words, mut used) = (0_u16, 64_u32);
         for key in json {
             let (header, name) = if key.match_type == "valid" {
-                (text(&key.target, place)?, "$valid$")
+                (text(&key.target, location)?, "$valid$")
             } else {
-                let (header, name) = pair(&key.target, place)?;
-                (text(header, place)?, name)
+                let (header, name) = pair(&key.target, location)?;
+                (text(header, location)?, name)
             };
             let kind = match key.match_type.as_str() {
                 "exact" | "valid" => MatchKind::Exact,
@@ -393,9 +399,9 @@ impl Loader<'_> {
                 "ternary" => MatchKind::Ternary,
                 "range" => MatchKind::Range,
                 "optional" => MatchKind::Optional,
-                other => return Err(unsupported(place, format!("match type {other:?}"))),
+                other => return Err(unsupported(location, format!("match type {other:?}"))),
             };
-            let field = match self.layout.field(&self.ir, header, name, place)? {
+            let field = match self.layout.field(&self.ir, header, name, location)? {
                 AnyField::Narrow(f) => AnyField::Narrow(Field { signed: false, ..f }),
                 AnyField::Wide(f) => AnyField::Wide(WideField { signed: false, ..f }),
             };
@@ -416,7 +422,10 @@ impl Loader<'_> {
             };
             let mask = match &key.mask {
                 None => None,
-                Some(mask) => Some(super::emit::const_words(&hexstr(mask, place)?, width_bits)),
+                Some(mask) => Some(super::emit::const_words(
+                    &hexstr(mask, location)?,
+                    width_bits,
+                )),
             };
             parts.push(KeyPart {
                 field,
@@ -437,14 +446,14 @@ impl Loader<'_> {
         Ok((parts, infos, words))
     }
 
-    /// Ties direct counters and meters to the table.
+    /// Assigns direct counters and meters to the table.
     fn direct(
         &mut self,
         json: &JsonTable,
         id: TableId,
         table: &mut Table,
         info: &mut TableInfo,
-        place: &str,
+        location: &str,
     ) -> Result<()> {
         table.direct_counter = json.with_counters;
         let bound = |direct: bool, binding: &Option<String>| {
@@ -467,14 +476,14 @@ impl Loader<'_> {
             .meters
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, "meter", name))?;
+            .ok_or_else(|| dangling(location, "meter", name))?;
         let array = &self.json.meter_arrays[usize::from(index)];
         if let Some(target) = &array.result_target {
             let target = serde_json::json!({"type": "field", "value": target});
-            table.direct_meter = Some(self.target(&target, &[], place)?);
+            table.direct_meter = Some(self.target(&target, &[], location)?);
         } else {
             return Err(invalid(
-                place,
+                location,
                 format!("direct meter {name:?} has no result_target"),
             ));
         }

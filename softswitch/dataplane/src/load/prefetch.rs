@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where steps in a row use cells of large arrays, a step in front of the first of them that brings all these cells near:
-//! their delays then pass at the same time, and where the packets of a burst wait for each other, while others are worked
-//! on. Steps that a branch may pass by bring nothing, and neither does an index that may yet change: what is brought and
-//! not used drives something else out of the caches. It changes nothing that a program can see.
+//! Prefetches: before a run of steps that use cells of large arrays, one step that prefetches all these cells, so that
+//! their memory accesses overlap with each other and, in a burst, with the work on other packets.
+//!
+//! A cell is not prefetched if a branch may skip its use or its index may still change, because an unused line evicts a
+//! useful one. Prefetches change nothing that a program can see.
 
 use super::{COUNTER_BYTES, Loader, METER_BYTES};
-use crate::ir::{ArrayRef, Flat, Prefetch, Slot, Step};
+use crate::ir::{ArrayRef, Flat, Flow, Prefetch, Slot, Step};
 
-/// Arrays up to this size stay in a cache by themselves.
+/// Arrays up to this size stay in a cache anyway.
 const NEAR_BYTES: u64 = 32 << 10;
 
 impl Loader<'_> {
@@ -37,78 +38,76 @@ impl Loader<'_> {
     }
 }
 
-/// Adds the steps. `large` tells which arrays are more than a cache holds.
+/// Adds the steps; `large` is true for the arrays that do not stay in a cache.
 fn insert(flat: &mut Flat, large: impl Fn(ArrayRef) -> bool) {
     let mut wanted: Vec<(usize, Prefetch)> = Vec::new();
     let follows = follows(flat);
     for start in (0..flat.steps.len()).filter(|at| follows.get(*at) == Some(&false)) {
-        let mut row = Row::default();
+        let mut run = Run::default();
         let mut next = Some(start);
-        // A row that leads back to itself ends somewhere too.
+        // The bound ends a run that leads back to itself.
         for _ in 0..flat.steps.len() {
             let Some((at, step)) = next.and_then(|at| Some((at, flat.steps.get(at)?))) else {
                 break;
             };
-            row.add(at, step, &large);
-            next = behind(at, step).filter(|at| follows.get(*at) == Some(&true));
+            run.add(at, step, &large);
+            next = only_successor(at, step).filter(|at| follows.get(*at) == Some(&true));
         }
-        row.end(&mut wanted);
+        run.end(&mut wanted);
     }
-    wanted.sort_by_key(|(place, _)| *place);
+    wanted.sort_by_key(|(at, _)| *at);
 
-    let mut places = Vec::with_capacity(flat.steps.len());
+    let mut moved = Vec::with_capacity(flat.steps.len());
     let mut steps = Vec::with_capacity(flat.steps.len() + wanted.len());
-    let mut coming = wanted.iter().enumerate().peekable();
+    let mut unplaced = wanted.iter().enumerate().peekable();
     for (at, step) in flat.steps.iter().enumerate() {
-        places.push(u32::try_from(steps.len()).unwrap_or(u32::MAX));
-        while let Some((index, _)) = coming.next_if(|(_, (place, _))| *place == at) {
+        moved.push(u32::try_from(steps.len()).unwrap_or(u32::MAX));
+        while let Some((index, _)) = unplaced.next_if(|(_, (before, _))| *before == at) {
             steps.push(Step::Prefetch(u32::try_from(index).unwrap_or(u32::MAX)));
         }
         steps.push(*step);
     }
-    places.push(u32::try_from(steps.len()).unwrap_or(u32::MAX));
-    let moved = |at: &mut u32| *at = places.get(*at as usize).copied().unwrap_or(*at);
-    for step in &mut steps {
-        if let Step::IfZero { to, .. }
-        | Step::IfNotEqual { to, .. }
-        | Step::IfFalse { to, .. }
-        | Step::Jump(to) = step
-        {
-            moved(to);
-        }
-    }
-    flat.actions.iter_mut().for_each(moved);
+    moved.push(u32::try_from(steps.len()).unwrap_or(u32::MAX));
+    let relocate = |at: &mut u32| *at = moved.get(*at as usize).copied().unwrap_or(*at);
+    steps
+        .iter_mut()
+        .filter_map(Step::target_mut)
+        .for_each(relocate);
+    flat.actions.iter_mut().for_each(relocate);
     for table in &mut flat.tables {
-        table.next.iter_mut().for_each(moved);
-        table.hit.iter_mut().for_each(moved);
-        table.miss.iter_mut().for_each(moved);
-        moved(&mut table.base);
+        table.next.iter_mut().for_each(relocate);
+        table.hit.iter_mut().for_each(relocate);
+        table.miss.iter_mut().for_each(relocate);
+        relocate(&mut table.base);
     }
-    moved(&mut flat.ingress);
-    moved(&mut flat.egress);
+    relocate(&mut flat.ingress);
+    relocate(&mut flat.egress);
     flat.steps = steps;
     flat.prefetches = wanted.into_iter().map(|(_, wanted)| wanted).collect();
 }
 
-/// The cells of large arrays that steps in a row use.
+/// Steps that always run one after the other, and the cells of large arrays that they use.
 #[derive(Default)]
-struct Row {
+struct Run {
     /// The first step that uses any.
     first: usize,
     cells: Vec<Prefetch>,
-    /// What was written behind the first, and what was made of an index by bits on its right.
+    /// Slots written after the first step.
     written: Vec<Slot>,
-    made: Vec<(Slot, Slot, u32)>,
+    /// Slots that were computed as `high << by | low`: the slot, `high` and `by`.
+    concatenated: Vec<(Slot, Slot, u32)>,
 }
 
-impl Row {
+impl Run {
     fn add(&mut self, at: usize, step: &Step, large: impl Fn(ArrayRef) -> bool) {
-        if let Some((array, index)) = used(step)
+        let (cell, written) = accesses(step);
+        if let Some((array, index)) = cell
             && large(array)
         {
-            let made = self.made.iter().rev().find(|(to, ..)| *to == index);
-            // Such an index leads to cells beside each other.
-            let (index, by) = made.map_or((index, 0), |(_, high, by)| (*high, *by));
+            let mut concatenated = self.concatenated.iter().rev();
+            let from = concatenated.find(|(to, ..)| *to == index);
+            // The low bits select among cells next to each other.
+            let (index, by) = from.map_or((index, 0), |(_, high, by)| (*high, *by));
             if self.cells.is_empty() {
                 self.first = at;
                 self.written.clear();
@@ -117,14 +116,14 @@ impl Row {
                 self.want(index, (array, by));
             }
         }
-        let Some(to) = written(step) else { return };
+        let Some(to) = written else { return };
         self.written.push(to);
-        self.made
-            .retain(|(made, high, _)| *made != to && *high != to);
+        self.concatenated
+            .retain(|(slot, high, _)| *slot != to && *high != to);
         if let Step::Concat { to, high, by, .. } = step
             && to != high
         {
-            self.made.push((*to, *high, *by));
+            self.concatenated.push((*to, *high, *by));
         }
     }
 
@@ -139,89 +138,85 @@ impl Row {
         }
     }
 
-    /// Hands over what is wanted and where.
+    /// Appends the prefetches, each with the step that it comes before.
     fn end(self, wanted: &mut Vec<(usize, Prefetch)>) {
         let cells = self.cells.into_iter();
         wanted.extend(cells.map(|cells| (self.first, cells)));
     }
 }
 
-/// The array that a step uses, and the cell's index.
-fn used(step: &Step) -> Option<(ArrayRef, Slot)> {
+/// The cell that a step uses, and the slot that it writes.
+///
+/// Steps that write by window or by primitive return no slot: at worst a prefetch is useless.
+fn accesses(step: &Step) -> (Option<(ArrayRef, Slot)>, Option<Slot>) {
     match step {
-        Step::Count { counter, index } => Some((ArrayRef::Counter(*counter), *index)),
-        Step::Meter { meter, index, .. } => Some((ArrayRef::Meter(*meter), *index)),
+        Step::Count { counter, index } => (Some((ArrayRef::Counter(*counter), *index)), None),
+        Step::Meter { meter, index, to } => (Some((ArrayRef::Meter(*meter), *index)), Some(*to)),
         Step::ReadRegister {
+            register,
+            index,
+            to,
+        } => (Some((ArrayRef::Register(*register), *index)), Some(*to)),
+        Step::WriteRegister {
             register, index, ..
-        }
-        | Step::WriteRegister {
-            register, index, ..
-        } => Some((ArrayRef::Register(*register), *index)),
-        _ => None,
-    }
-}
-
-/// The step that always comes behind a step, if there is one.
-fn behind(at: usize, step: &Step) -> Option<usize> {
-    match step {
-        Step::IfZero { .. }
-        | Step::IfNotEqual { .. }
-        | Step::IfFalse { .. }
-        | Step::Table(_)
-        | Step::Return
-        | Step::Assert(_)
-        | Step::StopIfExit
-        | Step::End => None,
-        Step::Jump(to) => Some(*to as usize),
-        _ => Some(at + 1),
-    }
-}
-
-/// Which steps control comes to from one step alone, which always leads there.
-fn follows(flat: &Flat) -> Vec<bool> {
-    let mut ways = vec![0_u32; flat.steps.len()];
-    let mut way = |to: usize, count: u32| {
-        if let Some(ways) = ways.get_mut(to) {
-            *ways += count;
-        }
-    };
-    // More than one: what begins there is no part of the row before.
-    let mut branch = |to: &u32| way(*to as usize, 2);
-    flat.targets().for_each(&mut branch);
-    flat.actions.iter().for_each(&mut branch);
-    branch(&flat.ingress);
-    branch(&flat.egress);
-    for (at, step) in flat.steps.iter().enumerate() {
-        match (behind(at, step), step) {
-            (Some(to), _) => way(to, 1),
-            (None, Step::Return | Step::End) => {}
-            (None, step) => {
-                way(at + 1, 2);
-                if let Step::IfZero { to, .. }
-                | Step::IfNotEqual { to, .. }
-                | Step::IfFalse { to, .. } = step
-                {
-                    way(*to as usize, 2);
-                }
-            }
-        }
-    }
-    ways.into_iter().map(|ways| ways == 1).collect()
-}
-
-/// The slot that a step writes and that may be an index.
-fn written(step: &Step) -> Option<Slot> {
-    match step {
+        } => (Some((ArrayRef::Register(*register), *index)), None),
         Step::Copy { to, .. }
         | Step::AddConst { to, .. }
         | Step::Concat { to, .. }
         | Step::SetArg { to, .. }
         | Step::Set { to, .. }
-        | Step::Hash { to, .. }
-        | Step::Meter { to, .. }
-        | Step::ReadRegister { to, .. } => Some(*to),
-        _ => None,
+        | Step::Hash { to, .. } => (None, Some(*to)),
+        Step::SetConst { .. }
+        | Step::IfZero { .. }
+        | Step::IfNotEqual { .. }
+        | Step::IfFalse { .. }
+        | Step::Jump(_)
+        | Step::Prefetch(_)
+        | Step::Table(_)
+        | Step::Return
+        | Step::Assert(_)
+        | Step::StopIfExit
+        | Step::End
+        | Step::Slow(_) => (None, None),
     }
+}
+
+/// The step that always follows a step, if there is one.
+fn only_successor(at: usize, step: &Step) -> Option<usize> {
+    match step.flow() {
+        Flow::Next => Some(at + 1),
+        Flow::Jump(to) => Some(to as usize),
+        Flow::Branch(_) | Flow::NextOrExit | Flow::Table | Flow::End => None,
+    }
+}
+
+/// Which steps have exactly one predecessor that they always follow.
+fn follows(flat: &Flat) -> Vec<bool> {
+    let mut predecessors = vec![0_u32; flat.steps.len()];
+    let mut add = |to: usize, count: u32| {
+        if let Some(predecessors) = predecessors.get_mut(to) {
+            *predecessors += count;
+        }
+    };
+    // Counting two keeps the target of a branch out of the run before it.
+    let mut branch = |to: usize| add(to, 2);
+    flat.targets().for_each(|to| branch(*to as usize));
+    flat.actions.iter().for_each(|to| branch(*to as usize));
+    branch(flat.ingress as usize);
+    branch(flat.egress as usize);
+    for (at, step) in flat.steps.iter().enumerate() {
+        match step.flow() {
+            Flow::Next => add(at + 1, 1),
+            Flow::Jump(to) => add(to as usize, 1),
+            Flow::Branch(to) => {
+                add(at + 1, 2);
+                add(to as usize, 2);
+            }
+            Flow::NextOrExit | Flow::Table => add(at + 1, 2),
+            Flow::End => {}
+        }
+    }
+    predecessors.into_iter().map(|count| count == 1).collect()
 }
 
 #[cfg(test)]
@@ -252,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_a_row_are_brought_before_the_first() {
+    fn cells_of_a_run_are_prefetched_before_the_first() {
         let (cell, colour, both) = (field(8), field(16), field(24));
         let meter = Step::Meter {
             meter: 0,
@@ -286,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_goes_on_where_a_jump_alone_leads() {
+    fn a_run_continues_at_a_step_that_only_a_jump_leads_to() {
         let cell = field(8);
         let flat = inserted(vec![
             count(1, cell),
@@ -304,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_brought_that_may_not_be_used() {
+    fn a_cell_that_a_branch_may_skip_is_not_prefetched_before_the_branch() {
         let (cell, other) = (field(8), field(16));
         let flat = inserted(vec![
             count(1, cell),
@@ -316,13 +311,13 @@ mod tests {
             count(3, cell),
             Step::End,
         ]);
-        let place = |array| flat.prefetches.iter().position(|p| p.arrays[0].0 == array);
+        let prefetch = |array| flat.prefetches.iter().position(|p| p.arrays[0].0 == array);
         let before = |at: usize, array: u16| {
-            let place = place(ArrayRef::Counter(array)).expect("brought");
-            assert_eq!(flat.prefetches[place].arrays.len(), 1);
+            let number = prefetch(ArrayRef::Counter(array)).expect("prefetched");
+            assert_eq!(flat.prefetches[number].arrays.len(), 1);
             assert_eq!(
                 flat.steps[at],
-                Step::Prefetch(u32::try_from(place).unwrap())
+                Step::Prefetch(u32::try_from(number).unwrap())
             );
             assert_eq!(flat.steps[at + 1], count(array, cell));
         };
@@ -339,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_changes_in_the_row_is_not_followed() {
+    fn a_cell_whose_index_changes_in_the_run_is_not_prefetched() {
         let (cell, later) = (field(8), field(16));
         let flat = inserted(vec![
             count(1, cell),

@@ -9,15 +9,15 @@ use crate::ir::{Profile, ProfileUse};
 impl Loader<'_> {
     pub(super) fn profiles(&mut self, pipeline: &Pipeline) -> Result<()> {
         for profile in &pipeline.action_profiles {
-            let place = format!("action_profiles {:?}", profile.name);
+            let location = format!("action_profiles {:?}", profile.name);
             let calculation = match &profile.selector {
                 None => None,
                 Some(selector) => {
-                    Some(self.calculation(&selector.algo, &selector.input, &place)?)
+                    Some(self.calculation(&selector.algo, &selector.input, &location)?)
                 }
             };
             let index = u16::try_from(self.ir.profiles.len())
-                .map_err(|_| unsupported(&place, "more than 65,535 action profiles".into()))?;
+                .map_err(|_| unsupported(&location, "more than 65,535 action profiles".into()))?;
             self.ir.profiles.push(Profile { calculation });
             self.info.profiles.push(ProfileInfo {
                 name: profile.name.clone(),
@@ -31,7 +31,7 @@ impl Loader<'_> {
                 .insert(profile.name.clone(), index)
                 .is_some()
             {
-                return Err(invalid(&place, "stands twice".into()));
+                return Err(invalid(&location, "stands twice".into()));
             }
         }
         Ok(())
@@ -42,25 +42,25 @@ impl Loader<'_> {
         &mut self,
         json: &JsonTable,
         table: TableId,
-        place: &str,
+        location: &str,
     ) -> Result<Option<(ProfileId, ProfileUse)>> {
         match json.kind.as_deref() {
             None | Some("simple") => return Ok(None),
             Some("indirect" | "indirect_ws") => {}
-            Some(kind) => return Err(unsupported(place, format!("a table of type {kind:?}"))),
+            Some(kind) => return Err(unsupported(location, format!("a table of type {kind:?}"))),
         }
         let name = json
             .action_profile
             .as_deref()
-            .ok_or_else(|| invalid(place, "an indirect table without action_profile".into()))?;
+            .ok_or_else(|| invalid(location, "an indirect table without action_profile".into()))?;
         let profile = self
             .names
             .profiles
             .get(name)
             .copied()
-            .ok_or_else(|| dangling(place, "action profile", name))?;
+            .ok_or_else(|| dangling(location, "action profile", name))?;
         if json.entries.is_some() {
-            return Err(unsupported(place, "entries of an indirect table".into()));
+            return Err(unsupported(location, "entries of an indirect table".into()));
         }
         let info = &mut self.info.profiles[usize::from(profile)];
         let user = u16::try_from(info.tables.len()).unwrap_or(u16::MAX);

@@ -1,45 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Standard metadata that the switch alone writes and the program never names: it need not be written.
+//! Standard metadata that only the switch writes and the program never reads: the switch need not write it.
 
 use super::Loader;
 use crate::ir::{Intrinsics, Slot};
 
 impl Loader<'_> {
-    /// To be called when everything that may name a field has been compiled. Fields that the switch itself reads stay.
+    /// Called after everything that may read a field has been compiled.
     pub(super) fn forget_unread(&mut self) {
-        let Intrinsics {
-            enq_timestamp,
-            enq_qdepth,
-            deq_timedelta,
-            deq_qdepth,
-            ingress_timestamp,
-            egress_timestamp,
-            checksum_error,
-            parser_error,
-            qid,
-            ..
-        } = &mut self.ir.intrinsics;
         let (layout, headers) = (&self.layout, &self.ir.headers);
-        // All fields of a header may be read where the whole header is named.
+        // A statement that names a whole header may read all its fields.
         let whole = |slot: Slot| {
             (0..).zip(headers).any(|(number, header)| {
                 (header.offset..header.offset + header.fixed_bytes).contains(&slot.offset)
                     && layout.named.borrow().headers.contains(&number)
             })
         };
-        for field in [
-            enq_timestamp,
-            enq_qdepth,
-            deq_timedelta,
-            deq_qdepth,
-            ingress_timestamp,
-            egress_timestamp,
-            checksum_error,
-            parser_error,
-            qid,
-        ] {
+        for field in only_written(&mut self.ir.intrinsics) {
             let read = |slot: Slot| {
-                // Fields of other headers share their bytes.
+                // Such a field shares its bytes with fields of other headers.
                 slot.own_bytes == 0
                     || layout.named.borrow().fields.contains(&slot.end_bit())
                     || whole(slot)
@@ -49,9 +27,42 @@ impl Loader<'_> {
     }
 }
 
+/// The fields that the switch writes and never reads, and that many programs do not read either.
+fn only_written(intrinsics: &mut Intrinsics) -> [&mut Option<Slot>; 9] {
+    let Intrinsics {
+        enq_timestamp,
+        enq_qdepth,
+        deq_timedelta,
+        deq_qdepth,
+        ingress_timestamp,
+        egress_timestamp,
+        checksum_error,
+        parser_error,
+        qid,
+        ingress_port: _,
+        egress_spec: _,
+        egress_port: _,
+        instance_type: _,
+        packet_length: _,
+        mcast_grp: _,
+        egress_rid: _,
+        priority: _,
+    } = intrinsics;
+    [
+        enq_timestamp,
+        enq_qdepth,
+        deq_timedelta,
+        deq_qdepth,
+        ingress_timestamp,
+        egress_timestamp,
+        checksum_error,
+        parser_error,
+        qid,
+    ]
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::ir::Intrinsics;
     use serde_json::{Value, json};
 
     const MANY: [&str; 9] = [
@@ -72,33 +83,11 @@ mod tests {
         serde_json::from_slice(&bytes).expect("JSON")
     }
 
-    /// Which of `MANY` are written.
+    /// The fields of `MANY` that are written.
     fn written(program: &Value) -> Vec<&'static str> {
         let bytes = serde_json::to_vec(program).expect("JSON");
-        let (_, ir) = super::super::load(&bytes).expect("a program that loads");
-        let Intrinsics {
-            enq_timestamp,
-            enq_qdepth,
-            deq_timedelta,
-            deq_qdepth,
-            ingress_timestamp,
-            egress_timestamp,
-            checksum_error,
-            parser_error,
-            qid,
-            ..
-        } = ir.intrinsics;
-        let slots = [
-            enq_timestamp,
-            enq_qdepth,
-            deq_timedelta,
-            deq_qdepth,
-            ingress_timestamp,
-            egress_timestamp,
-            checksum_error,
-            parser_error,
-            qid,
-        ];
+        let (_, mut ir) = super::super::load(&bytes).expect("a program that loads");
+        let slots = super::only_written(&mut ir.intrinsics);
         let named = MANY.into_iter().zip(slots);
         named
             .filter_map(|(name, slot)| slot.map(|_| name))
@@ -106,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_names_is_written_and_nothing_else() {
+    fn only_fields_that_a_program_names_are_written() {
         let expected: [(&str, &[&str]); 3] = [
             ("programs/l2_learning", &[]),
             ("programs/mixture", &["checksum_error", "parser_error"]),
@@ -121,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_only_a_clone_carries_along_is_written() {
+    fn a_field_that_only_a_clone_preserves_is_written() {
         let mut program = json("programs/l2_learning");
         let list = json!({
             "id": 77,
@@ -134,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn all_is_written_where_the_header_is_used_as_a_whole() {
+    fn all_fields_of_a_header_that_is_used_as_a_whole_are_written() {
         let mut program = json("programs/l2_learning");
         let all = json!({"type": "header", "value": "standard_metadata"});
         let assign = json!({"op": "assign_header", "parameters": [all, all]});
         let primitives = program["actions"][0]["primitives"].as_array_mut();
         primitives.expect("an action").push(assign);
-        // v1model has no queue number of its own.
+        // v1model has no queue id.
         let expected: Vec<_> = MANY.into_iter().filter(|name| *name != "qid").collect();
         assert_eq!(written(&program), expected);
     }

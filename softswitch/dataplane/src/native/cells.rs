@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters, registers and the memory of arrays that is brought near: in line, because nearly every step of a measuring
-//! program is one of these.
+//! Counters, meters, registers and prefetches of their cells: in line, because most steps of a measuring program are
+//! one of these.
 
 use super::Refused;
-use super::array::Array;
-use super::call::Frame;
 use super::code::Code;
+use super::frame::Frame;
 use super::helper;
+use crate::array::Array;
 use crate::control::CounterValue;
 use crate::info::{MeterUnit, ProgramInfo};
 use crate::ir::{ArrayRef, Prefetch, Slot};
 use crate::meter::CountedMeter;
 use crate::state::{MeterArray, RegisterArray};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use std::mem::{offset_of, size_of};
 
-/// Where the first cell's address and the number of cells stand, from the first array of a kind on.
-struct Place {
+/// Offsets that lead to an array's cells.
+struct ArrayOffsets {
+    /// Of the address of the first array of the kind, in the frame.
     arrays: i32,
+    /// Of the address of the first cell, from the first array on.
     first: i32,
+    /// Of the number of cells, from the first array on.
     len: i32,
-    /// Cells of this many bytes.
     cell_bytes: usize,
 }
 
-fn place(info: &ProgramInfo, array: ArrayRef) -> Result<Place, Refused> {
+fn offsets(info: &ProgramInfo, array: ArrayRef) -> Result<ArrayOffsets, Refused> {
     let (count, i) = match array {
         ArrayRef::Counter(i) => (info.counters.len(), i),
         ArrayRef::Meter(i) => (info.meters.len(), i),
@@ -52,7 +54,7 @@ fn place(info: &ProgramInfo, array: ArrayRef) -> Result<Place, Refused> {
         ),
     };
     let offset = |within: usize| i32::try_from(at + within).map_err(|_| Refused);
-    Ok(Place {
+    Ok(ArrayOffsets {
         arrays,
         first: offset(Array::<u64>::FIRST)?,
         len: offset(Array::<u64>::LEN)?,
@@ -66,14 +68,14 @@ fn register_width_bits(info: &ProgramInfo, register: u16) -> Result<u32, Refused
 }
 
 impl Code<'_, '_> {
-    /// Address of a cell, and whether there is one of this index.
+    /// Address of a cell, and whether the index is in range.
     fn cell(&mut self, array: ArrayRef, index: Value) -> Result<(Value, Value), Refused> {
-        let place = place(self.info, array)?;
-        let arrays = self.frame_constant(place.arrays);
-        let len = self.array_word(arrays, place.len);
+        let offsets = offsets(self.info, array)?;
+        let arrays = self.frame_constant(offsets.arrays);
+        let len = self.array_word(arrays, offsets.len);
         let some = self.b.ins().icmp(IntCC::UnsignedLessThan, index, len);
-        let first = self.array_word(arrays, place.first);
-        let distance = self.times(index, place.cell_bytes);
+        let first = self.array_word(arrays, offsets.first);
+        let distance = self.times(index, offsets.cell_bytes);
         Ok((self.b.ins().iadd(first, distance), some))
     }
 
@@ -81,33 +83,34 @@ impl Code<'_, '_> {
         self.b.ins().imul_imm(value, by as i64)
     }
 
-    /// Goes on where there is a cell; elsewhere that is counted, and control comes to the block that is given back.
-    fn only_if(&mut self, some: Value) -> cranelift_codegen::ir::Block {
-        let (on, none, behind) = (
+    /// Continues if the index is in range; else counts that and jumps to the returned block.
+    fn only_if(&mut self, some: Value) -> Block {
+        let (run, none, after) = (
             self.b.create_block(),
             self.b.create_block(),
             self.b.create_block(),
         );
-        self.b.ins().brif(some, on, &[], none, &[]);
+        self.b.ins().brif(some, run, &[], none, &[]);
         self.b.set_cold_block(none);
         self.b.switch_to_block(none);
         self.call(helper::out_of_range(), &[]);
-        self.b.ins().jump(behind, &[]);
-        self.b.switch_to_block(on);
-        behind
+        self.b.ins().jump(after, &[]);
+        self.b.switch_to_block(run);
+        after
     }
 
-    fn resume(&mut self, behind: cranelift_codegen::ir::Block) {
-        self.b.ins().jump(behind, &[]);
-        self.b.switch_to_block(behind);
+    /// Continues in the block that [`Code::only_if`] returned.
+    fn join(&mut self, after: Block) {
+        self.b.ins().jump(after, &[]);
+        self.b.switch_to_block(after);
     }
 
     /// Counts the packet.
     pub(super) fn count(&mut self, counter: u16, index: Slot) -> Result<(), Refused> {
         let index = self.get(index)?;
         let (cell, some) = self.cell(ArrayRef::Counter(counter), index)?;
-        let behind = self.only_if(some);
-        let length = self.frame_constant(Frame::PACKET_BYTES);
+        let after = self.only_if(some);
+        let length = self.frame_constant(Frame::COUNTED_BYTES);
         for (at, add) in [
             (offset_of!(CounterValue, packets), None),
             (offset_of!(CounterValue, bytes), Some(length)),
@@ -120,11 +123,11 @@ impl Code<'_, '_> {
             };
             self.set_array_word(cell, at, new);
         }
-        self.resume(behind);
+        self.join(after);
         Ok(())
     }
 
-    /// Writes the colour that a cell gives the packet into a field.
+    /// Meters the packet and writes its colour to a field.
     pub(super) fn meter(&mut self, meter: u16, index: Slot, to: Slot) -> Result<(), Refused> {
         let unit = self
             .info
@@ -134,11 +137,11 @@ impl Code<'_, '_> {
             .unit;
         let index = self.get(index)?;
         let (cell, some) = self.cell(ArrayRef::Meter(meter), index)?;
-        let behind = self.only_if(some);
+        let after = self.only_if(some);
         let in_bytes = self.number(u64::from(unit == MeterUnit::Bytes));
         let colour = self.call(helper::meter(), &[cell, in_bytes]);
         self.put(to, colour)?;
-        self.resume(behind);
+        self.join(after);
         Ok(())
     }
 
@@ -156,10 +159,10 @@ impl Code<'_, '_> {
     ) -> Result<(), Refused> {
         let index = self.get(index)?;
         let (cell, some) = self.cell(ArrayRef::Register(register), index)?;
-        let behind = self.only_if(some);
+        let after = self.only_if(some);
         let value = self.array_word(cell, 0);
         self.put(to, value)?;
-        self.resume(behind);
+        self.join(after);
         Ok(())
     }
 
@@ -173,29 +176,29 @@ impl Code<'_, '_> {
         let width = register_width_bits(self.info, register)?;
         let (index, value) = (self.get(index)?, self.get(value)?);
         let (cell, some) = self.cell(ArrayRef::Register(register), index)?;
-        let behind = self.only_if(some);
+        let after = self.only_if(some);
         let value = self.low_bits_of(value, width);
         self.set_array_word(cell, 0, value);
-        self.resume(behind);
+        self.join(after);
         Ok(())
     }
 
-    /// Brings near what an index leads to. Any address will do, so that nothing is compared.
+    /// Prefetches the cells at an index, without a range check: a prefetch allows any address.
     pub(super) fn prefetch(&mut self, prefetch: &Prefetch) -> Result<(), Refused> {
         let index = self.get(prefetch.index)?;
         let mut addresses = Vec::new();
         for (array, by) in &prefetch.arrays {
-            let place = place(self.info, *array)?;
-            let arrays = self.frame_constant(place.arrays);
-            let first = self.array_word(arrays, place.first);
+            let offsets = offsets(self.info, *array)?;
+            let arrays = self.frame_constant(offsets.arrays);
+            let first = self.array_word(arrays, offsets.first);
             let index = match by & 63 {
                 0 => index,
                 by => self.b.ins().ishl_imm(index, i64::from(by)),
             };
-            let distance = self.times(index, place.cell_bytes);
+            let distance = self.times(index, offsets.cell_bytes);
             let address = self.b.ins().iadd(first, distance);
             addresses.push(address);
-            if place.cell_bytes > helper::LINE_BYTES {
+            if offsets.cell_bytes > helper::LINE_BYTES {
                 let next = self.b.ins().iadd_imm(address, helper::LINE_BYTES as i64);
                 addresses.push(next);
             }
@@ -203,7 +206,7 @@ impl Code<'_, '_> {
         for some in addresses.chunks(helper::ADDRESSES) {
             let mut all = some.to_vec();
             all.resize(helper::ADDRESSES, some[0]);
-            self.call(helper::bring(), &all);
+            self.call(helper::prefetch(), &all);
         }
         Ok(())
     }

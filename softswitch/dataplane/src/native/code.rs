@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Machine code being written: fields of the PHV, memory of the frame, calls of helpers.
+//! The writer of a function: access to fields of the PHV and words of the frame, calls of helpers.
 //!
-//! Every offset into the PHV is checked here, once, against the length that the code is compiled for.
+//! Every offset into the PHV is checked here once, when the code is written, against the length of the PHV.
 
 use super::Refused;
-use crate::exec::phv::low_mask;
 use crate::info::ProgramInfo;
 use crate::ir::{Field, Ir, Slot};
+use crate::packet::phv::low_mask;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, AliasRegion, Block, InstBuilder, MemFlags, SigRef, Signature, StackSlot,
@@ -15,14 +15,15 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 
-/// Of the generator's instructions; the largest function of the project's pipeline has a tenth.
+/// Instructions of a function, before optimization; the largest of weir's own pipeline has a tenth.
 const MOST_INSTRUCTIONS: usize = 30_000;
 
-/// Where a frame has addresses.
+/// Offsets of two addresses in the frame.
 #[derive(Clone, Copy)]
 pub(super) struct Words {
+    /// First byte of the PHV.
     pub phv: i32,
-    /// Its own, for helpers: a value that is handed over so often is given up by the generator's registers too.
+    /// The frame, for helpers: reloading it is cheaper than a value that lives as long as the function.
     pub this: i32,
 }
 
@@ -33,7 +34,6 @@ pub(super) struct Code<'a, 'f> {
     pub info: &'a ProgramInfo,
     /// The frame that the function was called with.
     pub frame: Value,
-    /// Where the frame has the address of the PHV's first byte, and its own.
     words: Words,
     convention: CallConv,
     signatures: Vec<(usize, SigRef)>,
@@ -46,12 +46,12 @@ fn memory(region: AliasRegion) -> MemFlags {
         .with_alias_region(Some(region))
 }
 
-/// The packet's bytes are in no region of their own: the generator has three.
+/// Memory of the packet's bytes. The generator has three regions, so this one is shared with arrays and arguments.
 fn packet_memory() -> MemFlags {
     memory(AliasRegion::Table)
 }
 
-/// Where pieces of a copy start, and what moves them. They do not overlap, so that what is read next waits for one only.
+/// Offset and type of the pieces of a copy. They do not overlap, so that a later read waits for one store only.
 pub(super) fn pieces(bytes: u32) -> impl Iterator<Item = (i32, Type)> {
     let (mut at, mut left) = (0_i32, bytes);
     std::iter::from_fn(move || {
@@ -113,7 +113,7 @@ fn integer(bytes: u32) -> Type {
 }
 
 impl<'a, 'f> Code<'a, 'f> {
-    /// Starts a function that takes a frame; `words` tells where its addresses are in it.
+    /// Starts a function that takes the address of a frame.
     pub(super) fn new(
         mut b: FunctionBuilder<'f>,
         (info, ir): (&'a ProgramInfo, &'a Ir),
@@ -136,8 +136,8 @@ impl<'a, 'f> Code<'a, 'f> {
         }
     }
 
-    /// First byte of the PHV. Loaded anew where a helper was called since, because the generator's registers are worse used
-    /// by a value that lives as long as the function: it gives such a value up, and fetches it for every use.
+    /// First byte of the PHV. It is loaded again after every call of a helper: a value that lives as long as the
+    /// function would be spilled by the register allocator and reloaded for every use.
     fn phv(&mut self) -> Value {
         self.frame_word(self.words.phv)
     }
@@ -148,7 +148,7 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.finalize();
     }
 
-    /// Ends the writing of a function that would take too long to compile.
+    /// Refuses a function that would take too long to compile.
     pub(super) fn check_size(&self) -> Result<(), Refused> {
         if self.b.func.dfg.num_insts() > MOST_INSTRUCTIONS {
             return Err(Refused);
@@ -160,7 +160,7 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.ins().iconst(types::I64, value.cast_signed())
     }
 
-    /// Where `bytes` bytes at `offset` of the PHV stand, for a load or store.
+    /// Checks that `bytes` bytes at `offset` are in the PHV; the offset for a load or store.
     fn within(&self, offset: u32, bytes: u32) -> Result<i32, Refused> {
         let end = offset.checked_add(bytes).ok_or(Refused)?;
         if end as usize > self.ir.phv_bytes {
@@ -177,7 +177,7 @@ impl<'a, 'f> Code<'a, 'f> {
         Ok(self.widen(value, bytes))
     }
 
-    /// From a number of `bytes` bytes as they stand in memory.
+    /// Converts a big-endian number of `bytes` bytes, loaded as it is in memory, to 64 bits.
     pub(super) fn widen(&mut self, value: Value, bytes: u32) -> Value {
         let value = if bytes > 1 {
             self.b.ins().bswap(value)
@@ -205,7 +205,7 @@ impl<'a, 'f> Code<'a, 'f> {
         self.store(offset, bytes, value)
     }
 
-    /// Stores a value of so many bytes as it is.
+    /// Stores a value of `bytes` bytes without swapping them.
     pub(super) fn store(&mut self, offset: u32, bytes: u32, value: Value) -> Result<(), Refused> {
         let at = self.within(offset, bytes)?;
         let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
@@ -225,7 +225,7 @@ impl<'a, 'f> Code<'a, 'f> {
         let window = Window::of(slot)?;
         let value = self.number_at(window.offset, window.bytes)?;
         let value = self.shift_right(value, window.shift);
-        // Bytes of a field's own hold nothing in front of it.
+        // The bytes before a field in its own bytes are zero.
         if slot.own_bytes > 0 || window.shift + window.width == window.bytes * 8 {
             return Ok(value);
         }
@@ -343,7 +343,7 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.ins().load(types::I64, flags, frame, at)
     }
 
-    /// A word of an array's cell, or of what leads there.
+    /// A word of an array or of one of its cells.
     pub(super) fn array_word(&mut self, from: Value, at: i32) -> Value {
         let flags = memory(AliasRegion::Table);
         self.b.ins().load(types::I64, flags, from, at)
@@ -364,7 +364,7 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.ins().store(flags, value, frame, at);
     }
 
-    /// Copies bytes, which the caller knows to be there, to the PHV.
+    /// Copies bytes to the PHV; the caller has checked that they exist.
     pub(super) fn copy_in(&mut self, from: Value, to: u32, bytes: u32) -> Result<(), Refused> {
         let phv_at = self.within(to, bytes)?;
         let (phv, outside, inside) = (self.phv(), packet_memory(), memory(AliasRegion::Heap));
@@ -375,7 +375,7 @@ impl<'a, 'f> Code<'a, 'f> {
         Ok(())
     }
 
-    /// Copies bytes of the PHV to where the caller knows to be space for them.
+    /// Copies bytes of the PHV to an address; the caller has checked that there is space.
     pub(super) fn copy_out(&mut self, from: u32, bytes: u32, to: Value) -> Result<(), Refused> {
         let phv_at = self.within(from, bytes)?;
         let (phv, outside, inside) = (self.phv(), packet_memory(), memory(AliasRegion::Heap));
@@ -386,14 +386,14 @@ impl<'a, 'f> Code<'a, 'f> {
         Ok(())
     }
 
-    /// A word of an action's arguments, which the caller knows to be there.
+    /// A word of an action's arguments; the caller has checked that it exists.
     pub(super) fn argument(&mut self, args: Value, word: u16) -> Value {
         let flags = memory(AliasRegion::Table);
         let at = i32::from(word) * 8;
         self.b.ins().load(types::I64, flags, args, at)
     }
 
-    /// Stores words on the stack for a helper to read, until the next such call; their address.
+    /// Stores words on the stack for a helper, and returns their address. The next call overwrites them.
     pub(super) fn words(&mut self, words: &[Value]) -> Value {
         let bytes = u32::try_from(words.len() * 8).unwrap_or(u32::MAX).max(8);
         let slot = match self.scratch {
@@ -411,7 +411,7 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.ins().stack_addr(types::I64, slot, 0)
     }
 
-    /// Calls a helper with the frame and these values; every helper gives one word back.
+    /// Calls a helper with the frame and these values; every helper returns one word.
     pub(super) fn call(&mut self, helper: usize, values: &[Value]) -> Value {
         let known = self.signatures.iter().find(|(n, _)| *n == values.len());
         let signature = match known {
@@ -440,10 +440,10 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.ins().uextend(types::I64, truth)
     }
 
-    /// Goes on in a new block where `condition` is not zero, and to `otherwise` where it is.
-    pub(super) fn go_on_if(&mut self, condition: Value, otherwise: Block) {
-        let on = self.b.create_block();
-        self.b.ins().brif(condition, on, &[], otherwise, &[]);
-        self.b.switch_to_block(on);
+    /// Continues in a new block if `condition` is not zero, else jumps to `otherwise`.
+    pub(super) fn continue_if(&mut self, condition: Value, otherwise: Block) {
+        let next = self.b.create_block();
+        self.b.ins().brif(condition, next, &[], otherwise, &[]);
+        self.b.switch_to_block(next);
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The deparser: valid headers, last first, each right before what is already there.
+//! The deparser: valid headers, last header first, each right before the bytes that are already there.
 
 use super::Refused;
-use super::call::Frame;
 use super::code::Code;
+use super::frame::{Frame, STOPPED};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, types};
 
@@ -11,11 +11,8 @@ use cranelift_codegen::ir::{InstBuilder, types};
 const MOST_HEADERS: usize = 256;
 const MOST_BYTES: u32 = 256;
 
-/// What the code gives back when the interpreter has to do it: there is not enough space, or a varbit is not empty.
-pub(super) const STOPPED: u64 = 1;
-
-/// Writes the deparser into an empty function: from the end of the space in the frame downwards. It leaves there what
-/// is left of the space.
+/// Writes the deparser into an empty function. The function fills the headroom from its end downwards and writes the
+/// bytes that are left of it to the frame; or it returns `STOPPED`.
 pub(super) fn deparser(mut code: Code<'_, '_>) -> Result<(), Refused> {
     let ir = code.ir;
     if ir.deparse.len() > MOST_HEADERS {
@@ -33,20 +30,17 @@ pub(super) fn deparser(mut code: Code<'_, '_>) -> Result<(), Refused> {
             return Err(Refused);
         }
         let valid = code.byte(info.valid)?;
-        let behind = code.b.create_block();
-        code.go_on_if(valid, behind);
-        // Where the varbit is empty, what follows it comes right behind what precedes it.
+        let next = code.b.create_block();
+        code.continue_if(valid, next);
+        // With an empty varbit, the fields after it follow the fields before it.
         let mut parts = vec![(info.offset, 0, bytes)];
         if let Some(varbit) = info.varbit {
             let length = code.number_at(varbit.length_at, 4)?;
             let empty = code.b.ins().icmp_imm(IntCC::Equal, length, 0);
-            code.go_on_if(empty, stopped);
+            code.continue_if(empty, stopped);
             let prefix = varbit.prefix_bytes.min(bytes);
-            let behind_it = info.offset + varbit.prefix_bytes + varbit.max_bytes;
-            parts = vec![
-                (info.offset, 0, prefix),
-                (behind_it, prefix, bytes - prefix),
-            ];
+            let suffix = info.offset + varbit.prefix_bytes + varbit.max_bytes;
+            parts = vec![(info.offset, 0, prefix), (suffix, prefix, bytes - prefix)];
         }
         let before = code.b.use_var(left);
         let size = i64::from(bytes);
@@ -54,7 +48,7 @@ pub(super) fn deparser(mut code: Code<'_, '_>) -> Result<(), Refused> {
             .b
             .ins()
             .icmp_imm(IntCC::UnsignedGreaterThanOrEqual, before, size);
-        code.go_on_if(room, stopped);
+        code.continue_if(room, stopped);
         let after = code.b.ins().iadd_imm(before, -size);
         let to = code.b.ins().iadd(start, after);
         for (from, at, bytes) in parts {
@@ -62,8 +56,8 @@ pub(super) fn deparser(mut code: Code<'_, '_>) -> Result<(), Refused> {
             code.copy_out(from, bytes, to)?;
         }
         code.b.def_var(left, after);
-        code.b.ins().jump(behind, &[]);
-        code.b.switch_to_block(behind);
+        code.b.ins().jump(next, &[]);
+        code.b.switch_to_block(next);
     }
     let after = code.b.use_var(left);
     code.set_frame_word(Frame::OFFSET, after);

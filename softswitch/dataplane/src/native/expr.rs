@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Expressions of 64 bits; what needs more is left to the interpreter.
+//! Expressions of 64 bits; all others are left to the interpreter.
 
 use super::Refused;
 use super::code::Code;
-use crate::exec::phv::low_mask;
 use crate::ir::{AnyField, Code as Postfix, Expr, Field, Op, WideField};
+use crate::packet::phv::low_mask;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
-/// An action's arguments: where they stand, and how many words there are.
+/// An action's arguments: their address, and the number of words.
 #[derive(Clone, Copy)]
 pub(super) struct Args {
     pub at: Variable,
@@ -17,7 +17,7 @@ pub(super) struct Args {
 }
 
 impl Code<'_, '_> {
-    /// The first word of an argument; zero where there is none, as in the interpreter.
+    /// The first word of an argument; zero if there is none, as in the interpreter.
     pub(super) fn arg(&mut self, args: Option<Args>, word: u16) -> Value {
         match args {
             Some(args) if word < args.words => {
@@ -31,7 +31,8 @@ impl Code<'_, '_> {
     /// The expression's low 64 bits.
     ///
     /// # Errors
-    /// `Refused` where it needs more than 64 bits or looks into stacks or the packet; nothing that matters was written.
+    /// `Refused` if it needs more than 64 bits or reads stacks or the packet; the instructions written so far are
+    /// unused.
     pub(super) fn eval(&mut self, expr: Expr, args: Option<Args>) -> Result<Value, Refused> {
         match expr {
             Expr::Const(value) => Ok(self.number(value)),
@@ -55,7 +56,7 @@ impl Code<'_, '_> {
         stack.pop().ok_or(Refused)
     }
 
-    /// What an operation leaves on the stack after it has taken its operands from there.
+    /// Pops the operands of an operation; the value that it pushes.
     fn op(&mut self, op: Op, args: Option<Args>, stack: &mut Vec<Value>) -> Result<Value, Refused> {
         let ir = self.ir;
         let mut pop = || stack.pop().ok_or(Refused);
@@ -166,7 +167,7 @@ impl Code<'_, '_> {
             Op::Or => self.b.ins().bor(a, b),
             Op::Xor => self.b.ins().bxor(a, b),
             Op::Div | Op::Rem => {
-                // By zero is zero; the processor must not see it.
+                // Division by zero gives zero; the processor would trap.
                 let (zero, one) = (self.number(0), self.number(1));
                 let divisor = self.b.ins().select(b, b, one);
                 let result = match op {
@@ -176,7 +177,7 @@ impl Code<'_, '_> {
                 self.b.ins().select(b, result, zero)
             }
             Op::Shl | Op::Shr => {
-                // The processor takes the distance modulo 64.
+                // The processor shifts by the distance modulo 64.
                 let (zero, width) = (self.number(0), self.number(64));
                 let short = self.b.ins().icmp(IntCC::UnsignedLessThan, b, width);
                 let result = match op {
@@ -207,7 +208,7 @@ impl Code<'_, '_> {
         self.last_bits(end / 8 - 8, 64)
     }
 
-    /// The words of a key part as it is compared, least significant first.
+    /// The words of a key part, least significant first.
     pub(super) fn key_words(&mut self, field: AnyField) -> Result<Vec<Value>, Refused> {
         match field {
             AnyField::Narrow(field) => {
@@ -227,7 +228,7 @@ impl Code<'_, '_> {
                 while done < field.width {
                     let take = (field.width - done).min(64);
                     let last = (end - done) / 8;
-                    // A window that ends where the part ends.
+                    // The window of 8 bytes that ends with the part.
                     let offset = last.checked_sub(8).ok_or(Refused)?;
                     words.push(self.last_bits(offset, take)?);
                     done += take;

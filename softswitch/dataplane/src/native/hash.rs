@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hashes: the code gathers the bytes, a helper has the algorithm.
+//! Hashes: the code gathers the bytes, a helper runs the algorithm.
 
 use super::Refused;
 use super::code::Code;
 use super::helper;
 use crate::hash::LEAD_BYTES;
-use crate::ir::{Algo, CALC_PIECES_BYTES, CalcPiece};
+use crate::ir::{CALC_PIECES_BYTES, CalcPiece};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 
 impl Code<'_, '_> {
@@ -14,7 +14,7 @@ impl Code<'_, '_> {
         let calculations = &self.ir.calculations;
         let known = calculations.get(usize::from(calculation)).ok_or(Refused)?;
         match &known.pieces {
-            Some(pieces) if known.algo != Algo::Random => self.hash_pieces(calculation, pieces),
+            Some(pieces) if !known.algo.is_stateful() => self.hash_pieces(calculation, pieces),
             _ => {
                 let calculation = self.number(u64::from(calculation));
                 Ok(self.call(helper::hash(), &[calculation]))
@@ -37,26 +37,26 @@ impl Code<'_, '_> {
         }
         let start = self.b.ins().stack_addr(types::I64, slot, 0);
         let first = self.b.ins().iadd_imm(start, LEAD_BYTES as i64);
-        // Where the next piece goes.
+        // Address of the next piece.
         let end = self.b.declare_var(types::I64);
         self.b.def_var(end, first);
         for piece in pieces {
-            let behind = match piece.valid {
+            let skip = match piece.valid {
                 None => None,
                 Some(valid) => {
                     let valid = self.byte(valid)?;
-                    let behind = self.b.create_block();
-                    self.go_on_if(valid, behind);
-                    Some(behind)
+                    let skip = self.b.create_block();
+                    self.continue_if(valid, skip);
+                    Some(skip)
                 }
             };
             let at = self.b.use_var(end);
             self.copy_out(piece.offset, u32::from(piece.bytes), at)?;
             let next = self.b.ins().iadd_imm(at, i64::from(piece.bytes));
             self.b.def_var(end, next);
-            if let Some(behind) = behind {
-                self.b.ins().jump(behind, &[]);
-                self.b.switch_to_block(behind);
+            if let Some(skip) = skip {
+                self.b.ins().jump(skip, &[]);
+                self.b.switch_to_block(skip);
             }
         }
         let end = self.b.use_var(end);

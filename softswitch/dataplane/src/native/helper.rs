@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the code calls: each helper takes the frame first and gives one word back; all words have 64 bits. Why this is
-//! sound is said at the head of `call.rs`.
+//! Helpers: the functions that the machine code calls. Each takes the frame first and returns one word; all words have
+//! 64 bits. `call.rs` says why this is sound.
 
-use super::call::Frame;
-use crate::exec::packet::Packet;
-use crate::exec::pipeline::{self, Cx};
-use crate::exec::{calc, parser, prefetch};
+use super::frame::Frame;
+use crate::context::Cx;
+use crate::exec::{calc, parser, pipeline};
 use crate::hash;
+use crate::memory::{self, prefetch_line};
 use crate::meter::CountedMeter;
+use crate::packet::Packet;
 use crate::tables::TableState;
 
 /// No step.
 pub(super) const NONE: u64 = u64::MAX;
-/// What was found is an entry, not the default.
+/// Bit of a lookup's result: an entry was found, not the default.
 pub(super) const HIT: u64 = 1 << 32;
-/// The rest is a parser error.
+/// Bit of a parser state's result: the low bits are a parser error.
 pub(super) const ERROR: u64 = 1 << 32;
 /// Beyond every parser state.
 const NO_STATE: u64 = 1 << 16;
 /// Beyond every action number.
 const NO_ACTION: u64 = 1 << 16;
 
-/// Names a helper's address for the code.
+/// Defines a function per helper that returns its address.
 macro_rules! helpers {
     ($($name:ident = $function:ident;)*) => {
         $(pub(super) fn $name() -> usize {
@@ -46,16 +47,16 @@ helpers! {
     write_register = set_register;
     hash = calculate;
     hash_bytes = calculate_over;
-    bring = bring_near;
+    prefetch = prefetch_lines;
     parse_state = run_parse_state;
 }
 
 /// The context and the packet of a frame.
 ///
 /// # Safety
-/// The frame is one that `Native::run` made and still waits for, and no other reference made from it is in use.
+/// The frame is one that `Frame::run` runs code on, and no other reference made from it is in use.
 unsafe fn parts<'f>(frame: *mut Frame) -> (&'f mut Cx<'f>, &'f mut Packet) {
-    // SAFETY: `run` made both pointers from exclusive references that outlive the frame.
+    // SAFETY: both pointers come from exclusive references that outlive the frame.
     unsafe { (&mut *(*frame).cx.cast::<Cx<'f>>(), &mut *(*frame).packet) }
 }
 
@@ -64,17 +65,18 @@ unsafe fn parts<'f>(frame: *mut Frame) -> (&'f mut Cx<'f>, &'f mut Packet) {
 /// # Safety
 /// As for `parts`.
 unsafe fn table_of<'f>(frame: *mut Frame, index: u64) -> Option<&'f mut TableState> {
-    // SAFETY: the slice is the one that `run` holds exclusively.
+    // SAFETY: the caller of the code holds this slice exclusively.
     let tables = unsafe { std::slice::from_raw_parts_mut((*frame).tables, (*frame).table_count) };
-    tables.get_mut(place(index))
+    tables.get_mut(index_of(index))
 }
 
-/// Leaves the arguments of what was found in the frame; the action's number in the table, and whether it is a hit.
+/// Writes the lookup's entry and its arguments to the frame; returns the action's number in the table, with `HIT` for a
+/// hit.
 ///
 /// # Safety
 /// As for `parts`.
 #[inline(always)]
-unsafe fn tell(frame: *mut Frame, index: u64, table: &TableState, found: Option<u32>) -> u64 {
+unsafe fn report(frame: *mut Frame, index: u64, table: &TableState, found: Option<u32>) -> u64 {
     // SAFETY: nothing else refers to the frame while a helper runs.
     unsafe {
         (*frame).table = index;
@@ -92,7 +94,7 @@ unsafe fn tell(frame: *mut Frame, index: u64, table: &TableState, found: Option<
     hit | u64::from(local)
 }
 
-/// A key that the code packed.
+/// The key that the code packed.
 ///
 /// # Safety
 /// The code has stored as many words as the table's key has.
@@ -108,11 +110,11 @@ unsafe extern "C" fn find_packed(frame: *mut Frame, index: u64, words: *const u6
             return NO_ACTION;
         };
         let found = table.lookup_packed(key(table, words));
-        tell(frame, index, table, found)
+        report(frame, index, table, found)
     }
 }
 
-/// As `find_packed`, of a key that came in registers.
+/// As `find_packed`, with the key in registers.
 #[inline(always)]
 unsafe fn find_words<const N: usize>(frame: *mut Frame, index: u64, key: [u64; N]) -> u64 {
     // SAFETY: called by the code with its frame.
@@ -121,7 +123,7 @@ unsafe fn find_words<const N: usize>(frame: *mut Frame, index: u64, key: [u64; N
             return NO_ACTION;
         };
         let found = table.lookup_words(&key);
-        tell(frame, index, table, found)
+        report(frame, index, table, found)
     }
 }
 
@@ -158,10 +160,10 @@ unsafe extern "C" fn find_packed_and_count(
         };
         let found = table.lookup_packed(key(table, words));
         let (cx, packet) = parts(frame);
-        if let Some(spec) = cx.ir.tables.get(place(index)) {
-            pipeline::note(cx, table, packet, (spec, found));
+        if let Some(spec) = cx.ir.tables.get(index_of(index)) {
+            pipeline::update_direct(cx, table, packet, (spec, found));
         }
-        tell(frame, index, table, found)
+        report(frame, index, table, found)
     }
 }
 
@@ -172,12 +174,12 @@ unsafe extern "C" fn find_by_fields(frame: *mut Frame, index: u64) -> u64 {
         let Some(table) = table_of(frame, index) else {
             return NO_ACTION;
         };
-        let found = pipeline::find(cx, table, packet, place(index));
-        tell(frame, index, table, found)
+        let found = pipeline::find(cx, table, packet, index_of(index));
+        report(frame, index, table, found)
     }
 }
 
-/// The whole of a table with a profile; the step behind it, or `NONE` at the end.
+/// Applies a table with a profile; the step that follows, or `NONE` at the end.
 unsafe extern "C" fn apply_table(frame: *mut Frame, index: u64) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
@@ -185,13 +187,13 @@ unsafe extern "C" fn apply_table(frame: *mut Frame, index: u64) -> u64 {
         let Some(table) = table_of(frame, index) else {
             return NONE;
         };
-        let next = pipeline::apply(cx, table, packet, place(index));
+        let next = pipeline::apply(cx, table, packet, index_of(index));
         next.filter(|_| !packet.exit).map_or(NONE, u64::from)
     }
 }
 
-/// One step in the interpreter, with the running action's arguments or none. For a condition whether it is true,
-/// for all others whether the packet is to leave the pipeline.
+/// Runs one step in the interpreter, with the running action's arguments or none. Returns the value of a condition, and
+/// for every other step whether the packet leaves the pipeline.
 unsafe extern "C" fn run_step(frame: *mut Frame, index: u64, with_args: u64) -> u64 {
     // SAFETY: called by the code with its frame; arguments are those of an entry that was found and still is.
     unsafe {
@@ -200,7 +202,7 @@ unsafe extern "C" fn run_step(frame: *mut Frame, index: u64, with_args: u64) -> 
             0 => &[][..],
             _ => std::slice::from_raw_parts((*frame).args, (*frame).arg_words),
         };
-        u64::from(pipeline::run_step(cx, packet, place(index), args))
+        u64::from(pipeline::run_step(cx, packet, index_of(index), args))
     }
 }
 
@@ -216,20 +218,20 @@ unsafe extern "C" fn count_out_of_range(frame: *mut Frame) -> u64 {
     0
 }
 
-/// The colour that a cell gives the packet, which counts in bytes or as one.
+/// The packet's colour; it takes its bytes from the meter, or one if `in_bytes` is 0.
 unsafe extern "C" fn execute_meter(
     frame: *mut Frame,
     cell: *mut CountedMeter,
     in_bytes: u64,
 ) -> u64 {
-    // SAFETY: called by the code with its frame, and with a cell that it has found in an array of the frame.
+    // SAFETY: called by the code with its frame, and with a cell of an array of the frame.
     let (cell, bytes, now_ns) =
-        unsafe { (&mut *cell, (*frame).packet_bytes, parts(frame).0.now_ns) };
+        unsafe { (&mut *cell, (*frame).counted_bytes, parts(frame).0.now_ns) };
     let units = if in_bytes == 0 { 1 } else { bytes };
     cell.execute(units, bytes, now_ns) as u64
 }
 
-/// Whether there is such a cell; its first word is left in the frame.
+/// Whether the cell exists; its first word is written to the frame.
 unsafe extern "C" fn register_word(frame: *mut Frame, register: u64, index: u64) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
@@ -253,7 +255,7 @@ unsafe extern "C" fn calculate(frame: *mut Frame, calculation: u64) -> u64 {
     calc::compute(cx.ir, cx.externs, packet, number(calculation))
 }
 
-/// The value of a calculation over bytes that the code gathered behind a lead of zeros.
+/// The value of a calculation over bytes that the code gathered after a lead of zeros.
 unsafe extern "C" fn calculate_over(
     frame: *mut Frame,
     calculation: u64,
@@ -267,18 +269,18 @@ unsafe extern "C" fn calculate_over(
             std::slice::from_raw_parts_mut(buffer, length),
         )
     };
-    let calculation = cx.ir.calculations.get(place(calculation));
+    let calculation = cx.ir.calculations.get(index_of(calculation));
     calculation.map_or(0, |calculation| {
-        hash::compute_behind(calculation.algo, buffer)
+        hash::compute_after_lead(calculation.algo, buffer)
     })
 }
 
-/// Bytes that are brought at once, and addresses that `bring` takes.
-pub(super) const LINE_BYTES: usize = prefetch::LINE_BYTES;
+pub(super) const LINE_BYTES: usize = memory::CACHE_LINE_BYTES;
+/// Addresses that `prefetch` takes.
 pub(super) const ADDRESSES: usize = 5;
 
-/// Takes any addresses.
-extern "C" fn bring_near(
+/// Prefetches the cache lines of any addresses.
+extern "C" fn prefetch_lines(
     _: *mut Frame,
     a: *const u8,
     b: *const u8,
@@ -287,20 +289,20 @@ extern "C" fn bring_near(
     e: *const u8,
 ) -> u64 {
     for address in [a, b, c, d, e] {
-        prefetch::bring_line(address);
+        prefetch_line(address);
     }
     0
 }
 
-/// A parser state in the interpreter, which goes on at the frame's offset and leaves its own there. The next state,
-/// or `NO_STATE`, or an error with the bit `ERROR`.
+/// Runs one parser state in the interpreter, from the frame's offset on, which it updates. Returns the next state, or
+/// `NO_STATE`, or an error with the bit `ERROR`.
 unsafe extern "C" fn run_parse_state(frame: *mut Frame, state: u64) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
         let (cx, packet) = parts(frame);
         packet.rewind();
         packet.advance((*frame).offset);
-        let next = parser::run_one(cx, packet, place(state));
+        let next = parser::run_one(cx, packet, index_of(state));
         (*frame).offset = packet.parsed_bytes();
         match next {
             Ok(Some(state)) => u64::from(state),
@@ -310,11 +312,11 @@ unsafe extern "C" fn run_parse_state(frame: *mut Frame, state: u64) -> u64 {
     }
 }
 
-/// Numbers of arrays have 16 bits.
+/// The number of an array or calculation has 16 bits.
 fn number(word: u64) -> u16 {
     u16::try_from(word).unwrap_or(u16::MAX)
 }
 
-fn place(word: u64) -> usize {
+fn index_of(word: u64) -> usize {
     usize::try_from(word).unwrap_or(usize::MAX)
 }

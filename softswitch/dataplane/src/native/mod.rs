@@ -1,61 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The packet path as machine code, written when a program is loaded.
+//! The machine code of the packet path, compiled when a program is loaded.
 //!
-//! The code does what `exec` does, step by step. What it cannot do (wide arithmetic, stacks, rare primitives) it leaves
-//! to the interpreter, a step at a time. A program that is too large, a processor that the code generator does not
-//! know, or anything unexpected means that the interpreter runs all of it.
+//! It does the same as `exec`, step by step, and leaves single steps that it does not support (wide arithmetic, stacks,
+//! rare primitives) to the interpreter. The interpreter runs all of a program that is too large, or that the code
+//! generator refuses, and every program on a processor that the generator does not support.
 
-mod array;
-mod arrival;
 mod call;
 mod cells;
 mod code;
 mod deparser;
 mod expr;
+mod frame;
 mod hash;
 mod helper;
+mod metadata;
 mod parser;
 mod pause;
 mod steps;
 mod table;
 
-pub(crate) use array::Array;
-pub(crate) use arrival::{Arrival, Departure, Egressed, Ingressed};
-pub(crate) use call::{Gress, Native};
+pub(crate) use call::Native;
 
 use crate::info::ProgramInfo;
-use crate::ir::Ir;
-use call::{Frame, Functions};
+use crate::ir::{Gress, Ir};
+use call::Functions;
 use code::{Code, Words};
 use cranelift_codegen::ir::{AbiParam, UserFuncName, types};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
+use frame::Frame;
 
-/// Something is left to the interpreter.
+/// The code generator leaves something to the interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refused;
 
 impl Native {
-    /// The program's code; None where the interpreter runs it.
+    /// Compiles a program; None if the interpreter has to run it.
     pub(crate) fn compile(info: &ProgramInfo, ir: &Ir) -> Option<Self> {
         let program = (info, ir);
-        // Fields are read as the numbers of a little-endian processor, and helpers are called with words of 64 bits.
+        // The code swaps the bytes of fields for a little-endian processor, and passes words of 64 bits to helpers.
         if cfg!(target_endian = "big") || usize::BITS != 64 {
             return None;
         }
         let mut compiler = Compiler::new()?;
         let leaders = steps::leaders(ir);
-        let mut places = 0;
+        let mut pauses = 0;
         let ingress = compiler.function(program, "ingress", |code| {
-            places = steps::pipeline(code, &leaders, ir.flat.ingress, Gress::Ingress)?;
+            pauses = steps::pipeline(code, &leaders, Gress::Ingress)?;
             Ok(())
         });
         let egress = compiler.function(program, "egress", |code| {
             let mut code = code;
-            code.depart()?;
-            steps::pipeline(code, &leaders, ir.flat.egress, Gress::Egress)?;
+            code.write_egress_metadata()?;
+            steps::pipeline(code, &leaders, Gress::Egress)?;
             Ok(())
         });
         let (ingress, egress) = (ingress.ok()?, egress.ok()?);
@@ -69,13 +68,13 @@ impl Native {
             egress,
             parser,
             deparser,
-            pauses: places > 0 && pause::parses_alone(ir),
+            may_pause: pauses > 0 && !ir.parser_is_stateful(),
         };
         Some(Self::new(program, compiler.module, &functions))
     }
 }
 
-/// What functions are written into.
+/// The module that functions are compiled into, and the generator's reusable state.
 struct Compiler {
     module: JITModule,
     context: cranelift_codegen::Context,
@@ -110,7 +109,7 @@ impl Compiler {
         })
     }
 
-    /// A function of a frame that gives a word back.
+    /// Compiles a function that takes the address of a frame and returns a word.
     fn function(
         &mut self,
         program: (&ProgramInfo, &Ir),

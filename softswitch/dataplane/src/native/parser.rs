@@ -1,58 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parser's states: blocks that copy headers and compare fields. States that do more are helpers.
+//! The parser: a block per state, which copies headers and compares fields. A helper runs states that do more.
 
 use super::Refused;
-use super::call::Frame;
 use super::code::Code;
+use super::frame::Frame;
 use super::helper;
-use crate::exec::parser::MAX_STATES;
-use crate::ir::{FastState, Ir, ParseState};
+use crate::ir::{FastState, Ir, MAX_PARSER_STATES, ParseState};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::{Switch, Variable};
 
-/// States that are compiled; the parser of a program with more is interpreted.
+/// States of a parser that is compiled; a larger one is left to the interpreter.
 const MOST_STATES: usize = 512;
-/// Bytes of a header that is copied in line; longer ones are left to the interpreter.
+/// Bytes of a header that is copied in line; a state with a longer one is left to the interpreter.
 const MOST_BYTES: u32 = 256;
 
 struct Writer<'a, 'f> {
     code: Code<'a, 'f>,
     /// A block per state.
     states: Vec<Block>,
-    /// The end; takes the error.
+    /// The end of the parser; its parameter is the error.
     done: Block,
-    /// What is to be parsed: address and length.
+    /// Address and length of the packet.
     bytes: Value,
     length: Value,
-    /// Bytes taken by now.
-    taken: Variable,
-    /// Some state may be visited again, so that visits are counted.
+    /// Bytes parsed so far.
+    parsed: Variable,
+    /// A state may be visited again, so that visits are counted.
     cyclic: bool,
 }
 
-/// Where a state may lead.
+/// The states that may follow a state.
 fn targets(state: &ParseState) -> impl Iterator<Item = u16> + '_ {
     let cases = state.cases.iter().map(|case| case.next);
     let sets = state.set_cases.iter().map(|case| case.next);
     cases.chain(sets).chain(state.default).flatten()
 }
 
-/// Whether states lead back to one that was visited.
+/// Whether the states form a cycle.
 fn cyclic(ir: &Ir) -> bool {
-    // Kahn: take away states that none leads to; a cycle is what is left.
-    let mut into = vec![0_usize; ir.states.len()];
+    // Kahn's algorithm: remove states without a predecessor until only cycles are left.
+    let mut predecessors = vec![0_usize; ir.states.len()];
     for to in ir.states.iter().flat_map(targets) {
-        if let Some(count) = into.get_mut(usize::from(to)) {
+        if let Some(count) = predecessors.get_mut(usize::from(to)) {
             *count += 1;
         }
     }
-    let mut free: Vec<usize> = (0..into.len()).filter(|state| into[*state] == 0).collect();
-    let mut taken = 0;
+    let mut free: Vec<usize> = (0..predecessors.len())
+        .filter(|state| predecessors[*state] == 0)
+        .collect();
+    let mut removed = 0;
     while let Some(state) = free.pop() {
-        taken += 1;
+        removed += 1;
         for to in targets(&ir.states[state]) {
-            if let Some(count) = into.get_mut(usize::from(to)) {
+            if let Some(count) = predecessors.get_mut(usize::from(to)) {
                 *count -= 1;
                 if *count == 0 {
                     free.push(usize::from(to));
@@ -60,17 +61,17 @@ fn cyclic(ir: &Ir) -> bool {
             }
         }
     }
-    taken < into.len()
+    removed < predecessors.len()
 }
 
-/// Writes the parser into an empty function, which gives the error, in its field too, and leaves the bytes taken in the
-/// frame.
+/// Writes the parser into an empty function. The function returns the error, which `parser_error` gets too, and writes
+/// the parsed bytes to the frame.
 pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
     let ir = code.ir;
     if ir.states.len() > MOST_STATES {
         return Err(Refused);
     }
-    code.arrive()?;
+    code.write_ingress_metadata()?;
     let states = ir.states.iter().map(|_| code.b.create_block()).collect();
     let done = code.b.create_block();
     code.b.append_block_param(done, types::I64);
@@ -78,26 +79,26 @@ pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
         code.frame_word(Frame::BYTES),
         code.frame_word(Frame::LENGTH),
     );
-    let taken = code.b.declare_var(types::I64);
+    let parsed = code.b.declare_var(types::I64);
     let zero = code.number(0);
-    code.b.def_var(taken, zero);
+    code.b.def_var(parsed, zero);
     let mut writer = Writer {
         code,
         states,
         done,
         bytes,
         length,
-        taken,
+        parsed,
         cyclic: cyclic(ir),
     };
-    writer.go(ir.start);
+    writer.jump(ir.start);
     for (index, state) in ir.states.iter().enumerate() {
         writer.state(index, state)?;
     }
     let code = &mut writer.code;
     code.b.switch_to_block(done);
-    let taken = code.b.use_var(taken);
-    code.set_frame_word(Frame::OFFSET, taken);
+    let parsed = code.b.use_var(parsed);
+    code.set_frame_word(Frame::OFFSET, parsed);
     let error = code.b.block_params(done)[0];
     if let Some(slot) = ir.intrinsics.parser_error {
         code.put(slot, error)?;
@@ -118,8 +119,8 @@ impl Writer<'_, '_> {
         self.states.get(usize::from(state?)).copied()
     }
 
-    /// Goes to a state, or to the end without an error.
-    fn go(&mut self, state: Option<u16>) {
+    /// Jumps to a state, or to the end without an error.
+    fn jump(&mut self, state: Option<u16>) {
         match self.block(state) {
             Some(block) => {
                 self.code.b.ins().jump(block, &[]);
@@ -150,13 +151,13 @@ impl Writer<'_, '_> {
         let visits = code.frame_word(Frame::RESULT);
         let visits = code.b.ins().iadd_imm(visits, 1);
         code.set_frame_word(Frame::RESULT, visits);
-        let most = i64::from(MAX_STATES);
-        let on = code
+        let most = i64::from(MAX_PARSER_STATES);
+        let enough = code
             .b
             .ins()
             .icmp_imm(IntCC::UnsignedLessThanOrEqual, visits, most);
         let timeout = code.b.create_block();
-        code.go_on_if(on, timeout);
+        code.continue_if(enough, timeout);
         let here = code.b.current_block();
         code.b.switch_to_block(timeout);
         self.end(self.code.ir.errors.timeout);
@@ -169,23 +170,23 @@ impl Writer<'_, '_> {
         for header in &state.extracts {
             self.code.check_size()?;
             let code = &mut self.code;
-            let taken = code.b.use_var(self.taken);
-            let end = code.b.ins().iadd_imm(taken, i64::from(header.bytes));
+            let parsed = code.b.use_var(self.parsed);
+            let end = code.b.ins().iadd_imm(parsed, i64::from(header.bytes));
             let enough = code
                 .b
                 .ins()
                 .icmp(IntCC::UnsignedLessThanOrEqual, end, self.length);
             let short = code.b.create_block();
-            code.go_on_if(enough, short);
+            code.continue_if(enough, short);
             let here = code.b.current_block().ok_or(Refused)?;
             code.b.switch_to_block(short);
             self.end(self.code.ir.errors.packet_too_short);
             let code = &mut self.code;
             code.b.switch_to_block(here);
-            let from = code.b.ins().iadd(self.bytes, taken);
+            let from = code.b.ins().iadd(self.bytes, parsed);
             code.copy_in(from, header.offset, header.bytes)?;
             code.set_byte(header.valid, 1)?;
-            code.b.def_var(self.taken, end);
+            code.b.def_var(self.parsed, end);
         }
         let code = &mut self.code;
         let mut key = None;
@@ -209,28 +210,28 @@ impl Writer<'_, '_> {
             let value = self.code.number(value & mask);
             let differs = self.code.b.ins().icmp(IntCC::NotEqual, masked, value);
             let case = self.code.b.create_block();
-            self.code.go_on_if(differs, case);
+            self.code.continue_if(differs, case);
             let here = self.code.b.current_block().ok_or(Refused)?;
             self.code.b.switch_to_block(case);
-            self.go(*next);
+            self.jump(*next);
             self.code.b.switch_to_block(here);
         }
         match default {
-            Some(next) => self.go(next),
+            Some(next) => self.jump(next),
             None => self.end(self.code.ir.errors.no_match),
         }
         Ok(())
     }
 
-    /// A state that the interpreter runs.
+    /// Writes a state that the interpreter runs.
     fn slow(&mut self, index: usize, state: &ParseState) {
         let code = &mut self.code;
-        let taken = code.b.use_var(self.taken);
-        code.set_frame_word(Frame::OFFSET, taken);
+        let parsed = code.b.use_var(self.parsed);
+        code.set_frame_word(Frame::OFFSET, parsed);
         let index = code.number(index as u64);
         let next = code.call(helper::parse_state(), &[index]);
-        let taken = code.frame_word(Frame::OFFSET);
-        code.b.def_var(self.taken, taken);
+        let parsed = code.frame_word(Frame::OFFSET);
+        code.b.def_var(self.parsed, parsed);
         let failed = code.b.ins().band_imm(next, helper::ERROR.cast_signed());
         let (bad, good) = (code.b.create_block(), code.b.create_block());
         code.b.ins().brif(failed, bad, &[], good, &[]);

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The steps of a pipeline: branches become jumps, a table's actions stand behind its lookup.
+//! The steps of a pipeline: branches become jumps, and a table's lookup is followed by its actions in line.
 
-use super::call::Frame;
-use super::call::Gress;
 use super::code::Code;
 use super::expr::Args;
-use super::{Refused, helper, pause};
-use crate::ir::{Prim, Slot, Step};
+use super::frame::Frame;
+use super::{Refused, helper};
+use crate::ir::{Flow, Gress, Ir, Slot, Step};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::{Switch, Variable};
 use std::collections::HashMap;
 
-/// Steps that lead to each other: a pipeline, or an action where a table runs it.
+/// Steps with common arguments and a common end: a pipeline, or an action that a table runs.
 pub(super) struct Region {
-    /// Where control goes at the region's end.
-    leave: Block,
+    /// The block that follows the region.
+    end: Block,
     pub(super) args: Option<Args>,
-    /// For an action: what its table found.
+    /// For an action: the result of its table's lookup.
     pub(super) found: Option<Variable>,
     blocks: HashMap<u32, Block>,
-    waiting: Vec<u32>,
+    /// First steps of the blocks that are not written yet.
+    unwritten: Vec<u32>,
 }
 
 impl Region {
-    pub(super) fn new(leave: Block, args: Option<Args>, found: Option<Variable>) -> Self {
+    pub(super) fn new(end: Block, args: Option<Args>, found: Option<Variable>) -> Self {
         Self {
-            leave,
+            end,
             args,
             found,
             blocks: HashMap::new(),
-            waiting: Vec::new(),
+            unwritten: Vec::new(),
         }
     }
 }
@@ -38,16 +38,16 @@ impl Region {
 /// A pipeline being written.
 pub(super) struct Writer<'a, 'f> {
     pub code: Code<'a, 'f>,
-    /// Steps that control comes to by another way than from the step before.
+    /// Steps that are the target of a jump, branch or table.
     leaders: &'a [bool],
-    /// Where the pipeline ends.
+    /// The block that ends the pipeline.
     pub done: Block,
-    /// Where a paused packet goes on, if packets pause here.
-    pub(super) places: Option<Vec<Block>>,
+    /// The blocks at which a paused packet resumes; None in a pipeline without pauses.
+    pub(super) resume_points: Option<Vec<Block>>,
 }
 
 /// Which steps begin a block.
-pub(super) fn leaders(ir: &crate::ir::Ir) -> Vec<bool> {
+pub(super) fn leaders(ir: &Ir) -> Vec<bool> {
     let mut leaders = vec![false; ir.flat.steps.len()];
     let mut mark = |to: &u32| {
         if let Some(leader) = leaders.get_mut(*to as usize) {
@@ -55,32 +55,28 @@ pub(super) fn leaders(ir: &crate::ir::Ir) -> Vec<bool> {
         }
     };
     for step in &ir.flat.steps {
-        if let Step::IfZero { to, .. }
-        | Step::IfNotEqual { to, .. }
-        | Step::IfFalse { to, .. }
-        | Step::Jump(to) = step
-        {
-            mark(to);
+        match step.flow() {
+            Flow::Jump(to) | Flow::Branch(to) => mark(&to),
+            Flow::Next | Flow::NextOrExit | Flow::Table | Flow::End => {}
         }
     }
     ir.flat.targets().for_each(mark);
     leaders
 }
 
-/// Writes the pipeline that starts at `start` into an empty function. Packets may pause in ingress; the number of places
-/// where they do is given back.
+/// Writes a pipeline into an empty function. Packets may pause in ingress; returns the number of pauses.
 pub(super) fn pipeline(
     mut code: Code<'_, '_>,
     leaders: &[bool],
-    start: u32,
     gress: Gress,
 ) -> Result<usize, Refused> {
-    let pauses = gress == Gress::Ingress;
+    let may_pause = gress == Gress::Ingress;
+    let start = code.ir.flat.start(gress);
     let done = code.b.create_block();
-    let (first, again) = (code.b.create_block(), code.b.create_block());
-    if pauses {
-        let place = code.frame_word(Frame::PLACE);
-        code.b.ins().brif(place, again, &[], first, &[]);
+    let (first, resume) = (code.b.create_block(), code.b.create_block());
+    if may_pause {
+        let resume_at = code.frame_word(Frame::RESUME_AT);
+        code.b.ins().brif(resume_at, resume, &[], first, &[]);
     } else {
         code.b.ins().jump(first, &[]);
     }
@@ -89,43 +85,43 @@ pub(super) fn pipeline(
         code,
         leaders,
         done,
-        places: pauses.then(Vec::new),
+        resume_points: may_pause.then(Vec::new),
     };
     writer.region(Region::new(done, None, None), start)?;
-    let places = writer.places.take().unwrap_or_default();
+    let resume_points = writer.resume_points.take().unwrap_or_default();
     let code = &mut writer.code;
-    code.b.switch_to_block(again);
+    code.b.switch_to_block(resume);
     let mut switch = Switch::new();
-    for (number, block) in (1..).zip(&places) {
+    for (number, block) in (1..).zip(&resume_points) {
         switch.set_entry(number, *block);
     }
-    let place = code.frame_word(Frame::PLACE);
-    switch.emit(&mut code.b, place, done);
+    let resume_at = code.frame_word(Frame::RESUME_AT);
+    switch.emit(&mut code.b, resume_at, done);
     code.b.switch_to_block(done);
-    code.leave(gress)?;
+    code.write_result(gress)?;
     let zero = code.number(0);
     code.b.ins().return_(&[zero]);
     writer.code.finish();
-    Ok(places.len())
+    Ok(resume_points.len())
 }
 
 impl Writer<'_, '_> {
-    /// The block that begins at a step; written later.
+    /// The block that begins at a step; it is written later.
     pub(super) fn block(&mut self, region: &mut Region, at: u32) -> Block {
         if at as usize >= self.leaders.len() {
-            return region.leave;
+            return region.end;
         }
         *region.blocks.entry(at).or_insert_with(|| {
-            region.waiting.push(at);
+            region.unwritten.push(at);
             self.code.b.create_block()
         })
     }
 
-    /// Writes all that can be reached from `start`, and a jump there.
+    /// Writes a jump to `start`, and every step that can be reached from there.
     pub(super) fn region(&mut self, mut region: Region, start: u32) -> Result<(), Refused> {
         let first = self.block(&mut region, start);
         self.code.b.ins().jump(first, &[]);
-        while let Some(at) = region.waiting.pop() {
+        while let Some(at) = region.unwritten.pop() {
             if let Some(block) = region.blocks.get(&at) {
                 self.code.b.switch_to_block(*block);
                 self.run(&mut region, at)?;
@@ -134,15 +130,15 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Steps one behind the other, to the end of the block.
+    /// Writes the steps of one block.
     fn run(&mut self, region: &mut Region, start: u32) -> Result<(), Refused> {
         let steps = self.code.ir.flat.steps.as_slice();
         let mut at = start;
-        let mut met_state = false;
+        let mut stateful = false;
         loop {
             let index = at as usize;
             let Some(step) = steps.get(index) else {
-                self.code.b.ins().jump(region.leave, &[]);
+                self.code.b.ins().jump(region.end, &[]);
                 return Ok(());
             };
             if at != start && self.leaders.get(index) == Some(&true) {
@@ -151,9 +147,9 @@ impl Writer<'_, '_> {
                 return Ok(());
             }
             self.code.check_size()?;
-            // The first of a block decides for those behind it.
-            if !met_state && pause::meets_state(self.code.ir, step) {
-                met_state = true;
+            // One pause before the first stateful step is enough for the rest of the block.
+            if !stateful && step.is_stateful(self.code.ir) {
+                stateful = true;
                 self.pause(region);
             }
             match step {
@@ -163,20 +159,20 @@ impl Writer<'_, '_> {
                     return Ok(());
                 }
                 Step::Return | Step::End => {
-                    self.code.b.ins().jump(region.leave, &[]);
+                    self.code.b.ins().jump(region.end, &[]);
                     return Ok(());
                 }
                 Step::Table(table) => return self.table(region, *table),
                 Step::IfZero { field, to } => {
                     let to = self.block(region, *to);
                     let value = self.code.get(*field)?;
-                    self.code.go_on_if(value, to);
+                    self.code.continue_if(value, to);
                 }
                 Step::IfNotEqual { field, value, to } => {
                     let to = self.block(region, *to);
                     let (field, value) = (self.code.get(*field)?, self.code.number(*value));
                     let equal = self.code.b.ins().icmp(IntCC::Equal, field, value);
-                    self.code.go_on_if(equal, to);
+                    self.code.continue_if(equal, to);
                 }
                 Step::IfFalse { value, to } => {
                     let to = self.block(region, *to);
@@ -184,7 +180,7 @@ impl Writer<'_, '_> {
                         Ok(value) => value,
                         Err(Refused) => self.interpret(region, at),
                     };
-                    self.code.go_on_if(value, to);
+                    self.code.continue_if(value, to);
                 }
                 Step::Assert(_) => {
                     let exit = self.interpret(region, at);
@@ -194,7 +190,19 @@ impl Writer<'_, '_> {
                     let exit = self.code.call(helper::exit(), &[]);
                     self.end_if(exit);
                 }
-                step => self.plain(region, at, step)?,
+                Step::SetConst { .. }
+                | Step::Copy { .. }
+                | Step::AddConst { .. }
+                | Step::Concat { .. }
+                | Step::SetArg { .. }
+                | Step::Set { .. }
+                | Step::Count { .. }
+                | Step::Meter { .. }
+                | Step::ReadRegister { .. }
+                | Step::WriteRegister { .. }
+                | Step::Hash { .. }
+                | Step::Prefetch(_)
+                | Step::Slow(_) => self.straight(region, at, step)?,
             }
             at += 1;
         }
@@ -202,20 +210,20 @@ impl Writer<'_, '_> {
 
     /// Ends the pipeline where `exit` is not zero.
     pub(super) fn end_if(&mut self, exit: Value) {
-        let on = self.code.b.create_block();
-        self.code.b.ins().brif(exit, self.done, &[], on, &[]);
-        self.code.b.switch_to_block(on);
+        let next = self.code.b.create_block();
+        self.code.b.ins().brif(exit, self.done, &[], next, &[]);
+        self.code.b.switch_to_block(next);
     }
 
-    /// Leaves a step to the interpreter; what it says (see `helper::step`).
+    /// Leaves a step to the interpreter; the result of `helper::step`.
     fn interpret(&mut self, region: &Region, at: u32) -> Value {
         let at = self.code.number(u64::from(at));
         let with_args = self.code.number(u64::from(region.args.is_some()));
         self.code.call(helper::step(), &[at, with_args])
     }
 
-    /// A step that control goes on behind.
-    fn plain(&mut self, region: &Region, at: u32, step: &Step) -> Result<(), Refused> {
+    /// Writes a step that the next step of the list always follows.
+    fn straight(&mut self, region: &Region, at: u32, step: &Step) -> Result<(), Refused> {
         let code = &mut self.code;
         match *step {
             Step::SetConst { offset, keep, bits } => code.put_const(offset, keep, bits),
@@ -290,26 +298,30 @@ impl Writer<'_, '_> {
                 let prefetches = &code.ir.flat.prefetches;
                 code.prefetch(prefetches.get(index as usize).ok_or(Refused)?)
             }
-            _ => {
+            Step::Slow(_) => {
                 self.interpret(region, at);
                 Ok(())
             }
+            // Control flow, which `run` writes.
+            Step::IfZero { .. }
+            | Step::IfNotEqual { .. }
+            | Step::IfFalse { .. }
+            | Step::Jump(_)
+            | Step::Table(_)
+            | Step::Return
+            | Step::Assert(_)
+            | Step::StopIfExit
+            | Step::End => Err(Refused),
         }
     }
 
     fn put_if(&mut self, condition: Value, to: Slot, value: Value) -> Result<(), Refused> {
-        let behind = self.code.b.create_block();
-        self.code.go_on_if(condition, behind);
+        let after = self.code.b.create_block();
+        self.code.continue_if(condition, after);
         self.code.put(to, value)?;
-        self.code.b.ins().jump(behind, &[]);
-        self.code.b.switch_to_block(behind);
+        self.code.b.ins().jump(after, &[]);
+        self.code.b.switch_to_block(after);
         Ok(())
-    }
-
-    /// Whether an action may set the packet's exit flag and go on.
-    pub(super) fn may_exit(&self, action: u16) -> bool {
-        let action = self.code.ir.actions.get(usize::from(action));
-        action.is_some_and(|action| action.prims.iter().any(|p| matches!(p, Prim::Exit)))
     }
 
     /// A word of 64 bits as a table index of 32.

@@ -2,21 +2,21 @@
 //! Tables: the key is packed by the code, the lookup is a helper, and the actions follow it in line.
 
 use super::Refused;
-use super::call::Frame;
 use super::code::Code;
 use super::expr::Args;
+use super::frame::{Frame, MOST_ARG_WORDS, zeros};
 use super::helper;
 use super::steps::{Region, Writer};
-use crate::ir::{AnyField, Table, TableNext};
+use crate::ir::{Action, AnyField, Table, TableNext};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::Switch;
 
-/// Of a table whose action is found by comparing.
+/// Actions of a table up to which the code compares instead of jumping through a list.
 const FEW_ACTIONS: usize = 4;
 
 impl Writer<'_, '_> {
-    /// A table and what follows it in `region`.
+    /// Writes a table and the jumps to the steps that follow it in `region`.
     pub(super) fn table(&mut self, region: &mut Region, index: u16) -> Result<(), Refused> {
         let ir = self.code.ir;
         let spec = ir.tables.get(usize::from(index)).ok_or(Refused)?;
@@ -59,7 +59,7 @@ impl Writer<'_, '_> {
                 let value = match &part.mask {
                     None => value,
                     Some(mask) => {
-                        // What the interpreter takes for a word that the mask does not have.
+                        // As in the interpreter, for a word that the mask does not have.
                         let missing = match part.field {
                             AnyField::Narrow(_) => u64::MAX,
                             AnyField::Wide(_) => 0,
@@ -83,7 +83,7 @@ impl Writer<'_, '_> {
         Ok(key.into_iter().map(word).collect())
     }
 
-    /// Goes to the step that the interpreter named.
+    /// Jumps to the step that the interpreter returned.
     fn branch(&mut self, region: &mut Region, next: &TableNext, to: Value) -> Result<(), Refused> {
         let mut targets = next.next.clone();
         targets.extend(next.hit);
@@ -101,7 +101,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Runs the action that was found and goes on behind the table.
+    /// Runs the action that was found, then leaves the table.
     fn dispatch(
         &mut self,
         region: &mut Region,
@@ -134,8 +134,8 @@ impl Writer<'_, '_> {
 
         self.code.b.switch_to_block(none);
         let base = Some(next.base);
-        self.go_on(region, next, base, found);
-        for (block, action, behind) in actions {
+        self.leave(region, next, base, found);
+        for (block, action, by_action) in actions {
             self.code.b.switch_to_block(block);
             self.code.check_size()?;
             let start = ir.flat.actions.get(usize::from(action)).copied();
@@ -144,18 +144,22 @@ impl Writer<'_, '_> {
                 let after = self.code.b.create_block();
                 self.region(Region::new(after, Some(args), Some(hit)), start)?;
                 self.code.b.switch_to_block(after);
-                if self.may_exit(action) {
+                if ir
+                    .actions
+                    .get(usize::from(action))
+                    .is_some_and(Action::may_exit)
+                {
                     let exit = self.code.call(helper::exit(), &[]);
                     self.end_if(exit);
                 }
             }
             let found = self.code.b.use_var(hit);
-            self.go_on(region, next, behind, found);
+            self.leave(region, next, by_action, found);
         }
         Ok(())
     }
 
-    /// Goes to the action of a number by comparing it with each; a jump through a list takes longer.
+    /// Jumps to the action of a number, which is compared with each: faster than a jump through a list.
     fn choose(&mut self, local: Value, actions: &[(Block, u16, Option<u32>)], none: Block) {
         for (number, (block, ..)) in (0..).zip(actions) {
             let same = self.code.b.ins().icmp_imm(IntCC::Equal, local, number);
@@ -166,30 +170,30 @@ impl Writer<'_, '_> {
         self.code.b.ins().jump(none, &[]);
     }
 
-    /// The arguments of an action that was just found.
+    /// The arguments of the action that was just found.
     fn args(&mut self, action: u16) -> Result<Args, Refused> {
         let action = self.code.ir.actions.get(usize::from(action));
         let words = action.ok_or(Refused)?.arg_words;
-        if usize::from(words) > super::call::MOST_ARG_WORDS {
+        if usize::from(words) > MOST_ARG_WORDS {
             return Err(Refused);
         }
-        let given = self.code.given(words);
+        let args = self.code.entry_args(words);
         let at = self.code.b.declare_var(types::I64);
-        self.code.b.def_var(at, given);
+        self.code.b.def_var(at, args);
         Ok(Args { at, words })
     }
 
-    /// Leaves the table: by hit or miss where the program asks for it, else by the action.
-    fn go_on(
+    /// Jumps to the step after the table: by hit or miss if the program branches on that, else by action.
+    fn leave(
         &mut self,
         region: &mut Region,
         next: &TableNext,
         by_action: Option<u32>,
         found: Value,
     ) {
-        let behind = by_action.unwrap_or(next.base);
-        let hit = next.hit.unwrap_or(behind);
-        let miss = next.miss.unwrap_or(behind);
+        let default = by_action.unwrap_or(next.base);
+        let hit = next.hit.unwrap_or(default);
+        let miss = next.miss.unwrap_or(default);
         let (hit, miss): (Block, Block) = (self.block(region, hit), self.block(region, miss));
         if hit == miss {
             self.code.b.ins().jump(hit, &[]);
@@ -201,19 +205,19 @@ impl Writer<'_, '_> {
 }
 
 impl Code<'_, '_> {
-    /// Where as many words of arguments stand as an action takes.
-    pub(super) fn given(&mut self, words: u16) -> Value {
-        let given = self.frame_word(Frame::ARGS);
+    /// Address of as many argument words as an action takes.
+    pub(super) fn entry_args(&mut self, words: u16) -> Value {
+        let args = self.frame_word(Frame::ARGS);
         if words == 0 {
-            return given;
+            return args;
         }
-        // An entry has as many as its action takes; the code does not rely on it.
+        // Every entry has as many; the code does not rely on it.
         let count = self.frame_word(Frame::ARG_WORDS);
         let enough =
             self.b
                 .ins()
                 .icmp_imm(IntCC::UnsignedGreaterThanOrEqual, count, i64::from(words));
-        let zeros = self.number(super::call::zeros());
-        self.b.ins().select(enough, given, zeros)
+        let zeros = self.number(zeros());
+        self.b.ins().select(enough, args, zeros)
     }
 }

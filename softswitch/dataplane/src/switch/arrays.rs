@@ -58,7 +58,7 @@ impl Switch {
         Ok(self.meter_cell(meter, index)?.meter.config())
     }
 
-    /// What one cell of an indirect meter has coloured.
+    /// Packets and bytes by colour of one cell of an indirect meter.
     ///
     /// # Errors
     /// `UnknownId`, `IndexOutOfRange`.
@@ -70,7 +70,7 @@ impl Switch {
         Ok(self.meter_cell(meter, index)?.colours)
     }
 
-    /// Sets what one cell of an indirect meter has coloured.
+    /// Sets the packets and bytes by colour of one cell of an indirect meter.
     ///
     /// # Errors
     /// `UnknownId`, `IndexOutOfRange`.

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames that are taken in together, so that what one of them waits for from memory comes while others are worked on.
+//! Bursts: the first part of several frames runs before the rest of any, so that the memory accesses of one frame
+//! overlap with the work on the others.
 
 use super::Switch;
-use crate::exec::packet::Packet;
+use crate::packet::Packet;
 use crate::ports::Port;
 
-/// Packets under way at the same time: enough for memory to answer, few enough for the first cache.
+/// Packets that are paused at the same time: enough to hide a memory access, few enough for the first-level cache.
 const PACKETS: usize = 4;
 
-/// Takes frames in, a few at a time; see [`Switch::burst`]. What was taken in and waits is finished when this is dropped.
+/// Receives frames a few at a time; see [`Switch::burst`]. Dropping it runs the rest of the frames that are paused.
 #[derive(Debug)]
 pub struct Burst<'a> {
     switch: &'a mut Switch,
-    waiting: [Option<Box<Packet>>; PACKETS],
+    paused: [Option<Box<Packet>>; PACKETS],
     len: usize,
     now_ns: u64,
-    /// The program's packets can wait for each other.
-    pauses: bool,
+    /// The program can pause in ingress.
+    may_pause: bool,
 }
 
 impl Switch {
-    /// Begins to take frames in. As many calls of [`Switch::receive`] would have the same effects in the same order; the
-    /// time until the packets are worked on is what is shorter.
+    /// Begins a burst of received frames. The effects and their order are those of one call of [`Switch::receive`] per
+    /// frame; only the time that the frames take is shorter.
     pub fn burst(&mut self) -> Burst<'_> {
         Burst {
-            waiting: Default::default(),
+            paused: Default::default(),
             len: 0,
             now_ns: self.now_ns,
-            pauses: self.native.as_ref().is_some_and(|native| native.pauses()),
+            may_pause: self.native.as_ref().is_some_and(|code| code.may_pause()),
             switch: self,
         }
     }
@@ -39,28 +40,28 @@ impl Burst<'_> {
     pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
         let switch = &mut *self.switch;
         self.now_ns = self.now_ns.max(now_ns);
-        if !self.pauses || frame.is_empty() || frame.len() > switch.config.max_frame_bytes {
-            self.settle();
+        if !self.may_pause || frame.is_empty() || frame.len() > switch.config.max_frame_bytes {
+            self.resume();
             self.switch.receive(port, frame, now_ns);
             return;
         }
         switch.externs.stats.received += 1;
         switch.tm.count_received(port, frame.len());
-        let packet = switch.begin(port, frame, self.now_ns);
-        if let Some(place) = self.waiting.get_mut(self.len) {
-            *place = Some(packet);
+        let packet = switch.start_in_burst(port, frame, self.now_ns);
+        if let Some(slot) = self.paused.get_mut(self.len) {
+            *slot = Some(packet);
         }
         self.len += 1;
         if self.len == PACKETS {
-            self.settle();
+            self.resume();
         }
     }
 
-    /// Finishes what waits, in the order of arrival.
-    fn settle(&mut self) {
-        for packet in self.waiting.iter_mut().take(self.len) {
+    /// Runs the rest of the paused frames, in the order in which they were received.
+    fn resume(&mut self) {
+        for packet in self.paused.iter_mut().take(self.len) {
             if let Some(packet) = packet.take() {
-                self.switch.go_on(packet);
+                self.switch.resume(packet);
             }
         }
         self.len = 0;
@@ -69,6 +70,6 @@ impl Burst<'_> {
 
 impl Drop for Burst<'_> {
     fn drop(&mut self) {
-        self.settle();
+        self.resume();
     }
 }

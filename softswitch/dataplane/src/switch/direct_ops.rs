@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control of direct counters and meters: of an entry, or with None of the default entry.
+//! Control of direct counters and meters: those of an entry or, for None, of the default entry.
 
 use super::Switch;
 use crate::control::{ColourCounters, CounterValue, EntryHandle, MeterConfig};
@@ -79,7 +79,7 @@ impl Switch {
         Ok(self.counted_meter(table, handle.into())?.meter.config())
     }
 
-    /// What a direct meter has coloured.
+    /// Packets and bytes by colour of a direct meter.
     ///
     /// # Errors
     /// `UnknownId`, `NotFound`.
@@ -91,7 +91,7 @@ impl Switch {
         Ok(self.counted_meter(table, handle.into())?.colours)
     }
 
-    /// Sets what a direct meter has coloured.
+    /// Sets the packets and bytes by colour of a direct meter.
     ///
     /// # Errors
     /// `UnknownId`, `NotFound`.

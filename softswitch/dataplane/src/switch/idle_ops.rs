@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control of idle timeouts, for tables that are declared with them.
+//! Control of idle timeouts, for tables that have them.
 
 use super::Switch;
 use crate::control::EntryHandle;
@@ -62,8 +62,8 @@ impl Switch {
         Ok(idle.map_or(0, |idle| idle.last_hit_ns(handle.0)))
     }
 
-    /// When [`Switch::drain_idle`] may have something to say, at the earliest. It is no event of the dataplane: nothing
-    /// happens to packets then.
+    /// The earliest time at which [`Switch::drain_idle`] may report an entry. It is no event of the dataplane and
+    /// affects no packet.
     pub fn next_idle_ns(&self) -> Option<u64> {
         let timers = self.tables.iter().filter_map(TableState::idle);
         timers
@@ -71,7 +71,7 @@ impl Switch {
             .min()
     }
 
-    /// Reports entries whose idle timeout has passed by `now_ns`; their time starts anew. Looks at no more than
+    /// Reports entries whose idle timeout has passed by `now_ns`; their time starts again. Checks at most
     /// `budget` timers, so call it again while `next_idle_ns` is not after `now_ns`.
     pub fn drain_idle(
         &mut self,

@@ -13,10 +13,10 @@ mod value_sets;
 
 use crate::control::DigestMessage;
 use crate::error::ControlError;
-use crate::exec::packet::Pool;
 use crate::info::ProgramInfo;
 use crate::log::LogEvent;
 use crate::native::Native;
+use crate::packet::Pool;
 use crate::ports::{Port, PortConfig, QUEUES};
 use crate::pre::Replication;
 use crate::program::Program;
@@ -26,14 +26,14 @@ use crate::tables::TableState;
 use crate::tables::profile::ProfileState;
 use crate::tm::TrafficManager;
 pub use burst::Burst;
-use path::Work;
+use path::Pending;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Receives the frames that leave the switch.
+/// Receives the frames that the switch transmits.
 pub trait Sink {
     /// `frame` leaves `port` at `time_ns` (not after the `now_ns` of the `advance` that delivers it). A frame sent to
-    /// the CPU port comes out here like any other, with the program's own controller header in front.
+    /// the CPU port comes out here like any other, with the program's controller header before it.
     fn transmit(&mut self, port: Port, frame: &[u8], time_ns: u64);
 }
 
@@ -58,7 +58,7 @@ pub struct SwitchConfig {
     pub max_passes: u32,
     /// Digests kept for the control plane before further ones are counted as lost.
     pub max_digests: usize,
-    /// Run the program as machine code where there is any, which changes nothing but speed.
+    /// Run the program as machine code if it has any; this changes only the speed.
     pub native: bool,
 }
 
@@ -80,7 +80,7 @@ impl Default for SwitchConfig {
 #[derive(Debug)]
 pub struct Switch {
     program: Program,
-    /// The program's code, if it is to be used.
+    /// The program's machine code, if it is to be used.
     native: Option<Arc<Native>>,
     config: SwitchConfig,
     tables: Vec<TableState>,
@@ -89,7 +89,7 @@ pub struct Switch {
     replication: Replication,
     tm: TrafficManager,
     pool: Pool,
-    work: VecDeque<Work>,
+    pending: VecDeque<Pending>,
     spare_phv: Vec<u8>,
     now_ns: u64,
 }
@@ -103,7 +103,7 @@ fn fresh_profiles(program: &Program) -> Vec<ProfileState> {
         .collect()
 }
 
-/// The program's code, if it is to be used and fits its arrays.
+/// The program's machine code, if it is to be used and fits the arrays.
 fn code(program: &Program, config: &SwitchConfig, externs: &Externs) -> Option<Arc<Native>> {
     let native = program.native.as_ref();
     let native = native.filter(|native| config.native && native.fits(externs));
@@ -133,19 +133,19 @@ impl Switch {
             replication: Replication::default(),
             tm: TrafficManager::new(config.seed),
             pool: Pool::default(),
-            work: VecDeque::new(),
+            pending: VecDeque::new(),
             spare_phv: Vec::new(),
             now_ns: config.start_ns,
         }
     }
 
-    /// What the running program declares.
+    /// The declarations of the running program.
     pub fn info(&self) -> &ProgramInfo {
         &self.program.info
     }
 
-    /// Replaces the program. Ports, their statistics and frames on delay lines stay; tables, meters, counters,
-    /// registers, groups, sessions and undrained digests start afresh; packets in egress queues are dropped and counted.
+    /// Replaces the program. Ports, their statistics and frames on links stay; tables, meters, counters, registers,
+    /// groups, sessions and undrained digests start afresh; packets in egress queues are dropped and counted.
     pub fn replace_program(&mut self, program: Program) {
         let mut stats = self.externs.stats;
         stats.dropped_reconfigured += self.tm.clear_queues(&mut self.pool);
@@ -162,8 +162,8 @@ impl Switch {
         self.program = program;
     }
 
-    /// Lets queues advance to `now_ns`, or to the latest time seen. Control operations that depend on the time take this
-    /// one; nothing leaves the switch before the next [`Switch::advance`].
+    /// Runs the queues up to `now_ns`, or up to the latest time seen. Control operations that depend on the time use
+    /// this one; no frame reaches a sink before the next [`Switch::advance`].
     pub fn catch_up(&mut self, now_ns: u64) {
         let now_ns = now_ns.max(self.now_ns);
         if self.tm.next_dequeue_ns().is_some_and(|at| at <= now_ns) {
@@ -172,7 +172,7 @@ impl Switch {
         self.now_ns = now_ns;
     }
 
-    /// Creates a port or changes its configuration; waiting packets stay in the queue under the new configuration.
+    /// Creates a port or changes its configuration; queued packets stay under the new configuration.
     ///
     /// # Errors
     /// `InvalidValue` for what [`PortConfig::problem`] names, and for a port number above 65535 or equal to the drop
@@ -205,7 +205,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes a port with all that waits there (counted).
+    /// Removes a port and drops its packets (counted).
     ///
     /// # Errors
     /// `NotFound`.
@@ -223,8 +223,8 @@ impl Switch {
         self.tm.ports()
     }
 
-    /// A frame (Ethernet without FCS, or for the CPU port the controller header and the frame) arrives.
-    /// A port needs no configuration to receive. Output waits for [`Switch::advance`], also when it is due at once.
+    /// Receives a frame (Ethernet without FCS; at the CPU port, the controller header and the frame).
+    /// A port needs no configuration to receive. Output waits for [`Switch::advance`], even if it is due at once.
     #[inline]
     pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
         self.catch_up(now_ns);
@@ -234,12 +234,12 @@ impl Switch {
             self.externs.stats.oversize += 1;
             return;
         }
-        self.accept(port, frame);
+        self.process(port, frame);
     }
 
-    /// When the next thing happens by itself (a queued packet may leave, a frame reaches the end of its delay line).
-    /// Call [`Switch::advance`] then, or at any time before or after: late calls change when the sink is called, not
-    /// the times it is told. After `receive`, output without delay makes this the time of that `receive`.
+    /// Time of the next event without input: a queued packet leaves, or a frame reaches the end of its link. Call
+    /// [`Switch::advance`] then, or at any time before or after: a late call delays the call of the sink, not the times
+    /// that the sink gets. After `receive`, output without delay makes this the time of that `receive`.
     pub fn next_event_ns(&self) -> Option<u64> {
         self.tm
             .next_dequeue_ns()
@@ -248,17 +248,17 @@ impl Switch {
             .min()
     }
 
-    /// Lets time pass until `now_ns` and gives the sink every frame that has left by then, in order of time.
+    /// Advances time to `now_ns` and passes every frame that has left by then to the sink, in order of time.
     pub fn advance(&mut self, now_ns: u64, sink: &mut impl Sink) {
         let until_ns = now_ns.max(self.now_ns);
         loop {
-            // A packet may leave its queue only after what left the switch before it.
+            // A packet may leave its queue only after the frames that left the switch before it.
             let dequeue = self.tm.next_dequeue_ns().filter(|at| *at <= until_ns);
             let limit = dequeue.map_or(until_ns, |at| at.saturating_sub(1));
             while let Some((at, packet)) = self.tm.release(limit) {
                 self.externs.stats.transmitted += 1;
                 sink.transmit(packet.egress_port, packet.original(), at);
-                self.pool.give(packet);
+                self.pool.recycle(packet);
             }
             match dequeue {
                 Some(at) => self.run_queues(at),
@@ -286,19 +286,19 @@ impl Switch {
         self.tm.port(port).map(crate::tm::PortState::queue_stats)
     }
 
-    /// Totals of the link behind a port; None for a port that is not configured.
+    /// Totals of the link of a port; None for a port that is not configured.
     pub fn link_stats(&self, port: Port) -> Option<LinkStats> {
         self.tm.port(port).map(crate::tm::PortState::link_stats)
     }
 
-    /// Hands over the digests generated since the last call, oldest first.
+    /// Passes the digests generated since the last call to `receive`, oldest first.
     pub fn drain_digests(&mut self, receive: impl FnMut(DigestMessage<'_>)) {
         self.externs
             .digests
             .drain(&self.program.ir.digest_widths, receive);
     }
 
-    /// Hands over what the program said since the last call (`log_msg`, false `assert` and `assume`), oldest first.
+    /// Passes the log events since the last call (`log_msg`, false `assert` and `assume`) to `receive`, oldest first.
     pub fn drain_log(&mut self, receive: impl FnMut(LogEvent<'_>)) {
         self.externs.log.drain(receive);
     }

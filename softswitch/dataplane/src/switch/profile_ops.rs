@@ -47,7 +47,7 @@ impl Switch {
             })
     }
 
-    /// The profile, which has no such member or group yet.
+    /// The profile, if it has no such member or group yet.
     fn absent(
         &self,
         profile: ProfileId,
@@ -62,7 +62,7 @@ impl Switch {
         }
     }
 
-    /// The profile, in which nothing points to this member or group.
+    /// The profile, if nothing in it points to this member or group.
     fn unused(
         &mut self,
         profile: ProfileId,
@@ -78,7 +78,7 @@ impl Switch {
         }
     }
 
-    /// The call as each table of the profile runs it. `action` may be any table's copy of the action.
+    /// The call with the action's index in each table of the profile. `action` may be any table's copy of the action.
     fn profile_call(&self, info: &ProfileInfo, call: &ActionCall) -> Result<Call, ControlError> {
         let program = &self.program.info;
         let name = program
@@ -140,7 +140,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Gives a member another action, for all entries and groups that it is in.
+    /// Replaces the action of a member, for all entries and groups that refer to it.
     ///
     /// # Errors
     /// `UnknownId`, `NotFound`, `ActionNotInTable`, `InvalidArguments`.
@@ -167,7 +167,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Creates a group. A group may be empty; packets that meet it then do nothing.
+    /// Creates a group. A group may be empty; its packets then run no action.
     ///
     /// # Errors
     /// `UnknownId`, `Exists`; `NotFound` for a member; `InvalidValue` for a weight of 0 and for a profile without
@@ -301,7 +301,7 @@ impl Switch {
         Ok(handle)
     }
 
-    /// Lets an entry point to another member or group.
+    /// Changes the member or group that an entry points to.
     ///
     /// # Errors
     /// As `insert_indirect_entry`, and `NotFound` for the entry.
@@ -322,7 +322,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What an entry of an indirect table points to; None for a table without profile.
+    /// The member or group that an entry of an indirect table points to; None for a table without profile.
     ///
     /// # Errors
     /// `UnknownId`, `NotFound`.
@@ -359,7 +359,7 @@ fn indirect_args(pointer: Pointer) -> (u16, Box<[u64]>) {
     (u16::MAX, Box::new([pointer.to_word()]))
 }
 
-/// What an indirect entry looks like to who asks for its action.
+/// The action that a read of an indirect entry returns.
 pub(super) fn without_action(key: Vec<KeyMatch>, priority: i32) -> TableEntry {
     TableEntry {
         key,

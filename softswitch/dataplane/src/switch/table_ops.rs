@@ -11,7 +11,7 @@ use crate::program::Program;
 use crate::tables::profile::Pointer;
 use crate::tables::{Entry, TableState, key};
 
-/// One table from all its sides.
+/// A table's declaration, its compiled form and its state.
 pub(super) struct View<'a> {
     pub info: &'a TableInfo,
     pub spec: &'a Table,
@@ -86,7 +86,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What an entry of an indirect table points to.
+    /// The member or group that an entry of an indirect table points to.
     pub(super) fn entry_pointer(
         &self,
         table: TableId,
@@ -161,7 +161,7 @@ impl Switch {
             .ok_or_else(|| no_entry(view.info))
     }
 
-    /// Changes what a hit does; direct counter and meter state stay.
+    /// Replaces the action of an entry; direct counter and meter keep their state.
     ///
     /// # Errors
     /// As `insert_entry`, and `NotFound`.

@@ -37,7 +37,7 @@ impl Switch {
             })
     }
 
-    /// The members of a parser value set, as they were given.
+    /// The members of a parser value set, as they were written.
     ///
     /// # Errors
     /// `UnknownId`.

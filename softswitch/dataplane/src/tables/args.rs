@@ -3,7 +3,7 @@
 
 use std::ops::Deref;
 
-/// Words that stand in the entry itself, so that a packet that found it need not look elsewhere.
+/// Words that are stored in the entry itself, without a further memory access for a packet that hits it.
 const INLINE: usize = 3;
 
 #[derive(Debug, Clone)]
@@ -16,8 +16,8 @@ impl From<Box<[u64]>> for Args {
     fn from(args: Box<[u64]>) -> Self {
         let mut words = [0; INLINE];
         match (words.get_mut(..args.len()), u8::try_from(args.len())) {
-            (Some(place), Ok(len)) => {
-                place.copy_from_slice(&args);
+            (Some(used), Ok(len)) => {
+                used.copy_from_slice(&args);
                 Self::Inline { len, words }
             }
             _ => Self::Apart(args),
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_the_same_wherever_they_stand() {
+    fn arguments_are_the_same_inline_and_on_the_heap() {
         for len in 0..6 {
             let words: Box<[u64]> = (1..=len).collect();
             assert_eq!(*Args::from(words.clone()), *words);

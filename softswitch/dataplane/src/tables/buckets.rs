@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A hash table of packed keys with linear probing. Key, slot and rank stand together, so that a lookup that hits
-//! touches one or two cache lines whatever the number of entries.
+//! A hash table of packed keys with linear probing. Key, slot and rank are stored together, so that a hit touches one
+//! or two cache lines, whatever the number of entries.
 
 use crate::hash::key_hash;
 use crate::memory;
 
-/// What a key leads to.
+/// The first entry of a key's chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub slot: u32,
@@ -31,7 +31,7 @@ impl Head {
     }
 }
 
-/// With fewer cells no more than a quarter of them is in use, so that nearly every probe is the first.
+/// Below this number of cells at most a quarter is in use, so that nearly every lookup ends at its first probe.
 const ROOMY_CELLS: usize = 16_384;
 
 /// Keys of `words` words, at most half of the cells in use.
@@ -44,8 +44,8 @@ pub(super) struct Buckets {
     /// Cells minus one; cells are a power of two.
     last: usize,
     len: usize,
-    /// Eight bits per cell, one set per key: most keys that are not here are turned away without a look at the cells.
-    /// Empty where nearly every key that is asked for is here.
+    /// A filter with eight bits per cell and one bit set per key: it rejects most absent keys without an access to the
+    /// cells. Empty if nearly every lookup hits.
     filter: Vec<u64>,
     filtered: bool,
     /// Keys removed since the filter was made.
@@ -109,14 +109,14 @@ impl Buckets {
         self.walk(hash, key.len(), masked)
     }
 
-    /// The head of a key, all of whose bits count. It has the number of words of the keys here.
+    /// The head of a key that is compared without a mask. It has the number of words of the keys here.
     #[inline(always)]
     pub(super) fn get_exact(&self, key: &[u64]) -> Option<Head> {
         let words = || key.iter().copied();
         self.walk(key_hash(self.seed, words()), key.len(), words)
     }
 
-    /// Goes from a key's home to its cell, or to an empty one.
+    /// Probes from a key's home to its cell or to an empty one.
     #[inline(always)]
     fn walk<I: Iterator<Item = u64>>(
         &self,
@@ -166,8 +166,8 @@ impl Buckets {
         }
     }
 
-    /// Where the key stands, or the empty cell where it would.
-    fn place(&self, key: &[u64]) -> usize {
+    /// The key's cell, or the empty cell that it would get.
+    fn cell_of(&self, key: &[u64]) -> usize {
         let mut at = self.home(key_hash(self.seed, key.iter().copied()));
         while self.head(at) != EMPTY && self.cell(at).get(..self.words) != Some(key) {
             at = (at + 1) & self.last;
@@ -179,7 +179,7 @@ impl Buckets {
         if self.len == 0 {
             return None;
         }
-        let head = self.head(self.place(key));
+        let head = self.head(self.cell_of(key));
         (head != EMPTY).then(|| Head::unpack(head))
     }
 
@@ -190,7 +190,7 @@ impl Buckets {
         if self.cells.is_empty() || crowded {
             self.grow();
         }
-        let at = self.place(key);
+        let at = self.cell_of(key);
         if self.head(at) == EMPTY {
             self.len += 1;
             self.mark(key_hash(self.seed, key.iter().copied()));
@@ -211,19 +211,19 @@ impl Buckets {
             if let Some((head, key)) = cell.split_last()
                 && *head != EMPTY
             {
-                let at = self.place(key);
+                let at = self.cell_of(key);
                 self.write(at, key, *head);
             }
         }
         self.remake_filter();
     }
 
-    /// Removes a key; those behind it move up, so that no probe ends too early (Knuth, volume 3, algorithm 6.4 R).
+    /// Removes a key; later keys move up, so that no probe ends too early (Knuth, volume 3, algorithm 6.4 R).
     pub(super) fn remove(&mut self, key: &[u64]) {
         if self.len == 0 {
             return;
         }
-        let mut hole = self.place(key);
+        let mut hole = self.cell_of(key);
         if self.head(hole) == EMPTY {
             return;
         }
@@ -236,7 +236,7 @@ impl Buckets {
             }
             let stored = self.cell(at);
             let home = self.home(key_hash(self.seed, stored[..self.words].iter().copied()));
-            // It may move to the hole unless its home lies behind the hole.
+            // It may move to the hole unless its home is after the hole.
             if (at.wrapping_sub(home) & self.last) >= (at.wrapping_sub(hole) & self.last) {
                 let stride = self.words + 1;
                 self.cells

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers of earlier lookups, for tables whose search tries several masks: one probe where a key comes again.
+//! A cache of lookup results for tables whose search tries several masks: a repeated key takes one probe.
 //!
-//! A line holds for the state of the table in which it was filled: every write starts a new generation, and lines of
-//! another generation are empty. Only bits that some entry looks at are part of a line's key, so that packets that differ
-//! elsewhere (in a port number, say) share a line.
+//! A line is valid for the state of the table in which it was filled: every write starts a new generation, and lines of
+//! other generations are empty. A line's key has only the bits that some entry matches on, so that packets that differ
+//! in other bits (in a port number, say) share a line.
 
-use crate::exec::prefetch::LINE_BYTES;
 use crate::hash::key_hash;
+use crate::memory::CACHE_LINE_BYTES;
 
-/// Lines per set: a key has two places.
+/// Lines per set: a key can be in two of them.
 const WAYS: usize = 2;
-/// Lines per entry of the table, and bounds of their number; they are never more than the table is worth.
+/// Lines per entry of the table, and the bounds of their number.
 const LINES_PER_ENTRY: usize = 4;
 const FEWEST_LINES: usize = 1_024;
 const MOST_LINES: usize = 16_384;
 
-/// Keys of up to so many words are handled without memory.
+/// Keys of up to so many words are handled without allocation.
 const SHORT_WORDS: usize = 8;
 
-/// Lookups after which the cache looks at its hits.
+/// Lookups per window; the hits are evaluated at its end.
 const WINDOW: u32 = 1_024;
-/// With fewer hits in a window, probing and filling cost more than they save.
+/// Below this number of hits in a window, probing and filling cost more than they save.
 const WORTHWHILE_HITS: u32 = WINDOW / 4;
 /// Lookups without the cache before it is tried again.
 const REST: u32 = 16 * WINDOW;
 
 const NONE: u32 = u32::MAX;
 
-/// What the cache knows of a key.
+/// The result of a probe.
 pub(super) enum Probe {
-    /// The answer: a slot, or that no entry matches.
+    /// The known lookup result: a slot, or None for a miss of the table.
     Known(Option<u32>),
-    /// Nothing yet; the set in which the answer belongs.
+    /// Not cached; the set that the result belongs to.
     Unknown(usize),
     /// The cache is not in use.
     Off,
@@ -41,17 +41,17 @@ pub(super) enum Probe {
 pub(super) struct Cache {
     words: usize,
     seed: u64,
-    /// Bits that masks or ranges look at.
+    /// Bits that masks or ranges match on.
     relevant: Box<[u64]>,
-    /// Per line the words of a key, then generation and slot. Empty: not worthwhile for this table.
+    /// Per line the words of a key, then generation and slot. Empty: this table has no cache.
     lines: Vec<u64>,
-    /// Words in front of the first line, so that a set of 64 bytes is in one line of the processor's cache.
+    /// Words before the first line, so that a set of 64 bytes is in one line of the processor's cache.
     skipped: usize,
     /// Sets minus one; sets are a power of two.
     last_set: usize,
-    /// Not 0, which empty lines have.
+    /// Not 0, which is the generation of empty lines.
     generation: u32,
-    /// Lookups until the window or the rest ends.
+    /// Lookups until the end of the window, or of the pause without the cache.
     left: u32,
     hits: u32,
     resting: bool,
@@ -90,7 +90,7 @@ impl Cache {
         }
     }
 
-    /// The table was or will be written: nothing that is known holds any longer.
+    /// Invalidates all lines, because the table was or will be written.
     pub(super) fn forget(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
@@ -99,32 +99,32 @@ impl Cache {
         }
     }
 
-    /// Has lines for a table of this many entries. They are made here so that no packet waits for it.
+    /// Allocates the lines for a table of this many entries, here rather than in the path of a packet.
     pub(super) fn reserve(&mut self, entries: usize) {
         let lines = (entries * LINES_PER_ENTRY)
             .next_power_of_two()
             .clamp(FEWEST_LINES, MOST_LINES);
-        let words = lines * (self.words + 1) + LINE_BYTES / size_of::<u64>();
+        let words = lines * (self.words + 1) + CACHE_LINE_BYTES / size_of::<u64>();
         if self.lines.len() < words {
             self.lines = vec![0; words];
             self.skipped = self
                 .lines
                 .as_ptr()
-                .align_offset(LINE_BYTES)
-                .min(LINE_BYTES / 8);
+                .align_offset(CACHE_LINE_BYTES)
+                .min(CACHE_LINE_BYTES / 8);
             self.last_set = lines / WAYS - 1;
         }
     }
 
-    /// From now on these bits matter too.
-    pub(super) fn look_at(&mut self, mask: &[u64]) {
+    /// Adds bits that masks or ranges match on.
+    pub(super) fn add_relevant(&mut self, mask: &[u64]) {
         for (bits, more) in self.relevant.iter_mut().zip(mask) {
             *bits |= more;
         }
     }
 
-    /// No bit matters until `look_at` says so.
-    pub(super) fn look_at_none(&mut self) {
+    /// Clears the bits that masks or ranges match on.
+    pub(super) fn clear_relevant(&mut self) {
         self.relevant.fill(0);
     }
 
@@ -136,7 +136,7 @@ impl Cache {
 
     #[inline(always)]
     pub(super) fn probe(&mut self, key: &[u64]) -> Probe {
-        // What matters of a short key is worked out once, without a loop where its length is known.
+        // The relevant bits of a short key are computed once, without a loop because the length is known.
         match key {
             [a] => return self.probe_short([*a]),
             [a, b] => return self.probe_short([*a, *b]),
@@ -172,7 +172,7 @@ impl Cache {
         probe
     }
 
-    /// As [`Self::probe`], for the bits that matter.
+    /// As [`Self::probe`], for the relevant bits.
     #[inline(always)]
     fn probe_for<I: Iterator<Item = u64>>(&mut self, key: impl Fn() -> I, words: usize) -> Probe {
         self.left -= 1;
@@ -196,7 +196,7 @@ impl Cache {
         ) else {
             return Probe::Off;
         };
-        // Which of the two it is nobody can foresee: it is selected, not branched on.
+        // Selected without a branch, because the branch would be unpredictable.
         let (differs, slot) = if a.0 == 0 { a } else { b };
         if differs != 0 {
             return Probe::Unknown(set);
@@ -205,7 +205,7 @@ impl Cache {
         Probe::Known((slot != NONE).then_some(slot))
     }
 
-    /// Remembers the answer for a key in its set; of what was there, the older goes.
+    /// Stores the result for a key in its set and evicts the older line.
     #[inline(always)]
     pub(super) fn fill(&mut self, set: usize, key: &[u64], slot: Option<u32>) {
         let stride = key.len() + 1;
@@ -225,7 +225,8 @@ impl Cache {
         }
     }
 
-    /// Traffic that never repeats a key is not to pay for the cache: it rests, and is tried again later.
+    /// Turns the cache off for a while if it had too few hits, so that traffic without repeated keys does not pay for
+    /// it.
     #[cold]
     fn end_window(&mut self) {
         self.resting = !self.resting && self.hits < WORTHWHILE_HITS;
@@ -240,7 +241,7 @@ mod tests {
 
     fn filled() -> Cache {
         let mut cache = Cache::new(2, 7);
-        cache.look_at(&[0xff, u64::MAX]);
+        cache.add_relevant(&[0xff, u64::MAX]);
         cache.reserve(10);
         remember(&mut cache, &[1, 2], Some(3));
         cache
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_differ_where_nobody_looks_share_a_line() {
+    fn keys_that_differ_in_unmatched_bits_share_a_line() {
         let mut cache = filled();
         assert_eq!(known(&mut cache, &[1, 2]), Some(Some(3)));
         assert_eq!(known(&mut cache, &[0x4501, 2]), Some(Some(3)));
@@ -270,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn misses_are_remembered() {
+    fn misses_are_cached() {
         let mut cache = filled();
         remember(&mut cache, &[9, 9], None);
         assert_eq!(known(&mut cache, &[9, 9]), Some(None));
     }
 
     #[test]
-    fn generations_that_come_again_find_nothing_of_the_first() {
+    fn repeated_generation_numbers_find_no_old_line() {
         let mut cache = filled();
         assert_eq!(cache.generation, 1);
         cache.generation = u32::MAX;
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_never_repeat_give_the_cache_a_rest_until_it_is_tried_again() {
+    fn keys_that_never_repeat_turn_the_cache_off_until_it_is_tried_again() {
         let mut cache = filled();
         let mut probes = (0..u64::from(WINDOW + REST + 1)).map(|key| {
             let off = matches!(cache.probe(&[0, key << 8]), Probe::Off);

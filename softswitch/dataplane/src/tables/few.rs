@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The entries of a table that has very few: looking at each costs less than one hash.
+//! The entries of a very small table: comparing with each costs less than one hash.
 
 use super::buckets::Head;
 use super::key::PackedKey;
 
-/// With more entries a table is looked up otherwise.
+/// Entries up to which a table is searched here.
 const MOST: usize = 4;
 
-/// Entries in order of rank, or nothing once they were too many.
+/// Entries in order of rank; empty if the table has too many.
 #[derive(Debug)]
 pub(super) struct Few {
     words: usize,
@@ -33,7 +33,7 @@ impl Few {
         self.whole
     }
 
-    /// Adds an entry behind those of equal rank.
+    /// Adds an entry after those of equal rank.
     pub(super) fn insert(&mut self, key: &PackedKey, head: Head) {
         if !self.whole {
             return;
@@ -58,7 +58,7 @@ impl Few {
             let row = at * 2 * self.words;
             self.rows.drain(row..row + 2 * self.words);
         }
-        // To gather the last few of a large table would be a search through all of it.
+        // Collecting the last few entries of a large table would need a search through all of it.
         self.whole |= left == 0;
     }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Idle timeouts of a table's entries. A hit only notes its time; timers look at it when they fall due.
+//! Idle timeouts of a table's entries. A hit only records its time; a timer checks that time when it expires.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Shorter timeouts count as this long, so that nobody can ask for a flood of notifications.
+/// The shortest timeout; it bounds the rate of notifications.
 const MIN_TIMEOUT_NS: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,9 +12,9 @@ struct Idle {
     /// As configured; 0: never.
     timeout_ns: u64,
     last_hit_ns: u64,
-    /// Start of the running timeout: insertion, change or notification; a later hit moves it.
+    /// Start of the running timeout: insertion, change, notification or last hit.
     since_ns: u64,
-    /// When the timer in the heap that is this entry's falls due; 0 without one.
+    /// Time of the entry's timer in the heap; 0 without one.
     due_ns: u64,
 }
 
@@ -22,12 +22,12 @@ struct Idle {
 #[derive(Debug, Default)]
 pub(crate) struct IdleTimers {
     slots: Vec<Idle>,
-    /// Earliest first; a timer whose time is not its entry's `due_ns` is void.
+    /// Earliest first; a timer whose time differs from its entry's `due_ns` is stale.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl IdleTimers {
-    /// An entry begins.
+    /// Adds an entry.
     pub(crate) fn start(&mut self, slot: u32, timeout_ns: u64, now_ns: u64) {
         let at = slot as usize;
         if self.slots.len() <= at {
@@ -40,7 +40,7 @@ impl IdleTimers {
         self.set(slot, timeout_ns, now_ns);
     }
 
-    /// Changes a timeout; it starts anew.
+    /// Changes a timeout and restarts it.
     pub(crate) fn set(&mut self, slot: u32, timeout_ns: u64, now_ns: u64) {
         if let Some(idle) = self.slots.get_mut(slot as usize) {
             idle.timeout_ns = timeout_ns;
@@ -50,7 +50,7 @@ impl IdleTimers {
         }
     }
 
-    /// An entry ends.
+    /// Removes an entry.
     pub(crate) fn stop(&mut self, slot: u32) {
         if let Some(idle) = self.slots.get_mut(slot as usize) {
             *idle = Idle::default();
@@ -60,7 +60,7 @@ impl IdleTimers {
     #[inline]
     pub(crate) fn hit(&mut self, slot: u32, now_ns: u64) {
         if let Some(idle) = self.slots.get_mut(slot as usize) {
-            // The packets of a burst do not come here in the order of their times.
+            // Packets of a burst may hit in another order than that of their times.
             idle.last_hit_ns = idle.last_hit_ns.max(now_ns);
         }
     }
@@ -73,12 +73,12 @@ impl IdleTimers {
         self.slots.get(slot as usize).map_or(0, |i| i.last_hit_ns)
     }
 
-    /// When a timer falls due, at the earliest.
+    /// The earliest time at which a timer may expire.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((due_ns, _))| *due_ns)
     }
 
-    /// The next entry whose timeout has passed by `now_ns`; its timeout starts anew. Looks at no more than `budget` timers.
+    /// The next entry whose timeout has passed by `now_ns`; its timeout starts again. Checks at most `budget` timers.
     pub(crate) fn expired(&mut self, now_ns: u64, budget: &mut usize) -> Option<u32> {
         while let Some(Reverse((due_ns, slot))) = self.heap.peek().copied()
             && due_ns <= now_ns
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_bounds_the_timers_that_are_looked_at() {
+    fn a_budget_bounds_the_timers_that_are_checked() {
         let mut timers = IdleTimers::default();
         for slot in 0..10 {
             timers.start(slot, SECOND_NS, 0);

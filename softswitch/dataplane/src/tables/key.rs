@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Match fields of the control interface, packed into the words that lookups compare, and back.
+//! Converts the match fields of the control interface to the packed words that lookups compare, and back.
 
 use super::to_words;
 use crate::control::KeyMatch;
 use crate::error::ControlError;
-use crate::exec::phv::low_mask;
-use crate::exec::wide::Wide;
 use crate::info::{KeyFieldInfo, MatchKind, TableInfo};
 use crate::ir::{AnyField, KeyPart, Table};
+use crate::packet::phv::low_mask;
+use crate::wide::Wide;
 
 /// An inclusive range on one packed field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RangeCheck {
     part: u16,
-    /// The field's most significant word, and where its bits stand in it.
+    /// The field's most significant word, and the position of its bits there.
     word: u16,
     shift: u8,
     width: u8,
     low: u64,
     high: u64,
-    /// Bounds in the words below, downwards; none where the field has at most 64 bits.
+    /// Bounds of the less significant words, downwards; none for a field of at most 64 bits.
     below: Box<[(u64, u64)]>,
 }
 
@@ -54,7 +54,7 @@ impl RangeCheck {
         in_range(std::iter::once(value).chain(below), self.bounds())
     }
 
-    /// Adds the bits that decide to `bits`, which has a key's number of words.
+    /// Adds the bits that the range depends on to `bits`, which has a key's number of words.
     pub(super) fn cover(&self, bits: &mut [u64]) {
         let top = usize::from(self.word);
         if let Some(word) = bits.get_mut(top) {
@@ -84,7 +84,7 @@ pub(crate) fn in_range(
     value: impl Iterator<Item = u64>,
     bounds: impl Iterator<Item = (u64, u64)>,
 ) -> bool {
-    // Until a word differs from a bound's, the words below decide on that side.
+    // While the words equal those of a bound, the less significant words decide on that side.
     let (mut at_low, mut at_high) = (true, true);
     for (value, (low, high)) in value.zip(bounds) {
         if (at_low && value < low) || (at_high && value > high) {
@@ -253,7 +253,8 @@ pub(crate) fn field_key(info: &KeyFieldInfo, field: &KeyMatch) -> Result<FieldKe
     }
 }
 
-fn place(part: &KeyPart, words: &[u64], out: &mut [u64]) {
+/// ORs the words of a field into a packed key.
+fn pack(part: &KeyPart, words: &[u64], out: &mut [u64]) {
     for (i, word) in words.iter().enumerate() {
         if let Some(to) = out.get_mut(usize::from(part.word) + i) {
             *to |= word << part.shift;
@@ -261,7 +262,7 @@ fn place(part: &KeyPart, words: &[u64], out: &mut [u64]) {
     }
 }
 
-/// Checks and packs an entry's key. Also gives the rank: the priority, or the prefix length where there is none.
+/// Checks and packs an entry's key. Also returns the rank: the priority, or the prefix length of an LPM key.
 pub(crate) fn encode(
     info: &TableInfo,
     spec: &Table,
@@ -303,8 +304,8 @@ pub(crate) fn encode(
         let packed = field_key(field, given)
             .map_err(|e| invalid(format!("match field {}: {e}", field.name)))?;
         full &= packed.mask == ones(field.width_bits);
-        place(part, &packed.value, &mut value);
-        place(part, &packed.mask, &mut mask);
+        pack(part, &packed.value, &mut value);
+        pack(part, &packed.mask, &mut mask);
         if field.kind == MatchKind::Lpm && !info.needs_priority {
             rank = i32::try_from(packed.prefix_len).unwrap_or(i32::MAX);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A table's entries and their lookup.
 //!
-//! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key, with the help of `few` or
-//! `cache`; this module keeps what belongs to a slot.
+//! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key, with the help of `few`
+//! or `cache`; this module has the entries by slot.
 
 mod args;
 mod buckets;
@@ -14,17 +14,17 @@ pub(crate) mod profile;
 mod tuple;
 
 use crate::control::CounterValue;
-use crate::exec::phv::{get, load_bits, load_wide_at, low_mask};
-use crate::exec::wide::Wide;
 use crate::ir::{AnyField, KeyPart, Slot, Table};
 use crate::memory;
 use crate::meter::CountedMeter;
+use crate::packet::phv::{get, load_bits, load_wide_at, low_mask};
+use crate::wide::Wide;
 use args::Args;
 use idle::IdleTimers;
 use key::PackedKey;
 use tuple::TupleSpace;
 
-/// What belongs to one entry, beside its key: one cache line.
+/// An entry without its key: one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Entry {
@@ -41,7 +41,7 @@ const _: () = assert!(size_of::<Option<Entry>>() == 64);
 #[derive(Debug, Default)]
 pub(crate) struct Direct {
     pub counter: CounterValue,
-    /// Some where the table has a direct meter.
+    /// Some if the table has a direct meter.
     pub meter: Option<Box<CountedMeter>>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct TableState {
     idle: Option<Box<IdleTimers>>,
     with_meter: bool,
     scratch: Vec<u64>,
-    /// The key's parts where each is narrow and unmasked.
+    /// The key's parts, if each is narrow and unmasked.
     parts: Box<[PackStep]>,
 }
 
@@ -207,7 +207,7 @@ impl TableState {
         self.index.lookup(key)
     }
 
-    /// As [`Self::lookup_packed`]; the best entry where the key has the table's number of words, else none.
+    /// As [`Self::lookup_packed`], but None for a key of another number of words than the table's.
     #[inline(always)]
     pub(crate) fn lookup_words<const N: usize>(&mut self, key: &[u64; N]) -> Option<u32> {
         if self.live == 0 || self.scratch.len() != N {
@@ -242,7 +242,7 @@ impl TableState {
         }
     }
 
-    /// A packet hit an entry of a table with idle timeouts.
+    /// Records a hit of an entry in a table with idle timeouts.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32, now_ns: u64) {
         if let Some(idle) = &mut self.idle {
@@ -296,8 +296,8 @@ impl TableState {
             self.ages.push(0);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         };
-        if let Some(place) = self.entries.get_mut(slot as usize) {
-            *place = Some(entry);
+        if let Some(vacant) = self.entries.get_mut(slot as usize) {
+            *vacant = Some(entry);
         }
         if let Some(age) = self.ages.get_mut(slot as usize) {
             *age = self.sequence;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-/// A member in the form in which tables run it.
+/// A member as tables run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     /// The action's index in the list of each table that uses the profile, in the order of the profile's tables.
@@ -31,7 +31,7 @@ struct Group {
     references: u32,
 }
 
-/// Things with an id of the control plane's and a slot that packets use.
+/// Items by id, which the control plane uses, and by slot, which packets use.
 #[derive(Debug)]
 struct Slots<T> {
     by_id: HashMap<u64, u32>,
@@ -67,23 +67,23 @@ impl<T> Slots<T> {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
-        if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = Some(item);
+        if let Some(vacant) = self.slots.get_mut(slot as usize) {
+            *vacant = Some(item);
             self.by_id.insert(id, slot);
         }
     }
 
     fn remove(&mut self, id: u64) {
         if let Some(slot) = self.by_id.remove(&id)
-            && let Some(place) = self.slots.get_mut(slot as usize)
+            && let Some(occupied) = self.slots.get_mut(slot as usize)
         {
-            *place = None;
+            *occupied = None;
             self.free.push(slot);
         }
     }
 }
 
-/// What an entry of an indirect table points to, by slot: the one argument word of such an entry.
+/// The member or group, by slot, that an entry of an indirect table points to: the entry's only argument word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pointer {
     Member(u32),
@@ -128,7 +128,7 @@ impl ProfileState {
         self.groups.slot(id)
     }
 
-    /// Id of what a pointer points to.
+    /// Id of the member or group.
     pub(crate) fn id_of(&self, pointer: Pointer) -> Option<u64> {
         match pointer {
             Pointer::Member(slot) => self.members.get(slot).map(|m| m.id),
@@ -144,7 +144,7 @@ impl ProfileState {
         }
     }
 
-    /// An entry starts to point here.
+    /// Counts an entry that now points here.
     pub(crate) fn acquire(&mut self, pointer: Pointer) {
         match pointer {
             Pointer::Member(slot) => self.members.get_mut(slot).map(|m| m.references += 1),
@@ -152,7 +152,7 @@ impl ProfileState {
         };
     }
 
-    /// An entry no longer points here.
+    /// Counts an entry that no longer points here.
     pub(crate) fn release(&mut self, pointer: Pointer) {
         match pointer {
             Pointer::Member(slot) => self.members.get_mut(slot).map(|m| m.references -= 1),
@@ -160,7 +160,7 @@ impl ProfileState {
         };
     }
 
-    /// Creates a member, or gives an existing one another call.
+    /// Creates a member, or replaces the call of an existing one.
     pub(crate) fn put_member(&mut self, id: u64, call: Call) {
         if let Some(member) = self
             .members
@@ -230,7 +230,8 @@ impl ProfileState {
         }
     }
 
-    /// The calls of an entry: what runs first, and the member. `hash` and `random` give the number that selects.
+    /// The calls of an entry: the group's own action, and the selected member. `select` returns the number that selects
+    /// the member, given whether the selection is random.
     pub(crate) fn resolve(
         &self,
         pointer: Pointer,

@@ -103,7 +103,7 @@ fn matches(key: &KeyMatch, width: u32, value: u128) -> bool {
     }
 }
 
-/// Few distinct values, so that entries and packets meet.
+/// Few distinct values, so that packets hit entries.
 fn small() -> impl Strategy<Value = u8> {
     0_u8..4
 }
@@ -172,9 +172,9 @@ proptest! {
         }
     }
 
-    /// The same few packets again and again, so that remembered answers are asked for, with writes between them.
+    /// Repeats a few packets, so that cached results are used, with writes between them.
     #[test]
-    fn no_answer_outlives_a_write(
+    fn no_cached_result_outlives_a_write(
         steps in prop::collection::vec(
             (entry(), any::<prop::sample::Index>(), 0_u8..8),
             1..150,

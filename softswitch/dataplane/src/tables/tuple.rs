@@ -20,13 +20,13 @@ struct Tuple {
     exact: bool,
     /// Masked keys to the heads of their chains.
     heads: Buckets,
-    /// Entries with ranges: where there are none, the head of a chain is what is looked for.
+    /// Entries with ranges; without any, the head of a chain is always the result.
     ranged: u32,
     ranks: BTreeMap<i32, u32>,
     best: i32,
 }
 
-/// One entry's place in the index.
+/// An entry's position in the index.
 #[derive(Debug, Clone, Default)]
 struct Node {
     tuple: u32,
@@ -36,14 +36,14 @@ struct Node {
     ranges: Box<[RangeCheck]>,
 }
 
-/// A tuple's place in the order of search.
+/// A tuple's position in the order of the search.
 #[derive(Debug, Clone, Copy)]
 struct Ranked {
     best: i32,
     tuple: u32,
 }
 
-/// With more tuples than this, answers are remembered.
+/// With more tuples than this, lookup results are cached.
 const UNCACHED_TUPLES: usize = 2;
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) struct TupleSpace {
     live: usize,
     few: Few,
     cache: Cache,
-    /// Bits that ranges look at or did.
+    /// Bits that present or removed ranges match on.
     ranged_bits: Box<[u64]>,
     /// Masked keys, `words` per slot.
     keys: Vec<u64>,
@@ -228,7 +228,7 @@ impl TupleSpace {
         self.few.insert(&key, Head { slot, rank });
         for range in &key.ranges {
             range.cover(&mut self.ranged_bits);
-            self.cache.look_at(&self.ranged_bits);
+            self.cache.add_relevant(&self.ranged_bits);
         }
         let tuple = self.tuple_for(key.mask, key.full);
         self.nodes[at] = Node {
@@ -268,12 +268,12 @@ impl TupleSpace {
             self.tuples.push(tuple);
             u32::try_from(self.tuples.len() - 1).unwrap_or(NONE)
         };
-        self.cache.look_at(&mask);
+        self.cache.add_relevant(&mask);
         self.by_mask.insert(mask, index);
         index
     }
 
-    /// Puts a slot into the chain of its key, behind those of equal rank.
+    /// Adds a slot to the chain of its key, after those of equal rank.
     fn link(&mut self, slot: u32, tuple: u32, rank: i32) {
         let Self {
             words,
@@ -354,7 +354,7 @@ impl TupleSpace {
         self.cache.forget();
     }
 
-    /// Restores the order after the ranks of a tuple changed; an empty tuple is given back.
+    /// Restores the order after the ranks of a tuple changed; an empty tuple is removed.
     fn reorder(&mut self, index: u32) {
         let Some(tuple) = self.tuples.get_mut(index as usize) else {
             return;
@@ -387,13 +387,13 @@ impl TupleSpace {
         }
     }
 
-    /// A mask is gone: which bits matter is asked of those that are left.
+    /// After the removal of a mask: recomputes the relevant bits from the masks that are left.
     fn look_again(&mut self) {
-        self.cache.look_at_none();
-        self.cache.look_at(&self.ranged_bits);
+        self.cache.clear_relevant();
+        self.cache.add_relevant(&self.ranged_bits);
         for ranked in &self.order {
             if let Some(tuple) = self.tuples.get(ranked.tuple as usize) {
-                self.cache.look_at(&tuple.mask);
+                self.cache.add_relevant(&tuple.mask);
             }
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A token bucket that says when a frame may leave.
+//! The token bucket of a shaper: the time at which a frame may leave.
 //!
 //! Tokens are counted in billionths of a bit, so that a rate of `r` bit/s adds exactly `r` tokens per nanosecond.
 
@@ -29,7 +29,7 @@ impl Bucket {
         }
     }
 
-    /// A line: a bucket that holds nothing, so that it is always in debt for the frame before.
+    /// The bucket of a line rate: its size is 0, so that it is always in debt for the frame before.
     pub(super) fn line(rate_bps: u64, now_ns: u64) -> Self {
         let burst_bytes = 0;
         Self::new(
@@ -58,7 +58,7 @@ impl Bucket {
         self.tokens_at_ns = self.tokens_at_ns.max(now_ns);
     }
 
-    /// When a frame of `bytes` may leave: when the bucket holds it, or is full.
+    /// Time at which a frame of `bytes` may leave: when the bucket has its tokens, or is full.
     pub(super) fn ready_ns(&self, bytes: u32) -> u64 {
         let need = (i128::from(bytes) * BYTE).min(self.capacity);
         let missing = (need - self.tokens).max(0);
@@ -68,8 +68,8 @@ impl Bucket {
             .saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 
-    /// A frame of `bytes` leaves at `now_ns`.
-    pub(super) fn take(&mut self, bytes: u32, now_ns: u64) {
+    /// Removes the tokens of a frame of `bytes` that leaves at `now_ns`.
+    pub(super) fn consume(&mut self, bytes: u32, now_ns: u64) {
         self.refill(now_ns);
         self.tokens -= i128::from(bytes) * BYTE;
     }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The traffic manager: per port eight egress queues with strict priorities and token buckets, and a link behind the
-//! deparser.
+//! The traffic manager: per port eight egress queues with strict priorities and token buckets, and an emulated link
+//! after the deparser.
 //!
-//! Layout: `bucket` says when a frame may leave, `port` holds the queues and says which goes next, `link` has delay,
-//! jitter and loss; here are all ports, and when something happens at them.
+//! Layout: `bucket` is the token bucket of a shaper, `port` has the queues and selects the next packet, `link` has
+//! delay, jitter and loss; this module has all ports and the times of their next events.
 
 mod bucket;
 mod link;
 mod port;
 
-use crate::exec::packet::{Packet, Pool};
+use crate::packet::{Packet, Pool};
 use crate::ports::{Port, PortConfig};
-use link::Departure;
+use link::LinkOutcome;
 use port::Offer;
 pub(crate) use port::PortState;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What became of a packet offered to a port.
+/// The outcome of enqueueing a packet.
 pub(crate) enum Admission {
-    /// It goes on to egress now.
-    Now(Box<Packet>),
-    Waiting,
-    /// The queue is full; the port at which the drop may be reported.
+    /// Egress comes next, without a wait.
+    Pass(Box<Packet>),
+    Queued,
+    /// The queue is full; the port to which the packet may be deflected.
     TailDrop(Box<Packet>, Option<Port>),
     NoPort(Box<Packet>),
 }
 
-/// Times at which something happens at ports; may hold times that no longer count.
+/// Times of the next events of ports. Stale times stay in the heap and are skipped.
 #[derive(Debug, Default)]
 struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, Port)>>,
@@ -45,13 +45,13 @@ impl Events {
     }
 }
 
-/// All ports, and when something happens at them.
+/// All ports, and the times of their next events.
 #[derive(Debug, Default)]
 pub(crate) struct TrafficManager {
     ports: Vec<Option<Box<PortState>>>,
     dequeues: Events,
     releases: Events,
-    /// Frames that leave without delay, in order of time.
+    /// Frames that need not wait on a link, in order of time.
     ready: VecDeque<(u64, Box<Packet>)>,
     seed: u64,
 }
@@ -100,7 +100,7 @@ impl TrafficManager {
             .filter_map(|(port, state)| state.as_ref().map(|s| (port, s.config())))
     }
 
-    /// Counts a frame that came in through a port.
+    /// Counts a frame that a port received.
     pub(crate) fn count_received(&mut self, port: Port, bytes: usize) {
         if let Some(state) = state(&mut self.ports, port) {
             state.stats.rx_packets += 1;
@@ -114,28 +114,28 @@ impl TrafficManager {
         if self.ports.len() <= at {
             self.ports.resize_with(at + 1, || None);
         }
-        let Some(place) = self.ports.get_mut(at) else {
+        let Some(slot) = self.ports.get_mut(at) else {
             return;
         };
-        match place {
+        match slot {
             Some(state) => {
                 state.configure(config, now_ns);
                 schedule_dequeue(state, &mut self.dequeues, port, now_ns);
             }
             None => {
-                // Ports of one switch must not lose in step.
+                // The ports of a switch must not lose the same packets.
                 let seed = self.seed ^ (u64::from(port) + 1).wrapping_mul(0xd6e8_feb8_6659_fd93);
-                *place = Some(Box::new(PortState::new(config, seed, now_ns)));
+                *slot = Some(Box::new(PortState::new(config, seed, now_ns)));
             }
         }
     }
 
-    /// Removes a port; gives back how many packets waited there or were on their way.
+    /// Removes a port; returns how many packets were queued there or on its link.
     pub(crate) fn remove_port(&mut self, port: Port, pool: &mut Pool) -> Option<u64> {
         let mut state = self.ports.get_mut(port as usize)?.take()?;
-        let mut ended = state.clear(|packet| pool.give(packet));
+        let mut ended = state.clear(|packet| pool.recycle(packet));
         for packet in state.link.clear() {
-            pool.give(packet);
+            pool.recycle(packet);
             ended += 1;
         }
         let before = self.ready.len();
@@ -148,50 +148,50 @@ impl TrafficManager {
         self.dequeues.heap.clear();
         let states = self.ports.iter_mut().flatten();
         states
-            .map(|state| state.clear(|packet| pool.give(packet)))
+            .map(|state| state.clear(|packet| pool.recycle(packet)))
             .sum()
     }
 
-    /// Waiting packets of a port.
+    /// Queued packets of a port.
     pub(crate) fn depth(&self, port: Port) -> usize {
         self.port(port).map_or(0, PortState::waiting)
     }
 
-    /// Whether nothing at its egress port holds a packet back; it is counted there, and goes on to egress at once.
+    /// Counts a packet as passed if its egress port has no queued packets and no shaper; else returns false.
     #[inline(always)]
-    pub(crate) fn lets_through(&mut self, packet: &Packet) -> bool {
-        state(&mut self.ports, packet.egress_port).is_some_and(|state| state.lets_through(packet))
+    pub(crate) fn try_bypass(&mut self, packet: &Packet) -> bool {
+        state(&mut self.ports, packet.egress_port).is_some_and(|state| state.try_bypass(packet))
     }
 
-    /// Offers a packet to its egress port.
+    /// Enqueues a packet at its egress port.
     pub(crate) fn enqueue(&mut self, packet: Box<Packet>, now_ns: u64) -> Admission {
         let port = packet.egress_port;
         let Some(state) = state(&mut self.ports, port) else {
             return Admission::NoPort(packet);
         };
         match state.offer(packet, now_ns) {
-            Offer::Now(packet) => Admission::Now(packet),
-            Offer::Waiting => {
+            Offer::Pass(packet) => Admission::Pass(packet),
+            Offer::Queued => {
                 schedule_dequeue(state, &mut self.dequeues, port, now_ns);
-                Admission::Waiting
+                Admission::Queued
             }
             Offer::Full(packet, deflect_to) => Admission::TailDrop(packet, deflect_to),
         }
     }
 
-    /// Counts that a packet dropped at `port` is reported through another.
+    /// Counts that a packet that was dropped at `port` is deflected to another.
     pub(crate) fn count_deflected(&mut self, port: Port, priority: usize) {
         if let Some(state) = state(&mut self.ports, port) {
             state.count_deflected(priority);
         }
     }
 
-    /// When the next packet leaves a queue.
+    /// Time at which the next packet leaves a queue.
     pub(crate) fn next_dequeue_ns(&self) -> Option<u64> {
         self.dequeues.next().map(|(at, _)| at)
     }
 
-    /// Takes the packet that leaves a queue at or before `until_ns`, with its time.
+    /// Dequeues the next packet that leaves a queue at or before `until_ns`, with its time.
     pub(crate) fn dequeue(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
         while let Some((at, port)) = self.dequeues.next().filter(|(at, _)| *at <= until_ns) {
             self.dequeues.heap.pop();
@@ -214,7 +214,7 @@ impl TrafficManager {
         None
     }
 
-    /// Puts a finished frame on its port's link. An error: the port is gone, and the packet comes back.
+    /// Transmits a deparsed frame on its port's link. An error returns the packet: the port does not exist.
     #[inline(always)]
     pub(crate) fn transmit(
         &mut self,
@@ -226,38 +226,38 @@ impl TrafficManager {
         let Some(state) = state(&mut self.ports, port) else {
             return Err(packet);
         };
-        if state.sends_at_once(now_ns) {
+        if state.try_transmit_at_once(now_ns) {
             self.ready.push_back((now_ns, packet));
         } else {
-            self.depart(packet, now_ns, pool);
+            self.transmit_on_link(packet, now_ns, pool);
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn depart(&mut self, packet: Box<Packet>, now_ns: u64, pool: &mut Pool) {
+    fn transmit_on_link(&mut self, packet: Box<Packet>, now_ns: u64, pool: &mut Pool) {
         let port = packet.egress_port;
         let Some(state) = state(&mut self.ports, port) else {
-            return pool.give(packet);
+            return pool.recycle(packet);
         };
-        match state.depart(packet, now_ns) {
-            Departure::Now(packet) => {
+        match state.transmit(packet, now_ns) {
+            LinkOutcome::Arrived(packet) => {
                 state.ready += 1;
                 self.ready.push_back((now_ns, packet));
             }
-            Departure::Flying => schedule_release(state, &mut self.releases, port),
-            Departure::Lost(packet) => pool.give(packet),
+            LinkOutcome::InFlight => schedule_release(state, &mut self.releases, port),
+            LinkOutcome::Lost(packet) => pool.recycle(packet),
         }
     }
 
-    /// When the next frame leaves the switch.
+    /// Time at which the next frame reaches the end of its link.
     pub(crate) fn next_release_ns(&self) -> Option<u64> {
         let ready = self.ready.front().map(|(at, _)| *at);
         let delayed = self.releases.next().map(|(at, _)| at);
         ready.into_iter().chain(delayed).min()
     }
 
-    /// Takes the next frame that leaves at or before `until_ns`, with its time.
+    /// Takes the next frame that reaches the end of its link at or before `until_ns`, with its time.
     #[inline(always)]
     pub(crate) fn release(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
         if self.releases.heap.is_empty() {
@@ -267,7 +267,7 @@ impl TrafficManager {
         }
     }
 
-    /// Takes the next frame without delay.
+    /// Takes the next frame that did not have to wait on its link.
     #[inline(always)]
     fn release_ready(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
         if self.ready.front()?.0 > until_ns {
@@ -300,7 +300,7 @@ impl TrafficManager {
                 continue;
             }
             state.release_at_ns = None;
-            let packet = state.link.arrive();
+            let packet = state.link.pop();
             schedule_release(state, &mut self.releases, port);
             if let Some(packet) = packet {
                 count_sent(state, &packet);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Priorities, limits, deflection, line rate, jitter and loss; and that no packet is lost to the books.
+//! Priorities, limits, deflection, line rate, jitter and loss; and that every packet is accounted for.
 
 use super::{Admission, TrafficManager};
-use crate::exec::packet::{Packet, Pool};
+use crate::packet::{Packet, Pool};
 use crate::ports::{LOSS_ALL_PPB, PortConfig, QueueConfig, Shaper};
 use num_bigint::BigInt;
 use num_rational::Ratio;
@@ -71,7 +71,7 @@ fn higher_priority_leaves_first_and_equal_ones_in_order() {
 }
 
 #[test]
-fn queue_held_by_its_own_shaper_lets_a_lower_one_go_first() {
+fn queue_delayed_by_its_own_shaper_does_not_block_a_lower_priority() {
     let mut config = PortConfig {
         shaper: shaper(8_000_000, 1_000),
         ..PortConfig::default()
@@ -95,7 +95,10 @@ fn lower_priority_does_not_overtake_one_that_waits_for_tokens_only() {
         shaper: shaper(8_000_000, 2_000),
         ..PortConfig::default()
     });
-    assert!(matches!(tm.enqueue(packet(1_500, 0), 0), Admission::Now(_)));
+    assert!(matches!(
+        tm.enqueue(packet(1_500, 0), 0),
+        Admission::Pass(_)
+    ));
     let _ = tm.enqueue(packet(1_500, 7), 0);
     let _ = tm.enqueue(packet(100, 0), 0);
     assert_eq!(leave(&mut tm), [(1_000_000, 7), (1_100_000, 0)]);
@@ -153,9 +156,9 @@ fn line_spaces_frames_as_ethernet_does_and_delivers_their_last_bit() {
         ..PortConfig::default()
     });
     let mut pool = Pool::default();
-    assert!(matches!(tm.enqueue(packet(60, 0), 0), Admission::Now(_)));
+    assert!(matches!(tm.enqueue(packet(60, 0), 0), Admission::Pass(_)));
     tm.transmit(packet(60, 0), 0, &mut pool).expect("a port");
-    assert!(matches!(tm.enqueue(packet(60, 0), 0), Admission::Waiting));
+    assert!(matches!(tm.enqueue(packet(60, 0), 0), Admission::Queued));
     assert_eq!(tm.next_dequeue_ns(), Some(67_200));
     let (at, second) = tm.dequeue(u64::MAX).expect("it waits");
     tm.transmit(second, at, &mut pool).expect("a port");
@@ -164,7 +167,7 @@ fn line_spaces_frames_as_ethernet_does_and_delivers_their_last_bit() {
 }
 
 #[test]
-fn loss_is_what_was_asked_for_and_the_same_for_the_same_seed() {
+fn loss_has_the_configured_share_and_is_the_same_for_the_same_seed() {
     let lossy = PortConfig {
         loss_ppb: LOSS_ALL_PPB / 10,
         ..PortConfig::default()
@@ -230,7 +233,7 @@ fn removed_port_takes_its_ready_frames_along() {
     assert!(tm.release(u64::MAX).is_none());
 }
 
-/// A random configuration that lets something pass.
+/// A random configuration that does not block everything.
 fn configs() -> impl Strategy<Value = PortConfig> {
     let shapers = || prop::option::of((1_000_u64..1_000_000_000, 1_u64..100_000));
     let limits = || prop::option::of(0_u64..20_000);
@@ -258,9 +261,9 @@ fn configs() -> impl Strategy<Value = PortConfig> {
                     loss_ppb: loss.unwrap_or(0),
                     ..PortConfig::default()
                 };
-                for (place, (own, bytes, packets)) in config.queues.iter_mut().zip(queues) {
-                    place.shaper = shape(own);
-                    (place.limit_bytes, place.limit_packets) = (bytes, packets);
+                for (queue, (own, bytes, packets)) in config.queues.iter_mut().zip(queues) {
+                    queue.shaper = shape(own);
+                    (queue.limit_bytes, queue.limit_packets) = (bytes, packets);
                 }
                 config
             },
@@ -268,10 +271,10 @@ fn configs() -> impl Strategy<Value = PortConfig> {
 }
 
 proptest! {
-    /// offered = passed + dropped + removed + waiting for every queue, offered = passed + lost + in flight for the link,
-    /// at every moment, also when the configuration changes and queues are emptied meanwhile.
+    /// offered = passed + dropped + removed + waiting for every queue, offered = passed + lost + in flight for the
+    /// link, at every moment, also when the configuration changes and queues are emptied meanwhile.
     #[test]
-    fn every_packet_is_in_the_books(
+    fn every_packet_is_accounted_for(
         configs in prop::collection::vec(configs(), 1..4),
         events in prop::collection::vec((0_u64..100_000, 0_u8..8, 1_usize..2_000, 0_u8..40), 1..200),
     ) {
@@ -292,7 +295,7 @@ proptest! {
                 }
                 _ => {
                     offered += 1;
-                    if let Admission::Now(packet) = tm.enqueue(packet(*bytes, *priority), now_ns) {
+                    if let Admission::Pass(packet) = tm.enqueue(packet(*bytes, *priority), now_ns) {
                         tm.transmit(packet, now_ns, &mut pool).expect("the port exists");
                     }
                 }
@@ -337,10 +340,10 @@ proptest! {
             while let Some((at, _)) = tm.dequeue(now) {
                 got.push(at);
             }
-            if matches!(tm.enqueue(packet(bytes, 0), now), Admission::Now(_)) {
+            if matches!(tm.enqueue(packet(bytes, 0), now), Admission::Pass(_)) {
                 got.push(now);
             }
-            // A frame starts at the first nanosecond at which the one before has gone.
+            // A frame starts at the first nanosecond at which the previous one has left.
             let start = free.ceil().max(exact(now));
             expected.push(u64::try_from(start.to_integer()).expect("a time"));
             free = start + exact(bytes as u64 + 24) * &ns_per_byte;

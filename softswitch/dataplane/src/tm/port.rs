@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One port: its queues, what shapes them, and which goes next.
+//! One port: its queues, their shapers, and the choice of the next packet.
 
 use super::bucket::Bucket;
-use super::link::{Departure, Link};
-use crate::exec::packet::Packet;
+use super::link::{Link, LinkOutcome};
+use crate::packet::Packet;
 use crate::ports::{Port, PortConfig, QUEUES, QueueConfig};
 use crate::stats::{LinkStats, PortStats, QueueStats};
 use std::collections::VecDeque;
 
-/// Preamble, frame delimiter, FCS and inter-packet gap (IEEE 802.3): what a frame takes on the line besides its bytes.
+/// Preamble, frame delimiter, FCS and inter-packet gap (IEEE 802.3), which a frame occupies on the line besides its
+/// bytes.
 const LINE_OVERHEAD_BYTES: u32 = 8 + 4 + 12;
 
 #[derive(Debug, Default)]
@@ -27,24 +28,26 @@ pub(crate) struct PortState {
     waiting: usize,
     shaper: Option<Bucket>,
     line: Option<Bucket>,
-    /// Nothing holds a frame back.
-    free: bool,
-    /// Frames leave at once, and arrive so.
-    straight: bool,
-    /// When the next frame leaves a queue; the event in the heap that says otherwise is stale.
+    /// No shaper and no line rate: a packet never waits.
+    unshaped: bool,
+    /// No line rate, delay, jitter or loss: a frame arrives when it is transmitted.
+    ideal_link: bool,
+    /// Time at which the next packet leaves a queue; an event with another time is stale.
     pub(super) dequeue_at_ns: Option<u64>,
     pub(super) link: Link,
-    /// When the next frame arrives; as above.
+    /// Time at which the next frame reaches the end of the link; as above.
     pub(super) release_at_ns: Option<u64>,
-    /// Frames that left without delay and wait for the sink.
+    /// Frames that arrived without a wait and that the sink has not received yet.
     pub(super) ready: u64,
     pub(super) stats: PortStats,
 }
 
-/// What a port does with a packet that is offered.
+/// The outcome of offering a packet to a port.
 pub(super) enum Offer {
-    Now(Box<Packet>),
-    Waiting,
+    /// It need not wait.
+    Pass(Box<Packet>),
+    Queued,
+    /// The queue is full; its `deflect_to`.
     Full(Box<Packet>, Option<Port>),
 }
 
@@ -56,8 +59,8 @@ impl PortState {
             waiting: 0,
             shaper: None,
             line: None,
-            free: true,
-            straight: true,
+            unshaped: true,
+            ideal_link: true,
             dequeue_at_ns: None,
             link: Link::new(seed),
             release_at_ns: None,
@@ -90,23 +93,23 @@ impl PortState {
             queue.config = config.queue(priority);
             queue.shaper = bucket(queue.shaper, queue.config.shaper);
         }
-        self.free = self.shaper.is_none()
+        self.unshaped = self.shaper.is_none()
             && self.line.is_none()
             && self.queues.iter().all(|queue| queue.shaper.is_none());
-        self.straight = self.line.is_none()
+        self.ideal_link = self.line.is_none()
             && (config.delay_ns, config.jitter_ns, config.loss_ppb) == (0, 0, 0);
         self.config = config;
     }
 
-    /// Packets that wait, in all queues.
+    /// Packets in all queues.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether a packet goes on to egress without a look at tokens and queues; if so, its queue counts it.
+    /// Counts a packet as passed if no packet is queued and nothing is shaped; else returns false.
     #[inline(always)]
-    pub(super) fn lets_through(&mut self, packet: &Packet) -> bool {
-        if self.waiting > 0 || !self.free {
+    pub(super) fn try_bypass(&mut self, packet: &Packet) -> bool {
+        if self.waiting > 0 || !self.unshaped {
             return false;
         }
         let Some(queue) = self.queues.get_mut(packet.queue()) else {
@@ -120,10 +123,10 @@ impl PortState {
         true
     }
 
-    /// Whether a frame goes through the link without a look at delay, jitter and loss; if so, it is counted there.
+    /// Counts a frame as transmitted if the link is ideal and empty; else returns false.
     #[inline(always)]
-    pub(super) fn sends_at_once(&mut self, now_ns: u64) -> bool {
-        let at_once = self.straight && self.link.is_empty(now_ns);
+    pub(super) fn try_transmit_at_once(&mut self, now_ns: u64) -> bool {
+        let at_once = self.ideal_link && self.link.is_empty(now_ns);
         if at_once {
             self.link.stats.offered_packets += 1;
             self.ready += 1;
@@ -138,9 +141,9 @@ impl PortState {
         };
         queue.stats.offered_packets += 1;
         queue.stats.offered_bytes += u64::from(bytes);
-        if self.waiting == 0 && (self.free || self.ready_ns(priority, bytes) <= now_ns) {
-            self.take(priority, bytes, now_ns);
-            return Offer::Now(packet);
+        if self.waiting == 0 && (self.unshaped || self.ready_ns(priority, bytes) <= now_ns) {
+            self.consume_tokens(priority, bytes, now_ns);
+            return Offer::Pass(packet);
         }
         let Some(queue) = self.queues.get_mut(priority) else {
             return Offer::Full(packet, None);
@@ -160,17 +163,17 @@ impl PortState {
         queue.bytes = queued_bytes;
         queue.packets.push_back(packet);
         self.waiting += 1;
-        Offer::Waiting
+        Offer::Queued
     }
 
-    /// A packet that was dropped goes through egress for another port.
+    /// Counts a tail-dropped packet that is deflected to another port.
     pub(super) fn count_deflected(&mut self, priority: usize) {
         if let Some(queue) = self.queues.get_mut(priority) {
             queue.stats.deflected_packets += 1;
         }
     }
 
-    /// When a frame at the head of a queue may leave, if no other goes before it.
+    /// Time at which the head of a queue may leave, if no other packet leaves before it.
     fn ready_ns(&self, priority: usize, bytes: u32) -> u64 {
         let own = self.queues.get(priority).and_then(|queue| queue.shaper);
         let buckets = [self.shaper, self.line, own];
@@ -181,7 +184,7 @@ impl PortState {
         times.max().unwrap_or(0)
     }
 
-    /// Which queue's head leaves next, and when: the highest priority among those that their own shapers let go.
+    /// Time and queue of the packet that leaves next: the highest priority among the queues whose own shapers allow it.
     pub(super) fn next(&self) -> Option<(u64, usize)> {
         let mut next: Option<(u64, usize)> = None;
         if self.waiting == 0 {
@@ -191,51 +194,51 @@ impl PortState {
             let Some(head) = queue.packets.front() else {
                 continue;
             };
-            let let_go_ns = queue.shaper.map_or(0, |own| own.ready_ns(head.length));
-            // A queue that its own shaper still holds when a lower one's turn comes does not stop that one.
-            if next.is_none_or(|(at, _)| let_go_ns <= at) {
+            let allowed_ns = queue.shaper.map_or(0, |own| own.ready_ns(head.length));
+            // A queue that its own shaper delays beyond the turn of a lower priority does not block that one.
+            if next.is_none_or(|(at, _)| allowed_ns <= at) {
                 next = Some((self.ready_ns(priority, head.length), priority));
             }
         }
         next
     }
 
-    fn take(&mut self, priority: usize, bytes: u32, now_ns: u64) {
+    fn consume_tokens(&mut self, priority: usize, bytes: u32, now_ns: u64) {
         if let Some(queue) = self.queues.get_mut(priority) {
             queue.stats.passed_packets += 1;
             queue.stats.passed_bytes += u64::from(bytes);
             if let Some(own) = &mut queue.shaper {
-                own.take(bytes, now_ns);
+                own.consume(bytes, now_ns);
             }
         }
         if let Some(shaper) = &mut self.shaper {
-            shaper.take(bytes, now_ns);
+            shaper.consume(bytes, now_ns);
         }
         if let Some(line) = &mut self.line {
-            line.take(bytes.saturating_add(LINE_OVERHEAD_BYTES), now_ns);
+            line.consume(bytes.saturating_add(LINE_OVERHEAD_BYTES), now_ns);
         }
     }
 
-    /// Takes the head of a queue at `now_ns`, which is its time.
+    /// Dequeues the head of a queue at `now_ns`, the time at which it leaves.
     pub(super) fn pop(&mut self, priority: usize, now_ns: u64) -> Option<Box<Packet>> {
         let queue = self.queues.get_mut(priority)?;
         let packet = queue.packets.pop_front()?;
         queue.bytes = queue.bytes.saturating_sub(u64::from(packet.length));
         self.waiting -= 1;
-        self.take(priority, packet.length, now_ns);
+        self.consume_tokens(priority, packet.length, now_ns);
         Some(packet)
     }
 
     /// Puts the frame that left a queue last on the link.
-    pub(super) fn depart(&mut self, packet: Box<Packet>, now_ns: u64) -> Departure {
-        // When its last bit is on the line.
-        let at_ns = self
+    pub(super) fn transmit(&mut self, packet: Box<Packet>, now_ns: u64) -> LinkOutcome {
+        // The time of its last bit.
+        let sent_ns = self
             .line
             .map_or(now_ns, |line| line.ready_ns(0).max(now_ns));
-        self.link.depart(packet, &self.config, at_ns, now_ns)
+        self.link.transmit(packet, &self.config, sent_ns, now_ns)
     }
 
-    /// Takes all waiting packets; `receive` gets each.
+    /// Removes all queued packets; `receive` gets each.
     pub(super) fn clear(&mut self, mut receive: impl FnMut(Box<Packet>)) -> u64 {
         let cleared = self.waiting as u64;
         for queue in &mut self.queues {

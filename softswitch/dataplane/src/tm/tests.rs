@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::{Admission, TrafficManager};
-use crate::exec::packet::{Packet, Pool};
+use crate::packet::{Packet, Pool};
 use crate::ports::{PortConfig, Shaper};
 use num_bigint::BigInt;
 use num_rational::Ratio;
@@ -34,8 +34,8 @@ fn departures(tm: &mut TrafficManager, sizes: &[usize]) -> Vec<u64> {
     let mut times = Vec::new();
     for size in sizes {
         match tm.enqueue(packet(*size), 0) {
-            Admission::Now(_) => times.push(0),
-            Admission::Waiting => {}
+            Admission::Pass(_) => times.push(0),
+            Admission::Queued => {}
             _ => panic!("dropped"),
         }
     }
@@ -66,21 +66,21 @@ fn frame_longer_than_the_bucket_waits_for_a_full_one_and_leaves_debt() {
 }
 
 #[test]
-fn tail_drop_counts_what_would_exceed_the_limit() {
+fn tail_drop_counts_packets_that_would_exceed_the_limit() {
     let mut tm = manager(PortConfig {
         queue_limit_bytes: Some(2_500),
         ..shaped(8_000_000, 1_000)
     });
     let outcome = |tm: &mut TrafficManager, bytes| match tm.enqueue(packet(bytes), 0) {
-        Admission::Now(_) => "now",
-        Admission::Waiting => "waiting",
+        Admission::Pass(_) => "pass",
+        Admission::Queued => "queued",
         Admission::TailDrop(..) => "drop",
         Admission::NoPort(_) => "no port",
     };
-    assert_eq!(outcome(&mut tm, 1_000), "now");
-    assert_eq!(outcome(&mut tm, 1_000), "waiting");
+    assert_eq!(outcome(&mut tm, 1_000), "pass");
+    assert_eq!(outcome(&mut tm, 1_000), "queued");
     assert_eq!(outcome(&mut tm, 1_501), "drop");
-    assert_eq!(outcome(&mut tm, 1_500), "waiting");
+    assert_eq!(outcome(&mut tm, 1_500), "queued");
     assert_eq!(outcome(&mut tm, 1), "drop");
     let stats = tm.port(1).expect("the port").snapshot();
     assert_eq!((stats.queue_drops, stats.queue_drop_bytes), (2, 1_502));
@@ -109,10 +109,10 @@ fn delay_line_keeps_order_when_the_delay_shrinks() {
 }
 
 #[test]
-fn new_rate_applies_to_what_waits() {
+fn new_rate_applies_to_queued_packets() {
     let mut tm = manager(shaped(8_000, 1_000));
-    assert!(matches!(tm.enqueue(packet(1_000), 0), Admission::Now(_)));
-    assert!(matches!(tm.enqueue(packet(1_000), 0), Admission::Waiting));
+    assert!(matches!(tm.enqueue(packet(1_000), 0), Admission::Pass(_)));
+    assert!(matches!(tm.enqueue(packet(1_000), 0), Admission::Queued));
     assert_eq!(tm.next_dequeue_ns(), Some(1_000_000_000));
     // Half a second brings half a frame; the other half takes 500 us at 8 Mbit/s.
     tm.set_port(1, shaped(8_000_000, 1_000), 500_000_000);
@@ -121,17 +121,17 @@ fn new_rate_applies_to_what_waits() {
 }
 
 #[test]
-fn unshaped_port_lets_go_of_what_waits() {
+fn queued_packets_leave_a_port_that_becomes_unshaped() {
     let mut tm = manager(shaped(8, 1));
-    assert!(matches!(tm.enqueue(packet(10), 0), Admission::Now(_)));
-    assert!(matches!(tm.enqueue(packet(10), 0), Admission::Waiting));
+    assert!(matches!(tm.enqueue(packet(10), 0), Admission::Pass(_)));
+    assert!(matches!(tm.enqueue(packet(10), 0), Admission::Queued));
     tm.set_port(1, PortConfig::default(), 7);
     assert_eq!(tm.dequeue(7).map(|(at, _)| at), Some(7));
-    assert!(matches!(tm.enqueue(packet(10), 7), Admission::Now(_)));
+    assert!(matches!(tm.enqueue(packet(10), 7), Admission::Pass(_)));
 }
 
 #[test]
-fn removed_port_gives_its_packets_back() {
+fn removed_port_returns_its_packets() {
     let mut tm = manager(PortConfig {
         delay_ns: 5,
         ..shaped(8, 1)
@@ -165,7 +165,7 @@ proptest! {
             while let Some((time, _)) = tm.dequeue(now) {
                 got.push(time);
             }
-            if matches!(tm.enqueue(packet(bytes), now), Admission::Now(_)) {
+            if matches!(tm.enqueue(packet(bytes), now), Admission::Pass(_)) {
                 got.push(now);
             }
             // Reference: start when the frame is at the head.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the integration tests share: loading, frames, and a switch with a sink that remembers.
+//! Shared by the integration tests: loading, frames, and a switch with a sink that records.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::PathBuf;
 use weir_dataplane::{ActionCall, KeyMatch, PortConfig, Program, Switch, SwitchConfig, TableEntry};
 
-/// A frame that left: port, bytes, time.
+/// A transmitted frame: port, bytes, time.
 pub type Sent = (u32, Vec<u8>, u64);
 
 pub fn program_json(name: &str) -> Vec<u8> {
@@ -116,7 +116,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     65_535 - u16::try_from(sum).expect("16 bits")
 }
 
-/// An IPv4 packet without options, with a right checksum.
+/// An IPv4 packet without options, with a correct checksum.
 pub fn ipv4(src: [u8; 4], dst: [u8; 4], ttl: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(20 + payload.len()).expect("a short payload");
     let mut packet = vec![0x45, 0, 0, 0, 0x12, 0x34, 0x40, 0, ttl, 17, 0, 0];

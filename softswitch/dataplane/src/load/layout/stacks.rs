@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stacks of headers, header unions, and stacks of those.
+//! Header stacks, header unions, and stacks of unions.
 
 use super::super::json::Json;
 use super::super::{Result, invalid, unsupported};
 use super::Layout;
 use crate::ir::{Ir, Stack, UnionStack};
 
-/// Adds stacks, unions and stacks of unions; the number of filled elements of each stack stands at `next_base` and after.
+/// Adds stacks, unions and stacks of unions; their counters of filled elements start at offset `next_base`.
 pub(super) fn build(json: &Json, ir: &mut Ir, layout: &mut Layout, next_base: u32) -> Result<()> {
-    let headers = |layout: &Layout, place: &str, ids: &[i64]| -> Result<Vec<u16>> {
+    let headers = |layout: &Layout, location: &str, ids: &[i64]| -> Result<Vec<u16>> {
         let ids: Option<Vec<u16>> = ids.iter().map(|id| layout.by_id.get(id).copied()).collect();
-        ids.ok_or_else(|| invalid(place, "a header id that no header has".into()))
+        ids.ok_or_else(|| invalid(location, "a header id that no header has".into()))
     };
     let mut next_at = next_base;
     for (index, stack) in (0_u16..).zip(&json.header_stacks) {
-        let place = format!("header_stacks {:?}", stack.name);
-        let ids = headers(layout, &place, &stack.header_ids)?;
-        let stack_at = regular(ir, &ids, next_at, &place)?;
+        let location = format!("header_stacks {:?}", stack.name);
+        let ids = headers(layout, &location, &stack.header_ids)?;
+        let stack_at = regular(ir, &ids, next_at, &location)?;
         ir.stacks.push(stack_at);
         layout.stacks.insert(stack.name.clone(), index);
         next_at += 1;
     }
     for (index, union) in (0_u16..).zip(&json.header_unions) {
-        let place = format!("header_unions {:?}", union.name);
-        let ids = headers(layout, &place, &union.header_ids)?;
+        let location = format!("header_unions {:?}", union.name);
+        let ids = headers(layout, &location, &union.header_ids)?;
         for id in &ids {
             ir.headers[usize::from(*id)].union = Some(index);
         }
@@ -31,7 +31,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir, layout: &mut Layout, next_base: u3
         layout.unions.insert(union.name.clone(), index);
     }
     for (index, stack) in (0_u16..).zip(&json.header_union_stacks) {
-        let place = format!("header_union_stacks {:?}", stack.name);
+        let location = format!("header_union_stacks {:?}", stack.name);
         let unions: Option<Vec<u16>> = stack
             .header_union_ids
             .iter()
@@ -40,9 +40,9 @@ pub(super) fn build(json: &Json, ir: &mut Ir, layout: &mut Layout, next_base: u3
                 u16::try_from(at).ok()
             })
             .collect();
-        let unions =
-            unions.ok_or_else(|| invalid(&place, "a header union id that no union has".into()))?;
-        let members = union_members(json, ir, &unions, next_at, &place)?;
+        let unions = unions
+            .ok_or_else(|| invalid(&location, "a header union id that no union has".into()))?;
+        let members = union_members(json, ir, &unions, next_at, &location)?;
         ir.union_stacks.push(UnionStack {
             members: members.iter().map(|(_, stack)| *stack).collect(),
             unions,
@@ -60,12 +60,12 @@ fn union_members(
     ir: &mut Ir,
     unions: &[u16],
     next_at: u32,
-    place: &str,
+    location: &str,
 ) -> Result<Vec<(String, u16)>> {
     let first = unions
         .first()
         .and_then(|u| json.header_unions.get(usize::from(*u)));
-    let first = first.ok_or_else(|| unsupported(place, "a stack of no unions".into()))?;
+    let first = first.ok_or_else(|| unsupported(location, "a stack of no unions".into()))?;
     let mut members = Vec::new();
     for (member, id) in first.header_ids.iter().enumerate() {
         // A header is named after its union: `u[0].member`.
@@ -76,7 +76,7 @@ fn union_members(
             .and_then(|header| header.name.strip_prefix(&format!("{}.", first.name)));
         let name = name.ok_or_else(|| {
             invalid(
-                place,
+                location,
                 format!("union {:?} without member names", first.name),
             )
         })?;
@@ -84,21 +84,21 @@ fn union_members(
             .iter()
             .map(|union| ir.unions.get(usize::from(*union))?.get(member).copied())
             .collect();
-        let ids = ids.ok_or_else(|| invalid(place, "unions of different types".into()))?;
-        let stack = regular(ir, &ids, next_at, place)?;
+        let ids = ids.ok_or_else(|| invalid(location, "unions of different types".into()))?;
+        let stack = regular(ir, &ids, next_at, location)?;
         let at = u16::try_from(ir.stacks.len())
-            .map_err(|_| unsupported(place, "more than 65,535 stacks".into()))?;
+            .map_err(|_| unsupported(location, "more than 65,535 stacks".into()))?;
         ir.stacks.push(stack);
         members.push((name.to_owned(), at));
     }
     Ok(members)
 }
 
-/// A stack of these headers, if they stand at equal distance and are alike.
-fn regular(ir: &Ir, ids: &[u16], next_at: u32, place: &str) -> Result<Stack> {
+/// A stack of these headers, if they have equal distances and sizes.
+fn regular(ir: &Ir, ids: &[u16], next_at: u32, location: &str) -> Result<Stack> {
     let (Some(first), Ok(size)) = (ids.first().copied(), u8::try_from(ids.len())) else {
         return Err(unsupported(
-            place,
+            location,
             format!("a stack of {} headers (1 to 255 are)", ids.len()),
         ));
     };
@@ -122,7 +122,7 @@ fn regular(ir: &Ir, ids: &[u16], next_at: u32, place: &str) -> Result<Stack> {
     });
     if !alike {
         return Err(unsupported(
-            place,
+            location,
             "a stack whose headers are not at equal distance and of one type".into(),
         ));
     }

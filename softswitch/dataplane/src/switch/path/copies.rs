@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packets that become several: clones of both kinds, and multicast.
+//! Copies of a packet: clones at the end of ingress and of egress, and multicast.
 
 use super::Switch;
-use crate::exec::packet::Packet;
-use crate::exec::parser;
-use crate::exec::phv::{self, copy_between, store_opt};
-
-const CLONE_I2E: u64 = 1;
-const CLONE_E2E: u64 = 2;
+use super::instance_type::{EGRESS_CLONE, INGRESS_CLONE};
+use crate::packet::Packet;
+use crate::packet::phv::{self, copy_between, store_opt};
+use crate::stages;
 
 impl Switch {
-    /// The packet as it arrived, parsed again; metadata of the field list as it is at the end of ingress.
+    /// Clones the packet as it was received, parsed again, with the field list's metadata from the end of ingress.
     #[inline(never)]
     pub(super) fn clone_ingress(&mut self, packet: &Packet, length: u32, session: u32, list: u16) {
         if !self.replication.sessions.contains_key(&session) {
@@ -27,13 +25,13 @@ impl Switch {
             intrinsics.ingress_port,
             u64::from(packet.ingress_port),
         );
-        let (mut cx, _) = self.cx();
-        parser::parse(&mut cx, &mut copy);
-        self.preserve(&mut copy.phv, &packet.phv, list, CLONE_I2E);
+        let (code, mut cx, _) = self.parts();
+        stages::parse(code, &mut cx, &mut copy);
+        self.preserve(&mut copy.phv, &packet.phv, list, INGRESS_CLONE);
         self.send_clones(copy, session);
     }
 
-    /// Clears metadata but for the fields of a list, which are taken from `from`.
+    /// Clears metadata, then copies the fields of a list from `from`.
     pub(super) fn preserve(&self, phv: &mut [u8], from: &[u8], list: u16, instance_type: u64) {
         let ir = &self.program.ir;
         if let Some(metadata) = phv.get_mut(..ir.metadata_bytes) {
@@ -54,14 +52,14 @@ impl Switch {
             .get(&session)
             .and_then(|s| s.truncate_bytes)
         {
-            copy.cut(limit);
+            copy.truncate(limit);
         }
         let class_of_service = self
             .replication
             .sessions
             .get(&session)
             .map_or(0, |s| s.class_of_service);
-        // 0 leaves what the program preserved for its clones.
+        // 0 keeps the priority that the field list preserved.
         if class_of_service > 0 {
             let priority = self.program.ir.intrinsics.priority;
             store_opt(&mut copy.phv, priority, u64::from(class_of_service));
@@ -83,15 +81,15 @@ impl Switch {
             self.externs.stats.cloned += 1;
             if packet.passes > self.config.max_passes {
                 self.externs.stats.dropped_loop += 1;
-                self.pool.give(packet);
+                self.pool.recycle(packet);
             } else {
                 self.enqueue_copy(packet);
             }
         }
-        self.pool.give(copy);
+        self.pool.recycle(copy);
     }
 
-    /// One copy per replica of a group; the packet itself becomes the last.
+    /// Enqueues one copy per replica of a group; the packet itself becomes the last.
     #[inline(never)]
     pub(super) fn multicast(&mut self, packet: Box<Packet>, group: u64) {
         let rid = self.program.ir.intrinsics.egress_rid;
@@ -115,8 +113,8 @@ impl Switch {
                 let mut copy = self.pool.take();
                 if let Some(packet) = &original {
                     copy.copy_from(packet);
-                    if let Some(limit) = packet.limit() {
-                        copy.ask().truncate = Some(limit);
+                    if let Some(limit) = packet.truncate_bytes() {
+                        copy.request().truncate = Some(limit);
                     }
                 }
                 copy
@@ -128,13 +126,13 @@ impl Switch {
         }
         if let Some(packet) = original {
             self.externs.stats.dropped_no_replica += 1;
-            self.pool.give(packet);
+            self.pool.recycle(packet);
         } else {
             self.externs.stats.multicast += 1;
         }
     }
 
-    /// The packet with its headers as they are at the end of egress, not yet deparsed.
+    /// Clones the packet with its headers from the end of egress, before they are deparsed.
     #[inline(never)]
     pub(super) fn clone_egress(&mut self, packet: &Packet, session: u32, list: u16) {
         if !self.replication.sessions.contains_key(&session) {
@@ -143,7 +141,7 @@ impl Switch {
         }
         let mut copy = self.pool.take();
         copy.copy_from(packet);
-        self.preserve(&mut copy.phv, &packet.phv, list, CLONE_E2E);
+        self.preserve(&mut copy.phv, &packet.phv, list, EGRESS_CLONE);
         self.send_clones(copy, session);
     }
 }

@@ -72,7 +72,7 @@ impl Pipeline {
         let pipeline = Self::describe(p4info.clone(), program.info(), config)?;
         for table in pipeline.tables.values() {
             if table.initial_entries_change {
-                program.let_entries_change(table.id, table.size);
+                program.allow_entry_changes(table.id, table.size);
             }
         }
         Ok((program, pipeline))

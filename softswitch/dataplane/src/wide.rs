@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two's complement integers of a fixed number of 64-bit words, for what does not fit 64 bits.
+//! Two's complement integers of a fixed number of 64-bit words, for values of more than 64 bits.
 //!
-//! The loader chooses N so that every intermediate value fits, or is masked to bits that wrapping keeps exact.
+//! The loader chooses N so that every intermediate value fits, or is masked to bits that stay exact when it wraps.
 
 use std::cmp::Ordering;
 
@@ -36,7 +36,7 @@ impl<const N: usize> Wide<N> {
         self.0[0]
     }
 
-    /// The value, or the nearest end of the u64 range.
+    /// The value, clamped to a u64.
     pub(crate) fn to_u64_saturating(self) -> u64 {
         if self.is_negative() {
             0
@@ -66,7 +66,7 @@ impl<const N: usize> Wide<N> {
         }
     }
 
-    /// ORs a word in, `bit` bits up.
+    /// ORs a word into the value at bit `bit`.
     pub(crate) fn or_shifted(&mut self, value: u64, bit: u32) {
         let (word, shift) = ((bit / 64) as usize, bit % 64);
         if let Some(w) = self.0.get_mut(word) {

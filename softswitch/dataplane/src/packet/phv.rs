@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading and writing fields in the PHV.
+//! Access to the fields of the PHV.
 //!
-//! Offsets come from the loader, which sized the region; a wrong one reads zero and writes nothing rather than panic.
+//! Offsets come from the loader, which sized the region. A wrong one reads zero and writes nothing instead of a panic.
 
-use super::wide::Wide;
 use crate::ir::{AnyField, Field, Ir, Slot, WideField};
+use crate::wide::Wide;
 
 #[inline]
 fn window(phv: &[u8], offset: u32) -> u64 {
@@ -19,11 +19,11 @@ fn window(phv: &[u8], offset: u32) -> u64 {
     }
 }
 
-/// What stands, when tests run, where nobody is to read before something is written.
+/// The value, in debug builds, of bytes that must be written before they are read.
 #[cfg(debug_assertions)]
 pub(crate) const POISON: u8 = 0xa5;
 
-/// Fields as they are before parsing.
+/// Resets the fields for the parser.
 pub(crate) fn reset(ir: &Ir, phv: &mut Vec<u8>) {
     if phv.len() != ir.phv_bytes {
         phv.clear();
@@ -33,8 +33,8 @@ pub(crate) fn reset(ir: &Ir, phv: &mut Vec<u8>) {
     phv.fill(POISON);
     for (start, bytes) in &ir.cleared {
         let start = *start as usize;
-        if let Some(place) = phv.get_mut(start..start + *bytes as usize) {
-            place.fill(0);
+        if let Some(region) = phv.get_mut(start..start + *bytes as usize) {
+            region.fill(0);
         }
     }
     for at in &ir.valid_at_start {
@@ -48,7 +48,7 @@ pub(crate) fn low_mask(width: u32) -> u64 {
     u64::MAX >> (64 - width.clamp(1, 64))
 }
 
-/// All ones in the width of a field. The loader gives 1 to 64, so nothing is clamped on the way of every packet.
+/// All ones in the width of a field. The loader ensures 1 to 64, so that no packet pays for a clamp.
 #[inline]
 fn field_mask(field: Field) -> u64 {
     u64::MAX >> (64_u8.wrapping_sub(field.width) & 63)

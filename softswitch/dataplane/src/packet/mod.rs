@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A packet inside the switch, and the pool that its buffers return to.
+//! A packet inside the switch: its bytes, its fields and what the program requested for it. The interpreter (`exec`)
+//! and the machine code (`native`) share these types.
 
-use crate::native::Ingressed;
+mod metadata;
+pub(crate) mod phv;
+mod pool;
+
+pub(crate) use metadata::{
+    EgressMetadata, EgressResult, IngressMetadata, IngressProgress, IngressResult,
+};
+pub(crate) use pool::Pool;
+
 use crate::ports::Port;
 
-/// Free bytes in front of a frame, for headers that the program adds.
+/// Free bytes before a frame, for headers that the program adds.
 const HEADROOM: usize = 256;
 
 /// Buffer, parsed fields and pending requests of one packet.
@@ -13,7 +22,7 @@ pub(crate) struct Packet {
     buf: Vec<u8>,
     /// First byte of the frame as it entered this pass.
     start: usize,
-    /// First byte that the parser did not take: the payload.
+    /// First byte after the parsed headers: the payload.
     pub cursor: usize,
     end: usize,
     pub phv: Vec<u8>,
@@ -21,46 +30,30 @@ pub(crate) struct Packet {
     pub egress_port: Port,
     /// Its queue at the egress port: `standard_metadata.priority`.
     pub priority: u8,
-    /// It was tail-dropped, and is on its way through egress to be reported.
+    /// It was tail-dropped and goes through egress to be reported.
     pub deflected: bool,
-    /// Bytes when it was received; what meters and counters count.
+    /// Bytes at the start of ingress: what meters and counters count.
     pub ingress_length: u32,
-    /// Bytes now, as headers come and go.
+    /// Bytes now, with the headers that were added and removed.
     pub length: u32,
     pub passes: u32,
     pub enqueued_ns: u64,
-    /// Packets that waited at its port then, if the program wants to know.
-    pub enqueued_depth: u64,
+    /// Packets queued at its port at that time, if the program reads it.
+    pub enq_qdepth: u64,
     pub exit: bool,
-    /// When it arrived, for one that waits in a burst.
-    pub arrived_ns: u64,
-    /// Its parser found no error.
+    /// Time at which it was received, and at which it resumes after a pause in a burst.
+    pub received_ns: u64,
+    /// The parser found no error.
     pub parsed: bool,
-    pub progress: Progress,
-    /// What it asked for, if it came to the end of ingress while the burst was taken in.
-    pub ingressed: Ingressed,
-    /// Few packets ask for anything, so that one look is enough for the others.
-    asked: bool,
+    pub progress: IngressProgress,
+    /// Set if ingress ended without a pause.
+    pub ingress_result: IngressResult,
+    /// Few packets have requests; this flag spares the others a look at each.
+    has_requests: bool,
     requests: Requests,
 }
 
-/// How far a packet came that is to go through ingress. Each part is read as it was written, word by word: the processor
-/// would wait for words that it has just written if they were read in pairs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Progress {
-    /// 0 at its start, `ENDED` at its end, else what the code calls the place where it waits; and what the code keeps.
-    pub place: u64,
-    pub kept: u64,
-    /// The table whose action it is in, and the entry.
-    pub slot: u64,
-    pub table: u64,
-}
-
-impl Progress {
-    pub(crate) const ENDED: u64 = u64::MAX;
-}
-
-/// What the program asked to be done with a packet behind a pipeline.
+/// Requests of the program that the switch serves at the end of a pipeline or of the deparser.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Requests {
     pub clone: Option<(u32, u16)>,
@@ -76,15 +69,15 @@ impl Packet {
         usize::from(self.priority)
     }
 
-    /// Takes a frame in.
+    /// Becomes a received frame.
     pub(crate) fn fill(&mut self, frame: &[u8]) {
         let end = HEADROOM + frame.len();
-        // What stands in the headroom is overwritten before it is read, and what stands behind the end is not read.
+        // Old bytes are harmless: the headroom is written before it is read, and bytes after `end` are never read.
         if self.buf.len() < end {
             self.buf.resize(end, 0);
         }
-        if let Some(place) = self.buf.get_mut(HEADROOM..end) {
-            place.copy_from_slice(frame);
+        if let Some(bytes) = self.buf.get_mut(HEADROOM..end) {
+            bytes.copy_from_slice(frame);
         }
         self.start = HEADROOM;
         self.cursor = HEADROOM;
@@ -96,31 +89,31 @@ impl Packet {
         self.deflected = false;
     }
 
-    /// Forgets clone, digest, resubmit, recirculate, truncate and exit.
+    /// Clears all requests and `exit`.
     pub(crate) fn clear_requests(&mut self) {
-        if self.asked {
-            self.asked = false;
+        if self.has_requests {
+            self.has_requests = false;
             self.requests = Requests::default();
         }
         self.exit = false;
     }
 
     /// Its requests, to add one.
-    pub(crate) fn ask(&mut self) -> &mut Requests {
-        self.asked = true;
+    pub(crate) fn request(&mut self) -> &mut Requests {
+        self.has_requests = true;
         &mut self.requests
     }
 
     /// Its requests, if it has any.
     #[inline(always)]
-    pub(crate) fn asked(&mut self) -> Option<&mut Requests> {
-        self.asked.then_some(&mut self.requests)
+    pub(crate) fn requests(&mut self) -> Option<&mut Requests> {
+        self.has_requests.then_some(&mut self.requests)
     }
 
-    /// Bytes that `truncate` leaves of it.
+    /// The length limit that the program requested.
     #[inline(always)]
-    pub(crate) fn limit(&self) -> Option<usize> {
-        self.requests.truncate.filter(|_| self.asked)
+    pub(crate) fn truncate_bytes(&self) -> Option<usize> {
+        self.requests.truncate.filter(|_| self.has_requests)
     }
 
     /// The frame as it entered this pass.
@@ -128,18 +121,18 @@ impl Packet {
         self.buf.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// What follows the parsed headers (or, during parsing, the cursor).
+    /// The bytes after the parsed headers (or, during parsing, after the cursor).
     pub(crate) fn payload(&self) -> &[u8] {
         self.buf.get(self.cursor..self.end).unwrap_or_default()
     }
 
-    /// The parser's cursor goes back to the start of the frame.
+    /// Moves the parser's cursor back to the start of the frame.
     pub(crate) fn rewind(&mut self) {
         self.cursor = self.start;
     }
 
-    /// Cuts the payload so that headers and payload together have at most this many bytes; headers stay whole.
-    pub(crate) fn cut(&mut self, bytes: usize) {
+    /// Cuts the payload so that headers and payload together have at most `bytes` bytes; headers stay whole.
+    pub(crate) fn truncate(&mut self, bytes: usize) {
         let payload = self.payload().len();
         let headers = (self.length as usize).saturating_sub(payload);
         let kept = payload.min(bytes.saturating_sub(headers));
@@ -147,22 +140,22 @@ impl Packet {
         self.length = u32::try_from(headers + kept).unwrap_or(u32::MAX);
     }
 
-    /// Bytes that the parser took.
+    /// Bytes that the parser consumed.
     pub(crate) fn parsed_bytes(&self) -> usize {
         self.cursor - self.start
     }
 
-    /// The space in front of the payload.
-    pub(crate) fn space(&mut self) -> &mut [u8] {
+    /// The space before the payload.
+    pub(crate) fn headroom(&mut self) -> &mut [u8] {
         self.buf.get_mut(..self.cursor).unwrap_or_default()
     }
 
-    /// The last `bytes` bytes of that space become payload.
-    pub(crate) fn take_space(&mut self, bytes: usize) {
+    /// The last `bytes` bytes of the headroom become payload.
+    pub(crate) fn extend_payload(&mut self, bytes: usize) {
         self.cursor = self.cursor.saturating_sub(bytes);
     }
 
-    /// Moves the cursor; false (and no move) beyond the end.
+    /// Moves the cursor forward; false (and no move) if the end comes first.
     pub(crate) fn advance(&mut self, bytes: usize) -> bool {
         match self.cursor.checked_add(bytes) {
             Some(cursor) if cursor <= self.end => {
@@ -173,7 +166,7 @@ impl Packet {
         }
     }
 
-    /// Moves the next `bytes` bytes to a place in the PHV; false (and nothing done) beyond the end.
+    /// Copies the next `bytes` bytes to offset `at` of the PHV; false (and nothing done) if the end comes first.
     #[inline(always)]
     pub(crate) fn extract(&mut self, at: usize, bytes: usize) -> bool {
         let end = self.cursor + bytes;
@@ -190,7 +183,7 @@ impl Packet {
         true
     }
 
-    /// Bytes just taken by the parser, beside the PHV that they go to.
+    /// Bytes that the parser just consumed, and the PHV that they are copied to.
     pub(crate) fn extracted(&mut self, at: usize, bytes: usize) -> (&[u8], &mut [u8]) {
         (
             self.buf.get(at..at + bytes).unwrap_or_default(),
@@ -198,7 +191,7 @@ impl Packet {
         )
     }
 
-    /// Puts `bytes` bytes of the PHV right before the payload, and makes them part of it.
+    /// Copies `bytes` bytes of the PHV to right before the payload and makes them part of it.
     #[inline]
     pub(crate) fn prepend(&mut self, at: usize, bytes: usize) {
         if self.cursor < bytes {
@@ -233,7 +226,7 @@ impl Packet {
         self.length = u32::try_from(self.end - self.start).unwrap_or(u32::MAX);
     }
 
-    /// Becomes a copy of `other`: buffer, fields and lengths, without its requests.
+    /// Becomes a copy of `other`: buffer, fields and lengths, but not its requests.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.buf.clear();
         self.buf
@@ -249,52 +242,9 @@ impl Packet {
         self.length = other.length;
         self.passes = other.passes;
         self.enqueued_ns = other.enqueued_ns;
-        self.enqueued_depth = other.enqueued_depth;
+        self.enq_qdepth = other.enq_qdepth;
         self.priority = other.priority;
         self.deflected = false;
         self.clear_requests();
-    }
-}
-
-/// Packets at rest. Buffers keep their capacity, so a warm pool allocates nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    #[expect(
-        clippy::vec_box,
-        reason = "packets move between pool and queues by pointer"
-    )]
-    free: Vec<Box<Packet>>,
-    /// Field regions without a packet. Frames on their way out have none, so that the next packet finds one in cache.
-    phvs: Vec<Vec<u8>>,
-}
-
-/// More than this stay allocated only while they are in use.
-const POOL_LIMIT: usize = 65_536;
-
-impl Pool {
-    #[inline(always)]
-    pub(crate) fn take(&mut self) -> Box<Packet> {
-        let mut packet = self.free.pop().unwrap_or_default();
-        if packet.phv.capacity() == 0
-            && let Some(phv) = self.phvs.pop()
-        {
-            packet.phv = phv;
-        }
-        packet
-    }
-
-    /// Takes the fields of a packet that is only a frame from now on.
-    pub(crate) fn strip(&mut self, packet: &mut Packet) {
-        let phv = std::mem::take(&mut packet.phv);
-        if phv.capacity() > 0 && self.phvs.len() < POOL_LIMIT {
-            self.phvs.push(phv);
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn give(&mut self, packet: Box<Packet>) {
-        if self.free.len() < POOL_LIMIT {
-            self.free.push(packet);
-        }
     }
 }

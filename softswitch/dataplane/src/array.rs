@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A boxed slice with a layout that the code knows: the cells of counters, meters and registers, in huge pages where they
-//! are many.
+//! A boxed slice whose layout the machine code knows: the cells of counters, meters and registers, in huge pages if
+//! they are many.
 
 use crate::memory;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// A slice of its own, of a length that never changes.
+/// An owned slice of a fixed length.
 #[repr(C)]
 pub(crate) struct Array<T> {
     first: *mut T,
@@ -20,10 +20,10 @@ unsafe impl<T: Send> Send for Array<T> {}
 unsafe impl<T: Sync> Sync for Array<T> {}
 
 impl<T> Array<T> {
-    /// Where the pointer to the first element stands in an array, in bytes.
-    pub(super) const FIRST: usize = std::mem::offset_of!(Self, first);
-    /// Where the number of elements stands.
-    pub(super) const LEN: usize = std::mem::offset_of!(Self, len);
+    /// Offset in bytes of the pointer to the first element.
+    pub(crate) const FIRST: usize = std::mem::offset_of!(Self, first);
+    /// Offset in bytes of the number of elements.
+    pub(crate) const LEN: usize = std::mem::offset_of!(Self, len);
 }
 
 impl<T: Copy> Array<T> {
@@ -40,7 +40,7 @@ impl<T: Copy> Array<T> {
         array
     }
 
-    /// `len` elements in memory that `allocate` gives; none where no memory could hold them.
+    /// `len` elements in memory from `allocate`; no elements if no memory can hold them.
     fn with(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
         let layout = memory::array_layout::<T>(len).filter(|layout| layout.size() > 0);
         let Some(layout) = layout else {
@@ -51,7 +51,7 @@ impl<T: Copy> Array<T> {
         if first.is_null() {
             handle_alloc_error(layout);
         }
-        // Before the first touch where that is possible, which is when a page gets its size.
+        // Before the first access if possible, because that decides the size of a page.
         memory::advise(first, layout.size());
         Self {
             first: first.cast(),
@@ -61,7 +61,7 @@ impl<T: Copy> Array<T> {
 }
 
 impl Array<u64> {
-    /// `len` zeros; those of a very large array come from the kernel, page by page as they are used.
+    /// `len` zeros; for a very large array the kernel allocates pages as they are used.
     pub(crate) fn zeros(len: usize) -> Self {
         let layout = memory::array_layout::<u64>(len);
         if layout.is_some_and(|layout| layout.align() > align_of::<u64>()) {

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The frame: the memory through which Rust and the machine code hand values to each other.
+
+use crate::array::Array;
+use crate::control::CounterValue;
+use crate::packet::Packet;
+use crate::state::{MeterArray, RegisterArray};
+use crate::tables::TableState;
+use std::ffi::c_void;
+use std::mem::offset_of;
+
+/// The argument of every function of the machine code; helpers get it from there.
+#[repr(C)]
+pub(super) struct Frame {
+    pub phv: *mut u8,
+    /// Address of this frame.
+    pub this: *mut Self,
+    /// Arguments of the running action.
+    pub args: *const u64,
+    pub arg_words: usize,
+    /// A helper's second result, or the lookup result that a paused pipeline keeps.
+    pub result: u64,
+    /// Not 0: the pipeline pauses before its first stateful step.
+    pub may_pause: u64,
+    /// Number of the pause at which the pipeline resumes; 0 at its start.
+    pub resume_at: u64,
+    /// The table that was looked up last, and the slot of the entry that it found (`u64::MAX`: none).
+    pub table: u64,
+    pub slot: u64,
+    /// The bytes to parse, or the headroom for the deparser.
+    pub bytes: *mut u8,
+    pub length: usize,
+    /// Bytes parsed, or bytes of headroom left.
+    pub offset: usize,
+    /// The first array of each kind.
+    pub counters: *const Array<CounterValue>,
+    pub meters: *const MeterArray,
+    pub registers: *const RegisterArray,
+    /// Bytes that the packet adds to counters and takes from meters.
+    pub counted_bytes: u64,
+    /// Not 0: the parser resets all fields and writes the metadata of a received packet; egress writes the metadata
+    /// that a deflected packet keeps from its drop.
+    pub write_metadata: u64,
+    /// Metadata of ingress and egress.
+    pub port: u64,
+    pub time_us: u64,
+    /// Metadata of egress only.
+    pub packet_length: u64,
+    pub priority: u64,
+    pub queued_us: u64,
+    pub deq_qdepth: u64,
+    pub egress_spec: u64,
+    pub enqueued_us: u64,
+    pub enq_qdepth: u64,
+    /// The result of a pipeline, with `egress_spec` and `priority`.
+    pub mcast_grp: u64,
+    pub instance_type: u64,
+    pub update_checksums: u64,
+    pub tables: *mut TableState,
+    pub table_count: usize,
+    /// A `Cx`.
+    pub cx: *mut c_void,
+    pub packet: *mut Packet,
+}
+
+/// The value that a paused pipeline returns; one that ended returns 0.
+pub(super) const PAUSED: u64 = 1;
+
+/// The value that the deparser returns if the interpreter has to do its work: there is not enough headroom, or a varbit
+/// is not empty.
+pub(super) const STOPPED: u64 = 1;
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "offsets within a frame are small"
+)]
+impl Frame {
+    pub(super) const PHV: i32 = offset_of!(Self, phv) as i32;
+    pub(super) const THIS: i32 = offset_of!(Self, this) as i32;
+    pub(super) const ARGS: i32 = offset_of!(Self, args) as i32;
+    pub(super) const ARG_WORDS: i32 = offset_of!(Self, arg_words) as i32;
+    pub(super) const MAY_PAUSE: i32 = offset_of!(Self, may_pause) as i32;
+    pub(super) const RESUME_AT: i32 = offset_of!(Self, resume_at) as i32;
+    pub(super) const BYTES: i32 = offset_of!(Self, bytes) as i32;
+    pub(super) const LENGTH: i32 = offset_of!(Self, length) as i32;
+    pub(super) const OFFSET: i32 = offset_of!(Self, offset) as i32;
+    pub(super) const COUNTERS: i32 = offset_of!(Self, counters) as i32;
+    pub(super) const METERS: i32 = offset_of!(Self, meters) as i32;
+    pub(super) const REGISTERS: i32 = offset_of!(Self, registers) as i32;
+    pub(super) const COUNTED_BYTES: i32 = offset_of!(Self, counted_bytes) as i32;
+    pub(super) const WRITE_METADATA: i32 = offset_of!(Self, write_metadata) as i32;
+    pub(super) const PORT: i32 = offset_of!(Self, port) as i32;
+    pub(super) const TIME_US: i32 = offset_of!(Self, time_us) as i32;
+    pub(super) const PACKET_LENGTH: i32 = offset_of!(Self, packet_length) as i32;
+    pub(super) const PRIORITY: i32 = offset_of!(Self, priority) as i32;
+    pub(super) const QUEUED_US: i32 = offset_of!(Self, queued_us) as i32;
+    pub(super) const DEQ_QDEPTH: i32 = offset_of!(Self, deq_qdepth) as i32;
+    pub(super) const EGRESS_SPEC: i32 = offset_of!(Self, egress_spec) as i32;
+    pub(super) const ENQUEUED_US: i32 = offset_of!(Self, enqueued_us) as i32;
+    pub(super) const ENQ_QDEPTH: i32 = offset_of!(Self, enq_qdepth) as i32;
+    pub(super) const MCAST_GRP: i32 = offset_of!(Self, mcast_grp) as i32;
+    pub(super) const INSTANCE_TYPE: i32 = offset_of!(Self, instance_type) as i32;
+    pub(super) const UPDATE_CHECKSUMS: i32 = offset_of!(Self, update_checksums) as i32;
+    pub(super) const RESULT: i32 = offset_of!(Self, result) as i32;
+}
+
+/// Argument words of an action; a program with a larger action is left to the interpreter.
+pub(super) const MOST_ARG_WORDS: usize = 256;
+
+/// The arguments of an entry that lacks some.
+pub(super) static ZEROS: [u64; MOST_ARG_WORDS] = [0; MOST_ARG_WORDS];
+
+/// Address of [`MOST_ARG_WORDS`] zero words.
+pub(super) fn zeros() -> u64 {
+    ZEROS.as_ptr() as u64
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stages of the packet path: parse, ingress, egress, deparse. Each runs as machine code (`native`) where the
+//! program has any, else in the interpreter (`exec`).
+
+use crate::context::Cx;
+use crate::exec::{deparser, parser, pipeline};
+use crate::native::Native;
+use crate::packet::{
+    EgressMetadata, EgressResult, IngressMetadata, IngressProgress, IngressResult, Packet,
+};
+use crate::tables::TableState;
+
+/// Machine code of the program, if it is to be used.
+pub(crate) type Code<'a> = Option<&'a Native>;
+
+/// Writes the metadata of a received packet, parses it and starts ingress; false for a parser error.
+///
+/// Machine code runs ingress to its end or, if `may_pause`, to the first step that depends on other packets. The
+/// interpreter leaves all of ingress to [`resume_ingress`]. The packet keeps how far it came.
+#[inline(always)]
+pub(crate) fn start(
+    code: Code<'_>,
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+    (metadata, may_pause): (IngressMetadata, bool),
+) -> bool {
+    let error = match code {
+        Some(code) => code.start(cx, tables, packet, (metadata, may_pause)),
+        None => None,
+    };
+    match error {
+        Some(error) => error == cx.ir.errors.no_error,
+        None => {
+            packet.progress.resume_at = IngressProgress::START;
+            start_with_parser(code, cx, packet, metadata)
+        }
+    }
+}
+
+#[inline(never)]
+fn start_with_parser(
+    code: Code<'_>,
+    cx: &mut Cx<'_>,
+    packet: &mut Packet,
+    metadata: IngressMetadata,
+) -> bool {
+    pipeline::write_ingress_metadata(cx.ir, packet, metadata);
+    parse(code, cx, packet)
+}
+
+/// Parses the packet into its (reset) PHV and verifies checksums; errors are left in `parser_error` and
+/// `checksum_error`. Returns false when parsing ended with an error.
+pub(crate) fn parse(code: Code<'_>, cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
+    packet.rewind();
+    let error = match code.and_then(|code| code.parse(cx, packet)) {
+        Some(error) => error,
+        None => parser::run(cx, packet),
+    };
+    parser::verify_checksums(cx, packet);
+    error == cx.ir.errors.no_error
+}
+
+/// Runs ingress from its start to its end or to `exit`.
+#[inline]
+pub(crate) fn ingress(
+    code: Code<'_>,
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+) -> IngressResult {
+    let result = code.and_then(|code| code.ingress(cx, tables, packet));
+    result.unwrap_or_else(|| pipeline::ingress(cx, tables, packet))
+}
+
+/// Runs the part of ingress that [`start`] left.
+#[inline(always)]
+pub(crate) fn resume_ingress(
+    code: Code<'_>,
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+) -> IngressResult {
+    match packet.progress.resume_at {
+        IngressProgress::ENDED => packet.ingress_result,
+        IngressProgress::START => ingress(code, cx, tables, packet),
+        _ => {
+            let result = code.and_then(|code| code.resume_ingress(cx, tables, packet));
+            result.unwrap_or_default()
+        }
+    }
+}
+
+/// Writes the metadata of egress and runs egress to its end or to `exit`.
+#[inline]
+pub(crate) fn egress(
+    code: Code<'_>,
+    cx: &mut Cx<'_>,
+    tables: &mut [TableState],
+    packet: &mut Packet,
+    metadata: EgressMetadata,
+) -> EgressResult {
+    let result = code.and_then(|code| code.egress(cx, tables, packet, metadata));
+    result.unwrap_or_else(|| pipeline::egress(cx, tables, packet, metadata))
+}
+
+/// Updates checksums if one of them may need it, writes the valid headers before the payload, applies `truncate`.
+#[inline]
+pub(crate) fn deparse(
+    code: Code<'_>,
+    cx: &mut Cx<'_>,
+    packet: &mut Packet,
+    update_checksums: bool,
+) {
+    deparser::prepare(cx, packet, update_checksums);
+    if !code.is_some_and(|code| code.deparse(packet)) {
+        deparser::emit(cx.ir, packet);
+    }
+    packet.seal(packet.truncate_bytes());
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Egress, deparser and the end of egress: clone, digest, drop, recirculate, transmit.
+
+use super::Switch;
+use super::instance_type::RECIRCULATED;
+use crate::ir::Slot;
+use crate::packet::phv::store_opt;
+use crate::packet::{EgressMetadata, Packet};
+use crate::stages;
+
+impl Switch {
+    /// Runs egress and the deparser, then transmits the packet unless the program dropped or recirculated it.
+    pub(super) fn egress(&mut self, mut packet: Box<Packet>) {
+        let metadata = self.egress_metadata(&packet);
+        let (code, mut cx, tables) = self.parts();
+        let result = stages::egress(code, &mut cx, tables, &mut packet, metadata);
+        packet.exit = false;
+        if let Some(requests) = packet.requests() {
+            let (clone, digest) = (requests.clone.take(), requests.digest.take());
+            if let Some((session, list)) = clone {
+                self.clone_egress(&packet, session, list);
+            }
+            self.digest(&packet, digest);
+        }
+        if result.egress_spec == u64::from(self.config.drop_port) {
+            self.drop_in_egress(packet);
+            return;
+        }
+        let recirculate = packet
+            .requests()
+            .and_then(|requests| requests.recirculate.take());
+        let (code, mut cx, _) = self.parts();
+        stages::deparse(code, &mut cx, &mut packet, result.update_checksums);
+        if packet.exit {
+            // An `assert` or `assume` of the deparser was false.
+            self.drop_in_egress(packet);
+            return;
+        }
+        if let Some(list) = recirculate {
+            self.recirculate(packet, list);
+            return;
+        }
+        self.pool.take_phv(&mut packet);
+        if let Err(packet) = self.tm.transmit(packet, self.now_ns, &mut self.pool) {
+            self.externs.stats.dropped_no_port += 1;
+            self.pool.recycle(packet);
+        }
+    }
+
+    #[inline(always)]
+    fn egress_metadata(&self, packet: &Packet) -> EgressMetadata {
+        let intrinsics = &self.program.ir.intrinsics;
+        // Values of fields that the program never reads are not computed.
+        let if_read = |slot: Option<Slot>, value: &dyn Fn() -> u64| slot.map_or(0, |_| value());
+        EgressMetadata {
+            port: u64::from(packet.egress_port),
+            time_us: if_read(intrinsics.egress_timestamp, &|| self.timestamp_us()),
+            length: u64::from(packet.length),
+            priority: u64::from(packet.priority),
+            deflected: packet.deflected,
+            queued_us: if_read(intrinsics.deq_timedelta, &|| {
+                let enqueued_us = self.timestamp_us_at(packet.enqueued_ns);
+                self.timestamp_us().saturating_sub(enqueued_us)
+            }),
+            deq_qdepth: if_read(intrinsics.deq_qdepth, &|| {
+                self.tm.depth(packet.egress_port) as u64
+            }),
+            // Any value but the drop port, so that only egress decides.
+            egress_spec: u64::from(self.config.drop_port) + 1,
+            enqueued_us: if_read(intrinsics.enq_timestamp, &|| {
+                self.timestamp_us_at(packet.enqueued_ns)
+            }),
+            enq_qdepth: packet.enq_qdepth,
+        }
+    }
+
+    fn drop_in_egress(&mut self, packet: Box<Packet>) {
+        self.externs.stats.dropped_egress += 1;
+        self.pool.recycle(packet);
+    }
+
+    #[inline(never)]
+    fn recirculate(&mut self, mut packet: Box<Packet>, list: u16) {
+        self.externs.stats.recirculated += 1;
+        self.reset_fields(&mut packet, list, RECIRCULATED);
+        packet.deflected = false;
+        packet.ingress_length = packet.length;
+        store_opt(
+            &mut packet.phv,
+            self.program.ir.intrinsics.packet_length,
+            u64::from(packet.length),
+        );
+        self.repeat(packet);
+    }
+}

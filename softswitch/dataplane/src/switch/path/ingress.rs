@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ingress of a further pass, and the end of ingress: clone, digest, resubmit, multicast, drop, unicast.
+
+use super::Switch;
+use super::instance_type::{REPLICATED, RESUBMITTED};
+use crate::exec::action;
+use crate::packet::phv::store_opt;
+use crate::packet::{IngressResult, Packet};
+use crate::ports::Port;
+use crate::stages;
+
+impl Switch {
+    /// Parses a resubmitted or recirculated packet and runs ingress. Returns the packet if egress comes next, without a
+    /// wait in a queue.
+    pub(super) fn ingress(&mut self, mut packet: Box<Packet>) -> Option<Box<Packet>> {
+        packet.clear_requests();
+        let length = packet.length;
+        let (code, mut cx, tables) = self.parts();
+        let parsed = stages::parse(code, &mut cx, &mut packet);
+        let result = stages::ingress(code, &mut cx, tables, &mut packet);
+        self.end_ingress(packet, length, (parsed, result))
+    }
+
+    /// Does what the program requested in ingress for a packet that had `length` bytes before. Returns the packet if
+    /// egress comes next, without a wait in a queue.
+    #[inline(always)]
+    pub(super) fn end_ingress(
+        &mut self,
+        mut packet: Box<Packet>,
+        length: u32,
+        (parsed, result): (bool, IngressResult),
+    ) -> Option<Box<Packet>> {
+        packet.exit = false;
+        if !parsed {
+            self.externs.stats.parser_errors += 1;
+        }
+        if let Some(requests) = packet.requests() {
+            let (clone, digest) = (requests.clone.take(), requests.digest.take());
+            let resubmit = requests.resubmit.take();
+            if let Some((session, list)) = clone {
+                self.clone_ingress(&packet, length, session, list);
+            }
+            self.digest(&packet, digest);
+            if let Some(list) = resubmit {
+                self.resubmit(packet, length, list);
+                return None;
+            }
+        }
+        let intrinsics = &self.program.ir.intrinsics;
+        if result.mcast_grp != 0 {
+            store_opt(&mut packet.phv, intrinsics.instance_type, REPLICATED);
+            self.multicast(packet, result.mcast_grp);
+            return None;
+        }
+        if result.egress_spec == u64::from(self.config.drop_port) {
+            self.externs.stats.dropped_ingress += 1;
+            self.pool.recycle(packet);
+            return None;
+        }
+        if result.instance_type != 0 {
+            store_opt(&mut packet.phv, intrinsics.instance_type, 0);
+        }
+        packet.egress_port = Port::try_from(result.egress_spec).unwrap_or(Port::MAX);
+        self.enqueue(packet, result.priority)
+    }
+
+    /// Sends the digest that the program requested in either pipeline.
+    #[inline(never)]
+    pub(super) fn digest(&mut self, packet: &Packet, list: Option<u16>) {
+        if let Some(list) = list {
+            let (_, mut cx, _) = self.parts();
+            action::emit_digest(&mut cx, packet, list);
+        }
+    }
+
+    #[inline(never)]
+    fn resubmit(&mut self, mut packet: Box<Packet>, length: u32, list: u16) {
+        self.externs.stats.resubmitted += 1;
+        self.reset_fields(&mut packet, list, RESUBMITTED);
+        packet.length = length;
+        store_opt(
+            &mut packet.phv,
+            self.program.ir.intrinsics.packet_length,
+            u64::from(length),
+        );
+        self.repeat(packet);
+    }
+}
