@@ -6,10 +6,6 @@ class ClockError(ValueError):
     """Two clocks cannot be aligned: no packet carries both stamps."""
 
 
-class CompressionError(ValueError):
-    """A compressed file that cannot be decompressed; the text says where and why."""
-
-
 class FlowChoiceError(ValueError):
     """The chosen flow is not in the capture, or the choice is ambiguous."""
 

@@ -11,7 +11,6 @@ from typer import TyperException
 
 from weir.analysis.errors import (
     ClockError,
-    CompressionError,
     FlowChoiceError,
     UnknownDetectorError,
     UnknownScenarioError,
@@ -64,7 +63,6 @@ _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 BAD_INPUT: tuple[type[Exception], ...] = (
     CampaignError,
-    CompressionError,
     ConfigError,
     FlowChoiceError,
     InputError,
