@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING
 
@@ -53,6 +52,8 @@ def apply_command(
         InputError: a bmv2's queues are to be set, and nobody said where.
         ControlPlaneError: as its text says.
     """
+    import asyncio
+
     from weir.cli.changes import show
     from weir.controlplane.targets.bmv2_queues import set_queues
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -38,6 +37,8 @@ def plan(
 
 def plan_command(job: Job, *, as_json: bool, console: Console) -> int:
     """Show what `apply_command` would write; the switch is only read. Raises ControlPlaneError."""
+    import asyncio
+
     from weir.cli.changes import show
 
     async def difference() -> tuple[bool, Changes]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -69,6 +68,7 @@ def status(
 
 def status_command(job: Job, *, watch: bool, interval_s: float, as_json: bool, console: Console) -> int:
     """Show the switch, with ``watch`` until Ctrl-C. Raises ControlPlaneError."""
+    import asyncio
 
     async def show() -> None:
         async with aclosing(_readings(job, interval_s if watch else None)) as readings:
@@ -91,6 +91,8 @@ def status_command(job: Job, *, watch: bool, interval_s: float, as_json: bool, c
 
 
 async def _readings(job: Job, interval_s: float | None) -> AsyncGenerator[Reading]:
+    import asyncio
+
     async with job.control("reader") as control:
         await control.runs_pipeline()
         while True:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -82,6 +81,8 @@ def watch_command(
         ControlPlaneError: what only a person can mend.
         OSError: the log cannot be opened.
     """
+    import asyncio
+
     from weir.controlplane.keeper import Keeper
     from weir.controlplane.targets.bmv2_queues import set_queues
 
