@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Campaigns: one experiment over a matrix of values, repeated, resumed, and shown on one page."""
+"""Campaigns: one experiment over a matrix of values, with repeats, resumable, summarised on one page."""

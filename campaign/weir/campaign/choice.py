@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects runs of a campaign: those that the user asks for, and those that this machine's kernel can make."""
+"""Selects runs of a campaign: by `--only`, and by the congestion controls of this machine's kernel."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from weir.run.machine import available, offered
 
 
 def only(campaign: Campaign, wanted: Sequence[str]) -> Campaign:
-    """The runs whose labels are among those of each `AXIS=LABEL[,LABEL…]`; of one axis they add up.
+    """The runs that match every `AXIS=LABEL[,LABEL…]`; labels of the same axis are alternatives.
 
-    What remains keeps its keys and seeds, so that the rest can be run later. Raises CampaignError.
+    The selected runs keep their keys and seeds, so that the others can be run later. Raises CampaignError.
     """
     chosen = _by_axis(campaign, wanted)
     runs = tuple(
@@ -47,7 +47,7 @@ def _by_axis(campaign: Campaign, wanted: Sequence[str]) -> Mapping[str, set[str]
 
 
 def without_lacking(campaign: Campaign) -> tuple[Campaign, str]:
-    """The campaign as this kernel can run it, and a sentence about the runs left out; empty where none is."""
+    """The campaign without runs that this kernel cannot make, and a sentence about those (may be empty)."""
     kept = campaign.offered_by(offered(set().union(*(run.congestion_controls for run in campaign.runs))))
     if not kept.left_out:
         return kept, ""

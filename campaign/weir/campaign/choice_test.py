@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's rates and repeats: the same runs as in the whole campaign, fewer or more of them."""
+"""Selected values and other numbers of repeats yield the same runs as the full campaign."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ flows: [{name: f, from: a, to: b, duration: $s, congestion_control: $cc, rate: $
 ALL = parse_campaign(TEXT)
 
 
-def test_labels_of_one_axis_add_up_and_axes_narrow() -> None:
+def test_labels_of_one_axis_are_alternatives_and_all_axes_must_match() -> None:
     found = only(ALL, ["rate=1 Mbit/s, 3 Mbit/s", "cc=bbr"])
     assert {(run.cell["rate"], run.cell["cc"]) for run in found.runs} == {
         ("1 Mbit/s", "bbr"),
@@ -34,12 +34,12 @@ def test_labels_of_one_axis_add_up_and_axes_narrow() -> None:
     assert all(run in ALL.runs for run in found.runs)
 
 
-def test_an_axis_that_a_part_lacks_leaves_the_part_out() -> None:
+def test_selecting_on_an_axis_leaves_out_parts_without_that_axis() -> None:
     assert {run.cell["part"] for run in only(ALL, ["s=8 s"]).runs} == {"long"}
     assert len(only(ALL, ["part=short"]).runs) == 12
 
 
-def test_more_repeats_keep_the_runs_that_there_are() -> None:
+def test_more_repeats_do_not_change_existing_runs() -> None:
     more = parse_campaign(TEXT, repeats=5)
     assert len(more.runs) == len(ALL.runs) * 5 // 2
     assert {run.key: (run.seed, run.digest) for run in ALL.runs}.items() <= {
@@ -48,19 +48,19 @@ def test_more_repeats_keep_the_runs_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         ("rate", "valid: AXIS=LABEL"),
         ("rates=1 Mbit/s", "did you mean 'rate'"),
         ("rate=4 Mbit/s", "valid: 1 Mbit/s, 2 Mbit/s, 3 Mbit/s"),
     ],
 )
-def test_a_wrong_choice_is_said(wanted: str, said: str) -> None:
-    with pytest.raises(CampaignError, match=said):
+def test_an_invalid_selection_is_an_error_that_lists_what_is_valid(wanted: str, message: str) -> None:
+    with pytest.raises(CampaignError, match=message):
         only(ALL, [wanted])
 
 
-def test_a_choice_of_nothing_is_said() -> None:
+def test_a_selection_without_runs_is_an_error() -> None:
     with pytest.raises(CampaignError, match="no run has all of these"):
         only(ALL, ["part=short", "s=8 s"])
 
@@ -75,7 +75,7 @@ flows:
 """
 
 
-def test_what_the_kernel_lists_is_offered_and_what_it_does_not_know_is_left_out_and_named() -> None:
+def test_runs_with_a_congestion_control_that_the_kernel_lacks_are_left_out_and_named() -> None:
     listed = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     assert offered([*listed, "no_such_cc"]) == set(listed)
     campaign, said = without_lacking(parse_campaign(LACKING % listed[0]))

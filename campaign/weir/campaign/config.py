@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign file says beside its experiment: the matrix, repeats, a quick grid, and limits."""
+"""The keys of a campaign file in addition to its experiment's: matrix, repeats, quick grid, limits."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ KEYS = tuple(CampaignConfig.model_fields)
 
 
 def campaign_schema_text() -> str:
-    """JSON Schema of campaign files as text with a newline at its end; silent on the experiment's keys."""
+    """JSON Schema of campaign files as text that ends with a newline; it allows any key of an experiment."""
     schema = schema_of(CampaignConfig, "weir campaign")
     schema["additionalProperties"] = True
     return as_text(schema)

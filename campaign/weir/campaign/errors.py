@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error of a campaign's folder, of the runs in it, and of the workers that make them."""
+"""The error of a campaign's folder, its runs and its workers."""
 
 
 class CampaignError(ValueError):
-    """The campaign cannot be worked on; the text says why and what would be valid."""
+    """The campaign cannot be run; the text says why and what would be valid."""

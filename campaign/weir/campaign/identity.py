@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity of a run: its experiment, and weir's version, commit and programs by digest."""
+"""The identity of a run: digests of its experiment and programs, and weir's version and commit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def software() -> Software:
 
 
 def identity_of(run: PlannedRun, made_by: Software) -> CampaignRun:
-    """The run as its manifest records it under `campaign`."""
+    """The identity that a run's manifest records under `campaign`."""
     return CampaignRun(
         run=run.key,
         cell=dict(run.cell),

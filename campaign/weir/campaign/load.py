@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Campaign file → :class:`Campaign`: every run with its cell, its seed, its whole experiment and a digest."""
+"""Expands a campaign file into a :class:`Campaign`: every run with its cell, seed, experiment and digest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from weir.controlplane.config import (
 from weir.run.replays import Replays, read_replays
 
 Cell = Mapping[str, str]
-"""Label of each axis, by the axis's name."""
+"""A point of the matrix: axis name → label."""
 
 MAX_RUNS = 100_000
 _NS = 10**9
@@ -43,22 +43,22 @@ _NS = 10**9
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a campaign: everything that decides what it does."""
+    """One run of a campaign, with everything that determines its behaviour."""
 
     key: str
-    """Names its directory; of its cell and repeat alone, so it stays when the matrix grows."""
+    """Name of its directory; depends on cell and repeat alone, so that it is stable as the matrix grows."""
     cell: Cell
     repeat: int
     seed: int
     experiment: ExperimentConfig
     data: Mapping[str, Any]
-    """The experiment as its file says it."""
+    """The experiment as parsed from YAML, after substitution."""
     replays: Replays = field(default_factory=dict)
-    """The replay files that it names."""
+    """Text of the replay files that it names, by name."""
 
     @property
     def text(self) -> str:
-        """The experiment as a file of its own, which `weir run` takes."""
+        """The experiment as a YAML file that `weir run` accepts."""
         stream = io.StringIO()
         yaml = YAML(typ="safe", pure=True)
         yaml.default_flow_style = False
@@ -67,17 +67,17 @@ class PlannedRun:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the experiment says, but for its description, and of its replay files."""
-        said = {key: value for key, value in self.data.items() if key != "description"}
+        """SHA-256 of the experiment without its description, and of its replay files."""
+        hashed = {key: value for key, value in self.data.items() if key != "description"}
         if self.replays:
-            said["replays"] = {
+            hashed["replays"] = {
                 name: hashlib.sha256(text.encode()).hexdigest() for name, text in self.replays.items()
             }
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
 
     @property
     def congestion_controls(self) -> set[str]:
-        """Those of its TCP senders."""
+        """Congestion controls of its TCP senders, background included."""
         sending: tuple[FlowConfig | BackgroundConfig, ...] = (
             *self.experiment.flows,
             *self.experiment.background,
@@ -86,7 +86,7 @@ class PlannedRun:
 
     @property
     def traffic_s(self) -> float:
-        """Seconds for which flows run."""
+        """Duration of the traffic of all phases, in seconds."""
         return len(self.experiment.effective_phases()) * self.experiment.phase_duration / _NS
 
 
@@ -107,10 +107,10 @@ class Campaign:
     runs: tuple[PlannedRun, ...]
     lacking: str = "refuse"
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Runs that are not in `runs`, by the congestion control for which they were left out."""
+    """Number of runs left out, by the congestion control that the kernel lacks."""
 
     def labels(self, cell: Cell) -> tuple[str, ...]:
-        """A cell's label of each axis, in order; empty for axes that its part does not have."""
+        """A cell's label on each axis, in order; empty for axes that its part does not have."""
         return tuple(cell.get(axis, "") for axis in self.axes)
 
     def cells(self) -> list[list[PlannedRun]]:
@@ -121,7 +121,7 @@ class Campaign:
         return list(found.values())
 
     def offered_by(self, congestion_controls: Collection[str]) -> Campaign:
-        """Without the runs that need another congestion control, where the file asks to leave them out."""
+        """Without the runs that need another congestion control, if the file has `lacking: leave_out`."""
         if self.lacking != "leave_out":
             return self
         kept: list[PlannedRun] = []
@@ -136,7 +136,7 @@ class Campaign:
 
 
 def load_campaign(path: Path, *, quick: bool = False, repeats: int | None = None) -> Campaign:
-    """Read and expand a campaign file; with `quick`, its quick grid; `repeats` instead of its own.
+    """Read and expand a campaign file; with `quick`, its quick grid; `repeats` overrides the file's value.
 
     Raises:
         ConfigError: the file cannot be read, or it or one of its experiments is not valid.
@@ -188,7 +188,7 @@ def _config(source: Source) -> CampaignConfig:
     except ValidationError as error:
         problems = []
         for details in error.errors():
-            # Pydantic names the branch of a union, which no file has.
+            # Pydantic adds the branch of a union to the location; it is not a key of the file.
             location = tuple(part for part in details["loc"] if "[" not in str(part))
             problems.append(Problem(location, f"{details['msg']}; valid: {_VALID.get(location[0], _KEYS)}"))
         raise source.error(problems) from error
@@ -214,15 +214,15 @@ PART = "part"
 
 @dataclass(frozen=True)
 class _Grid:
-    """One matrix with its variables; `axes` has the values behind each label."""
+    """One matrix with its variables; `axes` maps each axis and label to the label's value."""
 
     axes: Mapping[str, Mapping[str, Any]]
-    named: frozenset[str]
-    """Axes whose labels have variables of their own."""
+    labelled: frozenset[str]
+    """Axes whose labels each set variables."""
     variables: Mapping[str, Any]
     repeats: int
     at: tuple[str, ...]
-    """The key of its axes in the file."""
+    """Location of the grid in the file."""
 
     @property
     def size(self) -> int:
@@ -239,21 +239,24 @@ def _grids(config: CampaignConfig, quick: bool, source: Source) -> list[_Grid]:
         return [_grid(matrix, variables, repeats, ())]
     grids = []
     for label, part in config.parts.items():
-        own, its = dict(part.matrix), variables | part.variables
-        for name in {PART} & {*matrix, *own} or set(matrix) & set(own):
-            message = f"axis {name} is there already; valid: another name"
+        part_matrix, part_variables = dict(part.matrix), variables | part.variables
+        for name in {PART} & {*matrix, *part_matrix} or set(matrix) & set(part_matrix):
+            message = f"axis {name} is already defined; valid: another name"
             raise source.error([Problem(("parts", label, "matrix", name), message)])
         if quick:
-            own, its = _quick(own, its, part.quick, ("parts", label, "quick"), source)
-        grids.append(_grid({PART: [label], **matrix, **own}, its, repeats, ("parts", label)))
+            at = ("parts", label, "quick")
+            part_matrix, part_variables = _quick(part_matrix, part_variables, part.quick, at, source)
+        grids.append(
+            _grid({PART: [label], **matrix, **part_matrix}, part_variables, repeats, ("parts", label))
+        )
     return grids
 
 
 def _grid(
     matrix: Mapping[str, Any], variables: Mapping[str, Any], repeats: int, at: tuple[str, ...]
 ) -> _Grid:
-    named = frozenset(name for name, axis in matrix.items() if isinstance(axis, dict))
-    return _Grid({name: _labels(axis) for name, axis in matrix.items()}, named, variables, repeats, at)
+    labelled = frozenset(name for name, axis in matrix.items() if isinstance(axis, dict))
+    return _Grid({name: _labels(axis) for name, axis in matrix.items()}, labelled, variables, repeats, at)
 
 
 def _quick(
@@ -263,7 +266,7 @@ def _quick(
     at: tuple[str, ...],
     source: Source,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Matrix and variables of the quick grid; `at` is its key in the file."""
+    """Matrix and variables of the quick grid; `at` is its location in the file."""
     problems = []
     kept: dict[str, Any] = dict(matrix)
     for name, wanted in quick.matrix.items():
@@ -274,7 +277,7 @@ def _quick(
         known = {str(label): label for label in axis}
         for index, label in enumerate(wanted):
             if str(label) not in known:
-                message = f"{label!r} is not of axis {name}{nearest(str(label), known)}; {one_of(known)}"
+                message = f"{label!r} is not on axis {name}{nearest(str(label), known)}; {one_of(known)}"
                 problems.append(Problem((*at, "matrix", name, index), message))
         labels = [known[str(label)] for label in wanted if str(label) in known]
         kept[name] = {str(label): axis[str(label)] for label in labels} if isinstance(axis, dict) else labels
@@ -288,7 +291,7 @@ def _quick(
 
 
 def _labels(axis: Any) -> dict[str, Any]:
-    """Label → what the axis's name stands for, or the variables of a labelled value."""
+    """Label → the value of the axis's variable, or the variables that the label sets."""
     return dict(axis) if isinstance(axis, dict) else {str(value): value for value in axis}
 
 
@@ -299,7 +302,7 @@ def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[Pla
         values = dict(grid.variables)
         for name, label in cell.items():
             value = grid.axes[name][label]
-            values |= {name: label, **value} if name in grid.named else {name: value}
+            values |= {name: label, **value} if name in grid.labelled else {name: value}
         variables = Variables(values)
         data = variables.substitute(template, ())
         used |= variables.used
@@ -319,10 +322,10 @@ def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[Pla
                 replays=replays,
             )
     for name, by_label in grid.axes.items():
-        own = {name}.union(*by_label.values()) if name in grid.named else {name}
-        if name != PART and not own & used:
-            wanted = " or ".join(f"${key}" for key in sorted(own)) or "a variable of its labels"
-            message = f"changes nothing; valid: an experiment with {wanted} in it"
+        set_by_axis = {name}.union(*by_label.values()) if name in grid.labelled else {name}
+        if name != PART and not set_by_axis & used:
+            wanted = " or ".join(f"${key}" for key in sorted(set_by_axis)) or "a variable of its labels"
+            message = f"changes nothing; valid: an experiment that uses {wanted}"
             raise source.error([Problem((*grid.at, "matrix", name), message)])
 
 
@@ -339,15 +342,15 @@ def _experiment(cell: Cell, data: dict[str, Any], source: Source) -> ExperimentC
 def run_seed(campaign_seed: int, cell: Cell, repeat: int) -> int:
     """The seed of one run, from 0 to 2^63 - 1.
 
-    A hash of the campaign's seed, the cell and the repeat alone: further values of an axis and further
-    repeats change no other run's.
+    A hash of the campaign's seed, the cell and the repeat alone, so that added values and repeats do not
+    change the seeds of existing runs.
     """
     identity = json.dumps([campaign_seed, sorted(cell.items()), repeat])
     return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "big") >> 1
 
 
 def run_key(cell: Cell, repeat: int) -> str:
-    """The name of a run's directory: readable, and by its last part unique."""
-    words = "_".join(re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-.") for label in cell.values())
-    mark = hashlib.sha256(json.dumps(sorted(cell.items())).encode()).hexdigest()[:8]
-    return f"{words[:80] or 'run'}_{mark}_r{repeat + 1:03d}"
+    """The name of a run's directory: readable labels, a digest that makes it unique, and the repeat."""
+    labels = "_".join(re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-.") for label in cell.values())
+    digest = hashlib.sha256(json.dumps(sorted(cell.items())).encode()).hexdigest()[:8]
+    return f"{labels[:80] or 'run'}_{digest}_r{repeat + 1:03d}"

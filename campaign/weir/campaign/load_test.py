@@ -52,13 +52,13 @@ def test_a_matrix_becomes_every_combination_repeated() -> None:
     assert first.traffic_s == 3.0
 
 
-def test_every_run_is_an_experiment_of_its_own_that_says_its_seed() -> None:
+def test_every_run_is_a_complete_experiment_file_with_its_seed() -> None:
     for run in parse_campaign(TEXT).runs:
         assert parse_experiment(run.text) == run.experiment
         assert run.experiment.seed == run.seed
 
 
-def test_seeds_differ_and_stay_when_the_matrix_grows_in_values_and_repeats() -> None:
+def test_seeds_differ_and_do_not_change_when_values_and_repeats_are_added() -> None:
     small = by_key(parse_campaign(TEXT))
     grown_text = TEXT.replace("[10 Mbit/s,", "[5 Mbit/s, 10 Mbit/s,").replace("repeats: 2", "repeats: 5")
     grown = by_key(parse_campaign(grown_text))
@@ -79,19 +79,19 @@ def test_the_seed_of_a_run_depends_on_campaign_cell_and_repeat_and_not_on_the_or
     assert run_seed(1, {"rate": "40 Mbit/s"}, 0) == 2_433_307_187_016_852_519
 
 
-def test_labels_that_read_alike_have_directories_of_their_own() -> None:
+def test_labels_with_the_same_readable_part_have_different_directories() -> None:
     assert run_key({"a": "1/2"}, 0) != run_key({"a": "1-2"}, 0)
     assert run_key({}, 2) == "run_4f53cda1_r003"
 
 
-def test_the_quick_grid_is_a_part_of_the_whole_with_a_name_of_its_own() -> None:
+def test_the_quick_grid_is_a_subset_of_the_full_grid_with_a_separate_name() -> None:
     quick = parse_campaign(TEXT, quick=True)
     assert (quick.name, len(quick.runs)) == ("small-quick", 2)
     assert {run.cell["rate"] for run in quick.runs} == {"20 Mbit/s"}
     assert quick.runs[0].traffic_s == 1.0
 
 
-def test_a_description_is_not_part_of_what_a_run_is_but_every_value_is() -> None:
+def test_the_digest_of_a_run_covers_every_value_but_not_the_description() -> None:
     one = by_key(parse_campaign(TEXT))
     described = by_key(parse_campaign(TEXT.replace("seed: 7", "seed: 7\ndescription: words")))
     changed = by_key(parse_campaign(TEXT.replace("burst: 20 ms", "burst: 21 ms")))
@@ -112,12 +112,12 @@ def test_a_description_is_not_part_of_what_a_run_is_but_every_value_is() -> None
         (
             "{duration: 3 s}",
             "{duration: $duration}",
-            "c.yaml:14: flows[0].duration: $duration is made of itself; valid: values that lead to an end",
+            "c.yaml:14: flows[0].duration: $duration refers to itself; valid: variables without a cycle",
         ),
         (
             "rate: $rate",
             "rate: 5 Mbit/s",
-            "c.yaml:5: matrix.rate: changes nothing; valid: an experiment with $rate in it",
+            "c.yaml:5: matrix.rate: changes nothing; valid: an experiment that uses $rate",
         ),
         ("repeats: 2", "repeats: 0", "c.yaml:9: repeats: Input should be greater than or equal to 1; "),
         (
@@ -134,14 +134,14 @@ def test_a_description_is_not_part_of_what_a_run_is_but_every_value_is() -> None
         ),
     ],
 )
-def test_mistakes_are_named_with_line_key_and_what_is_valid(old: str, new: str, line: str) -> None:
+def test_errors_name_line_key_and_valid_values(old: str, new: str, line: str) -> None:
     found = lines(TEXT.replace(old, new, 1))
     assert found[0].startswith(line), found
 
 
-def test_a_quick_grid_names_values_of_the_whole_one() -> None:
+def test_a_quick_grid_may_only_name_values_of_the_full_grid() -> None:
     found = lines(TEXT.replace("rate: [20 Mbit/s]", "rate: [30 Mbit/s]"), quick=True)
-    assert found[0].startswith("c.yaml:11: quick.matrix.rate[0]: '30 Mbit/s' is not of axis rate")
+    assert found[0].startswith("c.yaml:11: quick.matrix.rate[0]: '30 Mbit/s' is not on axis rate")
     assert lines(TEXT.replace("quick:", "#"), quick=True)[0].startswith("c.yaml: quick: missing")
 
 
@@ -159,7 +159,7 @@ parts:
 ).replace("quick: {matrix: {rate: [20 Mbit/s]}, repeats: 1", "quick: {repeats: 1")
 
 
-def test_parts_are_grids_beside_each_other_with_the_common_matrix_in_each() -> None:
+def test_parts_are_separate_grids_that_each_include_the_common_matrix() -> None:
     campaign = parse_campaign(PARTS)
     assert campaign.axes == {
         "part": ("one rate", "rates"),
@@ -177,7 +177,7 @@ def test_parts_are_grids_beside_each_other_with_the_common_matrix_in_each() -> N
     assert [len(its) for its in campaign.cells()] == [2] * 6
 
 
-def test_each_part_has_a_quick_grid_of_its_own() -> None:
+def test_each_part_has_a_separate_quick_grid() -> None:
     quick = parse_campaign(PARTS, quick=True)
     assert [(run.cell.get("rate"), run.traffic_s) for run in quick.runs] == [
         (None, 1.0),
@@ -192,10 +192,10 @@ def test_each_part_has_a_quick_grid_of_its_own() -> None:
     twice = PARTS.replace("{rate: [10 Mbit/s, 20 Mbit/s]}", "{scenario: [a]}").replace(
         "{rate: [20", "{scenario: [20"
     )
-    assert "parts.rates.matrix.scenario: axis scenario is there already" in lines(twice)[0]
+    assert "parts.rates.matrix.scenario: axis scenario is already defined" in lines(twice)[0]
 
 
-def test_runs_that_need_a_congestion_control_which_is_not_there_are_left_out_only_if_asked() -> None:
+def test_runs_with_an_unavailable_congestion_control_are_left_out_only_on_request() -> None:
     assert len(parse_campaign(TEXT).offered_by(["cubic"]).runs) == 8
     campaign = parse_campaign("lacking: leave_out" + TEXT).offered_by(["cubic"])
     assert [run.cell["scenario"] for run in campaign.runs] == ["alike"] * 4
@@ -203,7 +203,7 @@ def test_runs_that_need_a_congestion_control_which_is_not_there_are_left_out_onl
     assert not parse_campaign("lacking: leave_out" + TEXT).offered_by(["cubic", "bbr"]).left_out
 
 
-def test_more_runs_than_anyone_waits_for_are_refused() -> None:
+def test_more_than_max_runs_are_refused() -> None:
     values = ", ".join(f"{n} Mbit/s" for n in range(1, 60))
     text = TEXT.replace("10 Mbit/s, 20 Mbit/s", values).replace("repeats: 2", "repeats: 10000")
     assert f"valid: at most {MAX_RUNS}" in lines(text)[0]
@@ -217,7 +217,7 @@ matrix: {cc: [bbr]}
 """
 
 
-def test_a_run_of_a_campaign_is_another_one_when_its_replay_file_changes(tmp_path: Path) -> None:
+def test_a_changed_replay_file_changes_the_digest_of_a_run_and_not_its_key(tmp_path: Path) -> None:
     config, replay = tmp_path / "again.yaml", tmp_path / "one.replay"
     config.write_text(REPLAYED)
     script = Script((Block("client", 0, ((0.0, 10),)), Block("server", 10, ((0.5, 2000),))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of a whole run as the campaign counts it, and whether it counts."""
+"""Reads a complete run of a campaign and decides whether it is valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weir.rundir.manifest import Manifest
 
 @dataclass(frozen=True)
 class Outcome:
-    """One whole run; `result` and `manifest` are its files."""
+    """One complete run; `result` and `manifest` are the contents of its files."""
 
     key: str
     path: Path
@@ -29,16 +29,16 @@ class Outcome:
     manifest: Manifest
     result: Mapping[str, Any]
     invalid_reasons: tuple[str, ...]
-    """Why its numbers do not count: its own reasons, and the campaign's limits."""
+    """Reasons from its result, and from the campaign's limits; empty if the run is valid."""
 
     @property
     def valid(self) -> bool:
-        """Whether its numbers count."""
+        """Whether its measurements may be used."""
         return not self.invalid_reasons
 
     @property
     def unexplained(self) -> int:
-        """Packets of all its flows that nobody can explain, by amount."""
+        """Unexplained packets of all flows: the sum of absolute values."""
         flows = sum(abs(flow["unexplained"]) for flow in self.result["flows"])
         others = sum(abs(other["law"]["unexplained"]) for other in self.result["other_flows"])
         return int(flows + others)
@@ -50,12 +50,12 @@ class Outcome:
 
     @property
     def wall_s(self) -> float | None:
-        """How long it took, from its first process to its report."""
+        """Seconds from its first process to its report; None if not recorded."""
         return None if self.manifest.campaign is None else self.manifest.campaign.wall_s
 
 
 def read_outcome(path: Path, limits: LimitsConfig) -> Outcome:
-    """The outcome of a whole run; raises CampaignError where its files cannot be read."""
+    """Read a complete run; raises CampaignError if its files cannot be read."""
     manifest = read_manifest(path)
     result_file = RunDirectory(path).result
     try:
@@ -74,11 +74,11 @@ def read_outcome(path: Path, limits: LimitsConfig) -> Outcome:
             invalid_reasons=reasons if result["complete"] else (*reasons, "the run is not complete"),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CampaignError(f"{result_file}: {error!r}; valid: the result of a whole run") from error
+        raise CampaignError(f"{result_file}: {error!r}; valid: the result of a complete run") from error
 
 
 def over_limits(manifest: Manifest, result: Mapping[str, Any], limits: LimitsConfig) -> list[str]:
-    """Reasons why a run does not count by the campaign's limits of the machine's lateness."""
+    """Reasons why a run is invalid by the campaign's limits on scheduling and switch lateness."""
     lateness = result.get("switch_lateness")
     return machine.over_limits(
         manifest.scheduling,
@@ -89,11 +89,11 @@ def over_limits(manifest: Manifest, result: Mapping[str, Any], limits: LimitsCon
 
 
 def outcomes(campaign: Campaign, done: Mapping[str, Path]) -> list[Outcome]:
-    """The outcomes of whole runs in the order of the campaign."""
+    """The outcomes of complete runs, in the order of the campaign."""
     return [read_outcome(done[run.key], campaign.limits) for run in campaign.runs if run.key in done]
 
 
-def in_one_line(outcome: Outcome) -> str:
+def summary_line(outcome: Outcome) -> str:
     """Losses, throughput and verdicts of the measured flows, for a line on the terminal."""
     parts = []
     if outcome.measured:
@@ -103,9 +103,9 @@ def in_one_line(outcome: Outcome) -> str:
         links = f" and {_percent(on_links / sent)} on links" if on_links else ""
         parts.append(f"loss {losses}{links}; {rates} Mbit/s")
     for truth in dict.fromkeys(pair["truth"] for pair in outcome.result["pairs"]):
-        its = [pair for pair in outcome.result["pairs"] if pair["truth"] == truth]
-        right = sum(pair["verdict"] == truth for pair in its)
-        parts.append(f"{truth}: {right} of {len(its)} verdicts right")
+        pairs = [pair for pair in outcome.result["pairs"] if pair["truth"] == truth]
+        right = sum(pair["verdict"] == truth for pair in pairs)
+        parts.append(f"{truth}: {right} of {len(pairs)} verdicts right")
     parts.append(f"{outcome.unexplained} unexplained")
     if not outcome.valid:
         parts.append("INVALID: " + "; ".join(outcome.invalid_reasons))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weir.campaign.outcome import Outcome, in_one_line
+from weir.campaign.outcome import Outcome, summary_line
 from weir.rundir.manifest import Manifest
 
 
@@ -22,8 +22,8 @@ def a_run(*, emulated_losses: int, reasons: tuple[str, ...] = ()) -> Outcome:
     return Outcome("k", Path("k"), {}, 0, manifest, result, reasons)
 
 
-def test_a_line_says_what_the_switch_dropped_and_what_links_lost_besides() -> None:
+def test_the_summary_line_has_loss_at_the_switch_and_emulated_loss_on_links() -> None:
     verdicts = "4.2 Mbit/s; shared: 2 of 3 verdicts right; 0 unexplained"
-    assert in_one_line(a_run(emulated_losses=0)) == f"loss 1.3 %; {verdicts}"
-    assert in_one_line(a_run(emulated_losses=70)) == f"loss 1.3 % and 7.0 % on links; {verdicts}"
-    assert in_one_line(a_run(emulated_losses=0, reasons=("busy",))).endswith("unexplained; INVALID: busy")
+    assert summary_line(a_run(emulated_losses=0)) == f"loss 1.3 %; {verdicts}"
+    assert summary_line(a_run(emulated_losses=70)) == f"loss 1.3 % and 7.0 % on links; {verdicts}"
+    assert summary_line(a_run(emulated_losses=0, reasons=("busy",))).endswith("unexplained; INVALID: busy")

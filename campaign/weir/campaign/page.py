@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The campaign on one page: its cells and runs, the published study beside them, and figures of all."""
+"""The page of a campaign: its cells and runs, the comparison with a published study, and figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = "index.html"
 
 @dataclass(frozen=True)
 class CellRow:
-    """One cell of the matrix over its valid runs; None where nothing was measured."""
+    """One cell of the matrix; medians are over its valid runs, None where nothing was measured."""
 
     cell: Cell
     planned: int
@@ -30,21 +30,21 @@ class CellRow:
     invalid: int
     unexplained: int
     loss_ratio: float | None
-    """Median over the runs' measured flows."""
+    """Median over the measured flows."""
     throughput_bps: float | None
-    """Median likewise."""
+    """Median over the measured flows."""
 
 
 def write_page(folder: Path, campaign: Campaign, found: Sequence[Outcome]) -> tuple[Path, tuple[str, ...]]:
-    """Write the page and its files into the campaign's folder; returns it, and what could not be done."""
+    """Write the page and its files into the campaign's folder; returns its path, and warnings."""
     return write_study(page_of(campaign, found), folder)
 
 
 def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
-    """All sections. Figures and comparisons are of valid runs alone."""
+    """All sections of the page. Figures and comparisons use valid runs only."""
     valid = [outcome for outcome in found if outcome.valid]
     general = study(_records(valid), campaign.name)
-    own = (
+    own_sections = (
         Section(
             "cells",
             "Cells",
@@ -54,7 +54,7 @@ def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
         Section(
             "runs",
             "Runs",
-            "Each leads to its report, in a directory of its name. What does not count is not drawn.",
+            "Each links to its report, in the directory of its name. Invalid runs are in no figure.",
             (_runs(campaign, found),),
         ),
     )
@@ -67,20 +67,20 @@ def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
         f"{len(found)} of {len(campaign.runs)} runs complete, {invalid} of them invalid, "
         f"{unexplained} packets unexplained{left_out}"
     )
-    sections = (*published, *own, *general.sections)
+    sections = (*published, *own_sections, *general.sections)
     return Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
 
 
 def _records(outcomes: Sequence[Outcome]) -> Records:
-    """The records of runs, each under its cell instead of its phase."""
-    together = Records()
+    """The records of runs, with the cell as scenario instead of the phase."""
+    records = Records()
     for outcome in outcomes:
-        records, name = of_run(outcome.path, several_names=False), _name(outcome.cell)
-        together += Records(
-            tuple(replace(flow, scenario=name or flow.scenario) for flow in records.flows),
-            tuple(replace(pair, scenario=name or pair.scenario) for pair in records.pairs),
+        run, name = of_run(outcome.path, several_names=False), _name(outcome.cell)
+        records += Records(
+            tuple(replace(flow, scenario=name or flow.scenario) for flow in run.flows),
+            tuple(replace(pair, scenario=name or pair.scenario) for pair in run.pairs),
         )
-    return together
+    return records
 
 
 def _name(cell: Cell) -> str:
@@ -110,20 +110,20 @@ def _cells(campaign: Campaign, found: Sequence[Outcome]) -> Table:
 
 
 def cell_rows(campaign: Campaign, found: Sequence[Outcome]) -> list[CellRow]:
-    """A row per cell, in the order of the matrix."""
+    """One row per cell, in the order of the matrix."""
     by_key = {outcome.key: outcome for outcome in found}
     rows = []
-    for its_runs in campaign.cells():
-        keys = [run.key for run in its_runs]
-        its = [by_key[key] for key in keys if key in by_key]
-        flows = [flow for outcome in its if outcome.valid for flow in outcome.measured]
+    for runs in campaign.cells():
+        keys = [run.key for run in runs]
+        complete = [by_key[key] for key in keys if key in by_key]
+        flows = [flow for outcome in complete if outcome.valid for flow in outcome.measured]
         rows.append(
             CellRow(
-                cell=its_runs[0].cell,
+                cell=runs[0].cell,
                 planned=len(keys),
-                complete=len(its),
-                invalid=sum(not outcome.valid for outcome in its),
-                unexplained=sum(outcome.unexplained for outcome in its),
+                complete=len(complete),
+                invalid=sum(not outcome.valid for outcome in complete),
+                unexplained=sum(outcome.unexplained for outcome in complete),
                 loss_ratio=_median(flows, "loss_ratio"),
                 throughput_bps=_median(flows, "throughput_bps"),
             )
@@ -154,7 +154,7 @@ def _runs(campaign: Campaign, found: Sequence[Outcome]) -> Table:
             *campaign.labels(outcome.cell),
             *(
                 outcome.repeat + 1,
-                Link(outcome.key, f"{outcome.key}/{RunDirectory(outcome.path).report.name}"),
+                _report_link(outcome),
             ),
             "yes" if outcome.valid else "no: " + "; ".join(outcome.invalid_reasons),
             *(outcome.unexplained, agreement(outcome)),
@@ -172,14 +172,14 @@ def _report_link(outcome: Outcome) -> Link:
 def _p99_ms(outcome: Outcome) -> tuple[float | None, ...]:
     """Lateness of the machine's wake-ups and of the switch, 99th percentiles in ms."""
     scheduling, switch = outcome.manifest.scheduling, outcome.result.get("switch_lateness")
-    found = (None if scheduling is None else scheduling.p99_s, switch["p99_s"] if switch else None)
-    return tuple(None if p99_s is None else round(1e3 * p99_s, 3) for p99_s in found)
+    p99s_s = (None if scheduling is None else scheduling.p99_s, switch["p99_s"] if switch else None)
+    return tuple(None if p99_s is None else round(1e3 * p99_s, 3) for p99_s in p99s_s)
 
 
 def agreement(outcome: Outcome) -> str:
-    """Whether captures, counters and configured rate agree within half a percent, or why nobody can say."""
+    """Whether captures, counters and configured rate agree within `AGREEMENT_PERCENT`, or how they differ."""
     policers = outcome.result["policers"]
-    said = [f"{policer['name']}: {policer['agreement']}" for policer in policers if not policer["agrees"]]
+    problems = [f"{policer['name']}: {policer['agreement']}" for policer in policers if not policer["agrees"]]
     if not policers:
         return "no policer"
-    return "; ".join(said) or f"within {AGREEMENT_PERCENT:g} %"
+    return "; ".join(problems) or f"within {AGREEMENT_PERCENT:g} %"

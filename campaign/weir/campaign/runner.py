@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Works through what is left of a campaign: has runs made, waits for them, and says what became of each.
+"""Makes the runs that a campaign's folder lacks: starts them, waits, retries, and handles signals.
 
-waiting ─► .partial/ ─┬─► whole       no error, manifest and result complete
-                      ├─► failed/     anything else: waits again until its attempts are used up
-                      └─► discarded   told to stop
+waiting ─► .partial/ ─┬─► finished    no error, manifest and result complete
+                      ├─► failed/     any error: waiting again, until its attempts are used up
+                      └─► discarded   stopped by a signal
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from weir.rundir.manifest_file import ManifestFile
 
 _TICK_S = 0.5
 GIVE_UP_AFTER = 5
-"""Runs in a row that used up all their attempts: then the fault is not theirs."""
+"""Runs in a row that used up all their attempts; so many have a common cause."""
 
 
 class Watcher(Protocol):
-    """Who is told what happens."""
+    """Receives the events of a campaign."""
 
-    def begun(self, run: PlannedRun) -> None:
+    def run_started(self, run: PlannedRun) -> None:
         """A run's process has started."""
 
-    def whole(self, run: PlannedRun, path: Path, wall_s: float) -> None:
-        """A run is finished and counts."""
+    def run_finished(self, run: PlannedRun, path: Path, wall_s: float) -> None:
+        """A run is complete and in its final directory."""
 
-    def failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
-        """A run has failed; `path` has its logs, and `again` says whether it is tried once more."""
+    def run_failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
+        """A run has failed; `path` has its logs, `again` is whether it will be retried."""
 
     def stopping(self) -> None:
-        """No run is started any more; those at work are told to stop."""
+        """No more runs are started; the running ones get SIGTERM."""
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Called about twice a second."""
 
 
 @dataclass
 class Ending:
-    """How a campaign's processes ended."""
+    """The reasons why a campaign ended before all its runs were complete."""
 
     failed: list[str] = field(default_factory=list)
     """Runs that used up their attempts."""
     stopped_by: signal.Signals | None = None
     gave_up: bool = False
-    """Whether runs were left because too many in a row had failed."""
+    """Whether it ended because too many runs in a row had failed."""
 
 
 @dataclass
@@ -67,27 +67,27 @@ class _Started:
     run: PlannedRun
     partial: Path
     execution: Execution
-    begun: float
+    started_at: float
 
 
 class Runner:
-    """Works through the runs that a store lacks. Call from the main thread, which gets the signals."""
+    """Makes the runs that a store lacks. Call from the main thread, which receives signals."""
 
     def __init__(self, store: Store, executor: Executor, watcher: Watcher) -> None:
-        """Have `executor` make the runs, as many at a time as they can."""
+        """Start runs with `executor` and report them to `watcher`."""
         self._store, self._executor, self._watcher = store, executor, watcher
         self._started: dict[int, _Started] = {}
         self._ending = Ending()
         self._failed_in_a_row = 0
 
     def run(self) -> Ending:
-        """Work until all is done or a signal comes; raises what the store raises."""
+        """Run until all runs are done or a signal arrives; raises what the store raises."""
         failures = dict(self._store.failures())
         attempts = self._store.campaign.attempts
         done = self._store.done()
         left = [run for run in self._store.campaign.runs if run.key not in done]
         self._ending.failed = [run.key for run in left if failures.get(run.key, 0) >= attempts]
-        # One repeat of every cell before the next, so that a campaign that is stopped has some of each.
+        # Repeat by repeat over all cells, so that a stopped campaign has runs of every cell.
         waiting = deque(
             sorted((run for run in left if failures.get(run.key, 0) < attempts), key=lambda run: run.repeat)
         )
@@ -125,11 +125,11 @@ class Runner:
         prepare(partial, run.experiment, run.text.encode(), run.replays, campaign=identity)
         started = _Started(run, partial, self._executor.start(run, partial), time.monotonic())
         self._started[started.execution.fd] = started
-        self._watcher.begun(run)
+        self._watcher.run_started(run)
         return started
 
     def _end(self, started: _Started) -> str | None:
-        """Make the run of an ended process whole; the reason of its failure, or None."""
+        """Move the run of an ended process to its final directory; returns why it failed, or None."""
         error = started.execution.finish()
         if self._ending.stopped_by is not None and error is not None:
             self._store.discard(started.partial)
@@ -138,20 +138,20 @@ class Runner:
             return error
         file = ManifestFile.load(started.partial)
         campaign = file.manifest.campaign
-        whole = file.state == "complete" and RunDirectory(started.partial).result.is_file()
-        if not whole or campaign is None:
-            return f"ended as if whole, but its state is {file.state!r}"
-        wall_s = time.monotonic() - started.begun
-        done = {"wall_s": round(wall_s, 3), "jobs": self._executor.jobs}
-        file.update(campaign=campaign.model_copy(update=done))
+        complete = file.state == "complete" and RunDirectory(started.partial).result.is_file()
+        if not complete or campaign is None:
+            return f"ended without an error, but its state is {file.state!r}"
+        wall_s = time.monotonic() - started.started_at
+        measured = {"wall_s": round(wall_s, 3), "jobs": self._executor.jobs}
+        file.update(campaign=campaign.model_copy(update=measured))
         file.write()
         self._failed_in_a_row = 0
-        self._watcher.whole(started.run, self._store.finish(started.run, started.partial), wall_s)
+        self._watcher.run_finished(started.run, self._store.finish(started.run, started.partial), wall_s)
         return None
 
     def _fail(self, started: _Started, error: str, again: bool, waiting: deque[PlannedRun]) -> None:
         path = self._store.fail(started.run, started.partial)
-        self._watcher.failed(started.run, path, error, again)
+        self._watcher.run_failed(started.run, path, error, again)
         if again:
             waiting.append(started.run)
             return
@@ -170,7 +170,7 @@ class Runner:
                 self._kill()
 
     def _kill(self) -> None:
-        # Their directories stay in .partial, which the next start clears.
+        # Their directories stay in .partial/, which the next start clears.
         for started in self._started.values():
             started.execution.send_signal(signal.SIGKILL)
 
@@ -180,9 +180,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
-    """A descriptor from which the numbers of stop signals can be read; they do nothing else meanwhile."""
+    """A descriptor that delivers the numbers of stop signals; they have no other effect meanwhile."""
     wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    # nohup and shell background jobs ignore signals on purpose; that wish is kept.
+    # A signal that is ignored (nohup, a shell's background job) stays ignored.
     wanted = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda _number, _frame: None) for number in wanted}
     former = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)

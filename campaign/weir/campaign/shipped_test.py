@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The campaigns that weir ships."""
+"""The campaign files in experiments/ match their published setups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 CAMPAIGNS = [path for path in sorted(EXPERIMENTS.glob("*.yaml")) if "\nmatrix:" in path.read_text()]
 
 
-def test_the_committed_schema_is_the_one_that_the_models_make() -> None:
+def test_the_committed_schema_is_the_one_that_the_models_generate() -> None:
     committed = (EXPERIMENTS / "campaign.schema.json").read_text()
     assert committed == campaign_schema_text(), (
         "stale: run `weir schema --campaign > experiments/campaign.schema.json`"
@@ -29,7 +29,7 @@ def test_the_committed_schema_is_the_one_that_the_models_make() -> None:
 
 
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
-def test_every_run_of_a_shipped_campaign_can_be_run_and_the_quick_grid_fits_into_half_an_hour(
+def test_every_run_of_a_shipped_campaign_is_runnable_and_the_quick_grid_takes_at_most_half_an_hour(
     path: Path,
 ) -> None:
     whole, quick = load_campaign(path), load_campaign(path, quick=True)
@@ -40,7 +40,7 @@ def test_every_run_of_a_shipped_campaign_can_be_run_and_the_quick_grid_fits_into
     assert seconds <= 30 * 60
 
 
-def test_the_wehey_grid_is_the_published_one() -> None:
+def test_the_wehey_grid_has_the_published_rates_scenarios_and_repeats() -> None:
     campaign = load_campaign(EXPERIMENTS / "wehey-bbr.yaml")
     # Table 1: four rates, and 100 Mbit/s in section 4.1; four scenarios, two types, ten repeats.
     assert len(campaign.runs) == (4 + 1) * 4 * 2 * 10
@@ -57,7 +57,7 @@ def test_the_wehey_grid_is_the_published_one() -> None:
         assert " with ".join(cc.upper() for cc in ccs) == run.cell["scenario"]
 
 
-def test_of_ten_flows_so_many_are_not_cubic_as_their_cell_says_behind_a_buffer_of_a_megabyte() -> None:
+def test_bbr_dominant_has_n_low_latency_flows_of_ten_and_a_buffer_of_a_megabyte() -> None:
     campaign = load_campaign(EXPERIMENTS / "bbr-dominant.yaml")
     assert {run.cell["n"] for run in campaign.runs} == {str(n) for n in range(1, 11)}
     for run in campaign.runs:
@@ -69,7 +69,7 @@ def test_of_ten_flows_so_many_are_not_cubic_as_their_cell_says_behind_a_buffer_o
         assert run.traffic_s == 120
 
 
-def test_the_conditions_of_the_table_are_those_that_its_labels_say() -> None:
+def test_the_bbr_or_cubic_table_has_the_conditions_of_its_row_labels() -> None:
     campaign = load_campaign(EXPERIMENTS / "bbr-or-cubic-table.yaml")
     assert len({run.cell["row"] for run in campaign.runs}) == 8 + 1
     for run in campaign.runs:
@@ -81,7 +81,7 @@ def test_the_conditions_of_the_table_are_those_that_its_labels_say() -> None:
         assert [flow.congestion_control for flow in run.experiment.flows] == [run.cell["cc"]]
 
 
-def test_bandwidth_rtt_and_buffer_are_those_of_each_part() -> None:
+def test_when_to_use_bbr_has_the_bandwidth_rtt_buffer_and_loss_of_each_part() -> None:
     campaign = load_campaign(EXPERIMENTS / "when-to-use-bbr.yaml")
     cells: dict[str, int] = {}
     for (run, *_), part in ((its, its[0].cell["part"]) for its in campaign.cells()):
@@ -104,7 +104,7 @@ def test_bandwidth_rtt_and_buffer_are_those_of_each_part() -> None:
     assert cells == {"alone": 2 * 8 * 8 * 2, "share": 9, "cliff": 2 * 11}
 
 
-def test_policers_with_a_queue_of_one_burst_are_the_same_grid_with_hosts_behind_buckets() -> None:
+def test_wehey_bbr_queue_is_the_wehey_grid_with_shaped_host_links_instead_of_policers() -> None:
     campaign = load_campaign(EXPERIMENTS / "wehey-bbr-queue.yaml")
     plain = load_campaign(EXPERIMENTS / "wehey-bbr.yaml")
     assert [run.key for run in campaign.runs] == [run.key for run in plain.runs]

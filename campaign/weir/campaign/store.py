@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of a campaign. Which runs are done is what is in it; nothing else is remembered.
+"""The folder of a campaign, which is its only state: a run is done if its directory is here.
 
-runs/<campaign>/<run>/            whole: renamed to this when it was finished and analysed
-runs/<campaign>/.partial/<run>/   at work, or cut off; never counted, removed by the next start
+runs/<campaign>/<run>/            complete: renamed to this once the run is finished and analysed
+runs/<campaign>/.partial/<run>/   running or killed; never counted, removed by the next start
 runs/<campaign>/failed/<run>.N/   the N-th failure of a run, with its logs
-runs/<campaign>/invalid/<run>.N/  whole, but invalid, and made again since
+runs/<campaign>/invalid/<run>.N/  complete but invalid, set aside to be made again
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from weir.rundir.whole_files import write_whole
 
 PARTIAL, FAILED, INVALID, LOCK = ".partial", "failed", "invalid", ".lock"
 CAMPAIGN_FILE = "campaign.yaml"
-# A sandbox whose outer process was killed ends within its grace of 20 s.
+# A sandbox whose outer process was killed ends within its grace period of 20 s.
 _ORPHAN_PATIENCE_S = 60.0
 _ORPHAN_POLL_S = 0.1
 
 
 class Store:
-    """The folder of one campaign; a context manager that keeps others out of it."""
+    """The folder of one campaign; a context manager that holds its lock."""
 
     def __init__(
         self, campaign: Campaign, runs: Path, current_software: Callable[[], Software] = software
     ) -> None:
-        """Use `runs`/<name of the campaign>; nothing is made yet."""
+        """Use `runs`/<name of the campaign>; creates nothing."""
         self.campaign = campaign
         self.made_by = current_software()
         self._current_software = current_software
@@ -49,9 +49,9 @@ class Store:
         self._lock: int | None = None
 
     def __enter__(self) -> Self:
-        """Lock the folder and clear what a former start left half.
+        """Lock the folder and remove the partial runs of an earlier start.
 
-        Raises CampaignError when another campaign is at work in it.
+        Raises CampaignError when another campaign is running in it.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -60,7 +60,7 @@ class Store:
         except BlockingIOError as error:
             self._unlock()
             raise CampaignError(
-                f"{self.folder}: another `weir campaign` is at work in it; valid: wait for it, or --runs DIR"
+                f"{self.folder}: another `weir campaign` is running in it; valid: wait for it, or --runs DIR"
             ) from error
         try:
             self._clear_partial()
@@ -76,7 +76,7 @@ class Store:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Let others in."""
+        """Unlock the folder."""
         self._unlock()
 
     def _unlock(self) -> None:
@@ -85,26 +85,26 @@ class Store:
             self._lock = None
 
     def _clear_partial(self) -> None:
-        """Remove half runs, each once nobody works in it any more."""
+        """Remove partial runs, each once no process holds its lock."""
         give_up = time.monotonic() + _ORPHAN_PATIENCE_S
         for directory in sorted((self.folder / PARTIAL).glob("*")):
             while is_held(directory):
                 if time.monotonic() >= give_up:
                     raise CampaignError(
-                        f"{directory}: a run that was cut off still works in it after "
+                        f"{directory}: a killed run is still running in it after "
                         f"{_ORPHAN_PATIENCE_S:g} s; valid: end its weir-switch first"
                     )
                 time.sleep(_ORPHAN_POLL_S)
             shutil.rmtree(directory)
 
     def path_of(self, run: PlannedRun) -> Path:
-        """Where the run is when it is whole."""
+        """Directory of the run once it is complete."""
         return self.folder / run.key
 
     def done(self) -> dict[str, Path]:
-        """The campaign's whole runs by key.
+        """Directories of the campaign's complete runs, by key.
 
-        Raises CampaignError when one of them was made by another experiment or other software.
+        Raises CampaignError when one of them was made from another experiment or by other software.
         """
         found: dict[str, Path] = {}
         foreign: list[tuple[Path, str]] = []
@@ -118,7 +118,7 @@ class Store:
             found[run.key] = path
         if foreign:
             path, difference = foreign[0]
-            others = f", and {len(foreign) - 1} more runs here likewise" if foreign[1:] else ""
+            others = f", and so are {len(foreign) - 1} more runs here" if foreign[1:] else ""
             raise CampaignError(
                 f"{path}: {difference}{others}; results are not mixed; "
                 f"valid: --runs with another directory, or move {self.folder} away"
@@ -126,19 +126,19 @@ class Store:
         return found
 
     def begin(self, run: PlannedRun) -> Path:
-        """A fresh directory for a run; raises CampaignError when the software is no longer the same."""
+        """Create a directory for a run; raises CampaignError when the software has changed."""
         now = self._current_software()
         if now != self.made_by:
             raise CampaignError(
-                f"{self.folder}: the software changed meanwhile; runs so far were made by {self.made_by}, "
-                f"this is {now}; valid: the former, or --runs with another directory"
+                f"{self.folder}: the software changed during the campaign; runs so far were made by "
+                f"{self.made_by}, this is {now}; valid: the former, or --runs with another directory"
             )
         path = self.folder / PARTIAL / run.key
         path.mkdir(parents=True)
         return path
 
     def finish(self, run: PlannedRun, partial: Path) -> Path:
-        """Make a run whole: from here on it counts, also after a power cut."""
+        """Move a run to its final directory, durably: from here on it counts, even after a power cut."""
         if self.campaign.keep == "results":
             remove_raw(partial)
         sync_tree(partial)
@@ -148,58 +148,58 @@ class Store:
         return final
 
     def fail(self, run: PlannedRun, partial: Path) -> Path:
-        """Put the directory of a failed run aside; returns where its logs are."""
+        """Move the directory of a failed run to failed/; returns its new path."""
         remove_raw(partial)
         folder = self.folder / FAILED
         folder.mkdir(exist_ok=True)
-        final = _next_of(folder, run.key)
+        final = _next_path(folder, run.key)
         partial.rename(final)
         return final
 
     def discard(self, partial: Path) -> None:
-        """Remove a run that was stopped."""
+        """Delete the directory of a stopped run."""
         shutil.rmtree(partial)
 
     def failures(self) -> Mapping[str, int]:
-        """How often each run has failed."""
+        """Number of failures of each run, by key."""
         counts: dict[str, int] = {}
         for path in (self.folder / FAILED).glob("*.*"):
             key = path.name.rpartition(".")[0]
             counts[key] = counts.get(key, 0) + 1
         return counts
 
-    def forget_failures(self, keys: Sequence[str]) -> None:
-        """Remove the directories of these runs' failures, so that they are tried again."""
+    def delete_failures(self, keys: Sequence[str]) -> None:
+        """Delete the failure directories of these runs, which restores all their attempts."""
         for key in keys:
             for path in (self.folder / FAILED).glob(f"{key}.*"):
                 shutil.rmtree(path)
 
     def set_aside(self, keys: Sequence[str]) -> None:
-        """Let whole runs count no longer, so that they are made again; their results stay, beside."""
+        """Move complete runs to invalid/, so that they are made again; their results are kept there."""
         folder = self.folder / INVALID
         for key in keys:
             folder.mkdir(exist_ok=True)
             remove_raw(self.folder / key)
-            (self.folder / key).rename(_next_of(folder, key))
+            (self.folder / key).rename(_next_path(folder, key))
         sync_directory(self.folder)
 
-    def strangers(self) -> list[str]:
-        """Whole runs here that the campaign, as it is now, does not have."""
+    def unplanned(self) -> list[str]:
+        """Keys of complete runs in the folder that the campaign file no longer includes."""
         wanted = {run.key for run in self.campaign.runs}
         paths = self.folder.glob("*_r[0-9][0-9][0-9]*")
         return sorted(path.name for path in paths if path.is_dir() and path.name not in wanted)
 
 
 def read_manifest(run_dir: Path) -> Manifest:
-    """The manifest of a whole run; raises CampaignError where there is none."""
+    """The manifest of a complete run; raises CampaignError if it is missing or malformed."""
     try:
         return manifest.read_manifest(run_dir)
     except (OSError, RunFileError) as error:
-        raise CampaignError(f"{error}; valid: a whole run, or no {run_dir.name} at all") from error
+        raise CampaignError(f"{error}; valid: a complete run, or no {run_dir.name} at all") from error
 
 
 def _difference(found: CampaignRun | None, wanted: CampaignRun) -> str:
-    """How a run's identity differs, in words; empty where it does not."""
+    """How a run's identity differs from the wanted one; empty if it does not."""
     if found is None:
         return "not a run of a campaign"
     if found.config_digest != wanted.config_digest:
@@ -211,8 +211,8 @@ def _difference(found: CampaignRun | None, wanted: CampaignRun) -> str:
     return ""
 
 
-def _next_of(folder: Path, key: str) -> Path:
-    """A run's first name in a folder that keeps several of each."""
+def _next_path(folder: Path, key: str) -> Path:
+    """The next free path `folder`/`key`.N of a run."""
     taken = [_number(path) for path in folder.glob(f"{key}.*")]
     return folder / f"{key}.{max(taken, default=0) + 1}"
 

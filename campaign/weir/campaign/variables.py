@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`$name` and `${name}` in the texts of a parsed file, replaced by what they stand for; `$$` is a dollar."""
+"""Replaces `$name` and `${name}` in the strings of a parsed file by variables' values; `$$` is a dollar."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from weir.controlplane.config import Location, Problem, nearest, one_of
 _WHOLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _ANY = re.compile(r"\$(?:(?P<escaped>\$)|(?P<bare>\w+)|\{(?P<braced>\w+)\})")
 MAX_DEPTH = 16
-"""Variables within variables; deeper ones refer to themselves."""
+"""Nesting of variables within variables; a deeper one is taken for a cycle."""
 
 
 class Variables:
-    """Values by name; collects which were used, and what is wrong, on the way."""
+    """Values by name. Records the variables used and the problems found during substitution."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Replace by these."""
+        """Substitute these values."""
         self.values = values
         self.used: set[str] = set()
         self.problems: list[Problem] = []
@@ -27,7 +27,8 @@ class Variables:
     def substitute(self, node: Any, location: Location, depth: int = 0) -> Any:
         """The tree with every variable replaced.
 
-        A text that is one variable becomes its value, whatever that is; within a text it becomes text.
+        A string that is one variable becomes its value, of any type. Within a longer string the value is
+        converted to text; a list or mapping is a problem there.
         """
         if isinstance(node, dict):
             return {key: self.substitute(value, (*location, key), depth) for key, value in node.items()}
@@ -45,7 +46,9 @@ class Variables:
             name = match["bare"] or match["braced"]
             value = self._value(name, location, depth)
             if isinstance(value, dict | list):
-                message = f"${name} is no text, so it cannot be within one; valid: ${name} alone"
+                message = (
+                    f"${name} is not a single value and cannot be part of a string; valid: ${name} alone"
+                )
                 self.problems.append(Problem(location, message))
                 return ""
             return str(value)
@@ -58,7 +61,7 @@ class Variables:
             self.problems.append(Problem(location, message))
             return ""
         if depth >= MAX_DEPTH:
-            message = f"${name} is made of itself; valid: values that lead to an end"
+            message = f"${name} refers to itself; valid: variables without a cycle"
             self.problems.append(Problem(location, message))
             return ""
         self.used.add(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir campaign` for real: real namespaces, TCP, switch, collector and captures; flows of one second."""
+"""`weir campaign` end to end: namespaces, TCP, switch, collector and captures; flows of one second."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def finish(folder: Path, *options: str) -> dict[str, Any]:
     return answer
 
 
-def test_a_campaign_that_is_killed_is_resumed_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_campaign_is_resumed_and_keeps_its_complete_runs(tmp_path: Path) -> None:
     planned = finish(tmp_path, "--dry-run")
     assert (planned["runs"], planned["complete"], len(planned["plan"])) == (2, 0, 2)
     assert planned["seconds_left"] > 2
@@ -69,17 +69,17 @@ def test_a_campaign_that_is_killed_is_resumed_where_it_was(tmp_path: Path) -> No
     process = start(tmp_path, marker)
     folder = tmp_path / "runs" / "tiny"
 
-    def whole_runs() -> list[Path]:
+    def complete_runs() -> list[Path]:
         return list(folder.glob("*_r001"))
 
     def second_run_sends() -> bool:
-        return bool(whole_runs()) and any(folder.glob(".partial/*/logs/flow-main-one.json"))
+        return bool(complete_runs()) and any(folder.glob(".partial/*/logs/flow-main-one.json"))
 
     wait_until(second_run_sends, 240, lambda: (tmp_path / "stderr").read_text())
     process.kill()
     process.wait(10)
     wait_until(lambda: not list(marked_processes(marker)), 30, lambda: str(list(marked_processes(marker))))
-    (first,) = whole_runs()
+    (first,) = complete_runs()
     made_ns = (first / "manifest.json").stat().st_mtime_ns
 
     answer = finish(tmp_path)
@@ -92,14 +92,14 @@ def test_a_campaign_that_is_killed_is_resumed_where_it_was(tmp_path: Path) -> No
         "page": str(folder / PAGE),
     }
     assert (first / "manifest.json").stat().st_mtime_ns == made_ns
-    assert sorted(path.name for path in whole_runs()) == sorted(run["run"] for run in planned["plan"])
+    assert sorted(path.name for path in complete_runs()) == sorted(run["run"] for run in planned["plan"])
     assert not list(folder.glob(".partial/*"))
     schedules: list[str] = []
-    for path in whole_runs():
+    for path in complete_runs():
         manifest = json.loads((path / "manifest.json").read_text())
         assert manifest["seed"] in [run["seed"] for run in planned["plan"]]
         assert manifest["run_id"] == path.name
-        # Some 200 moments per second of traffic.
+        # Some 200 samples per second of traffic.
         assert manifest["scheduling"]["samples"] > 100
         (background,) = manifest["phases"][0]["background"]
         assert background["complete"] + background["cut"] == background["flows"] > 1
@@ -111,11 +111,11 @@ def test_a_campaign_that_is_killed_is_resumed_where_it_was(tmp_path: Path) -> No
         assert result["switch_lateness"]["frames"] > 100
         assert 0 <= result["switch_lateness"]["p50_s"] <= result["switch_lateness"]["max_s"]
         others = [flow for flow in result["other_flows"] if flow["kind"] == "other"]
-        # Each flow of the background in both directions; those cut off before they began have none.
+        # Each background flow in both directions; flows that were cut off before they began have no packets.
         assert len(others) >= background["complete"] * 2
         assert sum(flow["law"]["reported_drops"] for flow in others) > 0
         assert path.name in (folder / PAGE).read_text()
-    assert len(set(schedules)) == 2  # each run has a seed of its own
+    assert len(set(schedules)) == 2  # each run has a different seed
 
     chosen = finish(tmp_path, "--dry-run", "--only", "rate=5 Mbit/s", "--repeats", "3")
     assert (chosen["runs"], chosen["complete"]) == (3, 1)

@@ -51,7 +51,7 @@ def work(
         return Runner(store, executor, events or Events()).run()
 
 
-def test_two_workers_make_the_runs_that_one_machine_makes_each_one_at_a_time(
+def test_two_workers_make_the_same_runs_as_one_machine_each_one_at_a_time(
     tmp_path: Path, client: Client
 ) -> None:
     with Store(parse_campaign(TEXT), tmp_path / "alone", lambda: SOFTWARE) as store:
@@ -60,14 +60,12 @@ def test_two_workers_make_the_runs_that_one_machine_makes_each_one_at_a_time(
     assert work(tmp_path / "many", client, events=events) == Ending()
     assert tree(tmp_path / "many") == tree(tmp_path / "alone")
     assert len(tree(tmp_path / "many")) == 12
-    assert events.most_at_work == 2
+    assert events.most_running == 2
     left = client.run(doubles.folders_left)
     assert list(left.values()) == [0, 0]
 
 
-def test_a_failed_run_comes_back_with_its_logs_and_is_tried_again(
-    tmp_path: Path, cluster: LocalCluster
-) -> None:
+def test_a_failed_run_is_returned_with_its_logs_and_retried(tmp_path: Path, cluster: LocalCluster) -> None:
     bad = parse_campaign(TEXT).runs[4]
     with connect(cluster.scheduler_address) as client:
         client.run(doubles.set_environment, "FAIL_SEEDS", str(bad.seed))
@@ -75,16 +73,16 @@ def test_a_failed_run_comes_back_with_its_logs_and_is_tried_again(
         ending = work(tmp_path, client, events=events)
         client.run(doubles.set_environment, "FAIL_SEEDS", "")
     assert ending.failed == [bad.key]
-    said = [what for what, key in events.seen if key == bad.key]
-    assert all("exit code 1; it said: cannot do this one" in what for what in said[1::2])
-    assert len(said) == 6
+    seen = [what for what, key in events.seen if key == bad.key]
+    assert all("exit code 1; it said: cannot do this one" in what for what in seen[1::2])
+    assert len(seen) == 6
     for number in (1, 2, 3):
         log = tmp_path / "many" / FAILED / f"{bad.key}.{number}" / "logs" / "run.log"
         assert log.read_text() == "cannot do this one\n"
     assert len(tree(tmp_path)) == 11
 
 
-def test_a_stopped_campaign_goes_on_with_the_same_call(tmp_path: Path, client: Client) -> None:
+def test_a_stopped_campaign_is_resumed_by_the_same_call(tmp_path: Path, client: Client) -> None:
     events = Events(on_begin=lambda: os.kill(os.getpid(), signal.SIGINT) if len(events.seen) > 5 else None)
     assert work(tmp_path, client, events=events).stopped_by == signal.SIGINT
     before = marks(tmp_path)
@@ -95,7 +93,7 @@ def test_a_stopped_campaign_goes_on_with_the_same_call(tmp_path: Path, client: C
     assert len(tree(tmp_path)) == 12
 
 
-def test_a_campaign_that_is_killed_ends_as_an_undisturbed_one(
+def test_a_killed_campaign_ends_with_the_results_of_an_undisturbed_one(
     tmp_path: Path, cluster: LocalCluster, client: Client
 ) -> None:
     text = TEXT.replace("repeats: 4", "repeats: 8")
@@ -107,10 +105,10 @@ def test_a_campaign_that_is_killed_ends_as_an_undisturbed_one(
     assert process.is_alive(), "nothing was left to disturb"
     process.kill()
     process.join()
-    # What was whole once stays as it was: nothing is made twice.
-    whole = marks(runs)
+    # Complete runs are not made again.
+    complete = marks(runs)
     assert work(runs, client, text) == Ending()
-    assert whole.items() <= marks(runs).items()
+    assert complete.items() <= marks(runs).items()
     with Store(parse_campaign(text), tmp_path / "alone", lambda: SOFTWARE) as store:
         Runner(store, LocalExecutor(2, stand_in), Events()).run()
     assert tree(runs) == tree(tmp_path / "alone")
@@ -118,7 +116,7 @@ def test_a_campaign_that_is_killed_ends_as_an_undisturbed_one(
     assert not list((runs / "many" / PARTIAL).iterdir())
 
 
-def test_only_results_come_back_where_only_they_are_kept(tmp_path: Path, client: Client) -> None:
+def test_workers_return_no_captures_with_keep_results(tmp_path: Path, client: Client) -> None:
     work(tmp_path, client, TEXT.replace("repeats: 4", "repeats: 1\nkeep: results"))
     wholes = list((tmp_path / "many").glob("*_r*"))
     assert len(wholes) == 3
@@ -136,7 +134,7 @@ def test_workers_of_other_software_are_not_used(tmp_path: Path, client: Client) 
 
 
 def test_an_address_without_a_scheduler_is_bad_input() -> None:
-    with pytest.raises(CampaignError, match="valid: what `dask scheduler` says it is at"):
+    with pytest.raises(CampaignError, match="valid: the address that `dask scheduler` prints"):
         connect("nonsense://")
 
 
@@ -144,5 +142,5 @@ def test_a_run_whose_worker_dies_is_made_by_another_one(tmp_path: Path, client: 
     (pid, _) = client.run(os.getpid).values()
     events = Events(on_begin=lambda: os.kill(pid, signal.SIGKILL) if len(events.seen) == 2 else None)
     assert work(tmp_path, client, events=events) == Ending()
-    assert any("went away" in what for what, _ in events.seen)
+    assert any("disconnected" in what for what, _ in events.seen)
     assert len(tree(tmp_path)) == 12

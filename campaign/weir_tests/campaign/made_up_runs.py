@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: runs of a campaign that were never run, in the files of runs that were.
+"""Synthetic run directories for tests: all runs of a campaign, without running them.
 
-Their shapes are those of one analysed simulation; what its flows got is made up by `goodput_mbps`.
+The structure of the results is that of one analysed simulation; the goodputs come from `goodput_mbps`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOFTWARE = Software(weir_version="0", commit="commit", programs={})
 
 
 def by_weight(run: PlannedRun, flow: FlowConfig) -> float:
-    """Mbit/s: 95 % of the bottleneck, of which BBR takes twice as much as others; less with random loss."""
+    """Mbit/s: a share of 95 % of the bottleneck, double for BBR, less with random loss."""
     host = run.experiment.hosts[flow.destination]
     weights = {each.name: 2 if each.congestion_control == "bbr" else 1 for each in run.experiment.flows}
     kept = 1 - host.loss / 1e9 * (5 if flow.congestion_control == "cubic" else 2)
@@ -50,7 +50,7 @@ def simulated(folder: Path) -> dict[str, Any]:
 def made_up(
     campaign: Campaign, folder: Path, shape: dict[str, Any], goodput_mbps: Goodput = by_weight
 ) -> list[Outcome]:
-    """A whole run in `folder` for each that the campaign plans, and the outcomes read back from it."""
+    """Write a complete run to `folder` for each planned one; returns the outcomes read back."""
     return [_write(run, folder / run.key, shape, campaign, goodput_mbps) for run in campaign.runs]
 
 

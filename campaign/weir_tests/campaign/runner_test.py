@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner's own work: processes, signals, directories. Its runs are stand-ins that take some 30 ms."""
+"""The runner: processes, signals, directories. The runs are stand-ins that take some 30 ms."""
 
 from __future__ import annotations
 
@@ -33,32 +33,31 @@ hosts: {client: {}, server: {}}
 flows: [{name: one, from: server, to: client, duration: 1 s}]
 policers: [{name: p, rate: $rate, burst: 20 kB, match: [{to: client}]}]
 """
-OTHER_SWITCH = SOFTWARE.model_copy(update={"programs": {"weir-switch": "other"}})
 FORK = multiprocessing.get_context("fork")
 
 
 class Events:
-    """A watcher that remembers."""
+    """A watcher that records the events."""
 
     def __init__(self, on_begin: Callable[[], None] = lambda: None) -> None:
         self.seen: list[tuple[str, str]] = []
-        self.at_work = self.most_at_work = 0
+        self.running = self.most_running = 0
         self.on_begin = on_begin
 
-    def begun(self, run: PlannedRun) -> None:
-        self.seen.append(("begun", run.key))
-        self.at_work += 1
-        self.most_at_work = max(self.most_at_work, self.at_work)
+    def run_started(self, run: PlannedRun) -> None:
+        self.seen.append(("started", run.key))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
         self.on_begin()
 
-    def whole(self, run: PlannedRun, path: Path, wall_s: float) -> None:
+    def run_finished(self, run: PlannedRun, path: Path, wall_s: float) -> None:
         assert wall_s > 0
-        self.seen.append(("whole", run.key))
-        self.at_work -= 1
+        self.seen.append(("finished", run.key))
+        self.running -= 1
 
-    def failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
+    def run_failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
         self.seen.append((f"failed: {error}", run.key))
-        self.at_work -= 1
+        self.running -= 1
 
     def stopping(self) -> None:
         self.seen.append(("stopping", ""))
@@ -80,7 +79,7 @@ def work(
 
 
 def tree(runs: Path) -> dict[str, Any]:
-    """What the whole runs are: identity and every file, without what time it was."""
+    """Identity and files of each complete run, without times."""
     found = {}
     for path in sorted((runs / "many").glob("*_r*")):
         manifest = json.loads((path / "manifest.json").read_text())
@@ -94,7 +93,7 @@ def tree(runs: Path) -> dict[str, Any]:
 
 
 def marks(runs: Path) -> dict[str, tuple[int, int]]:
-    """Inode and time of each whole run's manifest: another one if it was made again."""
+    """Inode and modification time of each complete run's manifest; they change if the run is made again."""
     found = {}
     for path in (runs / "many").glob("*_r*"):
         status = (path / "manifest.json").stat()
@@ -109,12 +108,12 @@ def _undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return tree(runs)
 
 
-def test_a_campaign_killed_ten_times_at_random_moments_ends_as_an_undisturbed_one(
+def test_a_campaign_killed_ten_times_at_random_times_ends_with_the_results_of_an_undisturbed_one(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
     text = TEXT.replace("repeats: 4", "repeats: 15")
     moments = random.Random(20261121)
-    kills, whole = 0, {}
+    kills, complete = 0, {}
     while kills < 10:
         process = FORK.Process(target=work, args=(tmp_path, text))
         process.start()
@@ -123,19 +122,19 @@ def test_a_campaign_killed_ten_times_at_random_moments_ends_as_an_undisturbed_on
         process.kill()
         process.join()
         kills += 1
-        # What was whole once stays as it was: nothing is made twice.
+        # Complete runs are not made again.
         now = marks(tmp_path)
-        assert whole.items() <= now.items()
-        whole = now
-    print(f"{len(whole)} of {len(undisturbed)} runs were whole after ten kills")
+        assert complete.items() <= now.items()
+        complete = now
+    print(f"{len(complete)} of {len(undisturbed)} runs were complete after ten kills")
     assert work(tmp_path, text) == Ending()
-    assert whole.items() <= marks(tmp_path).items()
+    assert complete.items() <= marks(tmp_path).items()
     assert tree(tmp_path) == undisturbed
     assert not list((tmp_path / "many" / PARTIAL).iterdir())
     assert not (tmp_path / "many" / FAILED).exists()
 
 
-def test_every_file_of_a_whole_run_is_whole(undisturbed: dict[str, Any]) -> None:
+def test_every_file_of_a_complete_run_is_complete(undisturbed: dict[str, Any]) -> None:
     assert len(undisturbed) == 45
     for _, _, files, result in undisturbed.values():
         assert files == {str(step): "first half second half" for step in range(doubles.STEPS)}
@@ -143,32 +142,32 @@ def test_every_file_of_a_whole_run_is_whole(undisturbed: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_after_telling_runs_and_the_same_call_goes_on(
+def test_a_signal_stops_the_running_runs_and_the_same_call_resumes(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     events = Events(on_begin=lambda: os.kill(os.getpid(), number) if len(events.seen) == 5 else None)
     ending = work(tmp_path, events=events, jobs=1)
     assert ending.stopped_by == number
     assert events.seen[-1] == ("stopping", "")
-    begun = sum(what == "begun" for what, _ in events.seen)
-    assert len(tree(tmp_path)) == begun - 1
+    started = sum(what == "started" for what, _ in events.seen)
+    assert len(tree(tmp_path)) == started - 1
     assert not list((tmp_path / "many" / PARTIAL).iterdir())
     again = Events()
     assert work(tmp_path, events=again) == Ending()
-    assert sum(what == "begun" for what, _ in again.seen) == 12 - (begun - 1)
+    assert sum(what == "started" for what, _ in again.seen) == 12 - (started - 1)
     assert len(tree(tmp_path)) == 12
 
 
-def test_at_most_so_many_runs_are_at_work_and_one_repeat_of_each_cell_comes_first(tmp_path: Path) -> None:
+def test_runs_are_bounded_by_jobs_and_one_repeat_of_each_cell_comes_first(tmp_path: Path) -> None:
     events = Events()
     work(tmp_path, jobs=3, events=events)
-    # Three measure (local_test.py), and as many more may have done so.
-    assert 3 <= events.most_at_work <= 6
-    begun = [key for what, key in events.seen if what == "begun"]
-    assert [key[-4:] for key in begun] == [f"r{repeat:03}" for repeat in (1, 2, 3, 4) for _ in range(3)]
+    # Three have traffic, and as many more may be in analysis (local_test.py).
+    assert 3 <= events.most_running <= 6
+    started = [key for what, key in events.seen if what == "started"]
+    assert [key[-4:] for key in started] == [f"r{repeat:03}" for repeat in (1, 2, 3, 4) for _ in range(3)]
 
 
-def test_a_failed_run_is_tried_again_and_its_logs_stay(
+def test_a_failed_run_is_retried_and_its_logs_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = parse_campaign(TEXT).runs[4]
@@ -176,9 +175,9 @@ def test_a_failed_run_is_tried_again_and_its_logs_stay(
     monkeypatch.setenv("FAIL_TIMES", "2")
     events = Events()
     assert work(tmp_path, events=events) == Ending()
-    said = [what for what, key in events.seen if key == bad.key]
+    seen = [what for what, key in events.seen if key == bad.key]
     failure = "failed: exit code 1; it said: cannot do this one"
-    assert said == ["begun", failure, "begun", failure, "begun", "whole"]
+    assert seen == ["started", failure, "started", failure, "started", "finished"]
     for number in (1, 2):
         log = tmp_path / "many" / FAILED / f"{bad.key}.{number}" / "logs" / "run.log"
         assert log.read_text() == "cannot do this one\n"
@@ -194,12 +193,12 @@ def test_attempts_are_bounded_also_across_starts(tmp_path: Path, monkeypatch: py
     assert work(tmp_path, events=events).failed == [bad.key]
     assert events.seen == []
     with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE) as store:
-        store.forget_failures([bad.key])
+        store.delete_failures([bad.key])
     monkeypatch.delenv("FAIL_SEEDS")
     assert work(tmp_path) == Ending()
 
 
-def test_runs_set_aside_are_made_again_and_kept_beside(tmp_path: Path) -> None:
+def test_runs_set_aside_are_made_again_and_kept_in_invalid(tmp_path: Path) -> None:
     campaign = parse_campaign(TEXT)
     for times in (1, 2):
         assert work(tmp_path) == Ending()
@@ -207,7 +206,7 @@ def test_runs_set_aside_are_made_again_and_kept_beside(tmp_path: Path) -> None:
         with Store(campaign, tmp_path, lambda: SOFTWARE) as store:
             store.set_aside([campaign.runs[1].key])
             assert list(store.done()) == [run.key for run in campaign.runs if run != campaign.runs[1]]
-            assert store.strangers() == []
+            assert store.unplanned() == []
         assert work(tmp_path) == Ending()
         after = marks(tmp_path)
         assert [key for key in after if after[key] != before[key]] == [campaign.runs[1].key]
@@ -216,7 +215,7 @@ def test_runs_set_aside_are_made_again_and_kept_beside(tmp_path: Path) -> None:
         assert all((path / "result.json").is_file() and not (path / "pcap").exists() for path in aside)
 
 
-def test_a_machine_on_which_nothing_executions_is_not_worn_out(
+def test_a_campaign_gives_up_after_too_many_failed_runs_in_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIL_SEEDS", ",".join(str(run.seed) for run in parse_campaign(TEXT).runs))
@@ -226,7 +225,7 @@ def test_a_machine_on_which_nothing_executions_is_not_worn_out(
 
 
 @pytest.mark.parametrize(
-    ("text", "software", "said"),
+    ("text", "software", "message"),
     [
         (TEXT.replace("20 kB", "30 kB"), SOFTWARE, "made by another experiment"),
         (TEXT, SOFTWARE.model_copy(update={"commit": "later"}), "made by weir 0, commit commit"),
@@ -238,19 +237,19 @@ def test_a_machine_on_which_nothing_executions_is_not_worn_out(
     ],
     ids=["another experiment", "another commit", "another switch"],
 )
-def test_results_of_other_configs_and_versions_are_never_mixed(
-    tmp_path: Path, text: str, software: Software, said: str
+def test_results_of_different_configs_and_versions_are_never_mixed(
+    tmp_path: Path, text: str, software: Software, message: str
 ) -> None:
     work(tmp_path)
     before = marks(tmp_path)
     with pytest.raises(
-        CampaignError, match=f"{said}.*and 11 more runs.*valid: --runs with another directory"
+        CampaignError, match=f"{message}.*and so are 11 more runs.*valid: --runs with another directory"
     ):
         work(tmp_path, text, software=software)
     assert marks(tmp_path) == before
 
 
-def test_a_campaign_that_grew_keeps_its_runs_and_says_which_are_no_longer_of_it(tmp_path: Path) -> None:
+def test_a_changed_matrix_keeps_existing_runs_and_lists_those_no_longer_planned(tmp_path: Path) -> None:
     work(tmp_path)
     before = marks(tmp_path)
     assert work(tmp_path, TEXT.replace("[1 Mbit/s, 2 Mbit/s, 3", "[2 Mbit/s, 4 Mbit/s, 3")) == Ending()
@@ -258,10 +257,10 @@ def test_a_campaign_that_grew_keeps_its_runs_and_says_which_are_no_longer_of_it(
     assert before.items() <= marks(tmp_path).items()
     with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE) as store:
         assert len(store.done()) == 12
-        assert [name[:8] for name in store.strangers()] == ["4-Mbit-s"] * 4
+        assert [name[:8] for name in store.unplanned()] == ["4-Mbit-s"] * 4
 
 
-def test_software_that_changes_in_the_middle_ends_the_campaign(tmp_path: Path) -> None:
+def test_software_that_changes_during_a_campaign_ends_it(tmp_path: Path) -> None:
     versions = [SOFTWARE] * 4
 
     def current() -> Software:
@@ -269,21 +268,21 @@ def test_software_that_changes_in_the_middle_ends_the_campaign(tmp_path: Path) -
 
     with (
         Store(parse_campaign(TEXT), tmp_path, current) as store,
-        pytest.raises(CampaignError, match="the software changed meanwhile"),
+        pytest.raises(CampaignError, match="the software changed during the campaign"),
     ):
         Runner(store, LocalExecutor(1, stand_in), Events()).run()
     assert len(tree(tmp_path)) == 3
 
 
-def test_two_campaigns_do_not_work_in_one_folder(tmp_path: Path) -> None:
+def test_two_campaigns_cannot_run_in_one_folder(tmp_path: Path) -> None:
     with (
         Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE),
-        pytest.raises(CampaignError, match="another `weir campaign` is at work in it"),
+        pytest.raises(CampaignError, match="another `weir campaign` is running in it"),
     ):
         work(tmp_path)
 
 
-def test_captures_are_deleted_where_only_results_are_kept(tmp_path: Path) -> None:
+def test_captures_are_deleted_with_keep_results(tmp_path: Path) -> None:
     work(tmp_path, TEXT.replace("repeats: 4", "repeats: 1\nkeep: results"))
     wholes = list((tmp_path / "many").glob("*_r*"))
     assert len(wholes) == 3
@@ -291,23 +290,23 @@ def test_captures_are_deleted_where_only_results_are_kept(tmp_path: Path) -> Non
     assert all((path / "result.json").is_file() for path in wholes)
 
 
-def test_the_next_start_waits_for_a_run_that_is_cut_off_and_still_executions(tmp_path: Path) -> None:
+def test_the_next_start_waits_until_a_killed_run_has_ended(tmp_path: Path) -> None:
     with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE) as store:
         partial = store.begin(store.campaign.runs[0])
-    # A process that holds the directory, as the sandbox of a killed run does until it has ended.
+    # A process that holds the directory's lock, as the sandbox of a killed run does until it exits.
     held, release = FORK.Event(), FORK.Event()
 
     def hold() -> None:
-        from weir.rundir.directory import hold as take
+        from weir.rundir.directory import hold as hold_directory
 
-        take(partial)
+        hold_directory(partial)
         held.set()
         release.wait(30)
 
     holder = FORK.Process(target=hold)
     holder.start()
     assert held.wait(30)
-    begun = time.monotonic()
+    started = time.monotonic()
     starter = FORK.Process(target=work, args=(tmp_path,))
     starter.start()
     starter.join(0.3)
@@ -317,6 +316,6 @@ def test_the_next_start_waits_for_a_run_that_is_cut_off_and_still_executions(tmp
     release.set()
     holder.join()
     starter.join(60)
-    print(f"went on after {time.monotonic() - begun:.2f} s")
+    print(f"continued after {time.monotonic() - started:.2f} s")
     assert starter.exitcode == 0
     assert len(tree(tmp_path)) == 12

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests of the runner: a stand-in for a run's process, which writes a run directory in steps.
+"""A stand-in for a run's process in tests of the runner: writes a run directory in steps.
 
-`python stand_in.py RUN_DIR` needs nothing but the standard library. The directory's manifest decides what it
-does: a seed named in the environment variable FAIL_SEEDS fails, as often as FAIL_TIMES says.
+`python stand_in.py RUN_DIR` needs only the standard library. It fails if the manifest's seed is in the
+environment variable FAIL_SEEDS, at most FAIL_TIMES times per run.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-# For workers of dask, which import what they are to call by its name.
+# dask workers import this module by name to find the functions that they call.
 if __name__ != "__main__":
     from weir.campaign.executors import worker
     from weir.campaign.executors.cluster import ClusterExecutor, connect
@@ -29,33 +29,33 @@ if __name__ != "__main__":
         return [sys.executable, "-S", "-E", __file__, str(run_dir)]
 
     def describe_alike(_busy_over_s: float) -> WorkerInfo:
-        """A worker of the campaign's software."""
+        """A worker with the campaign's software."""
         return WorkerInfo("here", SOFTWARE, 0.0)
 
     def describe_other(_busy_over_s: float) -> WorkerInfo:
-        """A worker of another version."""
+        """A worker with another version."""
         return WorkerInfo("there", Software(weir_version="0", commit="later", programs={}), 0.0)
 
     class Unwatched:
-        """A watcher that nobody asks."""
+        """A watcher that ignores all events."""
 
-        def begun(self, run: PlannedRun) -> None:
-            """Say nothing."""
+        def run_started(self, run: PlannedRun) -> None:
+            """Ignored."""
 
-        def whole(self, run: PlannedRun, path: Path, wall_s: float) -> None:
-            """Say nothing."""
+        def run_finished(self, run: PlannedRun, path: Path, wall_s: float) -> None:
+            """Ignored."""
 
-        def failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
-            """Say nothing."""
+        def run_failed(self, run: PlannedRun, path: Path, error: str, again: bool) -> None:
+            """Ignored."""
 
         def stopping(self) -> None:
-            """Say nothing."""
+            """Ignored."""
 
         def tick(self) -> None:
-            """Say nothing."""
+            """Ignored."""
 
     def campaign_of_workers(address: str, runs: Path, text: str) -> None:
-        """A whole campaign by the workers of a scheduler, for a process of its own."""
+        """Run a campaign on the workers of a scheduler; the target of a separate process."""
         with connect(address) as client, Store(parse_campaign(text), runs, lambda: SOFTWARE) as store:
             executor = ClusterExecutor(
                 client,
@@ -68,11 +68,11 @@ if __name__ != "__main__":
             Runner(store, executor, Unwatched()).run()
 
     def folders_left() -> int:
-        """Runs whose directories are still on a worker."""
+        """Number of run directories still on this worker."""
         return len(worker._folders)
 
     def set_environment(name: str, value: str) -> None:
-        """Set a variable of a worker."""
+        """Set an environment variable of a worker."""
         os.environ[name] = value
 
 
@@ -82,7 +82,7 @@ RESULT = {"complete": True, "invalid_reasons": [], "flows": [], "other_flows": [
 
 
 def main() -> int:
-    """Do the steps of a run."""
+    """Write the files of a run, in steps."""
     run_dir = Path(sys.argv[1])
     handle = os.open(run_dir, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_SH)

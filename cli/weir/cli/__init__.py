@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weir.cli."""
+"""The `weir` command line."""

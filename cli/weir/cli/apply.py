@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir apply`: make a running switch what an experiment says."""
+"""`weir apply`: configures a running switch for an experiment."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def apply(
 def apply_command(
     job: Job, *, load_pipeline: bool, thrift_port: int | None, as_json: bool, console: Console
 ) -> int:
-    """Make the switch what the phase says, and read it back.
+    """Write the differences between phase and switch, read them back, and print them.
 
     Raises:
-        InputError: a bmv2's queues are to be set, and nobody said where.
-        ControlPlaneError: as its text says.
+        InputError: the experiment sets queues of a bmv2, but `thrift_port` is None.
+        ControlPlaneError: the switch cannot be reached, rejects an update, or reads back other values.
     """
     import asyncio
 
@@ -64,7 +64,7 @@ def apply_command(
             runs = await control.runs_pipeline(or_another=load_pipeline)
             if not runs:
                 await control.push_pipeline()
-                # At once: what comes next may fail, and this is done.
+                # Printed at once, because the next steps may fail.
                 print("weir: the pipeline was loaded", file=sys.stderr)
             return not runs, await control.apply(job.phase)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir campaign`: make the runs that a campaign lacks, or list them, and write its page."""
+"""`weir campaign`: makes the missing runs of a campaign, or lists them, and writes its page."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from weir.campaign.store import Store
 
 CORES_OF_A_RUN = 3
-"""Switch, senders and captures of one run keep about so many cores busy."""
+"""Cores that the switch, senders and captures of one run keep busy, approximately."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The JSON line at the end. Counts are runs, `unexplained` packets of all complete runs."""
+    """The final JSON line. Counts are of runs, but `unexplained` is of packets of all complete runs."""
 
     runs: int
     complete: int
@@ -44,7 +44,7 @@ class Tally:
 
 
 def default_jobs() -> int:
-    """Runs at a time that this machine's cores carry without disturbing each other."""
+    """Number of concurrent runs that do not disturb each other on this machine's cores."""
     return max(1, (os.cpu_count() or 1) // CORES_OF_A_RUN)
 
 
@@ -111,8 +111,9 @@ def campaign_command(
     as_json: bool,
     console: Console,
 ) -> int:
-    """Do what is left of a campaign; returns the exit code: 0 all runs complete, 1 not, 128 + n signal n.
+    """Make the missing runs of a campaign, or list them with `dry_run`.
 
+    Returns the exit code: 0 if all runs are complete, 1 if not, 128 + n after signal n.
     Raises ConfigError for the file, CampaignError for its folder, ToolMissingError.
     """
     from weir.campaign.choice import only, without_lacking
@@ -133,7 +134,7 @@ def campaign_command(
         if run.repeat == 0:
             check_runnable(run.experiment, file)
     if scheduler is not None and jobs is not None:
-        raise InputError("--jobs beside --scheduler: each worker has one run at a time; valid: one of them")
+        raise InputError("--jobs with --scheduler: each worker makes one run at a time; valid: one of them")
     jobs = jobs or default_jobs()
     store = Store(campaign, runs)
     notes = Console(stderr=True)
@@ -143,16 +144,16 @@ def campaign_command(
         return _show_plan(store, jobs, as_json=as_json, console=console)
     with store, contextlib.ExitStack() as stack:
         done = store.done()
-        for stranger in store.strangers()[:1]:
-            others = len(store.strangers()) - 1
+        for unplanned in store.unplanned()[:1]:
+            others = len(store.unplanned()) - 1
             notes.print(
-                f"weir: {stranger} and {others} more are not of this campaign as it is now; not counted"
+                f"weir: {unplanned} and {others} more runs are not in the campaign file any more; not counted"
             )
         if retry:
-            store.forget_failures([run.key for run in campaign.runs])
+            store.delete_failures([run.key for run in campaign.runs])
             store.set_aside([outcome.key for outcome in outcomes(campaign, done) if not outcome.valid])
             done = store.done()
-        estimate = learned(campaign, outcomes(campaign, done))
+        estimate = estimate_from(campaign, outcomes(campaign, done))
         executor: Executor = LocalExecutor(jobs, command)
         if len(done) < len(campaign.runs):
             executor = _executor(store, jobs, scheduler, notes, stack)
@@ -175,14 +176,14 @@ def campaign_command(
     if as_json:
         print(json.dumps(asdict(tally)))
     else:
-        console.print(_words(tally), highlight=False, soft_wrap=True)
+        console.print(_tally_text(tally), highlight=False, soft_wrap=True)
     return _exit_code(ending, tally)
 
 
 def _executor(
     store: Store, jobs: int, scheduler: str | None, notes: Console, stack: contextlib.ExitStack
 ) -> Executor:
-    """The executor of the runs, after a warning of busy machines; raises CampaignError without a worker."""
+    """The executor of the runs. Warns if the machine is busy; raises CampaignError without usable workers."""
     from weir.campaign.executors.executor import BUSY_SHARE
     from weir.campaign.executors.local import LocalExecutor
     from weir.cli.campaign_run import command
@@ -202,19 +203,19 @@ def _executor(
     if jobs > default_jobs():
         note(
             f"{jobs} runs at a time on {os.cpu_count()} cores may disturb each other, {default_jobs()} "
-            "would not; one that comes over the limits is invalid, and --retry makes it again"
+            "would not; a run that exceeds the limits is invalid, and --retry makes it again"
         )
     busy = busy_share()
     if busy > BUSY_SHARE:
         note(
-            f"this machine is busy: {busy:.0%} of its processors' time went elsewhere in the last second; "
+            f"this machine is busy: other programs used {busy:.0%} of its processors in the last second; "
             "runs that this disturbs will be invalid"
         )
     return LocalExecutor(jobs, command)
 
 
-def learned(campaign: Campaign, found: Sequence[Outcome]) -> Estimate:
-    """What whole runs say about how long further ones take."""
+def estimate_from(campaign: Campaign, found: Sequence[Outcome]) -> Estimate:
+    """An estimate from the durations of complete runs."""
     from weir.campaign.estimate import Estimate
 
     estimate = Estimate()
@@ -228,11 +229,11 @@ def learned(campaign: Campaign, found: Sequence[Outcome]) -> Estimate:
 def _announce(
     campaign: Campaign, done: int, jobs: int, estimate: Estimate, store: Store, notes: Console
 ) -> None:
-    from weir.campaign.estimate import words
+    from weir.campaign.estimate import duration_text
 
     left = [run for run in campaign.runs if not store.path_of(run).is_dir()]
     resumed = f", {done} of them done" if done else ""
-    time_left = words(estimate.seconds(left, [], jobs))
+    time_left = duration_text(estimate.seconds(left, [], jobs))
     notes.print(
         f"[bold]{campaign.name}[/bold]: {len(campaign.runs)} runs{resumed}, about {time_left} left "
         f"→ {store.folder}",
@@ -242,13 +243,13 @@ def _announce(
 
 
 def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> int:
-    """Show what a campaign would do; nothing is written."""
-    from weir.campaign.estimate import words
+    """Show the runs that a campaign would make; writes nothing."""
+    from weir.campaign.estimate import duration_text
     from weir.campaign.outcome import outcomes
 
     campaign = store.campaign
     done = store.done()
-    estimate = learned(campaign, outcomes(campaign, done))
+    estimate = estimate_from(campaign, outcomes(campaign, done))
     left = [run for run in campaign.runs if run.key not in done]
     seconds = estimate.seconds(left, [], jobs)
     if as_json:
@@ -269,14 +270,14 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
     table = Table(*campaign.axes, "flows", "traffic", "runs", "done")
     for its in campaign.cells():
         labels = campaign.labels(its[0].cell)
-        whole = sum(run.key in done for run in its)
+        complete = sum(run.key in done for run in its)
         flows = len(its[0].experiment.flows)
-        table.add_row(*labels, str(flows), words(its[0].traffic_s), str(len(its)), str(whole))
+        table.add_row(*labels, str(flows), duration_text(its[0].traffic_s), str(len(its)), str(complete))
     console.print(table)
-    basis = "as finished runs took" if estimate.measured else "assumed, until runs have shown it"
+    basis = "measured on finished runs" if estimate.measured else "assumed, until a run has finished"
     console.print(
         f"{len(campaign.runs)} runs, {len(done)} done, {len(left)} to do with {jobs} at a time: about "
-        f"{words(seconds)} ({estimate.overhead_s:.0f} s beside the traffic of each, {basis})",
+        f"{duration_text(seconds)} ({estimate.overhead_s:.0f} s per run in addition to its traffic, {basis})",
         highlight=False,
         soft_wrap=True,
     )
@@ -285,7 +286,7 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
 
 def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
     if ending.gave_up:
-        notes.print("weir: too many runs in a row failed; the rest is not tried", style="red")
+        notes.print("weir: too many runs in a row failed; the others are not started", style="red")
     if ending.failed:
         notes.print(
             f"weir: {len(ending.failed)} runs failed for good, first {ending.failed[0]}; their logs are in "
@@ -296,7 +297,7 @@ def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
         )
 
 
-def _words(tally: Tally) -> str:
+def _tally_text(tally: Tally) -> str:
     parts = [f"{tally.complete} of {tally.runs} runs complete"]
     if tally.invalid:
         parts.append(f"{tally.invalid} of them invalid")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a campaign, a process of its own: `python -m weir.cli.campaign_run RUN_DIR PARENT_PID`.
+"""The process of one run of a campaign: `python -m weir.cli.campaign_run RUN_DIR PARENT_PID`.
 
-The directory is prepared already. The process dies with the campaign that started it, by whatever means that
-ends; the sandbox then ends too, and holds a lock on the directory until it has. The environment may name a
-file descriptor, which is closed when the traffic is over, so that the next run can begin; the analysis then
-runs at the lowest priority.
+The directory is already prepared. The process exits when its campaign does, even if that is killed; then the
+sandbox exits too, and keeps its lock on the directory until then. The environment may name a file descriptor,
+which is closed after the traffic so that the next run can start; the analysis then runs at the lowest
+priority.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def command(run_dir: Path) -> list[str]:
 
 
 def main() -> int:
-    """Run and analyse; returns the exit code of `weir run`."""
+    """Run the experiment and analyse it; returns the exit code, as `weir run` does."""
     run_dir, parent = Path(sys.argv[1]), int(sys.argv[2])
     measuring = os.environ.pop(MEASURING_VARIABLE, None)
     hold(run_dir)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes from a running switch to an experiment, as `weir plan` and `weir apply` print them."""
+"""Prints the differences between a running switch and an experiment, for `weir plan` and `weir apply`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.units import format_rate, format_size
 
 _SHOWN = 40
-"""Changes that a person is shown one by one."""
+"""Most changes that are printed one by one."""
 
 
 def show(
@@ -41,11 +41,11 @@ def show(
         say(note)
     done = "would change" if what == "plan" else "changed"
     counts = f"{len(update.insert)} added, {len(update.modify)} modified, {len(update.delete)} removed"
-    say(f"phase {job.phase.name} on {job.where.address}: {done} {len(update)}: {counts}")
+    say(f"phase {job.phase.name} on {job.endpoint.address}: {done} {len(update)}: {counts}")
 
 
 class _Say:
-    """Prints lines as they are: names may look like markup."""
+    """Prints lines without interpreting markup, which names may contain."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -71,8 +71,8 @@ def _as_dict(job: Job, state: dict[str, bool], update: Changes) -> dict[str, Any
         return [{"entity": entity.key, **entity.fields()} for entity in entities]
 
     return {
-        "switch": job.where.address,
-        "device_id": job.where.device_id,
+        "switch": job.endpoint.address,
+        "device_id": job.endpoint.device_id,
         "target": job.plan.target.name,
         "phase": job.phase.name,
         **state,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir detect`: captures in, verdicts out; the work is in weir.analysis.detect."""
+"""`weir detect`: applies detectors to captures, with weir.analysis.detect."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def detect_command(
     """Show a detector's verdict: on every flow of each capture, or on two flows.
 
     Raises:
-        UnknownDetectorError: no detector of that name, or none named; the message lists them.
-        InputError, FlowChoiceError: no or too many files or flows, or a flow that is not there.
+        UnknownDetectorError: an unknown detector, or no name; the message lists the valid ones.
+        InputError, FlowChoiceError: no or too many files or flows, or an unknown flow.
         CaptureError: a capture cannot be read.
     """
     from weir.analysis.detectors import PAIR_DETECTORS
@@ -59,7 +59,7 @@ def detect_command(
 
     if name in POLICING_DETECTORS:
         return _policing(name, captures, flows, as_json=as_json, console=console)
-    if name not in PAIR_DETECTORS:  # said before any capture is read
+    if name not in PAIR_DETECTORS:  # checked before any capture is read
         valid = ", ".join([*POLICING_DETECTORS, *PAIR_DETECTORS])
         raise UnknownDetectorError(
             f"{'no detector named' if name is None else f'no detector {name!r}'}; valid: {valid}"
@@ -79,8 +79,8 @@ def _policing(
         if flows:
             missing = set(flows) - {verdict.flow for verdict in verdicts}
             if missing:
-                there = ", ".join(verdict.flow for verdict in verdicts[:10]) or "none has data"
-                raise InputError(f"{path}: no flow {', '.join(sorted(missing))}; there are: {there}")
+                valid = ", ".join(verdict.flow for verdict in verdicts[:10]) or "none has data"
+                raise InputError(f"{path}: no flow {', '.join(sorted(missing))}; valid: {valid}")
             verdicts = [verdict for verdict in verdicts if verdict.flow in flows]
         if as_json:
             answer = {
@@ -143,14 +143,14 @@ def _pair(
 
 
 def two_files(captures: Sequence[Path]) -> tuple[Path, Path | None]:
-    """The files of the two flows: one capture may hold both."""
+    """The captures of the two flows; None for the second if one capture contains both."""
     if len(captures) not in (1, 2):
         raise InputError(f"{len(captures)} captures; valid: one that holds both flows, or one for each")
     return captures[0], captures[1] if len(captures) == 2 else None
 
 
 def two_flows(flows: Sequence[str]) -> tuple[str | None, str | None]:
-    """The names of the flows to compare; None: the largest of its file."""
+    """The names of the flows to compare; None means the largest flow of its file."""
     if len(flows) == 2:
         return flows[0], flows[1]
     if flows:

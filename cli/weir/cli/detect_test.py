@@ -13,14 +13,14 @@ from weir.cli.main import run_cli
 from weir_tests.analysis.tcp_capture import write_run
 
 
-def test_two_captures_or_one_that_holds_both() -> None:
+def test_a_pair_needs_two_captures_or_one_with_both_flows() -> None:
     assert two_files([Path("a.pcap"), Path("b.pcap")]) == (Path("a.pcap"), Path("b.pcap"))
     assert two_files([Path("a.pcap")]) == (Path("a.pcap"), None)
     with pytest.raises(InputError, match="3 captures; valid: one that holds both flows, or one for each"):
         two_files([Path("a")] * 3)
 
 
-def test_flows_are_named_both_or_not_at_all() -> None:
+def test_either_both_flows_are_named_or_neither() -> None:
     assert two_flows([]) == (None, None)
     assert two_flows(["x", "y"]) == ("x", "y")
     with pytest.raises(InputError, match="1 --flow; valid: none, or --flow twice"):
@@ -28,7 +28,7 @@ def test_flows_are_named_both_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["policin", "a.pcap"]])
-def test_without_a_known_detector_the_valid_ones_are_listed(
+def test_a_missing_or_unknown_detector_is_an_error_that_lists_the_valid_ones(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_cli(["detect", *arguments]) == 2
@@ -38,7 +38,7 @@ def test_without_a_known_detector_the_valid_ones_are_listed(
 
 
 @pytest.mark.parametrize("name", list(POLICING_DETECTORS))
-def test_every_flow_is_one_object_with_its_verdict(
+def test_every_flow_is_a_json_object_with_its_verdict(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
@@ -52,11 +52,11 @@ def test_every_flow_is_one_object_with_its_verdict(
     assert flow["reason"]
     assert detect_command(name, [file], [], as_json=False, console=Console(file=shown, width=200)) == 0
     assert "insufficient_loss" in shown.getvalue()
-    with pytest.raises(InputError, match="no flow x; there are: "):
+    with pytest.raises(InputError, match="no flow x; valid: "):
         detect_command(name, [file], ["x"], as_json=False, console=Console(file=shown))
 
 
-def test_a_compressed_capture_is_read_like_the_capture(
+def test_a_compressed_capture_gives_the_same_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Full and read-only disks: one line that names the file, and nothing that was there is lost."""
+"""On full and read-only disks an error is one line that names the file, and existing data is kept."""
 
 import errno
 from pathlib import Path
@@ -21,13 +21,13 @@ DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
 def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def write_bytes(self: Path, data: bytes) -> int:
         self.touch()
-        raise OSError(errno.ENOSPC, "No space left on device")  # without a name, as write(2) has none
+        raise OSError(errno.ENOSPC, "No space left on device")  # without a file name, as from write(2)
 
     monkeypatch.setattr(Path, "write_bytes", write_bytes)
 
 
 @pytest.mark.usefixtures("full_disk")
-def test_a_file_on_a_full_disk_is_named_and_the_old_one_stays(
+def test_a_failed_write_on_a_full_disk_names_the_file_and_keeps_the_old_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "result.json"
@@ -40,7 +40,7 @@ def test_a_file_on_a_full_disk_is_named_and_the_old_one_stays(
     assert capsys.readouterr().err == f"weir: {path}: No space left on device\n"
 
 
-def test_a_run_that_cannot_write_its_end_still_says_that_it_is_not_complete(
+def test_a_run_that_cannot_write_its_final_manifest_is_not_complete(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     prepare(tmp_path, load_experiment(DEMO), DEMO.read_bytes(), {})
@@ -51,7 +51,7 @@ def test_a_run_that_cannot_write_its_end_still_says_that_it_is_not_complete(
     assert ManifestFile.load(tmp_path).manifest.complete is False
 
 
-def test_events_that_a_full_disk_cannot_take_are_kept_and_said_once(
+def test_events_that_cannot_be_written_are_kept_and_reported_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     log = EventLog(Path("/dev/full"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir doctor`: what this machine can and cannot do, each with the command that mends it."""
+"""`weir doctor`: checks the requirements of weir on this machine, and names the command that fixes each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
 from weir.topo.tools import TOOLS, ToolMissingError, find_own_program, find_tool
 
 CONGESTION_CONTROLS = ("bbr", "cubic")
-"""What the shipped experiments use."""
+"""Congestion controls of the shipped experiments."""
 
 BUILD = "make setup"
 _VERSION_FLAG = {"ip": "-V", "tcpdump": "--version", "iperf3": "--version", "ethtool": "--version"}
@@ -33,7 +33,7 @@ _PATIENCE_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that weir needs, or can use, on this machine."""
+    """One requirement, or optional tool, and the command that installs it."""
 
     name: str
     required: bool
@@ -52,7 +52,7 @@ def doctor(as_json: options.AsJson = False) -> int:
 
 
 def doctor_command(*, as_json: bool, console: Console) -> int:
-    """Check everything and show it; exit code 1 when something required is missing."""
+    """Run all checks and print them; returns exit code 1 if a required one fails."""
     checks = list(run_checks())
     healthy = all(check.ok for check in checks if check.required)
     if as_json:
@@ -69,23 +69,23 @@ def doctor_command(*, as_json: bool, console: Console) -> int:
 
 
 def run_checks() -> Iterator[Check]:
-    """Every check in the order in which a user would mend them."""
+    """All checks, in the order in which a user should fix them."""
     yield python_check(sys.version_info[:3])
     yield from tool_checks()
     yield from sandbox_checks()
-    yield from own_checks(importlib.metadata.version("weir"))
+    yield from weir_checks(importlib.metadata.version("weir"))
     yield pipeline_check(None)
     yield from optional_checks()
 
 
 def python_check(version: tuple[int, int, int]) -> Check:
-    """Python itself."""
+    """The version of Python."""
     text = ".".join(map(str, version))
     return Check("Python", True, version >= (3, 11, 0), text, "install Python 3.11 or newer")
 
 
 def tool_checks() -> Iterator[Check]:
-    """Programs of the system."""
+    """System programs."""
     for name, package in TOOLS.items():
         mend = f"sudo apt-get install {package}"
         try:
@@ -97,7 +97,7 @@ def tool_checks() -> Iterator[Check]:
 
 
 def sandbox_checks() -> Iterator[Check]:
-    """What works inside the namespaces of a run, tried in such namespaces."""
+    """Namespaces, and the kernel features that a run needs, tried inside of namespaces."""
     problem = sandbox_problem_here()
     kernel = f"Linux {platform.release()}"
     if problem is not None:
@@ -118,7 +118,7 @@ def sandbox_checks() -> Iterator[Check]:
 
 
 def sandbox_problem_here() -> str | None:
-    """What keeps this user from making namespaces, or None."""
+    """Why this user cannot create namespaces, or None."""
     try:
         return sandbox_problem()
     except ToolMissingError as error:
@@ -126,7 +126,7 @@ def sandbox_problem_here() -> str | None:
 
 
 def probe_sandbox() -> dict[str, dict[str, object]]:
-    """Try interfaces, packet sockets and congestion controls in a sandbox as a run would."""
+    """Try interfaces, packet sockets and congestion controls in a sandbox, in the way of a run."""
     with tempfile.TemporaryDirectory(prefix="weir-doctor-") as folder:
         answer = Path(folder) / "probe.json"
         try:
@@ -138,8 +138,8 @@ def probe_sandbox() -> dict[str, dict[str, object]]:
     return tried
 
 
-def own_checks(version: str) -> Iterator[Check]:
-    """What weir builds, and whether it is of this version."""
+def weir_checks(version: str) -> Iterator[Check]:
+    """weir's own programs, and whether they are of this version."""
     for name in ("weir-switch", "weir-collector"):
         try:
             path = find_own_program(name)
@@ -147,17 +147,17 @@ def own_checks(version: str) -> Iterator[Check]:
             yield Check(name, True, False, "not built", BUILD)
             continue
         found = version_of([str(path), "--version"])
-        yield of_this_version(name, found.removeprefix(name).strip() if found else None, version)
+        yield version_check(name, found.removeprefix(name).strip() if found else None, version)
     try:
         core = importlib.import_module("weir_core")
     except ImportError:
         yield Check("weir_core", True, False, "not built", BUILD)
     else:
-        yield of_this_version("weir_core", getattr(core, "__version__", None), version)
+        yield version_check("weir_core", getattr(core, "__version__", None), version)
 
 
-def of_this_version(name: str, found: str | None, version: str) -> Check:
-    """A part of weir that was built earlier may not fit the rest."""
+def version_check(name: str, found: str | None, version: str) -> Check:
+    """Whether a compiled part of weir has the version of the Python packages."""
     if found is None:
         return Check(name, True, False, "does not say its version", BUILD)
     if found != version:
@@ -177,7 +177,7 @@ def pipeline_check(directory: Path | None) -> Check:
 
 
 def optional_checks() -> Iterator[Check]:
-    """What only some uses need."""
+    """Optional tools."""
     uses = {
         "p4c": "to change the pipeline: https://github.com/p4lang/p4c",
         "simple_switch_grpc": "for target bmv2: https://github.com/p4lang/behavioral-model",
@@ -188,19 +188,19 @@ def optional_checks() -> Iterator[Check]:
 
 
 def version_of(argv: list[str]) -> str | None:
-    """The first line that a program says about its version, or None when it says nothing."""
+    """The first line of a program's version output, or None if it fails or prints nothing."""
     try:
-        said = subprocess.run(
+        done = subprocess.run(
             argv, capture_output=True, text=True, check=False, timeout=_PATIENCE_S, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = (said.stdout or said.stderr).strip().splitlines()
-    return lines[0].strip() if lines and said.returncode == 0 else None
+    lines = (done.stdout or done.stderr).strip().splitlines()
+    return lines[0].strip() if lines and done.returncode == 0 else None
 
 
 def table_of(checks: list[Check]) -> Table:
-    """The checks for a terminal."""
+    """The checks as a table for the terminal."""
     table = Table(box=None, pad_edge=False)
     for heading in ("", "check", "found"):
         table.add_column(heading, overflow="fold")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from weir.cli import doctor
-from weir.cli.doctor import Check, doctor_command, of_this_version, pipeline_check, python_check, version_of
+from weir.cli.doctor import Check, doctor_command, pipeline_check, python_check, version_check, version_of
 
 HEALTHY = Check("iperf3", True, True, "iperf 3.12")
 LACKING = Check("tcpdump", True, False, "not installed", "sudo apt-get install tcpdump")
@@ -25,7 +25,7 @@ def show(monkeypatch: pytest.MonkeyPatch, *checks: Check, as_json: bool = False)
     return code, shown.getvalue()
 
 
-def test_a_missing_requirement_is_exit_code_1_and_the_command_that_mends_it(
+def test_a_missing_requirement_gives_exit_code_1_and_the_command_that_fixes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     code, shown = show(monkeypatch, HEALTHY, LACKING)
@@ -34,7 +34,7 @@ def test_a_missing_requirement_is_exit_code_1_and_the_command_that_mends_it(
     assert "tcpdump: sudo apt-get install tcpdump" in shown
 
 
-def test_what_is_optional_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_optional_tools_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     code, shown = show(monkeypatch, HEALTHY, OPTIONAL)
     assert code == 0
     assert "optional  p4c" in shown
@@ -60,14 +60,14 @@ def test_python_3_10_is_too_old() -> None:
     assert python_check((3, 11, 0)).ok
 
 
-def test_a_part_of_another_version_is_to_be_rebuilt() -> None:
-    assert of_this_version("weir-switch", "0.0.9", "0.1.0") == Check(
+def test_a_compiled_part_of_another_version_must_be_rebuilt() -> None:
+    assert version_check("weir-switch", "0.0.9", "0.1.0") == Check(
         "weir-switch", True, False, "0.0.9, but weir is 0.1.0", "make setup"
     )
-    assert of_this_version("weir-switch", "0.1.0", "0.1.0").ok
+    assert version_check("weir-switch", "0.1.0", "0.1.0").ok
 
 
-def test_a_missing_pipeline_is_named(tmp_path: Path) -> None:
+def test_a_missing_pipeline_fails_with_its_path(tmp_path: Path) -> None:
     check = pipeline_check(tmp_path)
     assert (check.ok, check.mend) == (False, "make p4")
     assert check.found.startswith(f"{tmp_path}/weir.p4info.txtpb: no such file")
@@ -84,7 +84,7 @@ def test_each_congestion_control_of_the_experiments_is_checked() -> None:
         assert f"congestion_control: {name}" in text
 
 
-def test_every_check_of_this_machine_says_what_it_found() -> None:
+def test_every_check_on_this_machine_has_a_finding_and_a_fix_if_it_fails() -> None:
     checks = list(doctor.run_checks())
     names = [check.name for check in checks]
     for name in ("namespaces", "veth", "AF_PACKET", "congestion control bbr", "weir-switch", "weir_core"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exit codes, and the error of a command line. Loads nothing else, so that `weir --help` is quick."""
+"""Exit codes, and the error of a command line. Imports nothing, so that `weir --help` is fast."""
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2

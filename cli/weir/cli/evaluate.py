@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir evaluate`: how often detectors are right; the work is in weir.analysis.evaluate."""
+"""`weir evaluate`: the accuracy of detectors, computed by weir.analysis.evaluate."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def evaluate_command(
     as_json: bool,
     console: Console,
 ) -> int:
-    """Show errors, ROC areas and calibration over finished runs, or over simulated scenarios without any.
+    """Show errors, ROC areas and calibration over finished runs; without any, over simulated scenarios.
 
-    With `policing`, how often detectors of policing are right, and how near their rates and bursts are.
+    With `policing`, the accuracy of policing detectors: verdicts, rates and bursts.
 
     Raises:
-        UnknownDetectorError, UnknownScenarioError: a name that is not there; the message lists them.
+        UnknownDetectorError, UnknownScenarioError: an unknown name; the message lists the valid ones.
         RunFileError: a directory without the result of a run; with `detectors` or `policing`, without its
             captures.
         InputError: `scenarios` or `out` with `policing`.
@@ -101,7 +101,7 @@ def evaluate_command(
     if policing:
         if scenarios or out is not None:
             raise InputError(
-                "--policing takes runs, --detector, --runs, --seconds, --seed, --json and no more"
+                "--policing takes runs, --detector, --runs, --seconds, --seed, --json and no other options"
             )
         return _evaluate_policing(directories, detectors, runs, seconds, seed, as_json, console)
     if directories and detectors:

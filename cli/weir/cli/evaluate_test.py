@@ -34,7 +34,7 @@ def test_evaluation_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> Non
     ]
 
 
-def test_unknown_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_an_error_that_lists_the_valid_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["evaluate", "--scenario", "x", "--detector", "shared"]) == 2
     assert "weir: no scenario 'x'; valid: cubic-shared" in capsys.readouterr().err
     assert run_cli(["evaluate", "--detector", "x"]) == 2

@@ -57,7 +57,7 @@ SWITCH_EXITS: tuple[tuple[type[ControlPlaneError], int], ...] = (
     (ReadBackError, 9),
     (ReadError, 9),
 )
-"""Exit codes of a switch's errors; a class stands before its base classes."""
+"""Exit codes of control-plane errors; a class precedes its base classes."""
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -86,18 +86,18 @@ FAILURES: tuple[type[Exception], ...] = (
     ToolMissingError,
     TrafficError,
 )
-"""Errors while a command worked."""
+"""Errors that occur while a command runs."""
 
 EXPECTED_ERRORS = BAD_INPUT + FAILURES
-"""Errors whose text tells a user what to do; any other is a programming error."""
+"""Errors that users can fix; any other is a programming error."""
 
 
 def report_error(error: Exception) -> int:
-    """Say on stderr what went wrong, one `weir:` line per problem; returns the exit code."""
+    """Print an error on stderr, one `weir:` line per problem; returns the exit code."""
     if isinstance(error, TyperException):
         return _say(f"{error.format_message()} {_help_hint(error)}".strip(), error.exit_code)
     if isinstance(error, OSError):
-        # str() of an OSError begins with a number that helps nobody.
+        # str() of an OSError begins with its number.
         what = error.strerror or str(error)
         code = EXIT_DISK if error.errno in _DISK else EXIT_FAILED
         return _say(f"{error.filename}: {what}" if error.filename else what, code)
@@ -116,7 +116,7 @@ def report_error(error: Exception) -> int:
 
 
 def switch_exit(error: ControlPlaneError) -> int:
-    """The exit code of a failure of the control plane; of one that stopped half-way its cause's."""
+    """The exit code of a control-plane error; for a HalfwayError that of its cause."""
     cause = error.cause if isinstance(error, HalfwayError) else error
     if isinstance(cause, WriteError) and any(update.full for update in cause.updates):
         cause = TableFullError(str(cause))
@@ -124,13 +124,13 @@ def switch_exit(error: ControlPlaneError) -> int:
 
 
 def is_capture_error(error: Exception) -> bool:
-    """Whether `error` is weir_core's; the extension is not loaded for the sake of asking."""
+    """Whether `error` is a weir_core.CaptureError; does not import weir_core, which is slow."""
     core = sys.modules.get("weir_core")
     return core is not None and isinstance(error, core.CaptureError)
 
 
 def wants_traceback() -> bool:
-    """Whether the environment asks for tracebacks (WEIR_DEBUG=1)."""
+    """Whether tracebacks are enabled (WEIR_DEBUG=1)."""
     return os.environ.get("WEIR_DEBUG", "") not in ("", "0")
 
 

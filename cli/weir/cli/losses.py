@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weir.analysis.losses import CaptureCounts
 
 FLOWS_SHOWN = 50
-"""More rows than anyone reads; `--json` has all."""
+"""Most rows of the table; `--json` has all flows."""
 
 
 def losses(captures: options.Captures, as_json: options.AsJson = False) -> int:
@@ -33,7 +33,7 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
     """Show the flows of each capture with their losses; with JSON, every loss event.
 
     Raises:
-        CaptureError: a file is no capture, or is cut off; the files before it have been shown.
+        CaptureError: a file is not a capture, or is truncated; the files before it have been shown.
         OSError: a file cannot be read.
     """
     from weir.analysis.losses import counts_of, losses_of
@@ -53,7 +53,7 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
 
 
 def losses_table(counts: CaptureCounts) -> Table:
-    """One row per flow that carried data, the largest first; `lost before` never came to the capture."""
+    """One row per flow that carried data, the largest first; `lost before` is upstream of the capture."""
     table = Table(title=counts.path, title_justify="left", box=None, pad_edge=False)
     table.add_column("flow", overflow="fold")
     for heading in ("packets", "lost", "lost before", "loss %", "resent", "spurious", "RTT ms"):
@@ -74,6 +74,6 @@ def losses_table(counts: CaptureCounts) -> Table:
 
 
 def loss_ratio(flow: dict[str, Any]) -> float:
-    """Losses on both sides of the capture ÷ transmissions on both."""
+    """Losses before and after the capture point ÷ all transmissions of the sender."""
     before = int(flow["losses_before"])
     return float((flow["losses"] + before) / (flow["packets"] + before))

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from weir.analysis import losses
 from weir.analysis.losses import CaptureCounts, CaptureLosses, capture_losses
-from weir.cli import losses
 from weir.cli.losses import FLOWS_SHOWN, losses_command
 from weir.cli.main import run_cli
 
@@ -33,7 +33,7 @@ WARNINGS = ("a.pcap: cut off",)
 
 
 def flows(*payloads: int) -> pa.Table:
-    """A flow per payload size; the first lost two packets."""
+    """One flow per payload size; the first lost two packets."""
     return pa.Table.from_pylist(
         [
             {
@@ -49,13 +49,13 @@ def flows(*payloads: int) -> pa.Table:
 
 
 def counted(*payloads: int) -> CaptureCounts:
-    """The flows of a capture that is cut off."""
+    """The flows of a truncated capture."""
     rows = sorted(flows(*payloads).to_pylist(), key=lambda row: -row["payload_bytes"])
     return CaptureCounts("a.pcap", 1000, 0, len(rows), 2, 0, {"rto": 2}, tuple(rows[:FLOWS_SHOWN]), WARNINGS)
 
 
 def with_events(*payloads: int) -> CaptureLosses:
-    """The same with every event."""
+    """The same flows with their loss events."""
     events = [
         {
             **{"flow": 0, "sent_ns": n, "detected_ns": n + 5, "seq": n, "length": 1448},
@@ -81,7 +81,7 @@ def test_a_flow_is_one_row_with_its_losses(monkeypatch: pytest.MonkeyPatch) -> N
     assert row == ["10.0.0.2:20000", "→", "10.0.0.1:5201", "100", "2", "0", "2.000", "3", "1", "20.147"]
 
 
-def test_what_the_reader_should_know_about_the_file_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_about_the_file_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a.pcap: cut off" in show(monkeypatch, 5000)
 
 
@@ -92,7 +92,7 @@ def test_json_has_every_loss(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert answer["flows"][0]["delivery_rate_bps"] == {"p10": 1e6, "median": 1e6, "p90": 1e6}
 
 
-def test_of_very_many_flows_the_largest_are_shown_and_the_rest_is_counted(
+def test_with_many_flows_the_largest_are_shown_and_the_others_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shown = show(monkeypatch, *range(FLOWS_SHOWN + 13))
@@ -101,7 +101,7 @@ def test_of_very_many_flows_the_largest_are_shown_and_the_rest_is_counted(
 
 
 @pytest.mark.parametrize("command", [["losses"], ["detect", "wehey_loss_trend"]])
-def test_a_file_that_is_no_capture_is_one_line_and_exit_code_2(
+def test_a_file_that_is_not_a_capture_is_one_line_and_exit_code_2(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")

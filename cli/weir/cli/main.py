@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `weir` command, made of the commands of this folder. Each loads what it needs when it is called."""
+"""The `weir` command with its subcommands, one module each. They import heavy modules only when called."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from weir.cli import (
 )
 from weir.cli.errors import EXIT_INTERRUPTED
 
-# gRPC prints on stderr what its errors say anyway; the variable is read when gRPC is loaded.
+# gRPC's log on stderr only repeats its exceptions. It reads the variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 TEACHING = """\
@@ -104,11 +104,11 @@ def run_cli(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone (`weir losses … | head`); point stdout away from its closed pipe.
+        # The reader of stdout has exited (`weir losses … | head`); the flush at exit must not fail again.
         sys.stdout = open("/dev/null", "w")  # noqa: PTH123, SIM115
         return 1
     except Exception as error:
-        # Imported here: it loads the errors of every part, which takes longer than most commands.
+        # Imported here: it imports every package that defines errors, which is slower than most commands.
         from weir.cli.failures import report_error
 
         return report_error(error)

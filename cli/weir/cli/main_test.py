@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as a user meets it: exit codes, what is on stderr, and that nobody sees a traceback."""
+"""The command line: help, exit codes, and errors as lines on stderr instead of tracebacks."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_every_command_takes_json(command: str, capsys: pytest.CaptureFixture[st
     assert "--json" in capsys.readouterr().out
 
 
-def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["--version"]) == 0
     assert capsys.readouterr().out.startswith("weir 0.")
 
@@ -59,7 +59,7 @@ def test_schema_is_json_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
         (["report", "/nonexistent"], "weir: /nonexistent: no manifest.json in it; valid: a run directory"),
     ],
 )
-def test_a_wrong_word_is_one_line_and_exit_code_2(
+def test_an_invalid_argument_is_one_line_and_exit_code_2(
     arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_cli(arguments) == 2
@@ -83,7 +83,7 @@ def test_a_config_with_mistakes_is_one_line_per_mistake_and_exit_code_2(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_config_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_of_a_missing_config_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["run", str(tmp_path / "no.yaml")]) == 2
     assert capsys.readouterr().err == (
         f"weir: {tmp_path}/no.yaml: No such file or directory; valid: a readable experiment file in YAML\n"
@@ -97,7 +97,7 @@ def break_schema(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr("weir.controlplane.config.schema_text", fail)
 
 
-def test_a_programming_error_is_one_line_unless_the_traceback_is_asked_for(
+def test_a_programming_error_is_one_line_unless_weir_debug_is_set(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     break_schema(monkeypatch, KeyError("colour"))
@@ -111,7 +111,7 @@ def test_a_programming_error_is_one_line_unless_the_traceback_is_asked_for(
         run_cli(["schema"])
 
 
-def test_an_error_of_the_system_names_the_file_without_its_number(
+def test_an_os_error_names_the_file_and_not_the_errno(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     break_schema(monkeypatch, OSError(28, "No space left on device", "runs/demo/result.json"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and arguments that several commands have."""
+"""Options and arguments that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -34,7 +34,7 @@ TlsCert = Annotated[
 TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of that certificate (PEM).")]
 
 PRIMARY_ID, BACKUP_ID = 2, 1
-"""Election ids unless others are given: a backup's is the lower one."""
+"""Default election ids; a backup has the lower one."""
 DEFAULT_SWITCH = "127.0.0.1:9559"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]

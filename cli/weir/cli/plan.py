@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir plan`: how a running switch differs from an experiment."""
+"""`weir plan`: shows the differences between a running switch and an experiment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan(
 
 
 def plan_command(job: Job, *, as_json: bool, console: Console) -> int:
-    """Show what `apply_command` would write; the switch is only read. Raises ControlPlaneError."""
+    """Show what `apply_command` would write; only reads the switch. Raises ControlPlaneError."""
     import asyncio
 
     from weir.cli.changes import show

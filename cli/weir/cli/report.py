@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir report`: one run's analysis once more, or several runs and captures on one page."""
+"""`weir report`: repeats the analysis of one run, or compares several runs and captures on one page."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
 
 
 def default_directory(paths: Sequence[Path]) -> Path:
-    """`report` beside the runs, where they have one directory in common; never inside a run."""
+    """`report` in the deepest directory that contains all runs; never inside a run."""
     parent = Path(os.path.commonpath([path.resolve().parent for path in paths]))
     return parent / "report"
 
 
 def title_of(paths: Sequence[Path]) -> str:
-    """What the page is called: by its only file, or by the directory that holds all."""
+    """Title of the page: the name of its only path, or of the directory that contains all."""
     if len(paths) == 1:
         return paths[0].name
     return Path(os.path.commonpath([path.resolve().parent for path in paths])).name or "Runs"

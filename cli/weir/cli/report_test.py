@@ -13,11 +13,11 @@ from weir.cli.report import default_directory, title_of
 from weir_tests.analysis.tcp_capture import write_run
 
 
-def test_captures_become_one_page_with_their_numbers(
+def test_captures_become_one_page_with_csv_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
-    monkeypatch.setattr(browser, "CHROMIUM", ())  # drawings have their own test
+    monkeypatch.setattr(browser, "CHROMIUM", ())  # SVG files are tested elsewhere
     write_run(tmp_path)
     plain = tmp_path / "pcap" / "server.pcap"
     packed = tmp_path / "pcap" / "again.pcap.gz"
@@ -38,7 +38,7 @@ def test_captures_become_one_page_with_their_numbers(
     assert (tmp_path / "here" / "index.html").is_file()
 
 
-def test_a_page_goes_beside_the_runs_that_it_shows() -> None:
+def test_directory_and_title_of_a_page_come_from_the_paths_of_its_runs() -> None:
     runs = [Path("/r/demo/1"), Path("/r/demo/2")]
     assert (default_directory(runs), title_of(runs)) == (Path("/r/demo/report"), "demo")
     apart = [Path("/r/demo/1"), Path("/r/other/2")]
@@ -46,7 +46,9 @@ def test_a_page_goes_beside_the_runs_that_it_shows() -> None:
     assert title_of([Path("/x/a.pcap")]) == "a.pcap"
 
 
-def test_neither_run_nor_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_is_neither_run_nor_capture_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_cli(["report", str(tmp_path), str(tmp_path)]) == 2
     assert "no manifest.json in it; valid: a run directory" in capsys.readouterr().err
     (tmp_path / "text").write_text("no capture")

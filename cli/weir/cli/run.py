@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir run`: one experiment from its file to its report."""
+"""`weir run`: runs one experiment and analyses it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def make_run(run_dir: Path) -> int:
     if ended.complete:
         return 0
     notes = Console(stderr=True)
-    if ended.problem is not None and ended.exit_status != EXIT_DISK:  # which the run itself has printed
+    if ended.problem is not None and ended.exit_status != EXIT_DISK:  # the run has printed a disk error
         notes.print(f"weir: {ended.problem}", style="red", highlight=False)
     notes.print(
         f"weir: the run {_ENDS[ended.state]}; what it wrote is in {run_dir}",
@@ -68,7 +68,7 @@ def make_run(run_dir: Path) -> int:
 def analyse_run(run_dir: Path, *, as_json: bool = False) -> int:
     """Analyse a complete run; returns and raises what `report_run` does."""
     Console(stderr=True).print("  analysing")
-    # Only now: the analysis takes seconds to load, for which the traffic should not wait.
+    # Imported here: the analysis takes seconds to load, and the traffic should not wait for that.
     from weir.cli.report import report_run
 
     return report_run(run_dir, as_json=as_json, console=Console())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir run` for real: real namespaces, TCP, switch, collector and captures, short flows."""
+"""`weir run` end to end: namespaces, TCP, switch, collector and captures, with short flows."""
 
 import json
 import os
@@ -30,7 +30,7 @@ REPLAY = Script((Block("client", 0, ((0.0, 200),)), Block("server", 200, ((0.0, 
 CALL = Script(
     (
         Block("client", 0, ((0.0, 100), (1.0, 100))),
-        # 2 Mbit/s for three seconds, more than is left of the policers' 10.
+        # 2 Mbit/s for three seconds, more than the other flows leave of the policers' 10 Mbit/s.
         Block("server", 0, tuple((round(0.1 + 0.004 * number, 3), 1_000) for number in range(750))),
     ),
     protocol="udp",
@@ -155,8 +155,8 @@ def test_reports_equal_what_the_switch_counted_red(short_run: Run) -> None:
     assert accounting["malformed"] == accounting["lost"] == accounting["kernel_drops"] == 0
 
 
-def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
-    # Flows end cleanly, so that the last losses are repaired, and seen, as the first ones are.
+def test_the_inference_finds_the_drops_of_the_switch(short_run: Run) -> None:
+    # Flows end cleanly, so the last losses are also repaired, and thus inferred.
     flows = [flow for flow in short_run.result["flows"] if flow["measured"]]
     for flow in flows:
         print(
@@ -171,28 +171,28 @@ def test_the_inference_finds_what_the_switch_dropped(short_run: Run) -> None:
     assert found >= 0.99 * (found + missed)
 
 
-def test_datagrams_are_sent_lost_and_received_as_iperf3_counts_them(short_run: Run) -> None:
+def test_datagram_counts_agree_with_iperf3(short_run: Run) -> None:
     flows = [flow for flow in short_run.result["flows"] if flow["id"].endswith(("three", "four"))]
     for flow in flows:
         log = short_run.run_dir / "logs" / f"flow-{flow['id'].replace('/', '-')}.json"
         ended = json.loads(log.read_text().partition("\n{")[2].join(("{", "")))["end"]
         print(flow["id"], flow["sent"], flow["reported_drops"], ended["sum_received"])
-        # Its first datagram is a greeting, which it does not count.
+        # iperf3 does not count its first datagram, a greeting.
         assert ended["sum_sent"]["packets"] == flow["sent"] - 1
-        # What is lost behind the last datagram received, its receiver cannot notice.
+        # The receiver cannot detect losses after the last datagram that it received.
         assert ended["sum_received"]["lost_packets"] <= flow["reported_drops"]
         assert flow["inferred_lost"] == 0
     assert sum(flow["reported_drops"] for flow in flows) > 0
 
 
-def test_a_replay_is_a_flow_as_all_others_are(short_run: Run) -> None:
+def test_replays_are_recorded_and_analysed_as_flows(short_run: Run) -> None:
     for phase in short_run.manifest["phases"]:
         played, called = (flow["script"] for flow in phase["flows"] if "script" in flow)
         assert (played["sha256"], played["client_bytes_sent"]) == (REPLAY.sha256, 200)
         found = next(flow for flow in short_run.result["flows"] if flow["id"] == f"{phase['name']}/five")
         assert (found["protocol"], found["cc"]) == (TCP, "cubic")
         assert found["received"] * 1448 > 100_000
-        # Its last data were acknowledged, so each loss was repaired and seen.
+        # Its last data was acknowledged, so each loss was repaired and inferred.
         assert found["false_negative"] <= 1
 
         assert (called["sha256"], called["whole"], called["writes"]) == (CALL.sha256, True, 752)
@@ -215,7 +215,7 @@ def test_both_versions_of_ip_are_sent_lost_and_sampled(short_run: Run) -> None:
     assert {ip_address(src.as_py()).version for src in sampled} == {4, 6}
 
 
-def test_delivery_rates_of_captures_are_those_of_the_kernel(short_run: Run) -> None:
+def test_delivery_rates_from_captures_agree_with_the_kernel(short_run: Run) -> None:
     weir_core = pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
     sockets = pq.read_table(short_run.run_dir / "sockets.parquet").to_pandas()
     compared = 0
@@ -231,14 +231,14 @@ def test_delivery_rates_of_captures_are_those_of_the_kernel(short_run: Run) -> N
             if np.count_nonzero(known) < 50:
                 continue
             ratio = mine.rate_bps.to_numpy()[at[known]] / samples.delivery_rate_bps.to_numpy()[known]
-            # Both read the same clock within 100 µs or so, at both ends of 10 ms or more.
+            # Kernel and capture differ by some 100 µs at both ends of intervals of at least 10 ms.
             assert float(np.median(ratio)) == pytest.approx(1, abs=0.02), key
             compared += 1
     assert compared >= 4
 
 
 @needs_ipv6
-def test_hosts_with_ipv6_send_nothing_that_no_flow_sends(short_run: Run) -> None:
+def test_hosts_with_ipv6_send_only_the_traffic_of_flows(short_run: Run) -> None:
     for host in ("client", "server1", "server2"):
         command = [find_tool("tcpdump"), "-n", "-r", str(short_run.run_dir / "pcap" / f"{host}.pcap")]
         alien = [*command, "ip6 and not host 2001:db8::1 or ip6 and not tcp and not udp"]
@@ -246,17 +246,17 @@ def test_hosts_with_ipv6_send_nothing_that_no_flow_sends(short_run: Run) -> None
         assert done.stdout == ""
 
 
-def test_a_change_in_mid_run_is_recorded_with_the_clock_of_the_switch(short_run: Run) -> None:
+def test_a_change_during_a_phase_is_recorded_with_the_clock_of_the_switch(short_run: Run) -> None:
     (change,) = short_run.manifest["phases"][1]["changes"]
     assert (change["name"], change["at_s"], change["burst_bytes"]) == ("each", 2.0, 60_000)
-    # One cell of the meter each, and nothing else.
+    # One update per meter cell.
     assert change["updates"] == 64
     before_ns, after_ns = change["switch_clock_ns"]
     assert 0 < before_ns <= after_ns <= short_run.manifest["switch"]["stats"]["uptime_ns"]
     assert change["realtime_ns"][0] - short_run.manifest["phases"][1]["start_ns"] >= 2 * 10**9
 
 
-def test_what_the_switch_reads_back_is_recorded(short_run: Run) -> None:
+def test_read_back_rates_and_bursts_are_recorded(short_run: Run) -> None:
     for phase in short_run.manifest["phases"]:
         for policer in phase["policers"]:
             assert policer["read_back_rate_bps"] == policer["effective_rate_bps"] == policer["rate_bps"]
@@ -269,7 +269,7 @@ def test_the_truth_of_each_phase_follows_from_its_policers(short_run: Run) -> No
     assert set(truths) == {"shared", "hashed"}
 
 
-def test_all_files_of_the_run_are_there_and_whole(short_run: Run) -> None:
+def test_all_files_of_the_run_exist_and_none_is_partial(short_run: Run) -> None:
     names = {
         str(path.relative_to(short_run.run_dir)) for path in short_run.run_dir.rglob("*") if path.is_file()
     }
@@ -280,24 +280,24 @@ def test_all_files_of_the_run_are_there_and_whole(short_run: Run) -> None:
     assert not [name for name in names if name.endswith(".part")]
 
 
-def test_the_rate_in_the_file_is_the_rate_of_the_switch(short_run: Run, tmp_path: Path) -> None:
+def test_the_switch_polices_at_the_rate_in_the_file(short_run: Run, tmp_path: Path) -> None:
     doubled = run(tmp_path, rate="20 Mbit/s")
 
     for of in (short_run, doubled):
         (policer,) = (one for one in of.result["policers"] if one["phase"] == "shared")
         excess = policer["conformance"]["excess_percent"]
         print(
-            f"{policer['rate_bps'] / 1e6:g} Mbit/s: the fullest 5 s passed {excess:+.2f} % of what they may"
+            f"{policer['rate_bps'] / 1e6:g} Mbit/s: in the busiest 5 s {excess:+.2f} % of the allowed bytes"
         )
-        # No window passes more than its rate brings and a burst, but a loaded machine blurs the times at the
-        # policer, and how near TCP comes is its affair. Half the file's rate could not be above -50 %.
+        # No window passes more than rate × 5 s plus a burst, but timestamps are inexact on a loaded machine,
+        # and TCP may not use the full rate. A policer at half the rate would stay below -50 %.
         assert -49 < excess < 20
 
 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
 )
-def test_a_stopped_run_says_that_it_did_not_finish(tmp_path: Path, number: int, code: int) -> None:
+def test_a_stopped_run_is_recorded_as_interrupted(tmp_path: Path, number: int, code: int) -> None:
     marker = uuid.uuid4().hex
     process = start(tmp_path, marker, duration="60 s")
     run_dir = wait_for_traffic(tmp_path)
@@ -309,7 +309,7 @@ def test_a_stopped_run_says_that_it_did_not_finish(tmp_path: Path, number: int, 
     assert_nothing_is_left(marker)
 
 
-def test_a_run_killed_with_kill_9_leaves_nothing_behind_and_is_not_complete(tmp_path: Path) -> None:
+def test_a_run_killed_with_sigkill_leaves_no_processes_and_is_not_complete(tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
     process = start(tmp_path, marker, duration="60 s")
     run_dir = wait_for_traffic(tmp_path)
@@ -337,8 +337,8 @@ sys.exit(done.returncode)
 """
 
 
-def test_a_disk_that_fills_while_a_run_writes_to_it_is_one_line(tmp_path: Path) -> None:
-    """The captures fill a file system of 300 kB, which only the process sees, within the first second."""
+def test_a_disk_that_fills_during_a_run_gives_one_line(tmp_path: Path) -> None:
+    """The captures fill a file system of 300 kB, mounted only for this process, within a second."""
     (tmp_path / "full.yaml").write_text(FULL)
     (tmp_path / "runs").mkdir()
     marker = uuid.uuid4().hex
@@ -359,9 +359,9 @@ def test_a_disk_that_fills_while_a_run_writes_to_it_is_one_line(tmp_path: Path) 
         env={**os.environ, MARKER: marker},
     )
     assert done.returncode == EXIT_DISK, done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith("weir: ")]
-    assert [line.endswith(": No space left on device") for line in said] == [True, False], done.stderr
-    assert said[1].startswith("weir: the run failed; what it wrote is in ")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("weir: ")]
+    assert [line.endswith(": No space left on device") for line in lines] == [True, False], done.stderr
+    assert lines[1].startswith("weir: the run failed; what it wrote is in ")
     assert "Traceback" not in done.stderr
     manifest = json.loads(done.stdout)
     assert (manifest["complete"], manifest["state"]) == (False, "failed")
@@ -378,9 +378,7 @@ def test_a_disk_that_fills_while_a_run_writes_to_it_is_one_line(tmp_path: Path) 
     ],
     ids=lambda words: words[0],
 )
-def test_a_directory_that_cannot_be_written_is_one_line(
-    short_run: Run, tmp_path: Path, words: list[str]
-) -> None:
+def test_a_read_only_directory_gives_one_line(short_run: Run, tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "full.yaml").write_text(FULL)
     (tmp_path / "closed").mkdir()
     shutil.copytree(short_run.run_dir, tmp_path / "closed" / "run")

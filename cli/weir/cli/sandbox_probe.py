@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that `weir doctor` runs in a sandbox: tries what a run needs there, in the same way."""
+"""The program that `weir doctor` runs in a sandbox: tries the kernel features that a run needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ETH_P_ALL = 0x0003
 
 
 def make_veth() -> str:
-    """Make a pair of interfaces; they vanish with the sandbox."""
+    """Create a veth pair, which exists as long as the sandbox."""
     argv = [find_tool("ip"), "link", "add", "weirp0", "type", "veth", "peer", "name", "weirp1"]
     made = subprocess.run(argv, capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -27,21 +27,21 @@ def make_veth() -> str:
 
 
 def open_packet_socket() -> str:
-    """Open a packet socket on that pair, as the switch does on its ports."""
+    """Open a packet socket on the veth pair, as the switch does on its ports."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)) as opened:
         opened.bind(("weirp0", 0))
     return "opened"
 
 
 def use_congestion_control(name: str) -> str:
-    """Give a TCP socket the congestion control `name`."""
+    """Set the congestion control of a TCP socket."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as opened:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
     return "usable"
 
 
 def attempt(action: Callable[[], str]) -> dict[str, object]:
-    """What an action gave, or why it failed."""
+    """Run an action; returns its result, or why it failed."""
     try:
         return {"ok": True, "found": action()}
     except OSError as error:
@@ -49,7 +49,7 @@ def attempt(action: Callable[[], str]) -> dict[str, object]:
 
 
 def main(_stop: StopToken) -> int:
-    """Write what works as JSON to the file that the first argument names; further ones are algorithms."""
+    """Write the results as JSON to the file argv[1]; further arguments are congestion controls."""
     results = {"veth": attempt(make_veth), "AF_PACKET": attempt(open_packet_socket)}
     for name in sys.argv[2:]:
         results[name] = attempt(lambda name=name: use_congestion_control(name))  # type: ignore[misc]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that `weir run` starts in the sandbox: shows the progress of the run, and its errors."""
+"""The program that `weir run` starts in the sandbox: runs the experiment, shows progress and errors."""
 
 from __future__ import annotations
 

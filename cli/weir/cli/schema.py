@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir schema`: the JSON Schema of experiment and campaign files."""
+"""`weir schema`: prints the JSON Schema of experiment or campaign files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir status`: what is on a running switch and what it has counted, once or live."""
+"""`weir status`: shows tables, meters and counters of a running switch, once or live."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLOURS = ("green", "yellow", "red")
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that was read at a time (`time.monotonic`, s)."""
+    """Everything read from the switch at `time_s` (`time.monotonic`)."""
 
     time_s: float
     as_planned: bool
@@ -43,7 +43,7 @@ class Reading:
     reports_sent: int
     ports: Mapping[int, PortCounters]
     links: Mapping[int, PortState]
-    """Of a switch that tells of its queues."""
+    """Links and queues by port; empty if the switch does not report them."""
 
 
 def status(
@@ -67,7 +67,7 @@ def status(
 
 
 def status_command(job: Job, *, watch: bool, interval_s: float, as_json: bool, console: Console) -> int:
-    """Show the switch, with ``watch`` until Ctrl-C. Raises ControlPlaneError."""
+    """Show the state of the switch, with ``watch`` until Ctrl-C. Raises ControlPlaneError."""
     import asyncio
 
     async def show() -> None:
@@ -107,7 +107,7 @@ async def _read(control: SwitchControl, job: Job) -> Reading:
     tables = await control.count_entries()
     meters = await control.read_meters(job.phase)
     learned = len(await control.learned_flows(job.phase))
-    # What rates are made of is read at once, and its time beside it: the rest takes its own.
+    # The counters are read last, right after the timestamp, so that rates are exact: other reads take longer.
     return Reading(
         time.monotonic(),
         as_planned,
@@ -134,7 +134,7 @@ def _as_dict(job: Job, reading: Reading) -> dict[str, Any]:
             }
         )
     return {
-        "switch": job.where.address,
+        "switch": job.endpoint.address,
         "phase": job.phase.name,
         "as_planned": reading.as_planned,
         "realtime_ns": time.time_ns(),
@@ -182,7 +182,7 @@ def _view(job: Job, reading: Reading, last: Reading | None) -> Group:
 
 
 def _policers(job: Job, reading: Reading, last: Reading | None) -> Table:
-    table = Table(title=f"phase {job.phase.name} on {job.where.address}", title_justify="left")
+    table = Table(title=f"phase {job.phase.name} on {job.endpoint.address}", title_justify="left")
     table.add_column("policer")
     for name in ("rate", "burst", "effective", *_COLOURS, "passed/s", "red/s", "queue"):
         table.add_column(name, justify="right")
@@ -196,7 +196,7 @@ def _policers(job: Job, reading: Reading, last: Reading | None) -> Table:
             format_rate(round(policer.effective_rate_bps)),
             *(f"{asdict(counters)[colour]['packets']:,}" for colour in _COLOURS),
             *_rates(policer.name, reading, last),
-            _queue(job.ports_behind(policer), reading),
+            _queue(job.egress_ports(policer), reading),
         )
     return table
 
@@ -223,7 +223,7 @@ def _ports(job: Job, reading: Reading, last: Reading | None) -> Table:
 
 
 def _queue(ports: Sequence[int], reading: Reading) -> str:
-    """What waits in the queues of ports; nothing where the switch does not tell."""
+    """Total occupancy of the ports' queues; empty if the switch does not report them."""
     states = [reading.links[port] for port in ports if port in reading.links]
     if not states:
         return ""
@@ -247,7 +247,7 @@ def _bit_rate(now_bytes: int, then_bytes: int, seconds: float) -> str:
 
 
 def _rates(name: str, reading: Reading, last: Reading | None) -> tuple[str, str]:
-    """Bit rate of what passed by its colour, and red packets per second, since the last reading."""
+    """Bit rate of green and yellow packets, and red packets per second, since the last reading."""
     if last is None:
         return "", ""
     now, then, seconds = reading.policers[name], last.policers[name], reading.time_s - last.time_s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir stratum`: what a Tofino under Stratum is started with and what it is given, as files."""
+"""`weir stratum`: writes the chassis and pipeline configuration of a Tofino under Stratum."""
 
 from __future__ import annotations
 
@@ -62,11 +62,13 @@ def stratum_command(
     as_json: bool,
     console: Console,
 ) -> int:
-    """Write the chassis configuration, and the pipeline's if there is the compiler's output.
+    """Write the chassis configuration, and the pipeline configuration if `compiled` is given.
 
     Raises:
-        InputError: the experiment is for another target, or a panel is none.
-        PipelineError, PlanError, OSError: as their texts say.
+        InputError: the experiment is for another target, or an option `--panel` is malformed.
+        PipelineError: the compiler's output is incomplete.
+        PlanError: the experiment cannot be planned.
+        OSError: a file cannot be read or written.
     """
     from weir.controlplane.attach import attachment_of
     from weir.controlplane.config import load_experiment

@@ -38,7 +38,7 @@ def test_the_chassis_configuration_has_ports_and_queues(config: Path, tmp_path: 
         (["--compiled", "nowhere"], "weir: nowhere: has none; valid: the compiler's .conf file, once"),
     ],
 )
-def test_what_cannot_be_written_is_named_and_nothing_is(
+def test_an_error_is_one_line_and_nothing_is_written(
     config: Path, tmp_path: Path, words: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"

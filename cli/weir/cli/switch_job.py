@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the options that find a running switch mean: an experiment's phase and the connection to apply it."""
+"""Converts the options of commands for a running switch to a phase of an experiment and a connection."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The files of TLS, as given; none of them: plain text."""
+    """The TLS files from the command line; without any, the connection is not encrypted."""
 
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
 
     def credentials(self) -> GRPCCredentialsTLS | None:
-        """What the connection wants.
+        """Credentials for the connection; None without TLS.
 
         Raises:
-            InputError: files that do not go together.
-            OSError: a file that cannot be read.
+            InputError: an incomplete combination of files.
+            OSError: a file cannot be read.
         """
         if (self.cert is None) != (self.key is None):
             raise InputError("--tls-cert and --tls-key go together; valid: both, or neither")
@@ -55,8 +55,8 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """A running switch and how to reach it."""
+class Endpoint:
+    """Address of a running switch, and the parameters of the P4Runtime connection."""
 
     address: str = DEFAULT_SWITCH
     device_id: int = 1
@@ -66,40 +66,40 @@ class Where:
 
 @dataclass(frozen=True)
 class Job:
-    """An experiment's phase on a switch: what the commands for running switches have in common."""
+    """An experiment's phase on a running switch; shared by plan, apply, status and watch."""
 
-    where: Where
+    endpoint: Endpoint
     experiment: ExperimentConfig
     plan: Plan
     phase: PhasePlan
     ports: Mapping[int, tuple[str, ...]]
-    """What is behind each port, by name."""
+    """Port number → names of the hosts and collectors behind it."""
     queues: tuple[Bmv2Queue, ...] = ()
-    """Of a bmv2."""
+    """Queues to configure on a bmv2."""
     compiled: Path | None = None
-    """The compiler's output, of a Tofino; the others have theirs with weir."""
+    """The compiler's output for a Tofino; the pipelines of other targets are part of weir."""
 
     @functools.cached_property
     def _pipeline(self) -> Pipeline:
-        """Read once: a watch makes a controller for each of its tries."""
+        """The compiled pipeline; cached, because a watch creates a controller for each attempt."""
         if self.compiled is not None:
             return load_tofino_pipeline(self.compiled)
         return load_for(self.plan.single_rate)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know beside the changes."""
+        """Notes for the user in addition to the changes."""
         queues = tuple(queue.note for queue in self.queues if queue.note is not None)
-        return (*self.phase.notes, *queues, *_set_elsewhere(self.experiment))
+        return (*self.phase.notes, *queues, *_chassis_notes(self.experiment))
 
-    def ports_behind(self, policer: PolicerPlan) -> tuple[int, ...]:
-        """The ports through which leaves what meets a policer, as far as its matches name destinations."""
+    def egress_ports(self, policer: PolicerPlan) -> tuple[int, ...]:
+        """The egress ports of the packets that meet a policer; all ports for a match without destination."""
         hosts = self.phase.hosts
         names = {name for match in policer.config.match for name in match.destination or hosts}
         return tuple(sorted({hosts[name].port for name in names}))
 
     def check_queues(self, thrift_port: int | None) -> None:
-        """Raise InputError when a bmv2's queues are to be set and nobody said where."""
+        """Raise InputError if queues of a bmv2 are to be set but `thrift_port` is None."""
         if self.queues and thrift_port is None:
             raise InputError(
                 f"hosts.{self.queues[0].host}.rate: bmv2's queues are set through Thrift; "
@@ -107,14 +107,17 @@ class Job:
             )
 
     def control(self, part: Part = "primary") -> SwitchControl:
-        """A controller that is still to be entered. Raises InputError, OSError, PipelineError."""
+        """A controller, not yet connected: use it as a context manager.
+
+        Raises InputError, OSError, PipelineError.
+        """
         return SwitchControl(
-            self.where.address,
-            self.where.device_id,
-            election_id=self.where.election_id,
+            self.endpoint.address,
+            self.endpoint.device_id,
+            election_id=self.endpoint.election_id,
             pipeline=self._pipeline,
             target=self.plan.target,
-            tls=self.where.tls.credentials(),
+            tls=self.endpoint.tls.credentials(),
             part=part,
             timeout_s=_TIMEOUT_S,
         )
@@ -129,12 +132,12 @@ def job_of_options(
     tls: tuple[Path | None, Path | None, Path | None],
     compiled: Path | None,
 ) -> Job:
-    """The job that the options of a command describe. Raises as `job_of`."""
-    return job_of(config, phase, Where(switch, device_id, election_id, Tls(*tls)), compiled)
+    """Create a job from a command's options. Raises as `job_of`."""
+    return job_of(config, phase, Endpoint(switch, device_id, election_id, Tls(*tls)), compiled)
 
 
-def job_of(config: Path, phase: str | None, where: Where, compiled: Path | None) -> Job:
-    """Load and plan. Raises ConfigError, InputError, PlanError, UnsupportedByTargetError."""
+def job_of(config: Path, phase: str | None, endpoint: Endpoint, compiled: Path | None) -> Job:
+    """Load and plan an experiment. Raises ConfigError, InputError, PlanError, UnsupportedByTargetError."""
     experiment = load_experiment(config)
     attachment = attachment_of(experiment)
     plan = make_plan(experiment, attachment)
@@ -148,11 +151,11 @@ def job_of(config: Path, phase: str | None, where: Where, compiled: Path | None)
     numbers |= {name: collector.port for name, collector in attachment.collectors.items()}
     for name, number in numbers.items():
         ports[number] = (*ports.get(number, ()), name)
-    return Job(where, experiment, plan, chosen, ports, queues, compiled if tofino else None)
+    return Job(endpoint, experiment, plan, chosen, ports, queues, compiled if tofino else None)
 
 
-def _set_elsewhere(experiment: ExperimentConfig) -> tuple[str, ...]:
-    """What nothing here sets: Tofino's queues."""
+def _chassis_notes(experiment: ExperimentConfig) -> tuple[str, ...]:
+    """A note per host whose link or queue settings a Tofino does not take over P4Runtime."""
     keys = ("delay", "rate", "queue", "queue_packets", "jitter")
     if not experiment.switch.target.startswith("tofino"):
         return ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir topology`: a picture of an experiment, or of a cell of a campaign."""
+"""`weir topology`: draws the topology of an experiment, or of a cell of a campaign."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _experiment(file: Path, cell: Sequence[str]) -> ExperimentConfig:
 
     if not set(Source.parse(read_text(file), str(file)).data) & set(KEYS):
         if cell:
-            raise InputError(f"--cell {cell[0]}: {file} is one experiment; valid: without --cell")
+            raise InputError(f"--cell {cell[0]}: {file} is not a campaign; valid: without --cell")
         return load_experiment(file)
     runs = load_campaign(file).runs
     for wanted in cell:

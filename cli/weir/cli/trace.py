@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir trace`: a replay file from captures."""
+"""`weir trace`: makes a replay file from captures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def trace(
 def trace_command(
     captures: Sequence[Path], out: Path, *, flow: str | None, as_json: bool, console: Console
 ) -> int:
-    """Write the replay file of a connection of each capture, one after the other; returns the exit code.
+    """Write a replay file that plays a connection of each capture in order; returns the exit code.
 
     Raises what `replay_of` raises.
     """

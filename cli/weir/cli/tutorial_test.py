@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of docs/tutorial.md are ones that weir takes; its mistake is refused in the words it shows."""
+"""The files in docs/tutorial.md are valid; its example of a mistake gives the error that it shows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TUTORIAL = (Path(__file__).parents[3] / "docs" / "tutorial.md").read_text(encodi
 FIRST, BUFFERS = re.findall(r"```yaml\n(.*?)```", TUTORIAL, re.DOTALL)
 
 
-def test_the_first_experiment_can_be_run() -> None:
+def test_the_first_experiment_is_runnable_and_its_typo_gives_the_documented_error() -> None:
     check_runnable(parse_experiment(FIRST), Path("first.yaml"))
     with pytest.raises(ConfigError) as error:
         parse_experiment(FIRST.replace("1 BDP", "1 BPD"), "first.yaml")
     assert f"weir: {error.value.lines[0]}\n" in TUTORIAL
 
 
-def test_the_first_campaign_can_be_run_in_the_time_that_it_is_said_to_take() -> None:
+def test_the_first_campaign_is_runnable_and_has_the_documented_duration() -> None:
     campaign = parse_campaign(BUFFERS)
     for run in campaign.runs:
         check_runnable(run.experiment, Path("buffers.yaml"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir watch`: keeps a switch as an experiment says, and writes down what happened meanwhile."""
+"""`weir watch`: keeps a switch configured for an experiment, and logs events."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def watch_command(
     as_json: bool,
     console: Console,
 ) -> int:
-    """Keep the switch until Ctrl-C; events go to the terminal and, one JSON object a line, to ``log``.
+    """Keep the switch configured until Ctrl-C; prints events and writes them to ``log`` as JSON lines.
 
-    A log that cannot be written later ends nothing: the switch matters more, and the events are printed.
+    A failed write to the log does not stop the watch; the events are still printed.
 
     Raises:
-        InputError: a bmv2's queues are to be set, and nobody said where.
-        ControlPlaneError: what only a person can mend.
+        InputError: the experiment sets queues of a bmv2, but `thrift_port` is None.
+        ControlPlaneError: an error that a retry cannot fix.
         OSError: the log cannot be opened.
     """
     import asyncio
@@ -99,19 +99,19 @@ def watch_command(
             details = ", ".join(f"{name} {value}" for name, value in event.details.items())
             console.print(f"{event.kind}: {details}", markup=False, highlight=False, soft_wrap=True)
 
-    async def beside() -> None:
+    async def configure_queues() -> None:
         if thrift_port is not None:
             await asyncio.to_thread(set_queues, job.queues, thrift_port)
 
     try:
         keeper = Keeper(
-            job.where.address,
+            job.endpoint.address,
             job.control,
             job.phase,
             say,
             backup=backup,
             load_pipeline=load_pipeline,
-            beside=beside,
+            beside=configure_queues,
         )
         asyncio.run(keeper.run())
     finally:
@@ -121,7 +121,7 @@ def watch_command(
 
 
 class EventLog:
-    """A file of lines; what it cannot take is kept and written as soon as it can."""
+    """A file of lines. Lines that cannot be written are kept in memory and written later."""
 
     def __init__(self, path: Path) -> None:
         """Append to a file. Raises OSError when it cannot be opened."""
@@ -130,7 +130,7 @@ class EventLog:
         self._failed = False
 
     def write(self, line: str) -> None:
-        """Append a line, after those that are kept; says once on stderr when that does not go."""
+        """Append the kept lines and this one; prints on stderr the first of successive failures."""
         self._kept += line.encode() + b"\n"
         try:
             while self._kept:
@@ -143,5 +143,5 @@ class EventLog:
         self._failed = False
 
     def close(self) -> None:
-        """Close the file; what is kept has been printed."""
+        """Close the file. Lines still kept are lost; `watch_command` has printed them."""
         self._file.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paths that README and the architecture page name are there."""
+"""All paths in tables of README and the architecture page exist."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[3]
 PATH = re.compile(r"`([\w*.-]+(?:/[\w*.-]*)+)`")
 
 
-def named(page: Path) -> Iterator[str]:
-    """Paths in table rows; a short one continues a path before it in its row."""
+def missing_paths(page: Path) -> Iterator[str]:
+    """Missing paths in table rows. A path may be relative to the folders of the previous one in its row."""
     for row in re.findall(r"^\|(.*)\|$", page.read_text(), re.MULTILINE):
         folders = [ROOT]
         for path in PATH.findall(row):
@@ -28,4 +28,4 @@ def named(page: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
 def test_every_path_in_a_table_exists(page: str) -> None:
-    assert list(named(ROOT / page)) == []
+    assert list(missing_paths(ROOT / page)) == []

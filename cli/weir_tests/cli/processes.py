@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests of commands that start processes: which of them are left, and waiting for a condition."""
+"""Helpers for tests of commands that start processes: finds leftover processes, waits for conditions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def marked_processes(marker: str) -> Iterator[str]:
             if wanted in (path / "environ").read_bytes().split(b"\0"):
                 yield (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except (FileNotFoundError, PermissionError, ProcessLookupError):
-            continue  # ended meanwhile, or somebody else's
+            continue  # exited in the meantime, or owned by another user
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, explain: Callable[[], str]) -> None:
-    """Look again and again until the condition holds; else AssertionError with the explanation."""
+    """Poll until the condition holds; AssertionError with the explanation after `timeout_s`."""
     give_up = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < give_up, explain()

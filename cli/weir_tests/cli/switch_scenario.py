@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `switch_commands_test.py` runs in a sandbox: the commands for running switches, on weir-switch.
+"""Run by `switch_commands_test.py` in a sandbox: the commands for running switches, on weir-switch.
 
     a ── port 1 ┐
     b ── port 2 ┼── weir-switch
     (port 3: where the collector would be)
 
-What was said and seen goes to `result.json` in the folder that the command line names.
+Writes outputs and exit codes to `result.json` in the folder argv[1].
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _PATIENCE_S = 60.0
 
 
 class Scenario:
-    """A switch that can be killed, commands, and what they said."""
+    """Links for a switch, methods to start it and run commands, and the collected results."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the links."""
+        """Create the links."""
         run_tool("ip", "link", "set", "lo", "up")
         self.folder = folder
         self.ends = {port: wire(port) for port in PORTS}
@@ -74,7 +74,7 @@ class Scenario:
         self._switches = 0
 
     def switch(self, *options: str, second: SwitchPort | None = None) -> SwitchProcess:
-        """A new weir-switch on the links, ready; ``second`` is its port 2, if that is not bare."""
+        """Start a weir-switch on the links and wait until it is ready; ``second`` replaces its port 2."""
         self._switches += 1
         folder = self.folder / f"switch{self._switches}"
         ports = {port: SwitchPort(port, f"far{port}") for port in PORTS}
@@ -85,7 +85,7 @@ class Scenario:
         return switch
 
     def bmv2(self) -> Bmv2Process:
-        """A new bmv2 on the links, ready."""
+        """Start a bmv2 on the links and wait until it is ready."""
         self._switches += 1
         ports = {port: f"far{port}" for port in PORTS}
         switch = Bmv2Process(ports, self.folder / f"bmv2-{self._switches}")
@@ -93,21 +93,21 @@ class Scenario:
         return switch
 
     def experiment(self, name: str, policers: str, target: str = "softswitch", b: str = "") -> Path:
-        """An experiment file with these policers."""
+        """Write an experiment file with these policers."""
         path = self.folder / f"{name}.yaml"
         path.write_text(EXPERIMENT.format(policers=policers, target=target, b=b))
         return path
 
     def weir(self, *words: str | Path) -> dict[str, Any]:
-        """A command with --json: its exit code, what it printed and what it said on stderr."""
-        # In this process: a new one takes longer to begin than all else.
+        """Run a command with --json; returns its exit code, JSON output and stderr."""
+        # In this process, because starting Python takes longer than everything else.
         with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
             code = run_cli([*map(str, words), "--json"])
-        said = json.loads(out.getvalue()) if out.getvalue() else None
-        return {"code": code, "said": said, "stderr": err.getvalue()}
+        output = json.loads(out.getvalue()) if out.getvalue() else None
+        return {"code": code, "output": output, "stderr": err.getvalue()}
 
     def watch(self, name: str, *words: str | Path) -> Watch:
-        """A `weir watch` that runs."""
+        """Start a `weir watch`."""
         return Watch(name, [_weir(), "watch", *map(str, words), "--json"], self.folder / f"{name}.log")
 
     def send(self, src_port: int, count: int = 1) -> None:
@@ -116,20 +116,20 @@ class Scenario:
             self.ends[1].send(frame(HOSTS["a"], HOSTS["b"], src_port))
 
     def until(self, config: Path, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first status of which `holds` is true. Raises TimeoutError."""
+        """Poll `weir status` until `holds` is true of its output. Raises TimeoutError."""
         give_up = time.monotonic() + _PATIENCE_S
         while time.monotonic() < give_up:
-            said: dict[str, Any] = self.weir("status", config)["said"]
-            if holds(said):
-                return said
-        raise TimeoutError(f"the switch did not become as expected: {said}")
+            output: dict[str, Any] = self.weir("status", config)["output"]
+            if holds(output):
+                return output
+        raise TimeoutError(f"the switch did not reach the expected state: {output}")
 
     def settled(self, config: Path) -> int:
-        """Packets that the first policer has met, once there are some and no more come: bmv2 loses some."""
+        """Packets that met the first policer, once the count is positive and stable; bmv2 loses frames."""
         seen: list[int] = []
 
-        def settled(said: dict[str, Any]) -> bool:
-            seen.append(said["policers"][0]["packets_met"])
+        def settled(output: dict[str, Any]) -> bool:
+            seen.append(output["policers"][0]["packets_met"])
             return len(seen) > 1 and seen[-1] == seen[-2] > 0
 
         self.until(config, settled)
@@ -144,13 +144,13 @@ class Watch:
         self._process = LoggedProcess(name, argv, log)
 
     def next(self, kind: str) -> dict[str, Any]:
-        """The next event of a kind. Raises ProcessError when none comes."""
+        """Wait for the next event of a kind. Raises ProcessError if there is none."""
         match = self._process.wait_line(rf'^(\{{"event": "{kind}".*)', _PATIENCE_S)
         event: dict[str, Any] = json.loads(match[1])
         return event
 
     def kill(self) -> None:
-        """End it without a chance to say goodbye."""
+        """End it with SIGKILL."""
         self._process.stop(signal.SIGKILL)
 
     def interrupt(self) -> int:
@@ -159,7 +159,7 @@ class Watch:
 
 
 def run_own(name: str, *words: str) -> None:
-    """Run one of weir's own programs to its end."""
+    """Run one of weir's own programs and wait for its exit."""
     subprocess.run([find_own_program(name), *words], check=True, capture_output=True)
 
 
@@ -168,7 +168,7 @@ def _weir() -> str:
 
 
 def applied(scene: Scenario) -> None:
-    """Plan, apply, apply again, change one policer, status; and what cannot be."""
+    """Plan, apply, apply again, change one policer, status; and failing commands."""
     result, two = scene.result, scene.experiment("two", TWO)
     result["unreachable"] = scene.weir("apply", two, "--switch", NOBODY)
     with scene.switch():
@@ -193,7 +193,7 @@ def applied(scene: Scenario) -> None:
 
 
 def links(scene: Scenario) -> dict[str, Any]:
-    """Links of ports: planned, set, found as set, changed by somebody else, mended; and missing ports."""
+    """Links of ports: planned, set, unchanged, changed by another program, restored; and a missing port."""
     shaped = scene.experiment("shaped", TWO, b="delay: 5 ms, rate: 50 Mbit/s, loss: 0.5 %")
     seen: dict[str, Any] = {}
     with scene.switch():
@@ -202,11 +202,13 @@ def links(scene: Scenario) -> dict[str, Any]:
         seen["again"] = scene.weir("apply", shaped)
         run_own("weir-switch", "links", "set", "2", "rate=1Mbit/s,loss=none")
         seen["foreign"] = scene.weir("plan", shaped)
-        seen["mended"] = scene.weir("apply", shaped)
+        seen["restored"] = scene.weir("apply", shaped)
         scene.send(4000, FRAMES)
-        seen["status"] = scene.until(shaped, lambda said: said["ports"][1]["in_flight"] == 0 < _sent(said))
+        seen["status"] = scene.until(
+            shaped, lambda output: output["ports"][1]["in_flight"] == 0 < _sent(output)
+        )
         seen["no_port"] = scene.weir("apply", scene.experiment("far", TWO, b="port: 9, delay: 5 ms"))
-    # What weir-switch makes of options that leave the rest open is what a file that does so asks for.
+    # weir-switch's options and experiment files must have the same defaults for what they omit.
     given = SwitchPort(2, "far2", delay_ns=5_000_000, rate_bps=50_000_000, deflect_to=3)
     with scene.switch(second=given):
         seen["same"] = scene.weir("plan", scene.experiment("same", TWO, b="delay: 5 ms, rate: 50 Mbit/s"))
@@ -214,7 +216,7 @@ def links(scene: Scenario) -> dict[str, Any]:
 
 
 class Terminal:
-    """A program on a terminal of its own, wide enough for every table."""
+    """A program on a pseudo-terminal that is wide enough for every table."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         """Start it."""
@@ -226,7 +228,7 @@ class Terminal:
         os.close(theirs)
 
     def until(self, pattern: str) -> str:
-        """What matches on the screen, as soon as something does. Raises TimeoutError."""
+        """Wait for output that matches a pattern; returns the match. Raises TimeoutError."""
         shown, give_up = "", time.monotonic() + _PATIENCE_S
         while (left := give_up - time.monotonic()) > 0:
             if select.select([self._ours], [], [], left)[0]:
@@ -242,7 +244,7 @@ class Terminal:
 
 
 def live(scene: Scenario) -> dict[str, Any]:
-    """The live view while frames are policed and the rest waits for a slow link."""
+    """The live view while frames are policed and conforming ones are queued for a slow link."""
     slow = scene.experiment("slow", TWO, b="rate: 20 kbit/s, queue: 256 kB")
     with scene.switch():
         scene.weir("apply", slow)
@@ -257,7 +259,7 @@ def live(scene: Scenario) -> dict[str, Any]:
 
 
 def ipv6(scene: Scenario) -> dict[str, Any]:
-    """Frames of IPv6 between hosts that have addresses of both kinds."""
+    """IPv6 frames between hosts with IPv4 and IPv6 addresses."""
     a, b = HOSTS["a"], HOSTS["b"]
     stranger = replace(a, ip6=b.ip6), replace(b, ip6=a.ip6)
     both = scene.experiment(
@@ -269,20 +271,20 @@ def ipv6(scene: Scenario) -> dict[str, Any]:
         applied = scene.weir("apply", both)
         for _ in range(FRAMES):
             scene.ends[1].send(frame6(a, b, 4000, 9000))
-        for _ in range(FRAMES):  # of another host, and of another port
+        for _ in range(FRAMES):  # from another host, and to another port
             scene.ends[1].send(frame6(*stranger, 4000, 9000))
             scene.ends[1].send(frame6(a, b, 4000, 9001))
-        status = scene.until(both, lambda said: said["ports"][0]["received"]["packets"] == 3 * FRAMES)
+        status = scene.until(both, lambda output: output["ports"][0]["received"]["packets"] == 3 * FRAMES)
     return {"applied": applied, "status": status}
 
 
-def _sent(said: dict[str, Any]) -> int:
-    sent: int = said["ports"][1]["sent"]["packets"]
+def _sent(output: dict[str, Any]) -> int:
+    sent: int = output["ports"][1]["sent"]["packets"]
     return sent
 
 
 def kept(scene: Scenario, target: str, start: Callable[[], SwitchProcess | Bmv2Process]) -> dict[str, Any]:
-    """A watch and a backup; the watch dies, then the switch."""
+    """A watch and a backup; first the watch is killed, then the switch."""
     result: dict[str, Any] = {}
     bmv2 = target == "bmv2"
     queue = "rate: 10 Mbit/s, queue_packets: 50"
@@ -303,11 +305,11 @@ def kept(scene: Scenario, target: str, start: Callable[[], SwitchProcess | Bmv2P
     first.kill()
     result["taken_over"] = backup.next("configured")
     result["fail_over_s"] = (result["taken_over"]["realtime_ns"] - killed_ns) / 1e9
-    status = scene.weir("status", two)["said"]
+    status = scene.weir("status", two)["output"]
     result["kept_counting"] = status["policers"][0]["packets_met"]
     result["red"] = status["policers"][0]["counters"]["red"]["packets"]
     result["drops"] = status["drops"]
-    result["usurped"] = scene.weir("apply", two, *words, "--election-id", "9")
+    result["preempted"] = scene.weir("apply", two, *words, "--election-id", "9")
     result["superseded"] = backup.next("superseded")
     result["returned"] = backup.next("configured")
     switch.kill()
@@ -324,7 +326,7 @@ def kept(scene: Scenario, target: str, start: Callable[[], SwitchProcess | Bmv2P
 
 
 def on_bmv2(scene: Scenario) -> dict[str, Any]:
-    """Apply, apply again, change one policer, set a queue, and what bmv2 lacks."""
+    """Apply, apply again, change one policer, set a queue; and features that bmv2 lacks."""
     queue = "rate: 10 Mbit/s, queue_packets: 50"
     two = scene.experiment("bmv2", TWO, "bmv2", queue)
     changed = scene.experiment("bmv2-changed", TWO.replace("8 kbit/s", "16 kbit/s", 1), "bmv2", queue)
@@ -344,7 +346,7 @@ def on_bmv2(scene: Scenario) -> dict[str, Any]:
 
 
 def with_tls(scene: Scenario) -> dict[str, Any]:
-    """Certificates on both sides; wrong ones, and none."""
+    """Mutual TLS; and wrong or missing certificates."""
     two, pem = scene.experiment("tls", TWO), Certificates(scene.folder / "pem")
     ours, theirs = pem.authority("ours"), pem.authority("theirs")
     switch, controller, stranger = (
@@ -372,7 +374,7 @@ def with_tls(scene: Scenario) -> dict[str, Any]:
 
 
 def documented(scene: Scenario) -> list[dict[str, str]]:
-    """The commands of docs/control-plane.md, each with what it is said to print and what it printed."""
+    """The commands of docs/control-plane.md, each with its documented and its actual output."""
     page = Path(__file__).parents[3] / "docs" / "control-plane.md"
     blocks = re.findall(r"^```(yaml|console)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     (scene.folder / "docs").mkdir()
@@ -399,21 +401,21 @@ def _shell(command: str) -> str:
 
 
 class Certificates:
-    """Authorities and certificates of a test, made with openssl."""
+    """Creates authorities and certificates with openssl."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep them in a folder."""
+        """Write them to a folder."""
         folder.mkdir()
         self._folder = folder
 
     def authority(self, name: str) -> Path:
-        """A self-signed authority; its certificate."""
+        """Create a self-signed authority; returns its certificate."""
         key, cert = self._files(name)
         self._request(key, cert, name, "-x509", "-days", "2")
         return cert
 
     def signed(self, name: str, authority: Path) -> tuple[Path, Path]:
-        """A certificate for 127.0.0.1 and its key."""
+        """Create a certificate for 127.0.0.1; returns it and its key."""
         key, cert = self._files(name)
         signer = ("-CA", str(authority), "-CAkey", str(authority.with_suffix(".key")))
         more = ("-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE")
@@ -431,25 +433,25 @@ class Certificates:
 
 
 def learned(scene: Scenario) -> None:
-    """Flows come, are too many, fall silent, and leave their buckets to others."""
+    """Flows are learned, exceed the buckets, become idle, and release their buckets."""
     result, each = scene.result, scene.experiment("each", LEARNED)
     with scene.switch():
         watch = scene.watch("learner", each)
         watch.next("configured")
-        scene.until(each, lambda said: said["as_planned"])
+        scene.until(each, lambda output: output["as_planned"])
         for port in (5001, 5002):
             scene.send(port)
-        scene.until(each, lambda said: said["learned_flows"] == 2)
+        scene.until(each, lambda output: output["learned_flows"] == 2)
         scene.send(5003)
         result["exhausted"] = watch.next("exhausted")
         result["with_learned"] = scene.weir("plan", each)
-        scene.until(each, lambda said: said["learned_flows"] == 0)
+        scene.until(each, lambda output: output["learned_flows"] == 0)
         scene.send(5003)
-        scene.until(each, lambda said: said["learned_flows"] == 1)
+        scene.until(each, lambda output: output["learned_flows"] == 1)
         watch.kill()
         again = scene.watch("learner2", each)
         result["adopted"] = again.next("configured")
-        scene.until(each, lambda said: said["learned_flows"] == 0)
+        scene.until(each, lambda output: output["learned_flows"] == 0)
         again.kill()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel holds the product alone."""
+"""The wheel contains no tests or test doubles."""
 
 from __future__ import annotations
 

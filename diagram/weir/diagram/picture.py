@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a picture of an experiment shows: hosts beside the switch, what each sends, and by which way."""
+"""The contents of an experiment's picture: hosts with their flows and links, policers, and routes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.units import format_rate, format_share, format_size, format_time
 from weir.topo.traffic import PortAllocator
 
-Sending = FlowConfig | BackgroundConfig
+Traffic = FlowConfig | BackgroundConfig
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host: what it sends, its link, and the words of the switch's queue towards it, if it has a rate."""
+    """A host: text for its flows and link, and for the switch's queue to it, if its rate is limited."""
 
     name: str
     left: bool
@@ -38,46 +38,46 @@ class Host:
 
 @dataclass(frozen=True)
 class Policer:
-    """A policer by name, with what it is."""
+    """A policer: its name and a description."""
 
     name: str
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Way:
-    """Some flows' common way from a host to a host, through a policer or none."""
+class Route:
+    """The common path of flows from one host to another, through at most one policer."""
 
     source: str
     destination: str
     policer: str | None
     background: bool
-    """Whether only background goes there."""
+    """Whether it carries only background traffic."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One phase of an experiment."""
+    """The picture of one phase of an experiment."""
 
     title: str
     hosts: tuple[Host, ...]
     policers: tuple[Policer, ...]
-    ways: tuple[Way, ...]
+    routes: tuple[Route, ...]
     caption: str
 
 
 def pictures(experiment: ExperimentConfig) -> list[Picture]:
-    """A picture for each phase. Raises PlanError for an experiment that cannot be planned."""
+    """One picture per phase. Raises PlanError for an experiment that cannot be planned."""
     plan = make_plan(experiment, attachment_of(experiment))
     ports = PortAllocator()
     return [_picture(experiment, phase, ports) for phase in plan.phases]
 
 
 def _picture(experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocator) -> Picture:
-    ways: dict[tuple[str, str, str | None], bool] = {}
-    sending: tuple[Sending, ...] = (*experiment.flows, *experiment.background)
-    for flow in sending:
-        # As a run hands them out: a policer may match ports.
+    routes: dict[tuple[str, str, str | None], bool] = {}
+    traffic: tuple[Traffic, ...] = (*experiment.flows, *experiment.background)
+    for flow in traffic:
+        # The same ports as in a run, because a policer may match them.
         source_port, destination_port = ports.next()
         key = FlowKey(
             flow.source,
@@ -88,29 +88,29 @@ def _picture(experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocato
             ip_version=flow.ip_version,
         )
         policer = phase.policer_of(key)
-        way = (flow.source, flow.destination, policer.name if policer else None)
-        ways[way] = ways.get(way, True) and isinstance(flow, BackgroundConfig)
-    only = len(experiment.effective_phases()) == 1
+        route = (flow.source, flow.destination, policer.name if policer else None)
+        routes[route] = routes.get(route, True) and isinstance(flow, BackgroundConfig)
+    single_phase = len(experiment.effective_phases()) == 1
     return Picture(
-        title=experiment.name if only else f"{experiment.name}, phase {phase.name}",
-        hosts=tuple(_host(experiment, name, sending) for name in experiment.hosts),
+        title=experiment.name if single_phase else f"{experiment.name}, phase {phase.name}",
+        hosts=tuple(_host(experiment, name, traffic) for name in experiment.hosts),
         policers=tuple(_policer(policer) for policer in phase.policers),
-        ways=tuple(Way(*way, background) for way, background in ways.items()),
+        routes=tuple(Route(*route, background) for route, background in routes.items()),
         caption=_round_trips(experiment),
     )
 
 
-def _host(experiment: ExperimentConfig, name: str, sending: Sequence[Sending]) -> Host:
+def _host(experiment: ExperimentConfig, name: str, traffic: Sequence[Traffic]) -> Host:
     host = experiment.hosts[name]
-    mine = [flow for flow in sending if flow.source == name]
-    theirs = [flow for flow in sending if flow.destination == name]
+    outgoing = [flow for flow in traffic if flow.source == name]
+    incoming = [flow for flow in traffic if flow.destination == name]
     delay = format_time(host.delay) if host.delay else ""
     if host.jitter:
         delay += f" … {format_time(host.delay + host.jitter)}"
     return Host(
         name=name,
-        left=len(mine) >= len(theirs),
-        lines=counted(map(words_of, mine)),
+        left=len(outgoing) >= len(incoming),
+        lines=counted(map(description_of, outgoing)),
         delay=delay,
         loss=f"{format_share(host.loss)} lost" if host.loss else "",
         queue=_queue(experiment, name),
@@ -128,8 +128,8 @@ def _queue(experiment: ExperimentConfig, name: str) -> tuple[str, ...]:
     return (format_rate(host.rate), *burst, f"queue {depth}{packets}")
 
 
-def words_of(flow: Sending) -> str:
-    """What a flow is, in a few words; two flows with the same words are shown as one."""
+def description_of(flow: Traffic) -> str:
+    """A short description of a flow; flows with the same description share one line."""
     if isinstance(flow, BackgroundConfig):
         pacing = "" if flow.pacing is None else f", each {format_rate(flow.pacing)}"
         kind = flow.congestion_control if flow.protocol == "tcp" else "udp"
@@ -146,12 +146,12 @@ def words_of(flow: Sending) -> str:
     return ", ".join(parts)
 
 
-def counted(words: Iterable[str]) -> tuple[str, ...]:
-    """Each of these once, with its number where it is more than one."""
-    numbers: dict[str, int] = {}
-    for word in words:
-        numbers[word] = numbers.get(word, 0) + 1
-    return tuple(word if number == 1 else f"{number} × {word}" for word, number in numbers.items())
+def counted(texts: Iterable[str]) -> tuple[str, ...]:
+    """The distinct texts, prefixed with their count if it is more than one."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        counts[text] = counts.get(text, 0) + 1
+    return tuple(text if count == 1 else f"{count} × {text}" for text, count in counts.items())
 
 
 def _policer(policer: PolicerPlan) -> Policer:
@@ -165,10 +165,10 @@ def _policer(policer: PolicerPlan) -> Policer:
 
 
 def _round_trips(experiment: ExperimentConfig) -> str:
-    said = []
+    parts = []
     for name in experiment.hosts:
         found = base_round_trips(experiment, name)
         if found:
             times = " and ".join(format_time(rtt_ns) for rtt_ns in sorted(found, reverse=True))
-            said.append(f"{times} to {name}")
-    return f"round-trip times with empty queues: {'; '.join(said)}"
+            parts.append(f"{times} to {name}")
+    return f"round-trip times with empty queues: {'; '.join(parts)}"

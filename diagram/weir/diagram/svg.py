@@ -8,18 +8,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import escape
 
-from weir.diagram.picture import Host, Picture, Way
+from weir.diagram.picture import Host, Picture, Route
 
 WIDTH = 1000
 _MARGIN, _GAP, _LINE = 20, 18, 16
 _HOST, _POLICER, _QUEUE = 230, 150, 140
 _LETTER = 6.6
-"""Width of a letter of the smaller words, on average and rather too large."""
+"""Average width of a letter of the small font, estimated on the large side."""
 _SWITCH_LEFT, _SWITCH_RIGHT = 340, 720
 _RIGHT = WIDTH - _MARGIN - 180
 _COLOURS = 4
 
-# Two palettes of the same order; each colour reads on its ground (contrast above 3 for lines, 7 for words).
+# A light and a dark palette; contrast with the background is above 3 for lines and 7 for text (WCAG 2.2).
 _STYLE = """\
 :root{--ground:#fff;--ink:#1b1f24;--soft:#57606a;--box:#f3f5f7;--edge:#8b949e;--w0:#0b62c4;--w1:#b35900;\
 --w2:#1a7f37;--w3:#8250df;--none:#57606a}
@@ -39,7 +39,7 @@ class _Canvas:
             f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"/>'
         )
 
-    def words(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
+    def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
         if text:
             css = f' class="{kind}"' if kind else ""
             end = f' text-anchor="{anchor}"' if anchor != "start" else ""
@@ -48,7 +48,9 @@ class _Canvas:
     def link(self, x: float, to_x: float, y: float) -> None:
         self.parts.append(f'<path class="link" d="M{x:g} {y:g}H{to_x:g}"/>')
 
-    def way(self, points: Sequence[tuple[float, float]], colour: str, background: bool, arrow: bool) -> None:
+    def route(
+        self, points: Sequence[tuple[float, float]], colour: str, background: bool, arrow: bool
+    ) -> None:
         (x, y), rest = points[0], points[1:]
         path = [f"M{x:g} {y:g}"]
         for to_x, to_y in rest:
@@ -61,7 +63,7 @@ class _Canvas:
 
 
 def svg(pictures: Sequence[Picture]) -> str:
-    """The pictures below each other, one file."""
+    """One SVG file with the pictures below each other."""
     canvas = _Canvas()
     y = float(_MARGIN)
     for picture in pictures:
@@ -89,7 +91,7 @@ def _height(lines: int) -> float:
 
 
 def _stack(heights: Iterable[float], top: float, room: float) -> list[float]:
-    """Tops of boxes below each other, in the middle of a column."""
+    """Top edges of boxes stacked with gaps, centred in a column of height `room`."""
     found = list(heights)
     y = top + max(0.0, (room - sum(found) - _GAP * (len(found) - 1)) / 2)
     tops = []
@@ -126,15 +128,15 @@ def _host_height(host: Host) -> float:
 
 
 def _draw(canvas: _Canvas, picture: Picture, top: float) -> float:
-    """One picture from `top` down; returns where it ends."""
-    canvas.words(_MARGIN, top + 12, picture.title, "t")
+    """Draw one picture from `top` down; returns its bottom edge."""
+    canvas.text(_MARGIN, top + 12, picture.title, "t")
     top += 30
     sides = [[_fitted(host) for host in picture.hosts if host.left is left] for left in (True, False)]
     boxes = [_height(len(policer.lines)) for policer in picture.policers]
     columns = [*([_host_height(host) for host in side] for side in sides), boxes]
     room = max(_room(column) for column in columns)
     canvas.box(_SWITCH_LEFT, top, _SWITCH_RIGHT - _SWITCH_LEFT, room + 2 * _GAP, "switch")
-    canvas.words((_SWITCH_LEFT + _SWITCH_RIGHT) / 2, top - 5, "switch", "s", "middle")
+    canvas.text((_SWITCH_LEFT + _SWITCH_RIGHT) / 2, top - 5, "switch", "s", "middle")
     inner = top + _GAP
 
     at: dict[str, tuple[float, float, bool]] = {}
@@ -145,9 +147,9 @@ def _draw(canvas: _Canvas, picture: Picture, top: float) -> float:
             height = _host_height(host)
             width = _HOST if left else WIDTH - _MARGIN - _RIGHT
             canvas.box(_MARGIN if left else _RIGHT, y, width, height)
-            canvas.words((_MARGIN if left else _RIGHT) + 10, y + 20, host.name, "b")
+            canvas.text((_MARGIN if left else _RIGHT) + 10, y + 20, host.name, "b")
             for number, line in enumerate(host.lines):
-                canvas.words((_MARGIN if left else _RIGHT) + 10, y + 38 + _LINE * number, line, "s")
+                canvas.text((_MARGIN if left else _RIGHT) + 10, y + 38 + _LINE * number, line, "s")
             middle = y + height / 2
             at[host.name] = (float(_MARGIN + _HOST) if left else float(_RIGHT), middle, left)
             edge = (_MARGIN + _HOST + _SWITCH_LEFT) / 2 if left else (_RIGHT + _SWITCH_RIGHT) / 2
@@ -163,39 +165,39 @@ def _draw(canvas: _Canvas, picture: Picture, top: float) -> float:
     tops = _stack(boxes, inner, room)
     for number, (policer, y) in enumerate(zip(picture.policers, tops, strict=True)):
         policers[policer.name] = (y + boxes[number] / 2, f"w{number % _COLOURS}")
-    for way in picture.ways:
-        _way(canvas, way, at, policers, x)
+    for route in picture.routes:
+        _draw_route(canvas, route, at, policers, x)
     for policer, y, height in zip(picture.policers, tops, boxes, strict=True):
         canvas.box(x, y, _POLICER, height)
-        canvas.words(x + 10, y + 20, policer.name, "b")
+        canvas.text(x + 10, y + 20, policer.name, "b")
         for number, line in enumerate(policer.lines):
-            canvas.words(x + 10, y + 38 + _LINE * number, line, "s")
+            canvas.text(x + 10, y + 38 + _LINE * number, line, "s")
     for queue_x, middle, host in queues:
         height = _height(len(host.queue) - 1)
         canvas.box(queue_x, middle - height / 2, _QUEUE, height)
         for number, line in enumerate(host.queue):
-            canvas.words(queue_x + 8, middle - height / 2 + 19 + _LINE * number, line, "s")
+            canvas.text(queue_x + 8, middle - height / 2 + 19 + _LINE * number, line, "s")
     for mark in marks:
-        canvas.words(*mark)
+        canvas.text(*mark)
     bottom = top + room + 2 * _GAP
-    canvas.words(_MARGIN, bottom + 20, picture.caption, "s")
+    canvas.text(_MARGIN, bottom + 20, picture.caption, "s")
     return bottom + 24
 
 
-def _way(
+def _draw_route(
     canvas: _Canvas,
-    way: Way,
+    route: Route,
     at: dict[str, tuple[float, float, bool]],
     policers: dict[str, tuple[float, str]],
     x: float,
 ) -> None:
-    (from_x, from_y, from_left), (to_x, to_y, to_left) = at[way.source], at[way.destination]
+    (from_x, from_y, from_left), (to_x, to_y, to_left) = at[route.source], at[route.destination]
     edges = {True: float(_SWITCH_LEFT), False: float(_SWITCH_RIGHT)}
     points = [(from_x, from_y), (edges[from_left], from_y)]
     colour = "none"
-    if way.policer is not None:
-        y, colour = policers[way.policer]
+    if route.policer is not None:
+        y, colour = policers[route.policer]
         sides = [(x, y), (x + _POLICER, y)]
         points += sides if from_left else sides[::-1]
     points += [(edges[to_left], to_y), (to_x, to_y)]
-    canvas.way(points, colour, way.background, arrow=True)
+    canvas.route(points, colour, route.background, arrow=True)

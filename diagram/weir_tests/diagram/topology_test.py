@@ -9,7 +9,7 @@ import pytest
 
 from weir.cli.main import run_cli
 from weir.controlplane.config import parse_experiment
-from weir.diagram.picture import Policer, Way, pictures
+from weir.diagram.picture import Policer, Route, pictures
 from weir.diagram.svg import svg, wrapped
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +29,7 @@ policers:
   - {name: "p", rate: 8 Mbit/s, burst: 20 ms, match: [{dst_port: 5203}]}
   - {name: q, rate: 5 Mbit/s, burst: 20 ms, mode: per_flow_hashed, cells: 8, match: [{from: b}]}
 """
-# Each picture of the documentation: the experiment, and of which cells.
+# Each picture of the documentation: the experiment, and the cell.
 SHIPPED = {
     "topology-wehey-common": ["wehey-bbr.yaml", "--cell", "policer=common"],
     "topology-wehey-non-common": ["wehey-bbr.yaml", "--cell", "policer=non-common"],
@@ -38,7 +38,7 @@ SHIPPED = {
 }
 
 
-def test_a_picture_shows_links_queues_policers_and_who_goes_through_them() -> None:
+def test_a_picture_shows_links_queues_policers_and_routes() -> None:
     (picture,) = pictures(parse_experiment(TEXT))
     a, b, c = picture.hosts
     assert (a.left, a.delay, a.loss) == (True, "19 ms … 20 ms", "1 % lost")
@@ -46,22 +46,22 @@ def test_a_picture_shows_links_queues_policers_and_who_goes_through_them() -> No
     assert b.lines == ("background, cubic, 2 Mbit/s, each 1 Mbit/s",)
     assert (c.left, c.queue) == (False, ("10 Mbit/s", "burst 20 ms", "queue 1 burst = 25 kB"))
     assert picture.policers[1] == Policer("q", ("5 Mbit/s", "burst 20 ms", "8 buckets, by hash"))
-    assert picture.ways == (
-        Way("a", "c", None, False),
-        Way("a", "c", "p", False),  # the third flow's port
-        Way("c", "b", None, False),
-        Way("b", "c", "q", True),
+    assert picture.routes == (
+        Route("a", "c", None, False),
+        Route("a", "c", "p", False),  # the third flow's port
+        Route("c", "b", None, False),
+        Route("b", "c", "q", True),
     )
     assert picture.caption == "round-trip times with empty queues: 5 ms to b; 20 ms and 5 ms to c"
 
 
-def test_each_phase_is_drawn_below_the_one_before() -> None:
+def test_each_phase_is_drawn_below_the_previous_one() -> None:
     drawn = svg(pictures(parse_experiment((ROOT / "experiments" / "demo.yaml").read_text())))
     titles = [element.text for element in ElementTree.fromstring(drawn).iter() if element.get("class") == "t"]
     assert titles == ["demo, phase shared", "demo, phase separate"]
 
 
-def test_all_words_are_within_the_picture() -> None:
+def test_all_text_is_within_the_picture() -> None:
     drawn = svg(pictures(parse_experiment(TEXT)))
     root = ElementTree.fromstring(drawn)
     width, height = (float(root.attrib[name]) for name in ("width", "height"))
@@ -71,7 +71,7 @@ def test_all_words_are_within_the_picture() -> None:
             assert 0 <= float(element.attrib["y"]) <= height
 
 
-def test_long_words_are_broken_after_commas() -> None:
+def test_long_lines_are_wrapped_after_commas_and_before_equals_signs() -> None:
     assert wrapped(["background, bbr, 27.5 Mbit/s, each 5 Mbit/s"], 230) == [
         "background, bbr, 27.5 Mbit/s,",
         "each 5 Mbit/s",
@@ -79,9 +79,9 @@ def test_long_words_are_broken_after_commas() -> None:
     assert wrapped(["queue 0.004 BDP = 10 kB", "short"], 140) == ["queue 0.004 BDP", "= 10 kB", "short"]
 
 
-def test_both_palettes_can_be_read() -> None:
+def test_both_palettes_have_enough_contrast() -> None:
     def luminance(colour: str) -> float:
-        """Relative luminance of WCAG 2.2."""
+        """Relative luminance (WCAG 2.2)."""
         full = colour if len(colour) == 6 else "".join(2 * digit for digit in colour)
         parts = [int(full[at : at + 2], 16) / 255 for at in (0, 2, 4)]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
@@ -100,14 +100,14 @@ def test_both_palettes_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_pictures_of_the_documentation_are_drawn_from_the_experiments(name: str, tmp_path: Path) -> None:
+def test_the_pictures_of_the_documentation_are_up_to_date(name: str, tmp_path: Path) -> None:
     file, *cell = SHIPPED[name]
     out = tmp_path / "x.svg"
     assert run_cli(["topology", str(ROOT / "experiments" / file), "-o", str(out), *cell]) == 0
     assert out.read_text() == (ROOT / "docs" / "images" / f"{name}.svg").read_text()
 
 
-def test_a_cell_that_a_campaign_does_not_have_is_bad_input(
+def test_a_cell_that_is_not_in_the_campaign_is_bad_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out = str(ROOT / "experiments" / "wehey-bbr.yaml"), str(tmp_path / "x.svg")

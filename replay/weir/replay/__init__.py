@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From captures to replay files: what the two ends of a connection wrote, and when."""
+"""Converts captures to replay files: what the two ends of a connection wrote, and when."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error of recorded traffic."""
+"""The error of captures that cannot be replayed."""
 
 
 class ReplayError(ValueError):
-    """A capture cannot become a replay file; the text names the capture and says what would be valid."""
+    """A capture cannot be converted to a replay file; the text names it and says what would be valid."""

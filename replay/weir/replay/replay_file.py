@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replay file of captures: one connection or UDP flow of each, one after the other."""
+"""Makes a replay file from captures: selects a connection or UDP flow of each, and concatenates them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _LISTED = 10
 
 @dataclass(frozen=True)
 class Replay:
-    """The script of recorded traffic, and notes for its reader."""
+    """The script of recorded traffic, and notes about its accuracy."""
 
     script: Script
     notes: tuple[str, ...]
 
     @property
     def writes(self) -> int:
-        """Writes of both ends in all blocks."""
+        """Number of writes of both ends."""
         return sum(len(block.writes) for block in self.script.blocks)
 
 
 def replay_of(captures: Sequence[Path], flow: str | None) -> Replay:
-    """The replay of the connection `flow` of each capture; None: of the one with the most payload.
+    """The replay of the connection `flow` of each capture, by default the one with the most payload.
 
     Raises:
-        ReplayError: a capture without data of TCP or UDP, without the flow, or with too many writes.
-        CaptureError, OSError: a file that is no capture, or cannot be read.
+        ReplayError: a capture has no TCP or UDP data, or lacks the flow; or there are too many writes.
+        CaptureError, OSError: a file is not a capture, or cannot be read.
     """
     chosen = [choose(path, recordings(segments(path)), flow) for path in captures]
     notes = tuple(
@@ -49,23 +49,23 @@ def replay_of(captures: Sequence[Path], flow: str | None) -> Replay:
 
 
 def _one_script(captures: Sequence[Path], chosen: Sequence[Recording]) -> Script:
-    """The chosen recordings, one after the other."""
+    """The scripts of the chosen recordings, concatenated."""
     scripts, about = [recording.script() for recording in chosen], _about(captures, chosen)
     if len(scripts) == 1:
         return replace(scripts[0], about=about)
     for path, recording, script in zip(captures, chosen, scripts, strict=True):
         if script.protocol == "udp":
             raise ReplayError(
-                f"{path}: {recording.name} is of UDP, whose ends do not wait for each other; "
+                f"{path}: {recording.name} is UDP, whose ends do not wait for each other; "
                 "valid: one capture, or TCP connections only"
             )
     return joined(scripts, about)
 
 
 def choose(path: Path, found: Sequence[Recording], flow: str | None) -> Recording:
-    """The connection of that name in either direction, else the one with the most payload."""
+    """The connection named `flow`, in either direction; for None the one with the most payload."""
     if not found:
-        raise ReplayError(f"{path}: nothing of TCP or UDP with data; valid: a capture that has some")
+        raise ReplayError(f"{path}: no TCP or UDP data; valid: a capture with some")
     if flow is None:
         return found[0]
     for recording in found:
@@ -77,7 +77,7 @@ def choose(path: Path, found: Sequence[Recording], flow: str | None) -> Recordin
 
 
 def _about(captures: Sequence[Path], chosen: Sequence[Recording]) -> dict[str, Any]:
-    """The origin of the file, for its first line; without the paths of this machine."""
+    """Origin of the recording, for the file's first line; without folders, which are local."""
     return {
         "captures": [path.name for path in captures],
         "connections": [recording.name for recording in chosen],

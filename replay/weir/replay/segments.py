@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capture as its TCP segments and UDP datagrams, in the order of the file."""
+"""Reads a capture as TCP segments and UDP datagrams, in the order of the file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 _NS_PER_S = 1_000_000_000
 End = tuple[bytes, int]
-"""Address as on the wire, and port."""
+"""Address in network byte order, and port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One TCP segment: when it was captured, and what its headers say. `payload` is bytes on the wire."""
+    """One TCP segment: capture time and header fields. `payload` is its size on the wire in bytes."""
 
     time_s: float
     source: End
@@ -28,7 +28,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One UDP datagram; `payload` as in `Segment`, of all its fragments together."""
+    """One UDP datagram; `payload` as in `Segment`, summed over its IP fragments."""
 
     time_s: float
     source: End
@@ -37,26 +37,26 @@ class Datagram:
 
 
 def name_of(source: End, destination: End) -> str:
-    """A connection or flow as every command names it: SRC:PORT-DST:PORT."""
+    """The name of a connection or flow in all commands: SRC:PORT-DST:PORT."""
     return "-".join(f"{ip_address(address)}:{port}" for address, port in (source, destination))
 
 
 def segments(path: Path) -> Iterator[Segment | Datagram]:
     """The TCP segments and UDP datagrams of a capture, compressed or not; all other packets are skipped.
 
-    Raises OSError; weir_core.CaptureError for a file that is no capture, is damaged or ends inside a record.
+    Raises OSError; weir_core.CaptureError if the file is not a capture, is damaged or ends inside a record.
     """
     import weir_core
 
     if not path.is_fifo():  # a FIFO can be opened once
-        # OSError for a file that cannot be read, also for "-", which weir_core takes for standard input.
+        # Raises OSError if it cannot be read; also for "-", which weir_core would read as standard input.
         path.open("rb").close()
     for table in weir_core.stream_segments(path):
         columns = table.to_pydict()
         ends = (zip(columns[end], columns[f"{end}_port"], strict=True) for end in ("src", "dst"))
         rest = (columns[name] for name in ("time_ns", "seq", "ack", "syn", "payload_bytes"))
         for source, destination, time_ns, seq, ack, syn, payload in zip(*ends, *rest, strict=True):
-            # Integers, so that it is rounded once: float(time_ns) is a multiple of 256 ns.
+            # Dividing integers rounds once; float(time_ns) would first round to a multiple of 256 ns.
             time_s = time_ns / _NS_PER_S
             if seq is None:
                 yield Datagram(time_s, source, destination, payload)

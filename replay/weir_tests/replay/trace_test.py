@@ -27,20 +27,20 @@ CLIENT, SERVER = (b"\x0a\0\0\1", 50_000), (b"\x0a\0\0\2", 443)
 MAC = "02:00:00:00:00:01"
 ROOT = Path(__file__).parents[3]
 TRACES = Path(os.environ.get("WEIR_TRACES", ROOT.parent / "shared" / "traces"))
-# At the hosts: when, whose, first byte, bytes, what it had received. Sequence numbers of the client wrap.
+# At the hosts: time, end, offset, bytes, bytes received before. The client's sequence numbers wrap.
 ONE_WAY_S = 0.01
 ISN = {"client": 2**32 - 300, "server": 7_000}
 TALK = (
     (0.02, "client", 0, 517, 0),
-    (0.05, "server", 0, 1448, 517),  # 20 ms after the request came
+    (0.05, "server", 0, 1448, 517),  # 20 ms after the request arrived
     (0.0502, "server", 1448, 1448, 517),
     (0.15, "server", 2896, 1448, 517),  # 100 ms later
-    (0.15 + 0.3 + ONE_WAY_S, "client", 517, 80, 4344),  # 300 ms after the response came
+    (0.15 + 0.3 + ONE_WAY_S, "client", 517, 80, 4344),  # 300 ms after the response arrived
 )
 
 
 def captured(at_server: bool, *, handshake: bool = True) -> list[Segment]:
-    """The talk as a capture at one of the hosts shows it, in order of time."""
+    """The segments of TALK in a capture at one of the hosts, in order of time."""
     found = []
     if handshake:
         for number, (side, ack) in enumerate((("client", False), ("server", True), ("client", True))):
@@ -78,11 +78,11 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("at_server", [False, True])
-def test_the_script_does_not_depend_on_where_the_capture_was_taken(at_server: bool) -> None:
+def test_the_script_does_not_depend_on_the_capture_point(at_server: bool) -> None:
     assert blocks(captured(at_server)) == EXPECTED
 
 
-def test_without_the_handshake_the_way_to_the_far_end_counts_as_its_pause() -> None:
+def test_without_the_handshake_the_pauses_of_the_far_end_include_the_round_trip_time() -> None:
     near, far = 0.02, 0.02 + 2 * ONE_WAY_S
     for at_server, pause_s in ((True, near), (False, far)):
         found = blocks(captured(at_server, handshake=False))
@@ -90,7 +90,7 @@ def test_without_the_handshake_the_way_to_the_far_end_counts_as_its_pause() -> N
         assert found[1][2][0] == (pytest.approx(pause_s), 2896)
 
 
-def test_what_is_sent_again_or_overtaken_is_written_once() -> None:
+def test_retransmitted_or_reordered_data_is_written_once() -> None:
     whole = captured(at_server=True)
     again = [*whole[:5], whole[4], *whole[5:]]  # the first response, retransmitted
     assert blocks(again) == EXPECTED
@@ -103,14 +103,14 @@ def test_what_is_sent_again_or_overtaken_is_written_once() -> None:
     ]
 
 
-def test_connections_one_after_the_other_on_the_same_ports_are_two() -> None:
+def test_successive_connections_on_the_same_ports_are_separate() -> None:
     first = captured(at_server=True)
     later = [Segment(s.time_s + 9, s.source, s.destination, s.seq, s.ack, s.syn, s.payload) for s in first]
     assert [one.payload for one in recordings([*first, *later])] == [4941, 4941]
 
 
 def ip(source: bytes, destination: bytes, *, v6: bool) -> Packet:
-    """The IP header between two IPv4 addresses, or between IPv6 addresses that end with them."""
+    """An IP header with two IPv4 addresses, or with IPv6 addresses that end with them."""
     ends = [ip_address(end.rjust(16, b"\xfd") if v6 else end) for end in (source, destination)]
     return (IPv6 if v6 else IP)(src=str(ends[0]), dst=str(ends[1]))
 
@@ -143,7 +143,7 @@ def capture(found: Sequence[Segment], snap_bytes: int = 65_535, **how: bool) -> 
 
 
 @pytest.mark.parametrize("how", [{}, {"v6": True}, {"vlan": True}])
-def test_headers_alone_tell_what_was_sent(tmp_path: Path, how: dict[str, bool]) -> None:
+def test_truncated_packets_yield_the_same_blocks(tmp_path: Path, how: dict[str, bool]) -> None:
     path = tmp_path / "talk.pcap.xz"
     path.write_bytes(lzma.compress(capture(captured(at_server=True), 128, **how)))
     (recording,) = recordings(segments(path))
@@ -153,7 +153,7 @@ def test_headers_alone_tell_what_was_sent(tmp_path: Path, how: dict[str, bool]) 
     assert recording.payload == 4941
 
 
-def test_pcapng_is_read_too(tmp_path: Path) -> None:
+def test_pcapng_is_supported(tmp_path: Path) -> None:
     path = tmp_path / "talk.pcapng"
     with PcapNgWriter(str(path)) as writer:
         for segment in captured(at_server=True):
@@ -164,16 +164,16 @@ def test_pcapng_is_read_too(tmp_path: Path) -> None:
     assert recording.payload == 4941
 
 
-def test_two_captures_become_one_file_that_plays_them_in_turn(
+def test_two_captures_become_one_file_that_plays_both_in_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out = tmp_path / "talk.pcap", tmp_path / "twice.replay"
     path.write_bytes(capture(captured(at_server=True)))
     assert run_cli(["trace", str(path), str(path), "-o", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
     script = parse_script(out.read_text(), str(out))
-    assert (said["server_bytes"], said["client_bytes"]) == (2 * 4344, 2 * 597)
-    assert said["sha256"] == script.sha256
+    assert (answer["server_bytes"], answer["client_bytes"]) == (2 * 4344, 2 * 597)
+    assert answer["sha256"] == script.sha256
     assert [block.after_bytes for block in script.of("server")] == [517, 597 + 517]
     assert script.about["connections"] == ["10.0.0.1:50000-10.0.0.2:443"] * 2
 
@@ -191,7 +191,7 @@ def test_a_connection_is_chosen_by_name_in_either_direction(
     assert not out.exists()
 
 
-# When, whose, bytes: the client's first is the file's first, and two of the server follow each other closely.
+# Time, end, bytes. The client sends the first datagram; two of the server's are 100 µs apart.
 CALL = (
     (0.0, "client", 1200),
     (0.03, "server", 1200),
@@ -202,7 +202,7 @@ CALL = (
 
 
 def call(*, v6: bool = False, snap_bytes: int = 65_535) -> bytes:
-    """The datagrams of CALL as a capture; its payload is zeros, and more of its own than the TCP talk has."""
+    """A capture of the datagrams of CALL; their payload is zeros."""
     frames = []
     for time_s, side, size in CALL:
         source, destination = (CLIENT, SERVER) if side == "client" else (SERVER, CLIENT)
@@ -213,14 +213,19 @@ def call(*, v6: bool = False, snap_bytes: int = 65_535) -> bytes:
 
 
 @pytest.mark.parametrize("how", [{}, {"v6": True}, {"snap_bytes": 64}])
-def test_datagrams_are_written_when_they_were_seen(
+def test_datagrams_keep_their_capture_times(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], how: dict[str, Any]
 ) -> None:
     path, out = tmp_path / "call.pcap", tmp_path / "call.replay"
     path.write_bytes(call(**how))
     assert run_cli(["trace", str(path), "-o", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["protocol"], said["writes"], said["recorded_s"], said["notes"]) == ("udp", 4, 0.2, [])
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["protocol"], answer["writes"], answer["recorded_s"], answer["notes"]) == (
+        "udp",
+        4,
+        0.2,
+        [],
+    )
     script = parse_script(out.read_text(), str(out))
     assert script.protocol == "udp"
     assert [(block.side, block.after_bytes, block.writes) for block in script.blocks] == [
@@ -229,10 +234,10 @@ def test_datagrams_are_written_when_they_were_seen(
     ]
 
 
-def test_datagrams_and_a_connection_of_the_same_ports_are_two(tmp_path: Path) -> None:
+def test_datagrams_and_a_connection_on_the_same_ports_are_separate(tmp_path: Path) -> None:
     talk = captured(at_server=True)
-    said = [Datagram(one.time_s, one.source, one.destination, 9) for one in talk]
-    both = recordings([one for pair in zip(talk, said, strict=True) for one in pair])
+    datagrams = [Datagram(one.time_s, one.source, one.destination, 9) for one in talk]
+    both = recordings([one for pair in zip(talk, datagrams, strict=True) for one in pair])
     assert [one.script().protocol for one in both] == ["tcp", "udp"]
     assert [one.payload for one in both] == [4941, 9 * len(talk)]
 
@@ -243,7 +248,7 @@ def test_datagrams_of_several_captures_are_refused(
     path, out = tmp_path / "call.pcap", tmp_path / "twice.replay"
     path.write_bytes(call())
     assert run_cli(["trace", str(path), str(path), "-o", str(out)]) == 2
-    assert "is of UDP, whose ends do not wait for each other; valid: one capture" in capsys.readouterr().err
+    assert "is UDP, whose ends do not wait for each other; valid: one capture" in capsys.readouterr().err
     assert not out.exists()
 
 
@@ -261,7 +266,7 @@ WHOLE = capture(captured(at_server=True))
         lzma.compress(WHOLE)[:-40],
     ],
 )
-def test_what_is_no_whole_capture_is_bad_input(
+def test_a_damaged_or_unsupported_capture_is_bad_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
 ) -> None:
     path = tmp_path / "x.pcap"
@@ -273,13 +278,15 @@ def test_what_is_no_whole_capture_is_bad_input(
 
 
 @pytest.mark.parametrize("name", ["absent.pcap", "-"])
-def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_the_error_of_a_missing_file_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match=name):
         list(segments(Path(name)))
 
 
-def test_captures_of_others_become_scripts() -> None:
+def test_a_published_capture_becomes_a_script() -> None:
     paths = sorted(TRACES.glob("*CD=500-PCIR=10000000-PBC=100000-*.pcap.xz"))
     if not paths:
         pytest.skip(f"no captures in {TRACES}; WEIR_TRACES names another folder")
@@ -287,6 +294,6 @@ def test_captures_of_others_become_scripts() -> None:
     script = recording.script()
     print(f"{recording.name}: {script.bytes_of('server'):,} bytes in {recording.duration_s:.1f} s")
     assert parse_script(script.text, "x").blocks == script.blocks
-    # What was written passed a policer of 10 Mbit/s and 100 kB; retransmissions are not counted.
+    # The written data passed a policer of 10 Mbit/s and 100 kB; retransmissions are not counted.
     assert script.bytes_of("server") * 8 < 10e6 * recording.duration_s + 100e3 * 8
     assert script.bytes_of("server") > 10**6

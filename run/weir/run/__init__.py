@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run: its checks, its directory, its phases and their traffic, and the record of it all."""
+"""One run of an experiment: checks, run directory, phases and their traffic, manifest."""

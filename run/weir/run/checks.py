@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment may say to `weir apply` and `weir run` cannot do, refused by key before it starts."""
+"""Refuses experiments that `weir apply` supports but `weir run` does not, before a run starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weir.controlplane.config import ConfigError, ExperimentConfig
 
 
 def check_runnable(experiment: ExperimentConfig, config: Path) -> None:
-    """Raise ConfigError with a line for each key of the file ``config`` that a run cannot honour."""
+    """Raise ConfigError with a line for each key of the file ``config`` that a run does not support."""
     lines = [f"{config}: {problem}" for problem in _problems(experiment)]
     if lines:
         raise ConfigError(lines)
@@ -22,23 +22,23 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
     target = experiment.switch.target
     if target != "softswitch":
         yield (
-            f"switch.target: a run starts the embedded switch, no {target}; "
-            "valid: softswitch, or `weir apply` to a switch that runs"
+            f"switch.target: a run starts weir-switch, not {target}; "
+            "valid: softswitch, or `weir apply` to a running switch"
         )
     for name, host in experiment.hosts.items():
         if host.address6 is not None and not _usable6(host.address6):
-            yield f"hosts.{name}.address6: {host.address6}; valid: a unicast address of more than one link"
+            yield f"hosts.{name}.address6: {host.address6}; valid: a unicast address that is not link-local"
         for key, value in (("mac", host.mac), ("port", host.port)):
             if value is not None:
-                yield f"hosts.{name}.{key}: a run gives hosts theirs; valid: leave it out"
+                yield f"hosts.{name}.{key}: assigned by the run; valid: leave it out"
         if host.address is not None and not _usable(host.address):
-            yield f"hosts.{name}.address: {host.address}; valid: of {SUBNET}, but not {SWITCH_IP}"
+            yield f"hosts.{name}.address: {host.address}; valid: in {SUBNET}, but not {SWITCH_IP}"
     for phase in experiment.effective_phases():
         for policer in phase.policers:
             if not policer.reports.drops:
                 at = f"policer {policer.name} of phase {phase.name}: reports.drops"
                 yield f"{at}: a run explains every loss by its report; valid: true"
-    # Here, not above: the detectors take seconds to load, and runs of campaigns were checked before.
+    # Imported here: detectors take seconds to load, and runs of campaigns import this module without checks.
     from weir.analysis.detectors import PAIR_DETECTORS
 
     for index, name in enumerate(experiment.analysis.detectors):
@@ -46,7 +46,7 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
             valid = ", ".join(PAIR_DETECTORS)
             yield f"analysis.detectors[{index}]: no detector {name!r} of pairs; valid: {valid}"
     if experiment.telemetry.collectors:
-        yield "telemetry.collectors: a run starts one of its own; valid: leave them out"
+        yield "telemetry.collectors: a run starts its own collector; valid: leave them out"
 
 
 def _usable(address: str) -> bool:

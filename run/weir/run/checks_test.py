@@ -25,7 +25,7 @@ SHIPPED = [
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_experiments_can_be_run(path: Path) -> None:
+def test_shipped_experiments_are_runnable(path: Path) -> None:
     check_runnable(load_experiment(path), path)
 
 
@@ -35,14 +35,14 @@ def test_shipped_experiments_can_be_run(path: Path) -> None:
         (
             "hosts:",
             "switch: {target: bmv2}\nhosts:",
-            "x.yaml: switch.target: a run starts the embedded switch, no bmv2; "
-            "valid: softswitch, or `weir apply` to a switch that runs",
+            "x.yaml: switch.target: a run starts weir-switch, not bmv2; "
+            "valid: softswitch, or `weir apply` to a running switch",
         ),
-        ("b: {}", "b: {port: 7}", "x.yaml: hosts.b.port: a run gives hosts theirs; valid: leave it out"),
+        ("b: {}", "b: {port: 7}", "x.yaml: hosts.b.port: assigned by the run; valid: leave it out"),
         (
             "b: {}",
             "b: {address6: 'fe80::1'}",
-            "x.yaml: hosts.b.address6: fe80::1; valid: a unicast address of more than one link",
+            "x.yaml: hosts.b.address6: fe80::1; valid: a unicast address that is not link-local",
         ),
         (
             "flows:",
@@ -53,7 +53,7 @@ def test_shipped_experiments_can_be_run(path: Path) -> None:
         (
             "10.0.0.7",
             "10.0.0.254",
-            "x.yaml: hosts.a.address: 10.0.0.254; valid: of 10.0.0.0/24, but not 10.0.0.254",
+            "x.yaml: hosts.a.address: 10.0.0.254; valid: in 10.0.0.0/24, but not 10.0.0.254",
         ),
         (
             "burst: 20 ms,",
@@ -63,7 +63,7 @@ def test_shipped_experiments_can_be_run(path: Path) -> None:
         ),
     ],
 )
-def test_what_a_run_cannot_do_is_refused_by_key(old: str, new: str, line: str) -> None:
+def test_unsupported_settings_are_refused_by_key(old: str, new: str, line: str) -> None:
     assert old in VALID
     with pytest.raises(ConfigError) as error:
         check_runnable(parse_experiment(VALID.replace(old, new)), PATH)

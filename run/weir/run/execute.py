@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inner half of a run, in the sandbox: builds the testbed, runs every phase, records all.
+"""The inner half of a run, in the sandbox: builds the testbed, runs every phase, fills the manifest.
 
-hosts, links → switch, collector, captures → per phase: rules → flows → counters → everything ends
+hosts, links → switch, collector, captures → per phase: entries → flows → counters → stop all processes
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from weir.topo.traffic import PortAllocator
 
 COLLECTOR = "collector"
 NS = PPB = 1_000_000_000
-# Frames may still be in flight after the last flow has ended; two idle looks at the switch end the wait.
+# Longest wait for frames that are still in flight after the last flow has ended.
 SETTLE_LIMIT_S = 15.0
 
 
 def _queue_bytes(experiment: ExperimentConfig, host: str) -> int | None:
-    """Limit of the queue to a host; None where there is none."""
+    """Limit of the switch's queue to a host; None if the host has none."""
     return None if experiment.hosts[host].rate is None else queue_bytes(experiment, host)
 
 
 async def settle(switch: SwitchProcess, stop: StopToken) -> None:
-    """Wait until the switch holds no frame and two looks at its counters agree."""
+    """Wait until the switch holds no frames and two consecutive readings of its counters agree."""
     give_up = time.monotonic() + SETTLE_LIMIT_S
     last: tuple[int, int] | None = None
     while time.monotonic() < give_up:
@@ -67,7 +67,7 @@ async def execute(
     stop: StopToken,
     progress: Progress,
 ) -> None:
-    """Run the experiment from the first namespace to the last counter."""
+    """Run the experiment, from creating namespaces to reading the last counter."""
     files = RunDirectory(run_dir)
     logs = files.logs
     with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ async def execute(
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 
         progress.step("starting switch, collector and captures")
-        # Bare: the links are the plan's, as the tables are, and are read back with them.
+        # Without link options: the plan sets the links along with the tables, and reads them back.
         wires = [SwitchPort(host.switch_port, host.switch_interface) for host in testbed.hosts.values()]
         switch = stack.enter_context(SwitchProcess(wires, logs))
         collector = stack.enter_context(
@@ -135,25 +135,25 @@ async def execute(
                 )
                 with progress.phase(phase.name, experiment.phase_duration / NS):
                     probe.begin(phase.name)
-                    traffic, happened = await run_phase(control, phase, offered)
+                    traffic, events = await run_phase(control, phase, offered)
                     probe.end()
-                # A full disk shows here, before anything waits for counters that cannot be written either.
+                # Fails here on a full disk, before waiting for counters that could not be written.
                 manifest.write()
                 progress.step(f"phase {phase.name}: waiting for the last packets")
                 await settle(switch, stop)
-                record = phase_record(experiment, phase, flows, traffic, happened, offered.background)
+                record = phase_record(experiment, phase, flows, traffic, events, offered.background)
                 record = with_read_back(record, meters)
                 record = with_counters(record, await control.read_counters(phase))
                 manifest.update(phases=(*manifest.manifest.phases, record))
                 manifest.add_notes(f"{phase.name}: {note}" for note in traffic.notes)
-                problems = [*traffic.problems, *offered.problems, *happened.problems]
+                problems = [*traffic.problems, *offered.problems, *events.problems]
                 manifest.invalidate(f"{phase.name}: {problem}" for problem in problems)
                 manifest.write()
 
             progress.step("closing captures and telemetry")
             testbed.silence()
             await settle(switch, stop)
-            # A connection that closed late may have met a policer after its phase was counted.
+            # A connection that closed late may have passed a policer after its phase's counters were read.
             records = zip(plan.phases, manifest.manifest.phases, strict=True)
             counted = [with_counters(record, await control.read_counters(phase)) for phase, record in records]
             reports_sent = await control.read_reports_sent()
@@ -193,9 +193,9 @@ def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult,
 
 
 def run_inside(run_dir: Path, stop: StopToken, progress: Progress) -> None:
-    """Run the experiment of a prepared run directory, and record in its manifest how that ended.
+    """Run the experiment of a prepared run directory, and record its end in the manifest.
 
-    Call in the sandbox. Raises Interrupted, and whatever made the run fail, after it was recorded.
+    Call in the sandbox. Raises Interrupted, or the error that made the run fail, after recording it.
     """
     hold(run_dir)
     manifest = ManifestFile.load(run_dir)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether this machine can make valid runs: its congestion controls, and how late it was in a run."""
+"""Whether this machine can make valid runs: its congestion controls, and its lateness during a run."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 from weir.rundir.manifest import Scheduling
 
-WORTH_SAYING = 0.005
-"""Share of the processors' time that a host gives to others above which it is named as a cause."""
+_MIN_STEAL_SHARE = 0.005
+"""Steal time, as a share of the processors' time, above which the reason mentions it."""
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def available() -> str:
-    """The congestion controls that the kernel lists, in one line."""
+    """The congestion controls that the kernel lists, separated by spaces."""
     return _AVAILABLE.read_text().strip()
 
 
 def offered(names: Iterable[str]) -> set[str]:
-    """Those of `names` that a TCP socket takes; asking also loads the kernel's module where we may.
+    """Those of `names` that the kernel offers; the attempt loads the kernel module, given the permission.
 
-    EPERM counts: what the kernel keeps from ordinary users it lets them use in the sandbox of a run.
+    EPERM counts as offered: a congestion control restricted to CAP_NET_ADMIN is usable in a run's sandbox.
     """
     found = set()
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
@@ -46,9 +46,9 @@ def over_limits(
     scheduling_limit_ns: int,
     switch_limit_ns: int,
 ) -> list[str]:
-    """Reasons why the machine was too late for a run to be valid, or was not measured; empty for a valid run.
+    """Reasons why a run is invalid: lateness above a limit, or not measured; empty for a valid run.
 
-    Limits are of 99th percentiles: of the delay of timed wake-ups, and of frames in the switch.
+    The limits apply to 99th percentiles: of the delay of timed wake-ups, and of the switch's extra delay.
     """
     measured = (
         ("scheduling delay", None if scheduling is None else scheduling.p99_s, scheduling_limit_ns),
@@ -63,6 +63,6 @@ def over_limits(
                 f"the {what} was {p99_s * 1e3:.2f} ms at the 99th percentile (limit {limit_ns / 1e6:g} ms)"
             )
     stolen = 0.0 if scheduling is None else scheduling.stolen_share
-    if reasons and stolen >= WORTH_SAYING:
+    if reasons and stolen >= _MIN_STEAL_SHARE:
         reasons[-1] += f"; the host of this virtual machine kept {stolen:.1%} of the processors' time"
     return reasons

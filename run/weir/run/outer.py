@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outer half of a run: starts the inner half in a sandbox and has the last word in the manifest.
+"""The outer half of a run: starts the inner half in a sandbox, and completes the manifest if that one dies.
 
-The inner half is `weir.run.execute`. This half survives whatever happens in the sandbox; when it is killed
-itself, the inner half notices and ends the run.
+The inner half is `weir.run.execute`. This half survives a crash in the sandbox. If it is killed itself, the
+inner half notices and ends the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Ended:
     state: str
     exit_status: int
     problem: str | None
-    """Set when the program died before it could record its own end."""
+    """Set if the program died before it recorded its end."""
 
     @property
     def complete(self) -> bool:
@@ -30,7 +30,7 @@ class Ended:
 
 
 def run_prepared(run_dir: Path, program: str) -> Ended:
-    """Run a directory that has its experiment and manifest (`weir.run.prepare`).
+    """Run the experiment of a directory that `weir.run.prepare` has made.
 
     `program` is the module that the sandbox runs, with the directory as its argument; it calls
     `weir.run.execute.run_inside`. Raises SandboxError, ToolMissingError.

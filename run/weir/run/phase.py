@@ -17,23 +17,23 @@ from weir.topo.traffic import TrafficResult
 
 
 class Traffic(Protocol):
-    """Runs the flows; calls ``on_start`` when they begin."""
+    """Runs the flows of a phase; calls ``on_start`` when they begin."""
 
     def __call__(self, *, on_start: Callable[[], None]) -> TrafficResult:
-        """Run them to their end."""
+        """Run the flows until all have ended."""
         ...
 
 
 @dataclass(frozen=True)
-class Happened:
-    """The changes that were made during a phase, and the state of each policer that learns flows."""
+class PhaseEvents:
+    """The changes made during a phase, and the final state of each policer that learns flows."""
 
     changes: tuple[Change, ...]
     learned: Mapping[str, Learned]
 
     @property
     def problems(self) -> list[str]:
-        """A line for each learned policer with more flows than buckets: the truth about them is unknown."""
+        """A line for each learning policer with more flows than buckets: their ground truth is unknown."""
         return [
             f"{status.flows_without_cell} flows of {name} found no bucket of their own"
             for name, status in self.learned.items()
@@ -43,21 +43,21 @@ class Happened:
 
 async def run_phase(
     control: SwitchControl, phase: PhasePlan, traffic: Traffic
-) -> tuple[TrafficResult, Happened]:
-    """Run the flows of a phase whose entries are on the switch.
+) -> tuple[TrafficResult, PhaseEvents]:
+    """Run the flows of a phase whose entries are installed.
 
-    Raises ControlPlaneError, once the flows have ended, when the switch refused a change or an entry.
+    Raises ControlPlaneError, after the flows have ended, when the switch rejected a change or an entry.
     """
     follower = FlowFollower(control, phase)
     begun, loop = asyncio.Event(), asyncio.get_running_loop()
-    made: list[MadeChange] = []
+    applied: list[MadeChange] = []
 
     def begin() -> None:
         loop.call_soon_threadsafe(begun.set)
 
     async def changes() -> None:
         await begun.wait()
-        await run_schedule(control, phase, made)
+        await run_schedule(control, phase, applied)
 
     learned = any(policer.learned_cells for policer in phase.policers)
     if learned:
@@ -74,7 +74,7 @@ async def run_phase(
             if task is not None:
                 task.cancel()
         await asyncio.gather(*(task for task in (changing, following) if task), return_exceptions=True)
-    return result, Happened(
-        tuple(Change.model_validate(change.as_manifest()) for change in made),
+    return result, PhaseEvents(
+        tuple(Change.model_validate(change.as_manifest()) for change in applied),
         {name: Learned(**asdict(status)) for name, status in follower.status().items()},
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A phase as the manifest records it: policers, flows, the truth about pairs, and the switch's counters."""
+"""Builds the manifest's record of a phase: policers, flows, the truth about pairs, the switch's counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weir.controlplane.entities import MeterCell
 from weir.controlplane.phase_plan import FlowKey, PhasePlan
 from weir.controlplane.plan import measured_pairs
 from weir.controlplane.policer_plan import PolicerPlan
-from weir.run.phase import Happened
+from weir.run.phase import PhaseEvents
 from weir.rundir.manifest import Background, ColourCounters, Flow, Pair, Phase, PlayedScript, Policer
 from weir.topo.traffic import FlowSpec, TrafficResult
 
@@ -22,10 +22,10 @@ def phase_record(
     phase: PhasePlan,
     flows: Sequence[tuple[FlowConfig, FlowSpec]],
     traffic: TrafficResult,
-    happened: Happened,
+    events: PhaseEvents,
     background: Sequence[Mapping[str, Any]],
 ) -> Phase:
-    """The phase without the switch's counters."""
+    """The record of a phase, without the switch's counters."""
     keys = {flow.name: _key(flow, spec) for flow, spec in flows}
     return Phase(
         name=phase.name,
@@ -40,8 +40,8 @@ def phase_record(
             )
             for one, other in measured_pairs(experiment)
         ),
-        changes=happened.changes,
-        learned=dict(happened.learned),
+        changes=events.changes,
+        learned=dict(events.learned),
         background=tuple(Background.model_validate(record) for record in background),
     )
 
@@ -69,7 +69,7 @@ def with_counters(record: Phase, counters: Mapping[str, Mapping[str, Any]]) -> P
 
 
 def read_back(cell: MeterCell, policer: Policer) -> dict[str, int]:
-    """The switch's answer for the buckets that a policer has, by the fields of its record."""
+    """The read-back rates and bursts of the buckets that a policer has, by field name of its record."""
     peak_rate, peak_burst = cell.peak
     answers = {
         "rate_bps": cell.rate_bytes_per_s * 8,

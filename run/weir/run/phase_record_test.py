@@ -6,7 +6,7 @@ from weir.rundir.manifest import Policer
 PLAIN = Policer(name="p", index=1, rate_bps=1, burst_bytes=1)
 
 
-def test_every_bucket_of_a_policer_is_recorded_as_it_reads_back() -> None:
+def test_rate_and_burst_of_every_bucket_are_recorded_as_read_back() -> None:
     cell = MeterCell("policer", 1, 1_250_000, 9_000, 2_500_000, 20_000)
     policer = PLAIN.model_copy(update={"peak_rate_bps": 2, "peak_burst_bytes": 1})
     assert read_back(cell, policer) == {
@@ -17,6 +17,6 @@ def test_every_bucket_of_a_policer_is_recorded_as_it_reads_back() -> None:
     }
 
 
-def test_a_plain_bucket_has_no_peak_to_read_back() -> None:
+def test_a_single_bucket_has_no_peak_to_read_back() -> None:
     answers = read_back(MeterCell("policer", 1, 1_000, 3_000), PLAIN)
     assert answers == {"read_back_rate_bps": 8_000, "read_back_burst_bytes": 3_000}

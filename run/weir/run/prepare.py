@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the directory of a run before the run begins: its experiment, its replay files, its manifest."""
+"""Creates a run directory with experiment, replay files and manifest, before the run starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weir.rundir.whole_files import write_whole
 
 
 def new_run(config: Path, runs: Path) -> tuple[ExperimentConfig, Path]:
-    """Check an experiment file and make a directory for a run of it in `runs`/<name>; `latest` then names it.
+    """Check an experiment file and create a run directory in `runs`/<name>, to which `latest` then points.
 
     Raises ConfigError, OSError.
     """

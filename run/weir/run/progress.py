@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of a run, as it is reported to whoever shows it."""
+"""The interface through which a run reports its progress."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ class Progress(Protocol):
         """A step begins, such as "building hosts and links"."""
 
     def phase(self, name: str, duration_s: float) -> AbstractContextManager[None]:
-        """A phase, whose flows last about `duration_s` seconds; the block of the `with` is the phase."""
+        """A context manager around a phase, whose flows last about `duration_s` seconds."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replay files of an experiment: found beside its file, kept in its run, played from there."""
+"""The replay files of an experiment: read from its folder, copied into the run, played from the copy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from weir.topo.script import Script, ScriptError, parse_script, regular_writes
 _NS = 1_000_000_000
 
 Replays = Mapping[str, str]
-"""Text of each replay file, by the last part of its path: its name in the folder of a run."""
+"""File name, without folders → text of the replay file. The name is also that of the copy in a run."""
 
 
 def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
-    """The replay files that an experiment names, from the folder of its file.
+    """Read the replay files that an experiment names, relative to the folder of its file.
 
-    Raises ConfigError for one that cannot be read or is none, or for two of one name.
+    Raises ConfigError if one cannot be read, is malformed or does not suit its flow, or if two have the same
+    file name.
     """
     found: dict[str, str] = {}
     paths: dict[str, Path] = {}
@@ -30,13 +31,12 @@ def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
             continue
         where = f"{config}: flows[{index}].replay"
         path = config.parent / flow.replay
-        kept = (
-            RunDirectory(config.parent).replays / path.name
-        )  # beside the config of a run that is to be made again
-        path = kept if kept.is_file() and not path.is_file() else path
+        # The config of an earlier run has its copies in the run's replay folder.
+        copy = RunDirectory(config.parent).replays / path.name
+        path = copy if copy.is_file() and not path.is_file() else path
         if paths.setdefault(path.name, path) != path:
             other = paths[path.name]
-            raise ConfigError([f"{where}: {path} has the name of {other}; valid: another name"])
+            raise ConfigError([f"{where}: {path} has the same name as {other}; valid: another name"])
         try:
             text = path.read_text(encoding="utf-8")
             script = parse_script(text, str(path))
@@ -52,9 +52,9 @@ def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
 
 
 def _unplayable(flow: FlowConfig, script: Script) -> str | None:
-    """Why the flow cannot play a script, if so."""
+    """Why the flow cannot play a script; None if it can."""
     if script.protocol != flow.protocol:
-        return f"it is of {script.protocol}, the flow of {flow.protocol}; valid: protocol: {script.protocol}"
+        return f"it is {script.protocol}, the flow is {flow.protocol}; valid: protocol: {script.protocol}"
     largest = max_datagram_bytes(flow.ip_version)
     if script.protocol == "udp" and script.largest_write > largest:
         return (
@@ -65,7 +65,7 @@ def _unplayable(flow: FlowConfig, script: Script) -> str | None:
 
 
 def keep_replays(run_dir: Path, replays: Replays) -> None:
-    """Put replay files into the directory of a run."""
+    """Write copies of the replay files into a run directory."""
     folder = RunDirectory(run_dir).replays
     if replays:
         folder.mkdir()
@@ -74,15 +74,15 @@ def keep_replays(run_dir: Path, replays: Replays) -> None:
 
 
 def script_of(flow: FlowConfig, run_dir: Path) -> Script | None:
-    """What a flow plays; None for one of iperf3. Raises ScriptError or OSError for a file that is none."""
+    """The script that a flow plays; None for an iperf3 flow. Raises ScriptError or OSError."""
     if flow.writes is not None:
-        its = flow.writes
+        writes = flow.writes
         return regular_writes(
-            its.size,
-            its.every / _NS,
+            writes.size,
+            writes.every / _NS,
             flow.duration / _NS,
-            None if its.on is None else its.on / _NS,
-            None if its.off is None else its.off / _NS,
+            None if writes.on is None else writes.on / _NS,
+            None if writes.off is None else writes.off / _NS,
         )
     if flow.replay is None:
         return None

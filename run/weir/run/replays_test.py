@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_keeps_the_replay_files_of_its_experiment_and_plays_from_them(config: Path) -> None:
+def test_a_run_plays_its_copies_of_the_replay_files(config: Path) -> None:
     experiment, run_dir = load_experiment(config), config.parent / "run"
     run_dir.mkdir()
     keep_replays(run_dir, read_replays(experiment, config))
@@ -37,11 +37,11 @@ def test_a_run_keeps_the_replay_files_of_its_experiment_and_plays_from_them(conf
     assert one.blocks == SCRIPT.blocks
     assert two.of("server")[0].writes == ((0.0, 1000), (0.5, 1000), (1.0, 1000), (1.5, 1000))
     assert three is None
-    # The run's own config finds them too.
+    # The config in the run directory finds the copies.
     assert read_replays(experiment, run_dir / "config.yaml") == {"one.replay": SCRIPT.text}
 
 
-def test_a_replay_file_that_is_none_is_named_with_its_flow(config: Path) -> None:
+def test_the_error_of_an_unreadable_replay_file_names_file_and_flow(config: Path) -> None:
     experiment = load_experiment(config)
     path = config.parent / "traces" / "one.replay"
     path.write_text("capture")
@@ -52,12 +52,12 @@ def test_a_replay_file_that_is_none_is_named_with_its_flow(config: Path) -> None
         read_replays(experiment, config)
 
 
-def test_a_replay_file_that_the_flow_cannot_play_is_named_with_its_flow(config: Path) -> None:
+def test_the_error_of_a_replay_file_that_does_not_suit_its_flow_names_both(config: Path) -> None:
     path = config.parent / "traces" / "one.replay"
     datagrams = Script((Block("server", 0, ((0.0, 1460),)),), protocol="udp")
     path.write_text(datagrams.text)
     with pytest.raises(
-        ConfigError, match=r"flows\[0\].replay: .* of udp, the flow of tcp; valid: protocol: udp"
+        ConfigError, match=r"flows\[0\].replay: .*: it is udp, the flow is tcp; valid: protocol: udp"
     ):
         read_replays(load_experiment(config), config)
     text = EXPERIMENT.replace(
@@ -73,8 +73,10 @@ def test_a_replay_file_that_the_flow_cannot_play_is_named_with_its_flow(config: 
         read_replays(load_experiment(config), config)
 
 
-def test_two_replay_files_of_one_name_are_refused(config: Path) -> None:
+def test_two_replay_files_with_the_same_name_are_refused(config: Path) -> None:
     config.write_text(EXPERIMENT.replace("writes: {size: 1 kB, every: 500 ms}", "replay: one.replay"))
     (config.parent / "one.replay").write_text(SCRIPT.text)
-    with pytest.raises(ConfigError, match=r"flows\[1\].replay: .* has the name of .*; valid: another name"):
+    with pytest.raises(
+        ConfigError, match=r"flows\[1\].replay: .* has the same name as .*; valid: another name"
+    ):
         read_replays(load_experiment(config), config)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traffic of one phase: the experiment's flows, and its background beside them."""
+"""The traffic of one phase: the experiment's flows and its background traffic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NS = 1_000_000_000
 def flow_specs(
     experiment: ExperimentConfig, phase: str, ports: PortAllocator, run_dir: Path
 ) -> list[tuple[FlowConfig, FlowSpec]]:
-    """The flows of one phase, each with ports of its own."""
+    """The flows of one phase, each with different ports."""
     specs = []
     for flow in experiment.flows:
         source_port, destination_port = ports.next()
@@ -48,7 +48,7 @@ def flow_specs(
 
 
 def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAllocator) -> list[BackgroundSpec]:
-    """The backgrounds of one phase, each with a port and a seed of its own."""
+    """The backgrounds of one phase, each with a different port and seed."""
     return [
         BackgroundSpec(
             id=f"{phase}/{background.name}",
@@ -72,7 +72,7 @@ def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAlloca
 
 
 class PhaseTraffic:
-    """All traffic of one phase; what became of its background is known once it was called."""
+    """All traffic of one phase. `background` and `problems` are set after the call."""
 
     def __init__(
         self,
@@ -82,16 +82,16 @@ class PhaseTraffic:
         logs: Path,
         stop: StopToken,
     ) -> None:
-        """Nothing is sent yet."""
+        """Store the parameters; nothing is sent yet."""
         self._testbed, self._flows, self._backgrounds = testbed, flows, backgrounds
         self._logs, self._stop = logs, stop
         self.background: list[dict[str, Any]] = []
         """A record per background, for the manifest."""
         self.problems: list[str] = []
-        """A line per flow of the background that failed."""
+        """A line per background flow that failed."""
 
     def __call__(self, *, on_start: Callable[[], None]) -> TrafficResult:
-        """Send all of it and wait for its end.
+        """Send all traffic and wait until it has ended.
 
         Raises what `run_flows`, `PlayedTraffic` and `BackgroundTraffic` raise.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flows a run has, and when, follows from its file and seed alone."""
+"""The flows of a run and their times depend on its file and seed alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ phases: [{name: first}, {name: second}]
 
 
 def schedule(text: str) -> list[Any]:
-    """All flows of all phases: ports, moments and sizes."""
+    """All flows of all phases: ports, arrival times and sizes."""
     experiment, ports = parse_experiment(text), PortAllocator()
     found: list[Any] = []
     for phase in make_plan(experiment, attachment_of(experiment)).phases:
@@ -37,7 +37,7 @@ def schedule(text: str) -> list[Any]:
     return found
 
 
-def test_the_same_seed_gives_the_same_flows_and_another_one_other_backgrounds() -> None:
+def test_the_same_seed_gives_the_same_flows_and_a_different_seed_different_backgrounds() -> None:
     first = schedule(TEXT)
     assert schedule(TEXT) == first
     other = schedule(TEXT.replace("seed: 5", "seed: 6"))
@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_flows_and_another_one_other_backgrounds() 
     assert same == [True, True, False, False] * 2
 
 
-def test_a_further_background_changes_no_other_ones_flows() -> None:
+def test_an_added_background_does_not_change_the_flows_of_others() -> None:
     more = TEXT.replace(
         "background:\n", "background:\n  - {name: n, from: b, to: a, duration: 4 s, rate: 1 Mbit/s}\n"
     )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run directory: its files, and its manifest as types. Imports no other part of weir."""
+"""The run directory: its file names, and its JSON files as models. Imports no other part of weir."""

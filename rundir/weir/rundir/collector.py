@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`collector.json` as a type: the collector's account of the reports that reached it."""
+"""`collector.json` as a model: the collector's accounting of the reports that it received."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weir.rundir.record import Record, read_record
 
 
 class Collector(Record):
-    """`collector.json`; counts are reports."""
+    """`collector.json`; counts are in reports."""
 
     schema_version: Literal[1] = Field(alias="schema")
     received: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of a run: the names of its files, its creation, and the lock of whoever works in it."""
+"""The directory of a run: the names of its files, its creation, and its lock."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from weir.rundir.whole_files import replacing
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """The files of one run by their purpose."""
+    """Paths of the files of one run."""
 
     path: Path
 
     @property
     def config(self) -> Path:
-        """The experiment, as given."""
+        """The experiment file, unchanged."""
         return self.path / "config.yaml"
 
     @property
     def replays(self) -> Path:
-        """Folder of the replay files that the experiment names."""
+        """Folder with copies of the experiment's replay files."""
         return self.path / "replays"
 
     @property
     def manifest(self) -> Path:
-        """What ran: versions, seeds, phases, counters; see `weir.rundir.manifest`."""
+        """Versions, seeds, phases and counters; see `weir.rundir.manifest`."""
         return self.path / "manifest.json"
 
     @property
@@ -49,17 +49,17 @@ class RunDirectory:
 
     @property
     def telemetry(self) -> Path:
-        """The drop and enqueue reports, from the collector."""
+        """The drop and enqueue reports, written by the collector."""
         return self.path / "telemetry.parquet"
 
     @property
     def accounting(self) -> Path:
-        """The collector's account of the reports; see `weir.rundir.collector`."""
+        """The collector's accounting of the reports; see `weir.rundir.collector`."""
         return self.path / "collector.json"
 
     @property
     def sockets(self) -> Path:
-        """TCP state of the senders, sampled."""
+        """Samples of the senders' TCP state."""
         return self.path / "sockets.parquet"
 
     @property
@@ -84,17 +84,17 @@ class RunDirectory:
 
     @property
     def report(self) -> Path:
-        """The page of the run."""
+        """The report page of the run."""
         return self.path / "report.html"
 
     @property
     def raw(self) -> tuple[Path, ...]:
-        """What was measured, and what a finished analysis needs no longer."""
+        """Raw measurements, which are no longer needed after the analysis."""
         return (self.captures, self.telemetry, self.sockets)
 
 
 def make_run_dir(parent: Path) -> Path:
-    """Make a new directory named after the time (UTC), so that names sort by age."""
+    """Create a directory named after the current time (UTC), so that names sort by age."""
     stem = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1000):
@@ -108,20 +108,20 @@ def make_run_dir(parent: Path) -> Path:
 
 
 def point_latest_to(run_dir: Path) -> None:
-    """Point the symbolic link `latest` beside the run directory to it, atomically."""
+    """Point the symbolic link `latest`, next to the run directory, to it, atomically."""
     with replacing(run_dir.parent / "latest") as link:
         link.unlink(missing_ok=True)
         link.symlink_to(run_dir.name)
 
 
 def hold(directory: Path) -> None:
-    """Show others by a shared lock, until this process ends, that it works in a directory."""
-    # Kept open on purpose: the lock lives as long as the process.
+    """Hold a shared lock on a directory until this process exits, as a sign that it is in use."""
+    # Never closed: the lock lasts as long as the process.
     fcntl.flock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), fcntl.LOCK_SH)
 
 
 def is_held(directory: Path) -> bool:
-    """Whether a process works in a directory; see `hold`."""
+    """Whether a process has locked a directory with `hold`."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,14 +133,14 @@ def is_held(directory: Path) -> bool:
 
 
 def sync_tree(directory: Path) -> None:
-    """Write all files below a directory to the disk, so that none is lost in a power cut."""
+    """Sync all files below a directory to disk, so that they survive a power cut."""
     for path in (*directory.rglob("*"), directory):
         if not path.is_symlink():
             _sync(path, os.O_RDONLY)
 
 
 def sync_directory(path: Path) -> None:
-    """Write the names in a directory to the disk."""
+    """Sync the entries of a directory to disk."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

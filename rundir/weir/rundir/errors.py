@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error of files in a run directory."""
+"""The error of files in a run directory."""
 
 
 class RunFileError(ValueError):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`manifest.json` as types: what ran, with which versions and seeds, and what the switch counted.
+"""`manifest.json` as models: configuration, versions and seeds of a run, and the switch's counters.
 
-The run writes these models and the analysis reads them. A field is written only where it was set, so that a
-reader can tell "unknown" from "none"; a field that this version does not know is kept when a manifest is
-written again.
+The run writes these models and the analysis reads them. Only fields that were set are written, so that a
+reader can tell "unknown" from "none". Unknown fields are kept when a manifest is rewritten.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _as_written(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 Number = Annotated[float, WrapValidator(_as_written), PlainSerializer(lambda number: number)]
-"""A number that stays an integer in JSON where it was one."""
+"""A float that is written to JSON as an integer if it was read as one."""
 
 
 class ColourCount(Record):
@@ -62,7 +61,7 @@ class ColourCounters(Record):
 
 
 class Buckets(Record):
-    """Token buckets of a policer: as configured, and as the target made them ("effective")."""
+    """Token buckets of a policer: as configured, and after the target's quantization ("effective")."""
 
     name: str
     index: int
@@ -86,11 +85,11 @@ class Policer(Buckets):
     """One policer of a phase: its buckets, the traffic that meets it, and its counters."""
 
     dropped_colours: tuple[str, ...] | None = ("red",)
-    """Colours that it dropped; None when a colour does not decide it."""
+    """Colours that it drops; None if the packets' ECN field decides as well."""
     plain: bool = True
-    """Whether it was one token bucket all the time, and dropped what did not conform."""
+    """Whether it was a single token bucket without changes, and dropped all non-conforming packets."""
     match: tuple[Match, ...] | None = None
-    """Traffic that meets it, policers in this order; None in a manifest that does not say."""
+    """Traffic that meets it; the first matching policer of the phase applies. None if not recorded."""
     read_back_rate_bps: int | None = None
     read_back_burst_bytes: int | None = None
     read_back_peak_rate_bps: int | None = None
@@ -111,7 +110,7 @@ class Policer(Buckets):
 
 
 class PlayedScript(Record):
-    """The replay of a flow. Of a recording it also has the origin that its file names, such as `captures`."""
+    """The replay of a flow. A recording's origin, such as `captures`, is in further fields."""
 
     sha256: str = ""
     server_bytes: int = 0
@@ -143,7 +142,7 @@ class Flow(Record):
 
 
 class Pair(Record):
-    """Two flows of which the configuration says whether they share a policer."""
+    """Two flows, and the ground truth of whether they share a policer."""
 
     flows: tuple[str, str]
     truth: Truth
@@ -154,10 +153,10 @@ class _Moment(Record):
 
 
 class Change(Buckets, _Moment):
-    """A change of a policer in the middle of a phase; it took effect within both intervals."""
+    """A change of a policer during a phase; it took effect within both recorded intervals."""
 
     match: bool = False
-    """Whether the change names other traffic."""
+    """Whether the change replaced the policer's matches."""
     updates: int = 0
     realtime_ns: tuple[int, int] | None = None
     switch_clock_ns: tuple[int, int] | None = None
@@ -172,7 +171,7 @@ class Learned(Record):
 
 
 class Background(Record):
-    """One background of many drawn flows: its schedule, and how much of it was sent."""
+    """One background of many randomly drawn flows: its schedule, and how much of it was sent."""
 
     id: str
     seed: int
@@ -186,7 +185,7 @@ class Background(Record):
 
 
 class Phase(Record):
-    """One part of the experiment with its own policers and flows; times are CLOCK_REALTIME."""
+    """One phase of the experiment, with its policers and flows; times are CLOCK_REALTIME."""
 
     name: str
     start_ns: int | None = None
@@ -208,11 +207,11 @@ class Host(Record):
     delay_s: Number = 0.0
     jitter_s: Number = 0.0
     rate_bps: int | None = None
-    """Rate of the switch's queue to the host; None where there is no queue."""
+    """Rate of the switch's queue to the host; None if it has no queue."""
     queue_bytes: int | None = None
     """Limit of that queue."""
     loss: Number = 0.0
-    """Share of the frames to it that its link loses at random."""
+    """Probability of random loss on its link, for frames towards it."""
     capture_received: int | None = None
     capture_drops: int | None = None
 
@@ -249,7 +248,7 @@ class SwitchStats(Record):
 
     @property
     def unreported_losses(self) -> int:
-        """Packets that queues dropped without deflecting them or that links lost: in no report."""
+        """Packets that queues dropped without deflecting, or that links lost; no report covers these."""
         dropped = sum(port.queue_drops + port.link_lost for port in self.ports)
         return dropped - self.dataplane.get("deflected", 0)
 
@@ -262,7 +261,7 @@ class Switch(Record):
 
 
 class Software(Record):
-    """The software of a campaign's run; runs of different software are never mixed."""
+    """The software that made a campaign's run; runs of different software are never mixed."""
 
     weir_version: str
     commit: str | None
@@ -270,13 +269,13 @@ class Software(Record):
     """First 16 hex digits of the SHA-256 of each compiled part."""
 
     def __str__(self) -> str:
-        """In one line, for messages."""
+        """One line for messages."""
         compiled = ", ".join(f"{name} {digest}" for name, digest in sorted(self.programs.items()))
         return f"weir {self.weir_version}, commit {self.commit or 'unknown'} ({compiled})"
 
 
 class CampaignRun(Record):
-    """Which run of a campaign this is. `wall_s` and `jobs` are set once it is whole."""
+    """Identity of a run within its campaign. `wall_s` and `jobs` are set when it is complete."""
 
     run: str
     cell: dict[str, str]
@@ -287,12 +286,12 @@ class CampaignRun(Record):
     jobs: int | None = None
 
     def same_origin(self, other: CampaignRun) -> bool:
-        """Whether both are of one experiment and one software, so that their results may be compared."""
+        """Whether experiment and software are the same, so that the results may be compared."""
         return (self.config_digest, self.software) == (other.config_digest, other.software)
 
 
 class Delays(Record):
-    """How late the machine woke a process (s): nearest-rank percentiles."""
+    """Delays of timed wake-ups of a process, in s: nearest-rank percentiles."""
 
     samples: int = 0
     p50_s: float = 0.0
@@ -302,12 +301,12 @@ class Delays(Record):
 
 
 class Scheduling(Delays):
-    """Delays over all phases and over each."""
+    """Wake-up delays over all phases, and per phase."""
 
     period_s: float | None = None
     phases: dict[str, Delays] = Field(default_factory=dict)
     stolen_share: float = 0.0
-    """Share of the processors' time that a virtual machine's host gave to others."""
+    """Steal time of a virtual machine, as a share of the processors' time."""
 
 
 class Manifest(Record):
@@ -327,7 +326,7 @@ class Manifest(Record):
     seed: int | None = None
     campaign: CampaignRun | None = None
     detectors: tuple[str, ...] | None = None
-    """Detectors of pairs that the experiment names; None in a manifest that does not say."""
+    """Pair detectors of the experiment; None if not recorded."""
     phases: tuple[Phase, ...] = ()
     hosts: tuple[Host, ...] = ()
     switch: Switch = Switch()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes `manifest.json` before a run begins and again whenever more is known.
+"""Writes `manifest.json` before a run begins and updates it during the run.
 
-A run that did not finish says so, however it ended: `complete` is false until the last file is whole.
+`complete` is false until the last file is written, so that it is also false for a run that was killed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from weir.rundir.software import project_commit, weir_version
 from weir.rundir.whole_files import write_whole
 
 SPARE_NAME = "manifest.json.spare"
-"""Space reserved on the disk for the end of a run that fills it."""
-_LAST_WORDS_BYTES = 16_384
+"""Disk space reserved for the final manifest of a run that fills the disk."""
+_FINAL_GROWTH_BYTES = 16_384
 
 
 class ManifestFile:
-    """The manifest of one run directory: the newest state, and an atomic `write`."""
+    """The manifest of one run directory: its current state in memory, and an atomic `write`."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
-        """Keep `manifest`, which is, or is to be, in the file."""
+        """Hold `manifest`, to be written to `path`."""
         self.path = path
         self.manifest = manifest
 
@@ -44,7 +44,7 @@ class ManifestFile:
         detectors: Iterable[str],
         campaign: CampaignRun | None = None,
     ) -> ManifestFile:
-        """Write the manifest of a run that begins now; `campaign` says which one of a campaign it is."""
+        """Write the manifest of a run that begins now; `campaign` identifies it within its campaign."""
         manifest = Manifest(
             schema=SCHEMA_VERSION,
             name=name,
@@ -78,11 +78,11 @@ class ManifestFile:
 
     @property
     def state(self) -> str:
-        """How far the run got."""
+        """State of the run."""
         return self.manifest.state
 
     def update(self, **fields: Any) -> None:
-        """Set fields of the manifest; the values are of the fields' types."""
+        """Set fields of the manifest, without validation: the values must have the fields' types."""
         self.manifest = self.manifest.model_copy(update=fields)
 
     def add_notes(self, notes: Iterable[str]) -> None:
@@ -95,16 +95,16 @@ class ManifestFile:
         self.update(invalid_reasons=all_reasons, valid=not all_reasons)
 
     def end(self, state: State, error: str | None = None) -> None:
-        """Record how the run ended, and write."""
+        """Record how the run ended, and write the file."""
         self.update(state=state, complete=state == "complete", error=error, finished_ns=time.time_ns())
         self.path.with_name(SPARE_NAME).unlink(missing_ok=True)
         self._write()
 
     def end_if_possible(self, state: State, error: str) -> None:
-        """Record how the run ended, and ignore a disk that does not take it: it may be why the run ended.
+        """Record how the run ended, but ignore OSError: a full disk may be the reason why it ended.
 
-        Space for this has been reserved since the last `write`; what came after it is left out where the
-        space is too small. A manifest that cannot be written even so still says that the run is not complete.
+        The last `write` reserved space for this. If the space is too small, changes since that `write` are
+        left out. If even that fails, the file on disk still has `complete` false.
         """
         with contextlib.suppress(OSError):
             try:
@@ -114,12 +114,12 @@ class ManifestFile:
                 self.end(state, error)
 
     def write(self) -> None:
-        """Replace the file as a whole, and reserve space for its end. Raises OSError with the file's name."""
+        """Write the file atomically, and reserve space for the final one. Raises OSError with a file name."""
         size = self._write()
         spare = self.path.with_name(SPARE_NAME)
         with spare.open("ab") as file:
             try:
-                os.posix_fallocate(file.fileno(), 0, size + _LAST_WORDS_BYTES)
+                os.posix_fallocate(file.fileno(), 0, size + _FINAL_GROWTH_BYTES)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(spare)) from error
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manifests of older and newer versions stay readable, and lose nothing when they are written again."""
+"""Manifests of older and newer versions are readable, and keep all fields when they are rewritten."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weir.rundir.manifest import Manifest, Policer, read_manifest
 from weir.rundir.manifest_file import ManifestFile
 
 RECORDED = Path(__file__).parents[2] / "weir_tests" / "rundir" / "manifest-0.1.0.json"
-"""Of a demo run by version 0.1.0, from before these models were its writer."""
+"""Of a demo run by version 0.1.0, which wrote manifests without these models."""
 
 
 def run_dir(folder: Path, text: str) -> Path:
@@ -22,13 +22,13 @@ def run_dir(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_a_recorded_manifest_is_written_again_byte_for_byte(tmp_path: Path) -> None:
+def test_a_recorded_manifest_is_rewritten_byte_for_byte(tmp_path: Path) -> None:
     file = ManifestFile.load(run_dir(tmp_path, RECORDED.read_text()))
     file.write()
     assert RunDirectory(tmp_path).manifest.read_text() == RECORDED.read_text()
 
 
-def test_a_recorded_manifest_has_its_values(tmp_path: Path) -> None:
+def test_a_recorded_manifest_is_parsed(tmp_path: Path) -> None:
     manifest = read_manifest(run_dir(tmp_path, RECORDED.read_text()))
     assert manifest.complete
     shared, separate = manifest.phases
@@ -73,12 +73,12 @@ def test_a_malformed_manifest_is_refused_with_file_and_key(tmp_path: Path, text:
         read_manifest(run_dir(tmp_path, text))
 
 
-def test_a_directory_without_manifest_is_no_run(tmp_path: Path) -> None:
+def test_a_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFileError, match=r"manifest\.json: not found; a run directory holds"):
         ManifestFile.load(tmp_path)
 
 
-def test_constants_of_the_models_are_those_that_are_written() -> None:
+def test_a_new_manifest_writes_only_the_fields_that_were_set() -> None:
     assert Manifest(schema=1, name="x", run_id="y").model_dump(by_alias=True, exclude_unset=True) == {
         "schema": 1,
         "name": "x",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which policer a flow meets: the first whose match the flow's packets fulfil.
+"""Decides which policer a flow meets: the first with a match that fits the flow's packets.
 
-The control plane asks this before a run, when ports may not be known yet; the analysis asks it of every flow
-that a capture shows.
+The control plane uses this before a run, when ports may not be known yet; the analysis uses it for every flow
+in a capture.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weir.rundir.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The fields of a flow's packets that a match looks at; None is not known."""
+    """The header fields that a match compares; a port is None if it is not known."""
 
     src: str
     dst: str
@@ -24,11 +24,11 @@ class Header:
     src_port: int | None = None
     dst_port: int | None = None
     dscp: int = 0
-    """As it reaches the policer; the hosts of a run send unmarked packets."""
+    """Value at the policer; the hosts of a run send unmarked packets."""
 
 
 class Match(Record):
-    """Traffic that meets a policer, in addresses and ports; a field that is None matches everything."""
+    """A classifier entry of a policer; a field that is None matches everything."""
 
     src: tuple[str, ...] | None = None
     dst: tuple[str, ...] | None = None
@@ -60,14 +60,14 @@ class Match(Record):
 
 
 class UnknownPortError(ValueError):
-    """A match names a port, and the flow's port is not known."""
+    """A match has a port, but the flow's port is not known."""
 
 
 _Policer = TypeVar("_Policer")
 
 
 def first_met(policers: Iterable[tuple[_Policer, Iterable[Match]]], header: Header) -> _Policer | None:
-    """The first policer of which a match fits, or None. Raises UnknownPortError."""
+    """The first policer with a match that fits, or None. Raises UnknownPortError."""
     for policer, matches in policers:
         if any(match.meets(header) for match in matches):
             return policer

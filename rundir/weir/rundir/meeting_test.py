@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first policer whose match fits: the same answer for the control plane and for the analysis."""
+"""A flow meets the first policer with a match that fits."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HEADER = Header("10.0.0.1", "10.0.0.2", 6, 5000, 80)
         (Match(dscp=46), False),
     ],
 )
-def test_a_match_fits_when_each_of_its_fields_does(match: Match, meets: bool) -> None:
+def test_a_match_fits_if_all_its_fields_do(match: Match, meets: bool) -> None:
     assert match.meets(HEADER) is meets
 
 
-def test_marked_packets_meet_the_policer_of_their_dscp() -> None:
+def test_marked_packets_meet_the_policer_for_their_dscp() -> None:
     marked = replace(HEADER, dscp=46)
     policers = [("expedited", (Match(dscp=46),)), ("rest", (Match(),))]
     assert first_met(policers, marked) == "expedited"
@@ -51,7 +51,7 @@ def test_the_first_policer_with_a_fitting_match_is_met() -> None:
     assert first_met(policers[:2], HEADER) is None
 
 
-def test_a_port_that_is_not_known_is_an_error_only_where_it_decides() -> None:
+def test_an_unknown_port_is_an_error_only_if_the_result_depends_on_it() -> None:
     early = Header("10.0.0.1", "10.0.0.2", 6)
     assert Match(protocol=17, dst_port=80).meets(early) is False
     with pytest.raises(UnknownPortError):

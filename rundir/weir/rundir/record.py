@@ -12,7 +12,7 @@ from weir.rundir.errors import RunFileError
 
 
 class Record(BaseModel):
-    """Base of all models. Unknown fields, of a newer writer, are kept: an archived run stays readable."""
+    """Base of all models. Unknown fields are kept, so that runs of newer versions are readable."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 

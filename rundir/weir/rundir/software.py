@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of weir and the commit that it runs from, as runs record them."""
+"""The version of weir and the git commit that it runs from, for the manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def weir_version() -> str:
 
 
 def project_commit() -> str | None:
-    """The commit of the checkout that this program runs from; None when it was installed otherwise."""
+    """The commit of the checkout that this program runs from; None outside of a checkout."""
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all, and whose errors name them."""
+"""Atomic writing of files, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 
 def part_of(path: Path) -> Path:
-    """The name that a file has until it is whole."""
+    """The temporary name of a file while it is written."""
     return path.with_name(path.name + ".part")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path that becomes ``path`` after the block; if the block fails, ``path`` is unchanged.
+    """Yield a temporary path that is renamed to ``path`` after the block; on an error ``path`` is unchanged.
 
     Raises:
-        OSError: names ``path`` even where the system names no file, as for a full disk.
+        OSError: always with ``path`` as its file name, even if the system call gives none, as on a full disk.
     """
     part = part_of(path)
     try:
@@ -30,6 +30,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file as a whole. Raises as :func:`replacing`."""
+    """Write a file atomically. Raises as :func:`replacing`."""
     with replacing(path) as part:
         part.write_bytes(data)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who makes the runs of a campaign."""
+"""Executors: start the runs of a campaign, as local processes or on dask workers."""

@@ -51,7 +51,7 @@ def connect(address: str) -> Client:
         return Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise CampaignError(
-            f"--scheduler {address}: {error or 'no answer'}; valid: what `dask scheduler` says it is at"
+            f"--scheduler {address}: {error or 'no answer'}; valid: the address that `dask scheduler` prints"
         ) from error
 
 
@@ -68,7 +68,7 @@ class ClusterExecutor:
         command: Command,
         describe: Callable[[float], WorkerInfo] = worker.describe_worker,
     ) -> None:
-        """Make runs of software `made_by`; `note` receives a line for each worker that cannot be used."""
+        """Use workers with software `made_by`; `note` receives a line for each unusable worker."""
         self._client, self._made_by, self._keep_raw = client, made_by, keep_raw
         self._note, self._command, self._describe = note, command, describe
         self._usable: dict[str, str] = {}
@@ -83,7 +83,7 @@ class ClusterExecutor:
         return max(1, len(self._usable))
 
     def is_free(self) -> bool:
-        """Whether a worker is idle. Raises CampaignError when there was no usable worker for a minute."""
+        """Whether a worker is idle. Raises CampaignError if all were refused, or after a minute with none."""
         self._refresh()
         now = time.monotonic()
         if self._usable:
@@ -103,7 +103,7 @@ class ClusterExecutor:
         for address in present - set(self._usable) - set(self._refused):
             self._admit(address)
         for address in set(self._usable) - present:
-            self._note(f"worker {self._usable.pop(address)} has gone")
+            self._note(f"worker {self._usable.pop(address)} disconnected")
             run = self._running.get(address)
             if run is not None:
                 run.disconnect()
@@ -112,7 +112,7 @@ class ClusterExecutor:
     def _admit(self, address: str) -> None:
         (found,) = self._client.run(
             self._describe, _BUSY_OVER_S, workers=[address], on_error="return"
-        ).values() or [OSError("it went away")]
+        ).values() or [OSError("disconnected")]
         if isinstance(found, Exception):
             self._refused[address] = f"worker {address}: {found}"
         elif found.software != self._made_by:
@@ -160,7 +160,7 @@ class ClusterExecutor:
             self._client.run(function, *arguments, workers=present, on_error="ignore")
 
     def fetch(self, address: str, finished: FinishedRun, path: Path) -> None:
-        """Copy a packed run from a worker, in parts: it may be larger than the memory."""
+        """Copy a packed run from a worker in parts, as it may be larger than memory."""
         with path.open("wb") as file:
             while file.tell() < finished.size:
                 found = self._client.run(
@@ -188,7 +188,7 @@ class _ClusterExecution:
             os.eventfd_write(self.fd, 1)
 
     def disconnect(self) -> None:
-        """Its worker has disconnected: the run is lost."""
+        """Mark the run as lost: its worker has disconnected."""
         self._lost = True
         self._done()
 
@@ -199,7 +199,7 @@ class _ClusterExecution:
         self._executor.remove(self._address)
         if self._lost:
             self._future.cancel()
-            return f"its worker {self._name} went away"
+            return f"its worker {self._name} disconnected"
         packed = self._partial / ".packed"
         try:
             finished: FinishedRun = self._future.result()
@@ -209,7 +209,7 @@ class _ClusterExecution:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             with zipfile.ZipFile(packed) as archive:
                 archive.extractall(self._partial)
-        except (Exception, CancelledError) as error:  # whatever a worker raises comes back as it is
+        except (Exception, CancelledError) as error:  # dask re-raises any exception of the worker here
             return f"worker {self._name}: {type(error).__name__}: {error}"
         finally:
             packed.unlink(missing_ok=True)

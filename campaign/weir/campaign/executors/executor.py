@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executors make the runs of a campaign: as processes of this machine (`local`) or by workers of a cluster.
 
-Both start each run as a process of its own; the command for it is given by the caller.
+Both start each run as a separate process, with a command that the caller provides.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class Executor(Protocol):
         """Whether another run can be started; raises CampaignError when none ever can."""
 
     def start(self, run: PlannedRun, partial: Path) -> Execution:
-        """Start a run in its directory, which has config and manifest."""
+        """Start a run in its prepared directory, which holds config and manifest."""
 
     def tick(self) -> None:
-        """Called about twice a second, for whatever has to be repeated."""
+        """Called about twice a second, for periodic work such as heartbeats."""
 
 
 def start_process(
     command: Sequence[str], run_dir: Path, measuring: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start the process of a run, its output in a log of the run's directory.
+    """Start the process of a run; its output goes to a log in the run's directory.
 
     The process inherits the descriptor `measuring`; `MEASURING_VARIABLE` tells it the number.
     """
@@ -70,7 +70,7 @@ def start_process(
     logs = RunDirectory(run_dir).logs
     logs.mkdir(exist_ok=True)
     with (logs / LOG).open("wb") as log:
-        # A session of its own: Ctrl-C in the terminal reaches the campaign alone, which forwards it.
+        # A separate session: Ctrl-C in the terminal reaches only the campaign, which forwards it.
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -83,7 +83,7 @@ def start_process(
 
 
 def why_failed(code: int, run_dir: Path) -> str | None:
-    """The reason of a failure by the exit code and the log of a run's process; None for exit code 0."""
+    """The reason why a run's process failed: its exit code and last log line; None for exit code 0."""
     if code == 0:
         return None
     how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"

@@ -22,7 +22,7 @@ class LocalExecutor:
         self._running: list[_LocalExecution] = []
 
     def is_free(self) -> bool:
-        """Whether there is room for one more with traffic, and for one more at all."""
+        """Whether fewer than `jobs` runs have traffic, and fewer than 2 × `jobs` are running."""
         measuring = sum(run.is_measuring() for run in self._running)
         return measuring < self.jobs and len(self._running) < 2 * self.jobs
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs as processes: the next one starts when a run's traffic is over, not when it is analysed."""
+"""The next run starts after a run's traffic has ended, while its captures are still analysed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ name: one
 hosts: {a: {}, b: {}}
 flows: [{name: f, from: a, to: b, duration: 1 s}]
 """
-# Measures until a file "over" is there, analyses until a file "end" is there.
+# Has traffic until a file "over" exists, then analyses until a file "end" exists.
 RUN = f"""
 import os, sys, time
 from pathlib import Path
@@ -32,14 +32,14 @@ wait("end")
 
 
 def until(condition: Callable[[], bool]) -> bool:
-    """Whether it came true within ten seconds."""
+    """Wait up to ten seconds for the condition; returns whether it holds."""
     give_up = time.monotonic() + 10
     while not condition() and time.monotonic() < give_up:
         time.sleep(0.002)
     return condition()
 
 
-def test_analysis_leaves_room_for_the_next_run_but_not_for_any_number(tmp_path: Path) -> None:
+def test_at_most_jobs_runs_have_traffic_and_at_most_as_many_more_analyse(tmp_path: Path) -> None:
     executor = LocalExecutor(1, lambda run_dir: [sys.executable, "-S", "-c", RUN, str(run_dir)])
     (run,) = parse_campaign(TEXT).runs
     executions: list[Execution] = []
@@ -51,14 +51,14 @@ def test_analysis_leaves_room_for_the_next_run_but_not_for_any_number(tmp_path: 
 
     try:
         first = start("first")
-        assert not executor.is_free(), "it measures"
+        assert not executor.is_free(), "the first run has traffic"
         (first / "over").touch()
-        assert until(executor.is_free), "it analyses"
+        assert until(executor.is_free), "the first run analyses"
         second = start("second")
         assert not executor.is_free()
         (second / "over").touch()
         time.sleep(0.1)
-        assert not executor.is_free(), "two are at work, and one may measure"
+        assert not executor.is_free(), "two runs analyse, as many as one job allows"
         (first / "end").touch()
         select.select([executions[0].fd], [], [], 10)
         assert executions.pop(0).finish() is None
@@ -70,14 +70,14 @@ def test_analysis_leaves_room_for_the_next_run_but_not_for_any_number(tmp_path: 
         before = len(list(Path("/proc/self/fd").iterdir()))
         ends = [execution.finish() for execution in executions]
     assert ends == [None] * len(ends)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before - 2 * len(ends), "nothing stays open"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before - 2 * len(ends), "a descriptor was left open"
 
 
-def test_a_run_that_dies_while_it_measures_leaves_room(tmp_path: Path) -> None:
+def test_a_run_that_dies_during_its_traffic_frees_the_executor(tmp_path: Path) -> None:
     executor = LocalExecutor(1, lambda _run_dir: [sys.executable, "-S", "-c", "import os; os.abort()"])
     (run,) = parse_campaign(TEXT).runs
     (tmp_path / "only").mkdir()
-    work = executor.start(run, tmp_path / "only")
-    select.select([work.fd], [], [], 10)
-    assert "SIGABRT" in str(work.finish())
+    execution = executor.start(run, tmp_path / "only")
+    select.select([execution.fd], [], [], 10)
+    assert "SIGABRT" in str(execution.finish())
     assert executor.is_free()

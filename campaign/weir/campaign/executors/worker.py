@@ -43,7 +43,7 @@ _signalled: set[str] = set()
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run to make. `token` names this attempt of it in the worker."""
+    """A run to make; `token` identifies this attempt on the worker."""
 
     token: str
     key: str
@@ -56,7 +56,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """The reason of a run's failure, or None, and the file on the worker that holds its packed directory."""
+    """Why a run failed, or None, and the file on the worker that holds its packed directory."""
 
     error: str | None
     path: str
@@ -85,12 +85,12 @@ def make_run(request: RunRequest) -> FinishedRun:
     heartbeat()
     with _one_at_a_time:
         if request.token in _signalled:
-            raise RuntimeError("told to stop before it began")
-        # Packed runs of campaigns that were killed before they fetched them.
+            raise RuntimeError("stopped before it started")
+        # Delete packed runs that a killed campaign has not fetched.
         for token, packed_at in list(_packed_at.items()):
             if time.monotonic() - packed_at > SILENCE_S:
                 remove(token)
-        # The worker's own folder is removed when it ends, or by the next one when it was killed.
+        # dask removes the worker's local directory at exit; after a kill, the next worker does.
         folder = Path(tempfile.mkdtemp(prefix="weir-run-", dir=get_worker().local_directory))
         _folders[request.token] = folder
         run_dir = folder / request.key
@@ -105,12 +105,12 @@ def make_run(request: RunRequest) -> FinishedRun:
         del _processes[request.token]
         if time.monotonic() - _heartbeat_at > SILENCE_S:
             remove(request.token)
-            raise RuntimeError(f"the campaign was silent for {SILENCE_S:g} s")
+            raise RuntimeError(f"no heartbeat from the campaign for {SILENCE_S:g} s")
     error = why_failed(code, run_dir)
     if error is not None or not request.keep_raw:
         remove_raw(run_dir)
     packed = folder / "run.zip"
-    # No tar: that unpacking keeps within its folder came to Python's with 3.11.4.
+    # Not tar: Python's extraction filter, which keeps files within the folder, came with 3.11.4.
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for path in run_dir.rglob("*"):
             archive.write(path, path.relative_to(run_dir))
@@ -133,13 +133,13 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 
 
 def heartbeat() -> None:
-    """Note that the campaign still exists."""
+    """Record that the campaign is still running."""
     global _heartbeat_at
     _heartbeat_at = time.monotonic()
 
 
 def send_signal(token: str, number: int) -> None:
-    """Send a signal to a run; one that has not begun will not begin."""
+    """Send a signal to a run; a run that has not started yet will not start."""
     _signalled.add(token)
     process = _processes.get(token)
     if process is not None:

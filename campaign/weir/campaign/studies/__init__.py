@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published studies: what a campaign's page sets beside the numbers of its runs."""
+"""Published studies, which a campaign's page compares with its runs."""
 
 STUDIES = {
     "bbr-dominant": "weir.campaign.studies.bbr_dominant",
@@ -8,4 +8,4 @@ STUDIES = {
     "wehey-bbr": "weir.campaign.studies.wehey_bbr",
     "when-to-use-bbr": "weir.campaign.studies.when_to_use_bbr",
 }
-"""The module of each study by the name that campaign files use; its `sections` makes its part of the page."""
+"""Name in campaign files → module, whose function `sections` returns the study's part of the page."""

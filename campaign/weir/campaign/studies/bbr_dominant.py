@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten flows through one bottleneck, n of them of low latency: figures 7, 8(a) and 8(b).
+"""Ten flows through one bottleneck, n of them with a low-latency congestion control: figures 7, 8(a), 8(b).
 
 A. Mishra, W. H. Tiu, B. Leong, "Are we heading towards a BBR-dominant internet?", IMC 2022, as reproduced.
 """
@@ -20,53 +20,55 @@ from weir.campaign.studies.runs import (
     queueing_delay_ms,
     valid_of,
 )
-from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
+from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 
 PUBLISHED = numbers_of("bbr_dominant")
 FLOWS: int = PUBLISHED["flows"]
 Curve = Mapping[int, float]
-"""A value by the number of low-latency flows."""
+"""Number of low-latency flows → value."""
 
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
-    """The study's part of the page, from valid runs alone."""
+    """The study's part of the page, from valid runs only."""
     valid = valid_of(outcomes)
-    beside = beside_section(PUBLISHED, _held(valid), len(valid))
+    published = comparison_section(PUBLISHED, _comparisons(valid), len(valid))
     drawn = Section(
         "figures",
         "Figures 7 and 8",
-        "The document gives no values of these curves; dotted are the numbers of its text.",
+        "The document gives no values of these curves. Dotted: numbers from its text.",
         tuple(figure for figure in _figures(valid) if figure.traces),
     )
-    return beside, drawn
+    return published, drawn
 
 
-def throughput(outcomes: Sequence[Outcome], of: str, cc: str) -> Curve:
-    """Mean goodput, Mbit/s, of flows with `cc` in the runs whose low-latency flows are `of`."""
-    found = {n: mean_goodput_mbps(its, cc) for n, its in _by_n(outcomes, of).items()}
+def throughput(outcomes: Sequence[Outcome], low_latency: str, cc: str) -> Curve:
+    """Mean goodput, Mbit/s, of the flows with `cc` in runs with the low-latency control `low_latency`."""
+    found = {n: mean_goodput_mbps(runs, cc) for n, runs in _by_n(outcomes, low_latency).items()}
     return {n: value for n, value in found.items() if value is not None}
 
 
-def delay(outcomes: Sequence[Outcome], of: str) -> Curve:
-    """Mean queueing delay, ms."""
-    found = {n: mean_or_none(map(queueing_delay_ms, its)) for n, its in _by_n(outcomes, of).items()}
+def delay(outcomes: Sequence[Outcome], low_latency: str) -> Curve:
+    """Mean queueing delay, ms, in runs with the low-latency control `low_latency`."""
+    found = {
+        n: mean_or_none(map(queueing_delay_ms, runs)) for n, runs in _by_n(outcomes, low_latency).items()
+    }
     return {n: value for n, value in found.items() if value is not None}
 
 
-def _by_n(outcomes: Sequence[Outcome], of: str) -> dict[int, list[Outcome]]:
+def _by_n(outcomes: Sequence[Outcome], low_latency: str) -> dict[int, list[Outcome]]:
     found: dict[int, list[Outcome]] = {}
     for outcome in outcomes:
-        if label(outcome, "low_latency") == of:
+        if label(outcome, "low_latency") == low_latency:
             found.setdefault(int(label(outcome, "n")), []).append(outcome)
     return dict(sorted(found.items()))
 
 
-def _held(valid: Sequence[Outcome]) -> list[Held]:
+def _comparisons(valid: Sequence[Outcome]) -> list[Comparison]:
     bbr, cubic = throughput(valid, "bbr", "bbr"), throughput(valid, "bbr", "cubic")
     vegas = [value for n, value in throughput(valid, "vegas", "vegas").items() if n < FLOWS]
-    waits = delay(valid, "bbr")
-    mixed = [value for n, value in waits.items() if n < FLOWS]
-    alone = waits.get(FLOWS)
+    delays = delay(valid, "bbr")
+    mixed = [value for n, value in delays.items() if n < FLOWS]
+    alone = delays.get(FLOWS)
     every = mean_or_none(
         flow["goodput_bps"] / 1e6 for o in valid for flow in o.measured if flow["goodput_bps"] is not None
     )
@@ -76,19 +78,22 @@ def _held(valid: Sequence[Outcome]) -> list[Held]:
         if len(bbr) > 2
         else None,
         "cubic_ahead": first_ahead(bbr, cubic),
-        "delay_bound": max(waits.values(), default=None),
-        "papers_delay": max(waits.values(), default=None),
+        "delay_bound": max(delays.values(), default=None),
+        "papers_delay": max(delays.values(), default=None),
         "delay_unaffected": 100 * (max(mixed) - min(mixed)) / (sum(mixed) / len(mixed))
         if len(mixed) > 1
         else None,
         "delay_drops": None if alone is None or not mixed else alone - min(mixed),
         "vegas_starves": mean_or_none(vegas),
     }
-    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+    return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
 def first_ahead(bbr: Curve, cubic: Curve) -> float | None:
-    """The fewest BBR flows from which on CUBIC flows always have more; NaN for none, None if not run."""
+    """The smallest n from which CUBIC flows get more than BBR flows at every n; NaN if there is none.
+
+    None if no n has both.
+    """
     both = sorted(set(bbr) & set(cubic))
     if not both:
         return None
@@ -100,9 +105,9 @@ def first_ahead(bbr: Curve, cubic: Curve) -> float | None:
 def _figures(valid: Sequence[Outcome]) -> tuple[Figure, ...]:
     names = list(dict.fromkeys(label(outcome, "low_latency") for outcome in valid))
     share = (1.0, PUBLISHED["fair_share_mbps"]), (float(FLOWS), PUBLISHED["fair_share_mbps"])
-    eight = _lines({cc.upper(): throughput(valid, "bbr", cc) for cc in ("bbr", "cubic")})
-    waits = _lines({"with BBR": delay(valid, "bbr")})
-    seven = _lines({cc: throughput(valid, cc, cc) for cc in names})
+    figure_8a = _lines({cc.upper(): throughput(valid, "bbr", cc) for cc in ("bbr", "cubic")})
+    delays = _lines({"with BBR": delay(valid, "bbr")})
+    figure_7 = _lines({cc: throughput(valid, cc, cc) for cc in names})
     axis = "flows of ten that are not CUBIC"
     ends = (1.0, float(FLOWS))
     return (
@@ -110,16 +115,16 @@ def _figures(valid: Sequence[Outcome]) -> tuple[Figure, ...]:
             "figure-8a",
             "Throughput of a flow (figure 8a)",
             "Mean goodput.",
-            eight,
+            figure_8a,
             x=axis,
             y="Mbit/s",
-            marks={"fair share, 10 Mbit/s": share} if eight else {},
+            marks={"fair share, 10 Mbit/s": share} if figure_8a else {},
         ),
         line_figure(
             "figure-8b",
             "Queueing delay (figure 8b)",
-            "Mean RTT above that of the links; dotted what the text names as the most.",
-            waits,
+            "Mean RTT minus that of the links. Dotted: the maximum given in the text.",
+            delays,
             x=axis,
             y="ms",
             marks={
@@ -129,17 +134,17 @@ def _figures(valid: Sequence[Outcome]) -> tuple[Figure, ...]:
                     ("paper", "papers_largest_delay_ms"),
                 )
             }
-            if waits
+            if delays
             else {},
         ),
         line_figure(
             "figure-7",
             "Throughput of a flow of low latency (figure 7)",
             "The congestion controls that the kernel has. PCC-Vivace, BBRv2 and Copa are not in Linux.",
-            seven,
+            figure_7,
             x=axis,
             y="Mbit/s",
-            marks={"fair share, 10 Mbit/s": share} if seven else {},
+            marks={"fair share, 10 Mbit/s": share} if figure_7 else {},
         ),
     )
 

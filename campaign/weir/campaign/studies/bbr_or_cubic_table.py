@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One flow, BBR or CUBIC, under the eight conditions of a table, and the decision tree over them.
+"""One flow, BBR or CUBIC, under the eight conditions of a table, and the decision tree for them.
 
 S. Kim, "TCP Congestion Control Algorithm: BBR vs Cubic", CSE310 project, Stony Brook University.
 """
@@ -12,7 +12,7 @@ from weir.analysis.figures import Figure, Section, Table, dot_figure
 from weir.analysis.figures.figure import Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import Duel, duel_tree, duels, rounded, valid_of
-from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
+from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.controlplane.units import parse_share, parse_size, parse_time
 
 PUBLISHED = numbers_of("bbr_or_cubic_table")
@@ -20,7 +20,7 @@ CCS = ("bbr", "cubic")
 
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
-    """The study's part of the page, from valid runs alone."""
+    """The study's part of the page, from valid runs only."""
     valid = valid_of(outcomes)
     found = {duel.cell["row"]: duel for duel in duels(valid)}
     drawn = Section(
@@ -32,8 +32,8 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
     tree = Section(
         "table-tree",
         "BBR or CUBIC: the decision tree",
-        "Grown from who won here; the document's tree is a picture without text, and its eight rows alone, "
-        "all won by BBR, would make a tree of one leaf.",
+        "Grown from the winners of our runs. The document's tree is a picture without text, and BBR wins all "
+        "of its eight rows, which would make a tree of one leaf.",
         duel_tree(
             [conditions(duel) for duel in found.values()],
             [duel.winner for duel in found.values()],
@@ -41,12 +41,12 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
             "Who wins",
         ),
     )
-    beside = beside_section(PUBLISHED, _held(found), len(valid))
-    return beside, drawn, tree
+    published = comparison_section(PUBLISHED, _comparisons(found), len(valid))
+    return published, drawn, tree
 
 
 def conditions(duel: Duel) -> Mapping[str, float]:
-    """The conditions that a row's label says, as numbers, but for the bandwidth: that is the runs' own."""
+    """The conditions of a row's label as numbers; the bandwidth is the runs' one, not the label's."""
     delay, buffer, loss, _ = duel.cell["row"].split(", ")
     return {
         "delay, ms": parse_time(delay) / 1e6,
@@ -56,7 +56,7 @@ def conditions(duel: Duel) -> Mapping[str, float]:
     }
 
 
-def _held(found: Mapping[str, Duel]) -> list[Held]:
+def _comparisons(found: Mapping[str, Duel]) -> list[Comparison]:
     rows = [found[one["row"]] for one in PUBLISHED["rows"] if one["row"] in found]
     for_bbr, for_cubic = found.get(PUBLISHED["bbr_case"]), found.get(PUBLISHED["cubic_case"])
     values = {
@@ -66,7 +66,7 @@ def _held(found: Mapping[str, Duel]) -> list[Held]:
         "cubic_case": None if for_cubic is None else for_cubic.cubic_mbps / for_cubic.bbr_mbps,
         "loss": _won_percent(list(found.values())),
     }
-    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+    return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
 def _won_percent(rows: Sequence[Duel]) -> float | None:
@@ -74,7 +74,7 @@ def _won_percent(rows: Sequence[Duel]) -> float | None:
 
 
 def _near_percent(found: Mapping[str, Duel]) -> float | None:
-    """Of the published bitrates that were run, those that ours are near to."""
+    """Percentage of the published bitrates, of rows that were run, that ours match within `near_factor`."""
     factor = PUBLISHED["near_factor"]
     ratios = [
         getattr(found[one["row"]], f"{cc}_mbps") / one[f"{cc}_mbps"]
@@ -90,17 +90,19 @@ def _table(found: Mapping[str, Duel]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     named = {one["row"]: one for one in PUBLISHED["rows"]}
     for row in [*named, *(row for row in found if row not in named)]:
-        said, duel = named.get(row), found.get(row)
+        published, duel = named.get(row), found.get(row)
         cells: list[Cell] = [row, duel.rate_mbps if duel else None]
         for cc in CCS:
-            theirs: float | None = said[f"{cc}_mbps"] if said else None
+            theirs: float | None = published[f"{cc}_mbps"] if published else None
             ours: float | None = getattr(duel, f"{cc}_mbps") if duel else None
             cells += [
                 *(theirs, rounded(ours, 3)),
                 rounded(ours - theirs, 3) if ours is not None and theirs is not None else None,
                 rounded(ours / theirs, 2) if ours is not None and theirs is not None else None,
             ]
-        winner = None if said is None else "BBR" if said["bbr_mbps"] > said["cubic_mbps"] else "CUBIC"
+        winner = None
+        if published is not None:
+            winner = "BBR" if published["bbr_mbps"] > published["cubic_mbps"] else "CUBIC"
         rows.append((*cells, winner, duel.winner if duel else None))
     columns = (
         *("delay, buffer, loss, bandwidth", "our Mbit/s"),

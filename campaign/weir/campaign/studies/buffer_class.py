@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One BBR and one CUBIC flow through a buffer of many sizes: figures 1, 3a, 3b, and the BBR flow's features.
+"""One BBR and one CUBIC flow over a range of buffer sizes: figures 1, 3a, 3b, and the BBR flow's features.
 
 I. U. Akgun et al., "Predicting Network Buffer Capacity for BBR Fairness", Stony Brook University.
 """
@@ -18,7 +18,7 @@ from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import jain_index
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import goodputs_mbps, label, mean_or_none, rounded, share_percent, valid_of
-from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
+from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.rundir.directory import RunDirectory
 
 PUBLISHED = numbers_of("buffer_class")
@@ -29,11 +29,11 @@ SHOWN: Mapping[str, tuple[str, float]] = {
     "bbr_bandwidth_bps": ("BBR's bandwidth, Mbit/s", 1e6),
     "tcp_rtt_us": ("TCP's RTT, ms", 1e3),
 }
-"""How the page shows a feature, and what it divides by for that."""
+"""Feature → its column heading on the page, and the divisor that converts it to the heading's unit."""
 
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
-    """The study's part of the page, from valid runs alone."""
+    """The study's part of the page, from valid runs only."""
     valid = [outcome for outcome in valid_of(outcomes) if share_percent(outcome, "bbr") is not None]
     drawn = Section(
         "figures",
@@ -48,7 +48,7 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
         "features.parquet, its class is the buffer.",
         (_features(valid),) if valid else (),
     )
-    return beside_section(PUBLISHED, _held(valid), len(valid)), drawn, features
+    return comparison_section(PUBLISHED, _comparisons(valid), len(valid)), drawn, features
 
 
 def _jain(outcome: Outcome) -> float | None:
@@ -76,7 +76,7 @@ def _jains(valid: Sequence[Outcome]) -> dict[float, float]:
     return {at: value for at, value in found.items() if value is not None}
 
 
-def _held(valid: Sequence[Outcome]) -> list[Held]:
+def _comparisons(valid: Sequence[Outcome]) -> list[Comparison]:
     shares, jains = _means(valid, "bbr"), _jains(valid)
     shallow = [value for at, value in shares.items() if at <= PUBLISHED["shallow_bdp"]]
     sizes = [_buffer_bdp(outcome) for outcome in valid]
@@ -86,7 +86,7 @@ def _held(valid: Sequence[Outcome]) -> list[Held]:
         "shares_fall": _correlation(sizes, [share_percent(outcome, "bbr") or 0.0 for outcome in valid]),
         "least_jain": min(jains, key=lambda at: jains[at]) if len(jains) > 1 else None,
     }
-    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+    return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
 def _correlation(sizes: Sequence[float], shares: Sequence[float]) -> float | None:
@@ -115,7 +115,7 @@ def _jain_figure(valid: Sequence[Outcome]) -> Table:
     return line_figure(
         "figure-3b",
         "Jain's index of the two flows (figure 3b)",
-        "Mean over the runs of each buffer; 0.5 is all to one of them.",
+        "Mean over the runs of each buffer; 0.5 if one flow gets everything.",
         {"Jain's index": list(_jains(valid).items())},
         x="buffer in BDP",
         y="Jain's index",
@@ -146,7 +146,7 @@ def _table(valid: Sequence[Outcome]) -> Table:
         *("buffer, BDP", "runs", "BBR's share, %", "least", "largest", "Jain's index"),
         "published: accuracy of the classifier (table 1), %",
     )
-    caption = "The document's only table is of its classifier; it has no number to hold the shares against."
+    caption = "The document's only table is of its classifier; it gives no shares to compare with."
     return Table("shares", "Shares by buffer", caption, columns, tuple(rows))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput of one flow per RTT, of BBR and of CUBIC: what their windows did in the middle of a run."""
+"""Throughput per RTT of one BBR and one CUBIC flow in the middle of a run: shows how their windows evolve."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import label
 from weir.rundir.directory import RunDirectory
 
-ALIKE = {"BBR": "BBR with BBR", "CUBIC": "CUBIC with CUBIC"}
-"""The background as the measured flow, as in the report."""
+SAME_BACKGROUND = {"BBR": "BBR with BBR", "CUBIC": "CUBIC with CUBIC"}
+"""Scenarios whose background has the measured flow's congestion control, as in the report."""
 SHOWN_S = 10.0
 
 
 def per_rtt(outcomes: Sequence[Outcome], rate: str) -> tuple[Figure, ...]:
-    """The first measured flow behind a common policer of this rate, in one run of each kind."""
+    """Figure 1: the first measured flow behind a common policer of this rate, in one run of each scenario."""
     lines: dict[str, list[tuple[float, float]]] = {}
-    for name, scenario in ALIKE.items():
+    for name, scenario in SAME_BACKGROUND.items():
         cell = {"rate": rate, "scenario": scenario, "policer": "common"}
         of_cell = [o for o in outcomes if all(label(o, axis) == value for axis, value in cell.items())]
         points = next((points for o in of_cell if (points := middle_of(o))), [])
@@ -30,12 +30,12 @@ def per_rtt(outcomes: Sequence[Outcome], rate: str) -> tuple[Figure, ...]:
     if not lines:
         return ()
     kinds = " and ".join(lines)  # a single line has no legend
-    caption = f"{kinds}, {rate}, background of the same kind: what arrived in {SHOWN_S:g} s of one run each."
+    caption = f"{kinds}, {rate}, background of the same kind: data received in {SHOWN_S:g} s of one run each."
     return (line_figure("figure-1", "Throughput (figure 1)", caption, lines, x="seconds", y="Mbit/s"),)
 
 
 def middle_of(outcome: Outcome) -> list[tuple[float, float]]:
-    """(s, Mbit/s) per RTT of the run's first measured flow, in the middle of the run."""
+    """(s, Mbit/s) per RTT of the run's first measured flow, in the middle `SHOWN_S` of the run."""
     path = RunDirectory(outcome.path).series
     if not outcome.measured or not path.is_file():
         return []

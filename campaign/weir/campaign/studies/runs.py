@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of runs that several studies need: of cells, of flows by congestion control, of two runs."""
+"""Numbers that several studies extract from runs: goodputs, shares, delays, and BBR versus CUBIC."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MIN_TREE_SAMPLES = 4
 
 
 def label(outcome: Outcome, axis: str) -> str:
-    """The label of its cell on an axis; empty on one that it does not have."""
+    """The label of the run's cell on an axis; empty if the cell does not have the axis."""
     return str(outcome.cell.get(axis, ""))
 
 
 def rounded(value: float | None, digits: int = 1) -> float | None:
-    """A number as a table shows it."""
+    """Round a number for a table; None stays None."""
     return None if value is None else round(value, digits)
 
 
 def valid_of(outcomes: Iterable[Outcome], part: str | None = None) -> list[Outcome]:
-    """The runs that count, of one part of the campaign."""
+    """The valid runs, optionally of one part of the campaign."""
     return [o for o in outcomes if o.valid and (part is None or label(o, "part") == part)]
 
 
@@ -39,27 +39,27 @@ def goodputs_mbps(outcome: Outcome, cc: str) -> list[float]:
 
 
 def mean_or_none(values: Iterable[float | None]) -> float | None:
-    """The mean of the known ones; None of nothing."""
+    """The mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
 
 
 def mean_goodput_mbps(outcomes: Iterable[Outcome], cc: str) -> float | None:
-    """Mean over the flows of each run, then over the runs."""
+    """Mean goodput over the flows of each run, then over the runs."""
     return mean_or_none(mean_or_none(goodputs_mbps(outcome, cc)) for outcome in outcomes)
 
 
 def share_percent(outcome: Outcome, cc: str) -> float | None:
-    """One congestion control's part of the goodput of a BBR and a CUBIC flow; None unless there are both."""
+    """Share of `cc` in the goodput of a run of one BBR and one CUBIC flow; None for other runs."""
     rates = {name: goodputs_mbps(outcome, name) for name in ("bbr", "cubic")}
     if any(len(its) != 1 for its in rates.values()):
         return None
-    part = bandwidth_share(rates[cc][0], [its[0] for its in rates.values()])
-    return None if part is None else 100 * part
+    share = bandwidth_share(rates[cc][0], [its[0] for its in rates.values()])
+    return None if share is None else 100 * share
 
 
 def queueing_delay_ms(outcome: Outcome) -> float | None:
-    """Mean RTT of its measured flows above the delay of their links, both ways."""
+    """Mean RTT of its measured flows, minus the delay of their links in both directions."""
     delays = {host.name: host.delay_s for host in outcome.manifest.hosts}
     return mean_or_none(
         1e3 * (flow["min_rtt_s"] + flow["mean_delay_s"] - delays[flow["src_host"]] - delays[flow["dst_host"]])
@@ -69,14 +69,14 @@ def queueing_delay_ms(outcome: Outcome) -> float | None:
 
 
 def bottleneck_mbps(outcome: Outcome) -> float:
-    """The lowest rate of its hosts' links; infinite where none has one."""
+    """The lowest rate of its hosts' links; infinite if none is limited."""
     rates = [host.rate_bps for host in outcome.manifest.hosts if host.rate_bps]
     return min(rates, default=math.inf) / 1e6
 
 
 @dataclass(frozen=True)
 class Duel:
-    """BBR alone and CUBIC alone under one condition; medians over the runs."""
+    """BBR alone versus CUBIC alone under one condition; medians over the runs."""
 
     cell: Mapping[str, str]
     bbr_mbps: float
@@ -84,11 +84,11 @@ class Duel:
     bbr_retransmissions: float
     cubic_retransmissions: float
     rate_mbps: float
-    """Of the bottleneck, as it was configured."""
+    """Configured rate of the bottleneck."""
 
     @property
     def winner(self) -> str:
-        """Who has more goodput."""
+        """The congestion control with more goodput."""
         return "BBR" if self.bbr_mbps > self.cubic_mbps else "CUBIC"
 
     @property
@@ -98,12 +98,12 @@ class Duel:
 
     @property
     def retransmission_ratio(self) -> float:
-        """Retransmissions of BBR ÷ those of CUBIC, of which none count as one."""
+        """Retransmissions of BBR ÷ those of CUBIC, or ÷ 1 if CUBIC has none."""
         return self.bbr_retransmissions / max(self.cubic_retransmissions, 1)
 
 
 def duels(outcomes: Iterable[Outcome], axis: str = "cc") -> list[Duel]:
-    """The conditions under which both were run, in order; the label of `axis` says which it was."""
+    """The conditions under which both were run, in order; `axis` is that of the congestion control."""
     by_condition: dict[tuple[tuple[str, str], ...], dict[str, list[Mapping[str, Any]]]] = {}
     rates: dict[tuple[tuple[str, str], ...], float] = {}
     for outcome in outcomes:
@@ -132,5 +132,5 @@ def _median(flows: Sequence[Mapping[str, Any]], key: str) -> float:
 def duel_tree(
     rows: Sequence[Mapping[str, float]], winners: Sequence[str], name: str, title: str
 ) -> tuple[Figure, ...]:
-    """The decision tree that tells by the conditions who wins; nothing of too few conditions."""
+    """A decision tree that predicts the winner from the conditions; empty below `MIN_TREE_SAMPLES`."""
     return (grown_tree(name, title, rows, winners),) if len(rows) >= MIN_TREE_SAMPLES else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study states, as data with its place in the document, held against what runs show."""
+"""Compares the statements of a study, stored as JSON with their section or page, with the runs' numbers."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from weir.campaign.studies.runs import rounded
 
 
 @dataclass(frozen=True)
-class Held:
-    """One statement of a study beside what the runs say about it."""
+class Comparison:
+    """One statement of a study and the runs' number for it."""
 
     says: str
     where: str
     published: float | None
-    """The number that the document gives; None where it gives none."""
+    """The number in the document; None if it gives none."""
     unit: str
     measured: str
-    """What our number is."""
+    """Description of our number."""
     rule: str
-    """When the two agree, in words."""
+    """The condition of agreement, as text."""
     ours: float | None
     agrees: bool | None
-    """None where nothing was run that could tell."""
+    """None if no run measured it."""
 
     @property
     def difference(self) -> float | None:
-        """Ours − published; None without one of the two."""
+        """Ours − published; None if one of the two is missing."""
         return None if self.ours is None or self.published is None else self.ours - self.published
 
     @property
     def verdict(self) -> str:
-        """Whether they agree, in a word or two."""
+        """`agrees` as text."""
         return {True: "agrees", False: "does not agree", None: "not run"}[self.agrees]
 
 
@@ -51,22 +51,30 @@ def numbers_of(study: str) -> Mapping[str, Any]:
     return found
 
 
-def hold(study: Mapping[str, Any], name: str, ours: float | None) -> Held:
-    """Hold a statement of the study's file against our number, None where nothing was run.
+def compare(study: Mapping[str, Any], name: str, ours: float | None) -> Comparison:
+    """Compare a statement of the study's file with our number; `ours` is None if nothing was run.
 
-    NaN is a number that the runs should have shown and did not: it agrees with nothing. The statement's
-    `rule` is above or below (its `bound`, else its number), within a `tolerance` of it, or of a factor.
+    NaN means that the runs did not show the stated effect; it never agrees. The statement's `rule` is `above`
+    or `below` its `bound` (by default its value), `within` a relative `tolerance` of it, or a `factor`.
     """
-    said = study["statements"][name]
-    number: float | None = said.get("value")
-    words, low, high = _range(said["rule"], said.get("bound", number), said.get("tolerance", 0.0))
-    agrees = None if ours is None else low <= ours <= high
-    shown = None if ours is None or math.isnan(ours) else ours
-    return Held(said["says"], said["where"], number, said["unit"], said["ours"], words, shown, agrees)
+    statement = study["statements"][name]
+    value: float | None = statement.get("value")
+    bound, tolerance = statement.get("bound", value), statement.get("tolerance", 0.0)
+    rule, low, high = _range(statement["rule"], bound, tolerance)
+    return Comparison(
+        says=statement["says"],
+        where=statement["where"],
+        published=value,
+        unit=statement["unit"],
+        measured=statement["ours"],
+        rule=rule,
+        ours=None if ours is None or math.isnan(ours) else ours,
+        agrees=None if ours is None else low <= ours <= high,
+    )
 
 
 def _range(rule: str, bound: float, tolerance: float) -> tuple[str, float, float]:
-    """What agrees, in words, and its ends; raises ValueError for a rule that there is not."""
+    """The range of agreement as text, with its lower and upper end; raises ValueError for an unknown rule."""
     match rule:
         case "above":
             return f"above {bound:g}", math.nextafter(bound, math.inf), math.inf
@@ -79,14 +87,14 @@ def _range(rule: str, bound: float, tolerance: float) -> tuple[str, float, float
     raise ValueError(f"no rule {rule!r}; valid: above, below, within, factor")
 
 
-def beside_section(study: Mapping[str, Any], held: Sequence[Held], runs: int) -> Section:
-    """The section that sets every statement beside ours, with a line in words."""
+def comparison_section(study: Mapping[str, Any], comparisons: Sequence[Comparison], runs: int) -> Section:
+    """The section with a table of all statements and a summary of the comparison."""
     rows: list[tuple[Cell, ...]] = [
         (
             *(one.says, one.verdict, one.published, rounded(one.ours, 3), rounded(one.difference, 3)),
             *(one.unit, one.rule, one.measured, one.where),
         )
-        for one in held
+        for one in comparisons
     ]
     columns = (
         *("published", "in a word", "its number", "our number", "difference", "unit"),
@@ -94,18 +102,18 @@ def beside_section(study: Mapping[str, Any], held: Sequence[Held], runs: int) ->
     )
     caption = f"{study['source']}. {study['remark']}"
     table = Table("statements", "What is published, and what these runs say", caption, columns, tuple(rows))
-    return Section("published", "Beside what is published", in_words(study, held, runs), (table,))
+    return Section("published", "Beside what is published", summary(study, comparisons, runs), (table,))
 
 
-def in_words(study: Mapping[str, Any], held: Sequence[Held], runs: int) -> str:
-    """One line of plain words: what agrees, what does not, what was not run, what differs in the setup."""
+def summary(study: Mapping[str, Any], comparisons: Sequence[Comparison], runs: int) -> str:
+    """One paragraph: which statements agree, which do not, which were not run, and how the setup differs."""
     if not runs:
         return "No valid run yet, so there is nothing to compare."
-    known = [one for one in held if one.agrees is not None]
+    known = [one for one in comparisons if one.agrees is not None]
     groups = (
         ("Agree", [one for one in known if one.agrees]),
         ("Do not agree", [one for one in known if not one.agrees]),
-        ("Not run", [one for one in held if one.agrees is None]),
+        ("Not run", [one for one in comparisons if one.agrees is None]),
     )
     agree = len(groups[0][1])
     sentences = [
@@ -115,7 +123,7 @@ def in_words(study: Mapping[str, Any], held: Sequence[Held], runs: int) -> str:
     return " ".join([*sentences, study["differs"]])
 
 
-def _briefly(one: Held) -> str:
+def _briefly(one: Comparison) -> str:
     if one.agrees is None:
         return one.says
     if one.ours is None:

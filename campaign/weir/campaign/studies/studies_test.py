@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of each shipped study, opened in a browser; and what its words and numbers are made of."""
+"""The pages of the shipped studies: drawn in a browser, and with the numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from weir.campaign.outcome import Outcome
 from weir.campaign.page import page_of
 from weir.campaign.studies import STUDIES
 from weir.campaign.studies.bbr_dominant import first_ahead
-from weir.campaign.studies.statements import hold
+from weir.campaign.studies.statements import compare
 from weir.campaign.studies.when_to_use_bbr import kept_until
 from weir.controlplane.config import FlowConfig
 from weir_tests.campaign.made_up_runs import MEAN_DELAY_S, MIN_RTT_S, by_weight, made_up, simulated
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
-OF_PATHS = tuple(name for name in STUDIES if name != "wehey-bbr")
+STATEMENT_STUDIES = tuple(name for name in STUDIES if name != "wehey-bbr")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def column(table: Table, name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", list(STUDIES))
-def test_the_page_of_a_shipped_campaign_draws_every_figure_in_a_browser_that_has_nothing_to_say(
+def test_the_page_of_a_shipped_campaign_draws_every_figure_without_browser_errors(
     name: str, tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     if browser.chromium() is None:
@@ -73,9 +73,9 @@ def test_the_page_of_a_shipped_campaign_draws_every_figure_in_a_browser_that_has
     assert len(figures) >= 5
     assert len({table.name for table in study.tables}) == len(study.tables)
     for figure in figures:
-        place = found.dom.index(f'id="figure-{figure.name}"')
-        # Plotly puts its drawing into the element; `js-plotly-plot` alone would be an empty one.
-        assert '<svg class="main-svg"' in found.dom[place : found.dom.index("</figure>", place)], figure.name
+        begin = found.dom.index(f'id="figure-{figure.name}"')
+        # Plotly inserts an SVG into the element; `js-plotly-plot` is also the class of an empty one.
+        assert '<svg class="main-svg"' in found.dom[begin : found.dom.index("</figure>", begin)], figure.name
     shown = re.sub(r"<script.*?</script>", "", found.dom, flags=re.DOTALL)
     ids = set(re.findall(r'id="([^"]+)"', shown))
     links = [unescape(link) for link in re.findall(r'<a href="([^"]+)"', shown)]
@@ -84,8 +84,8 @@ def test_the_page_of_a_shipped_campaign_draws_every_figure_in_a_browser_that_has
         assert link[1:] in ids if link.startswith("#") else (tmp_path / link).is_file(), link
 
 
-@pytest.mark.parametrize("name", OF_PATHS)
-def test_words_and_table_have_every_statement_and_nothing_is_compared_without_runs(
+@pytest.mark.parametrize("name", STATEMENT_STUDIES)
+def test_summary_and_table_have_every_statement_and_nothing_is_compared_without_runs(
     name: str, tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     nothing = sections(name, [])
@@ -95,9 +95,9 @@ def test_words_and_table_have_every_statement_and_nothing_is_compared_without_ru
     table = item(found, "statements")
     verdicts = column(table, "in a word")
     agree = verdicts.count("agrees")
-    told = agree + verdicts.count("does not agree")
-    assert told == len(verdicts) - verdicts.count("not run") > 0
-    assert found[0].text.startswith(f"Of {told} published statements that ")
+    known = agree + verdicts.count("does not agree")
+    assert known == len(verdicts) - verdicts.count("not run") > 0
+    assert found[0].text.startswith(f"Of {known} published statements that ")
     assert f"can tell about, {agree} agree." in found[0].text
     for says, published, ours, difference in zip(
         *(column(table, each) for each in ("published", "its number", "our number", "difference")),
@@ -108,7 +108,7 @@ def test_words_and_table_have_every_statement_and_nothing_is_compared_without_ru
             assert difference == pytest.approx(ours - published, abs=0.0011)
 
 
-def test_invalid_runs_are_in_no_number(tmp_path: Path, shape: dict[str, Any]) -> None:
+def test_invalid_runs_are_not_counted(tmp_path: Path, shape: dict[str, Any]) -> None:
     campaign = campaign_of("bbr-dominant")
     runs = made_up(campaign, tmp_path, shape)
     spoiled = Outcome(**{**vars(runs[-1]), "invalid_reasons": ("busy",), "result": {"flows": []}})
@@ -116,7 +116,7 @@ def test_invalid_runs_are_in_no_number(tmp_path: Path, shape: dict[str, Any]) ->
     assert f"that {len(runs) - 1} valid runs" in found[0].text
 
 
-def test_ten_flows_get_the_mean_of_their_kind_and_wait_as_long_as_their_rtts_say(
+def test_bbr_dominant_shows_mean_goodput_by_congestion_control_and_queueing_delay(
     tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     found = sections("bbr-dominant", made_up(campaign_of("bbr-dominant"), tmp_path, shape))
@@ -129,15 +129,15 @@ def test_ten_flows_get_the_mean_of_their_kind_and_wait_as_long_as_their_rtts_say
     assert waits["with BBR", 3.0] == pytest.approx(1e3 * (MIN_RTT_S + MEAN_DELAY_S) - 40)
 
 
-def test_cubic_is_ahead_from_where_it_stays_ahead() -> None:
+def test_first_ahead_is_the_smallest_n_from_which_cubic_stays_ahead() -> None:
     assert first_ahead({1: 9, 2: 5, 3: 4, 4: 3}, {1: 1, 2: 6, 3: 2, 4: 8}) == 4
     assert first_ahead({1: 9, 2: 5, 3: 4}, {1: 1, 2: 6, 3: 7}) == 2
     assert math.isnan(first_ahead({1: 9}, {1: 1}) or 0)
     assert first_ahead({1: 9}, {}) is None
 
 
-def test_goodput_is_kept_until_the_last_loss_before_the_first_that_takes_a_quarter_of_the_rest() -> None:
-    # Of 95 Mbit/s 20 % of loss leave 76; three quarters of that are 57.
+def test_the_cliff_is_the_last_loss_before_goodput_falls_below_three_quarters_of_what_loss_leaves() -> None:
+    # 20 % loss leaves 76 of 95 Mbit/s; three quarters of that are 57.
     assert kept_until([(0, 95), (10, 85), (20, 57.1), (30, 5), (40, 60)]) == 20
     assert kept_until([(0, 95), (10, 85), (20, 56.9), (30, 5)]) == 10
     assert kept_until([(0, 95), (10, 5), (20, 4)]) == 0
@@ -145,10 +145,10 @@ def test_goodput_is_kept_until_the_last_loss_before_the_first_that_takes_a_quart
     assert kept_until([(5, 95), (10, 90), (20, 80)]) is None
 
 
-def test_statements_agree_by_their_own_rule() -> None:
+def test_statements_agree_by_the_rule_in_the_file() -> None:
     def verdict(rule: dict[str, Any], ours: float | None) -> bool | None:
-        said = {"says": "s", "where": "w", "unit": "u", "ours": "o", "value": 10} | rule
-        return hold({"statements": {"x": said}}, "x", ours).agrees
+        statement = {"says": "s", "where": "w", "unit": "u", "ours": "o", "value": 10} | rule
+        return compare({"statements": {"x": statement}}, "x", ours).agrees
 
     assert verdict({"rule": "above"}, 10.1) is True
     assert verdict({"rule": "above"}, 10) is False
@@ -171,7 +171,7 @@ def test_statements_agree_by_their_own_rule() -> None:
         verdict({"rule": "beside"}, 1)
 
 
-def test_the_table_has_every_published_bitrate_beside_ours_and_who_won(
+def test_the_bitrate_table_has_every_published_bitrate_ours_and_the_winners(
     tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     found = sections("bbr-or-cubic-table", made_up(campaign_of("bbr-or-cubic-table"), tmp_path, shape))
@@ -179,7 +179,7 @@ def test_the_table_has_every_published_bitrate_beside_ours_and_who_won(
     assert len(table.rows) == 8 + 1
     first = dict(zip(table.columns, table.rows[0], strict=True))
     assert first["BBR published"] == 22.6
-    # 95 % of the quick grid's 100 Mbit/s for 1 Gbit/s, of which 7 % loss leaves BBR 86 %.
+    # The quick grid has 100 Mbit/s instead of 1 Gbit/s; BBR gets 95 % of it, and 86 % of that at 7 % loss.
     assert first["our Mbit/s"] == 100
     assert first["BBR ours"] == pytest.approx(95 * 0.86)
     assert first["BBR ours ÷ published"] == pytest.approx(95 * 0.86 / 22.6, abs=0.01)
@@ -188,7 +188,7 @@ def test_the_table_has_every_published_bitrate_beside_ours_and_who_won(
     assert dict(zip(table.columns, table.rows[-1], strict=True))["published winner"] is None
 
 
-def test_gain_share_and_goodput_are_those_of_their_part(tmp_path: Path, shape: dict[str, Any]) -> None:
+def test_gain_share_and_goodput_come_from_separate_parts(tmp_path: Path, shape: dict[str, Any]) -> None:
     def goodput(run: PlannedRun, flow: FlowConfig) -> float:
         if run.cell["part"] == "share":
             return 30.0 if flow.congestion_control == "bbr" else 10.0
@@ -206,11 +206,13 @@ def test_gain_share_and_goodput_are_those_of_their_part(tmp_path: Path, shape: d
     assert cliff["BBR", 10.0] == pytest.approx(95 * 0.8)
 
 
-def test_shares_and_jains_index_are_those_of_the_two_flows(tmp_path: Path, shape: dict[str, Any]) -> None:
+def test_buffer_class_shows_shares_and_jains_index_of_the_two_flows(
+    tmp_path: Path, shape: dict[str, Any]
+) -> None:
     found = sections("buffer-class", made_up(campaign_of("buffer-class"), tmp_path, shape))
     shares = [row[2] for row in item(found, "figure-1").rows if row[0] == "BBR"]
     assert shares == [pytest.approx(200 / 3)] * 10
-    # Two to one: (2 + 1)² ÷ (2 × (4 + 1)).
+    # Jain's index of rates 2 and 1: (2 + 1)² ÷ (2 × (4 + 1)).
     jains = [row[2] for row in item(found, "figure-3b").rows if row[0] == "Jain's index"]
     assert jains == [pytest.approx(0.9)] * 10
     features = item(found, "features")

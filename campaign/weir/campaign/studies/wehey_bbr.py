@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""M. Rimkevičius, "Localizing Traffic Differentiation with TCP BBR", EPFL 2024: its figures and tables 2–4.
+"""Figures and tables 2–4 of M. Rimkevičius, "Localizing Traffic Differentiation with TCP BBR", EPFL 2024.
 
-False negatives are pairs behind a common policer that a rule calls separate, false positives pairs behind
-two that it calls shared; pairs with too little loss to judge are left out, as in the report (section 5.2).
+A false negative is a pair behind a common policer that a rule calls separate, a false positive a pair behind
+two policers that it calls shared. Pairs with too little loss are left out, as in the report (section 5.2).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weir.analysis.figures import Figure, Section, Table, box_figure
 from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import best_correlation, kolmogorov_smirnov, share
 from weir.campaign.outcome import Outcome
-from weir.campaign.studies.beside import NO_DIFFERENCE, NOT_RUN, NOTHING_PUBLISHED, beside, shown
+from weir.campaign.studies.beside import NO_DIFFERENCE, NOT_RUN, NOTHING_PUBLISHED, compare_counts, shown
 from weir.campaign.studies.per_rtt import per_rtt
 from weir.campaign.studies.runs import label, rounded, valid_of
 from weir.campaign.studies.statements import numbers_of
@@ -30,7 +30,7 @@ STRICT = 0.95
 
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
-    """The study's part of the page, from valid runs alone but for the table that asks what lateness does."""
+    """The study's part of the page. Only the table of errors by lateness includes invalid runs."""
     complete, outcomes = outcomes, valid_of(outcomes)
     tables, tests, medians = _tables(outcomes), _tests(outcomes), _medians(outcomes)
     words = _in_words(outcomes, (*tables, *tests, medians))
@@ -70,7 +70,7 @@ def _pairs(outcomes: Iterable[Outcome], detector: str) -> list[tuple[Outcome, Ma
 
 
 def verdict_of(pair: Mapping[str, Any], strict: bool) -> str:
-    """The published rule's verdict; `strict` asks for 95 % of the interval sizes instead of half of them."""
+    """The published rule's verdict; `strict` requires more than 95 % of the interval sizes, not half."""
     if not strict or pair["verdict"] == "insufficient_loss":
         return str(pair["verdict"])
     detail = pair["detail"]
@@ -78,7 +78,7 @@ def verdict_of(pair: Mapping[str, Any], strict: bool) -> str:
 
 
 def _errors(outcomes: Iterable[Outcome], detector: str, truth: str, strict: bool = False) -> tuple[int, int]:
-    """(wrong, judged) of the pairs of which `truth` is true."""
+    """Number of wrong and of all verdicts, over the pairs whose truth is `truth`."""
     verdicts = [verdict_of(pair, strict) for _, pair in _pairs(outcomes, detector) if pair["truth"] == truth]
     judged = [verdict for verdict in verdicts if verdict != "insufficient_loss"]
     return sum(verdict != truth for verdict in judged), len(judged)
@@ -119,7 +119,7 @@ def _table(
             some = _selected(outcomes, scenario, extra)
             best = share(*_errors(some, "shared", truth))
             for rule in ("50 %", "95 %"):
-                found = beside(
+                found = compare_counts(
                     *_errors(some, RULE, truth, rule == "95 %"), _published(published, rule, scenario, extra)
                 )
                 if found.published is None and not found.ours.of:
@@ -131,7 +131,7 @@ def _table(
                 rows.append(
                     (
                         *(scenario, rates, rule, shown(found.published), shown(found.ours)),
-                        *(rounded(found.difference), rounded(found.p, 3), found.words),
+                        *(rounded(found.difference), rounded(found.p, 3), found.verdict),
                         *(shown(best), rounded(gain)),
                     )
                 )
@@ -149,14 +149,16 @@ def _throughput_table(outcomes: Sequence[Outcome]) -> Table:
         for extra in (False, True):
             some = _selected(outcomes, scenario, extra)
             for kind, truth in (("false_negatives", "shared"), ("false_positives", "separate")):
-                found = beside(*_errors(some, THROUGHPUT, truth), _published(numbers, kind, scenario, extra))
+                found = compare_counts(
+                    *_errors(some, THROUGHPUT, truth), _published(numbers, kind, scenario, extra)
+                )
                 if found.published is None and not found.ours.of:
                     continue
                 rates = PUBLISHED["extra_rate"] if extra else "40 to 80 Mbit/s"
                 rows.append(
                     (
                         *(scenario, rates, kind.replace("_", " "), shown(found.published), shown(found.ours)),
-                        *(rounded(found.difference), rounded(found.p, 3), found.words),
+                        *(rounded(found.difference), rounded(found.p, 3), found.verdict),
                     )
                 )
     columns = (*COLUMNS[:2], "errors", *COLUMNS[3:8])
@@ -178,7 +180,7 @@ def _detectors(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _by_lateness(complete: Sequence[Outcome]) -> tuple[Table, ...]:
-    """Errors of the valid runs that were disturbed less, of those disturbed more, and of the invalid ones."""
+    """Errors of the less disturbed half of the valid runs, of the other half, and of the invalid runs."""
     measured = [(late.p99_s, o) for o in complete if (late := o.manifest.scheduling)]
     valid = sorted(((late_s, o) for late_s, o in measured if o.valid), key=lambda pair: pair[0])
     groups = {
@@ -211,7 +213,7 @@ def _by_lateness(complete: Sequence[Outcome]) -> tuple[Table, ...]:
 
 
 def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
-    """One line of plain words: what agrees, what does not."""
+    """One paragraph that summarises the comparison."""
     if not outcomes:
         return "No valid run yet, so there is nothing to compare."
     named = {table.name: table for table in tables}
@@ -221,11 +223,11 @@ def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
         if WORDS in table.columns
         for row in table.rows
     ]
-    held = [each for each in compared if each[2] not in (NOT_RUN, NOTHING_PUBLISHED)]
-    others = [each for each in held if each[2] != NO_DIFFERENCE]
+    comparable = [each for each in compared if each[2] not in (NOT_RUN, NOTHING_PUBLISHED)]
+    others = [each for each in comparable if each[2] != NO_DIFFERENCE]
     sentences = [
-        f"Of {len(held)} published error counts (tables 2 to 4) that these {len(outcomes)} runs can be held "
-        f"against, {len(held) - len(others)} show no difference."
+        f"Of {len(comparable)} published error counts (tables 2 to 4) that these {len(outcomes)} runs can be "
+        f"held against, {len(comparable) - len(others)} show no difference."
     ]
     sentences += [f"{table.title}, {row[0]}, {row[1]}, {row[2]}: {words}." for table, row, words in others]
     if "kolmogorov-smirnov" in named:
@@ -240,11 +242,11 @@ def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
             sentences.append(f"The median loss of {scenario} at {rate} is {ours} %, published {published} %.")
     theirs = [_errors(outcomes, RULE, truth) for truth in TRUTH.values()]
     weirs = [_errors(outcomes, "shared", truth) for truth in TRUTH.values()]
-    untold = len(_pairs(outcomes, "shared")) - sum(of for _, of in weirs)
+    undecided = len(_pairs(outcomes, "shared")) - sum(of for _, of in weirs)
     sentences.append(
         f"The published rule errs in {theirs[0][0]} of {theirs[0][1]} common and {theirs[1][0]} of "
         f"{theirs[1][1]} non-common pairs, weir's own detector in {weirs[0][0]} of {weirs[0][1]} and "
-        f"{weirs[1][0]} of {weirs[1][1]}; it cannot tell in {untold}."
+        f"{weirs[1][0]} of {weirs[1][1]}; it cannot tell in {undecided}."
     )
     judged = [(o, pair) for o in outcomes for pair in o.result["pairs"]]
     right = sum(pair["truth"] == TRUTH.get(label(o, "policer")) for o, pair in judged)
@@ -287,7 +289,7 @@ def _common(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def _tests(outcomes: Sequence[Outcome]) -> tuple[Table, ...]:
-    """BBR against CUBIC with the same rate and background: section 4 says more loss and less delay."""
+    """BBR versus CUBIC with the same rate and background; section 4: BBR has more loss and less delay."""
     rows: list[tuple[Cell, ...]] = []
     measures: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
         ("loss_ratio", CLAIMS[0], lambda bbr, cubic: bbr > cubic),
@@ -317,18 +319,18 @@ def _values(outcomes: Sequence[Outcome], rate: str, scenario: str, key: str) -> 
 
 def _medians(outcomes: Sequence[Outcome]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for said in PUBLISHED["median_loss_percent"]:
-        values = sorted(_values(outcomes, said["rate"], said["scenario"], "loss_ratio"))
+    for published in PUBLISHED["median_loss_percent"]:
+        values = sorted(_values(outcomes, published["rate"], published["scenario"], "loss_ratio"))
         ours = 100 * values[len(values) // 2] if values else None
-        difference = None if ours is None else ours - said["percent"]
+        difference = None if ours is None else ours - published["percent"]
         rows.append(
             (
-                said["scenario"],
-                said["rate"],
-                said["percent"],
+                published["scenario"],
+                published["rate"],
+                published["percent"],
                 rounded(ours),
                 rounded(difference),
-                said["where"],
+                published["where"],
             )
         )
     columns = ("scenario", "rate", "published, %", "ours, %", "difference, points", "where")
@@ -354,7 +356,7 @@ def _correlations(outcomes: Sequence[Outcome]) -> tuple[Figure, ...]:
 
 
 def best_of(pair: Mapping[str, Any]) -> float | None:
-    """The best coefficient of a pair's detector over its interval sizes; None without one."""
+    """The best coefficient over the interval sizes of a pair's detector; None if there is none."""
     sizes = [size for size in pair["detail"].get("sizes", ()) if size.get("used", True)]
     if pair["detector"] == THROUGHPUT:
         return best_correlation([size["coefficient"] for size in sizes])

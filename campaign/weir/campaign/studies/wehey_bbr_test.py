@@ -12,7 +12,7 @@ import pytest
 from weir.analysis.figures import Section, Table
 from weir.analysis.series import PER_RTT, SCHEMA
 from weir.campaign.outcome import Outcome
-from weir.campaign.studies.beside import beside
+from weir.campaign.studies.beside import compare_counts
 from weir.campaign.studies.wehey_bbr import PUBLISHED, SCENARIOS, best_of, sections, verdict_of
 from weir.rundir.manifest import Manifest, Scheduling
 
@@ -70,7 +70,7 @@ RUNS = [
 ]
 
 
-def test_errors_are_counted_by_rule_scenario_and_rate_from_valid_runs_with_enough_loss() -> None:
+def test_errors_are_counted_by_rule_scenario_and_rate_over_valid_runs_with_enough_loss() -> None:
     found = sections(RUNS)
     rows = {tuple(row[:3]): row for row in table(found, "table-2").rows}
     columns = table(found, "table-2").columns
@@ -84,7 +84,7 @@ def test_errors_are_counted_by_rule_scenario_and_rate_from_valid_runs_with_enoug
     assert str(rows[BBR, "40 to 80 Mbit/s", "95 %"][ours]).startswith("1/2 ")
 
 
-def test_errors_are_told_apart_by_how_late_the_machine_was() -> None:
+def test_errors_are_grouped_by_scheduling_lateness() -> None:
     late = [
         outcome("common", BBR, {"rule": rule("separate", 3, 0.6), "ours": "shared"}, late_ms=2.5)
         for _ in range(8)
@@ -103,7 +103,7 @@ def test_errors_are_told_apart_by_how_late_the_machine_was() -> None:
     assert not [s for s in sections([]) if s.anchor == "lateness" and s.items]
 
 
-def test_every_published_count_stands_in_its_table_whatever_was_run() -> None:
+def test_every_published_count_is_in_its_table_even_without_runs() -> None:
     found = sections([])
     for name, kind in (("table-2", "false_negatives"), ("table-3", "false_positives")):
         cells = [str(row[3]).split(" ")[0] for row in table(found, name).rows]
@@ -115,7 +115,7 @@ def test_every_published_count_stands_in_its_table_whatever_was_run() -> None:
     assert found[0].text == "No valid run yet, so there is nothing to compare."
 
 
-def test_the_published_sums_are_those_that_the_text_names() -> None:
+def test_the_published_counts_add_up_to_the_percentages_in_the_text() -> None:
     def percent(kind: str, rule_name: str, cc: str) -> float:
         counts = [PUBLISHED[kind][rule_name][scenario] for scenario in SCENARIOS if scenario.startswith(cc)]
         return 100 * sum(count for count, _ in counts) / sum(of for _, of in counts)
@@ -126,12 +126,12 @@ def test_the_published_sums_are_those_that_the_text_names() -> None:
     assert percent("false_negatives", "95 %", "CUBIC") == pytest.approx(45, abs=0.5)
     assert percent("false_positives", "50 %", "BBR") == pytest.approx(15, abs=0.6)
     assert percent("false_positives", "50 %", "CUBIC") == pytest.approx(4, abs=0.5)
-    # Where text and table differ, the file says so.
+    # Text and table differ here; the remark in the file says so.
     assert percent("false_negatives", "95 %", "BBR") == pytest.approx(32.5)
     assert "33 %" in PUBLISHED["remark"]
 
 
-def test_the_strict_rule_wants_more_than_95_percent_of_the_sizes() -> None:
+def test_the_strict_rule_requires_more_than_95_percent_of_the_sizes() -> None:
     assert verdict_of(rule("shared", 38, 0.5), strict=True) == "separate"
     assert verdict_of(rule("shared", 39, 0.5), strict=True) == "shared"
     assert verdict_of(rule("shared", 21, 0.5), strict=False) == "shared"
@@ -145,19 +145,19 @@ def test_the_best_coefficient_is_the_highest_significant_one() -> None:
     assert best_of(pair) == pytest.approx(0.593)
 
 
-def test_figures_and_words_are_made_of_the_runs() -> None:
+def test_figures_and_summary_follow_from_the_runs() -> None:
     found = sections(RUNS)
     assert "The published rule errs in 2 of 5 common and 1 of 2 non-common pairs" in found[0].text
     assert "weir's own detector in 1 of 5 and 0 of 2; it cannot tell in 1." in found[0].text
     assert "The declared policer is the truth in 16 of 16 verdicts" in found[0].text
     assert "The median loss of BBR with BBR at 40 Mbit/s is 24.0 %, published 22 %." in found[0].text
     assert "(tables 2 to 4) that these 8 runs can be held against, " in found[0].text
-    surely = [outcome("common", BBR, {"rule": rule("separate", 0, 0.1), "ours": "shared"})] * 20
-    told = (
+    all_wrong = [outcome("common", BBR, {"rule": rule("separate", 0, 0.1), "ours": "shared"})] * 20
+    sentence = (
         "False negatives, common policer (table 2), BBR with BBR, 40 to 80 Mbit/s, 50 %: more than published."
     )
-    assert told in sections(surely)[0].text
-    assert told not in found[0].text
+    assert sentence in sections(all_wrong)[0].text
+    assert sentence not in found[0].text
     cubic = outcome("common", "CUBIC with BBR", {"rule": rule("shared", 30, 0.6), "ours": "shared"})
     cubic.result["flows"][1]["loss_ratio"] = 0.23
     in_words = sections([*RUNS, cubic])[0].text
@@ -172,7 +172,7 @@ def test_figures_and_words_are_made_of_the_runs() -> None:
     assert {"figure-2", "figure-3", "figure-4", "figure-5", "medians", "detectors"} <= names
 
 
-def test_figure_1_is_the_middle_of_one_run_of_each_kind(tmp_path: Path) -> None:
+def test_figure_1_shows_the_middle_ten_seconds_of_one_run_of_each_kind(tmp_path: Path) -> None:
     shown = []
     for scenario, rate_mbps in (("BBR with BBR", 20.0), ("CUBIC with CUBIC", 15.0)):
         its = outcome(
@@ -208,12 +208,12 @@ def test_figure_1_is_the_middle_of_one_run_of_each_kind(tmp_path: Path) -> None:
     assert len(rows) == 1000
 
 
-def test_counts_that_chance_explains_agree_and_others_do_not() -> None:
-    assert beside(3, 40, (4, 40)).words == "no difference shown"
-    assert beside(30, 40, (4, 40)).words == "more than published"
-    assert beside(0, 40, (17, 40)).words == "fewer than published"
-    assert beside(0, 0, (17, 40)).words == "not run"
-    assert beside(1, 2, None).words == "nothing published"
+def test_a_difference_between_counts_is_shown_only_if_significant() -> None:
+    assert compare_counts(3, 40, (4, 40)).verdict == "no difference shown"
+    assert compare_counts(30, 40, (4, 40)).verdict == "more than published"
+    assert compare_counts(0, 40, (17, 40)).verdict == "fewer than published"
+    assert compare_counts(0, 0, (17, 40)).verdict == "not run"
+    assert compare_counts(1, 2, None).verdict == "nothing published"
     # 3 of 4 against 1 of 4: Fisher's exact test by hand, 2 × (16 + 1) ÷ 70.
-    assert beside(3, 4, (1, 4)).p == pytest.approx(34 / 70)
-    assert beside(3, 4, (1, 4)).difference == pytest.approx(50)
+    assert compare_counts(3, 4, (1, 4)).p == pytest.approx(34 / 70)
+    assert compare_counts(3, 4, (1, 4)).difference == pytest.approx(50)

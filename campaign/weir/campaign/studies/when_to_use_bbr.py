@@ -22,7 +22,7 @@ from weir.campaign.studies.runs import (
     share_percent,
     valid_of,
 )
-from weir.campaign.studies.statements import Held, beside_section, hold, numbers_of
+from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
 
 PUBLISHED = numbers_of("when_to_use_bbr")
@@ -32,17 +32,17 @@ Points = list[tuple[float, float]]
 
 
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
-    """The study's part of the page, from valid runs alone."""
+    """The study's part of the page, from valid runs only."""
     valid = valid_of(outcomes)
     alone = duels(valid_of(outcomes, "alone"))
     shares, goodputs = _shares(outcomes), _goodputs(outcomes)
     rows = [conditions(duel) for duel in alone]
     return (
-        beside_section(PUBLISHED, _held(alone, shares, goodputs), len(valid)),
+        comparison_section(PUBLISHED, _comparisons(alone, shares, goodputs), len(valid)),
         Section(
             "alone",
             "Alone: goodput and retransmissions",
-            "Medians over the runs of a condition. The document has the number of one.",
+            "Medians over the runs of a condition. The document gives the number of one condition.",
             tuple(figure for buffer in (SHALLOW, DEEP) for figure in _maps(alone, buffer)),
         ),
         Section(
@@ -105,7 +105,9 @@ def _goodputs(outcomes: Sequence[Outcome]) -> dict[str, Points]:
     return {cc: sorted(points) for cc, points in found.items()}
 
 
-def _held(alone: Sequence[Duel], shares: dict[str, Points], goodputs: dict[str, Points]) -> list[Held]:
+def _comparisons(
+    alone: Sequence[Duel], shares: dict[str, Points], goodputs: dict[str, Points]
+) -> list[Comparison]:
     at = PUBLISHED["gain_at"]
     cell = [duel for duel in alone if duel.cell == {**duel.cell, **at, "buffer": SHALLOW}]
     shallow = [duel for duel in alone if duel.cell["buffer"] == SHALLOW]
@@ -122,7 +124,7 @@ def _held(alone: Sequence[Duel], shares: dict[str, Points], goodputs: dict[str, 
         "large_buffer": dict(shares.get("cubic", ())).get(large),
         "cliff": kept_until(goodputs.get("bbr", ())),
     }
-    return [hold(PUBLISHED, name, value) for name, value in values.items()]
+    return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
 def _won_percent(found: Sequence[Duel], who: str) -> float | None:
@@ -132,7 +134,7 @@ def _won_percent(found: Sequence[Duel], who: str) -> float | None:
 def kept_until(points: Sequence[tuple[float, float]]) -> float | None:
     """The largest loss, in percent, up to which goodput is at least `KEPT` × (1 − loss) × that without loss.
 
-    None where nothing was run without loss or fewer than three losses were.
+    None with fewer than three loss rates, or without a run at zero loss.
     """
     if len(points) < 3 or points[0][0] != 0:
         return None

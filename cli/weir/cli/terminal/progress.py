@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while a run goes on: a line per step, and a bar that follows the clock of a phase."""
+"""Progress of a run on the terminal: a line per step, and a bar with the elapsed time of a phase."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _REFRESH_S = 0.25
 
 
 class TerminalBar:
-    """A bar that is shown on a terminal and nowhere else, while the block of its `with` runs."""
+    """A context manager that shows a progress bar, if the console is a terminal."""
 
     def __init__(self, console: Console, progress: Progress) -> None:
-        """Show `progress` on `console`, which it was made for."""
+        """Show `progress`, which was created for `console`."""
         self._console, self._progress = console, progress
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start the bar."""
         if self._console.is_terminal:
             self._progress.start()
         return self
@@ -54,12 +54,12 @@ class RunProgress(TerminalBar):
         super().__init__(console, Progress(*columns, console=console, transient=True))
 
     def step(self, what: str) -> None:
-        """Say what begins now."""
+        """Print the step that begins."""
         self._console.print(f"  {what}", highlight=False)
 
     @contextlib.contextmanager
     def phase(self, name: str, duration_s: float) -> Iterator[None]:
-        """Show the bar of a phase that lasts about `duration_s` seconds."""
+        """Show a bar during a phase that lasts about `duration_s` seconds."""
         self._console.print(f"  phase {name}: flows for {duration_s:g} s", highlight=False)
         task = self._progress.add_task(f"phase {name}", total=duration_s)
         ended = threading.Event()

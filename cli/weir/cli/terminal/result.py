@@ -21,7 +21,7 @@ _COUNTS = (
 
 
 def summary(result: Result, report: Path | None = None) -> RenderableType:
-    """The headline, a table of flows, pairs with verdict and truth, policers, the path of the report."""
+    """The headline, flows as a table, pairs with verdict and truth, policers, and the report's path."""
     good = result.explained and result.valid
     parts: list[RenderableType] = [Text(result.headline, style="bold green" if good else "bold red")]
     parts += [Text(f"  {reason}", style="red") for reason in result.invalid_reasons]
@@ -78,7 +78,7 @@ def _policers(result: Result) -> list[Text]:
     lines = []
     for policer in result.policers:
         figure = policer.conformance.deviation_percent if policer.conformance else None
-        held = (
+        conformance = (
             "not saturated for 5 s" if figure is None else f"within {text.percent(figure, 3)} of rate × 5 s"
         )
         counts = policer.agreement if policer.agrees else f"counts agree; {policer.agreement}"
@@ -86,7 +86,7 @@ def _policers(result: Result) -> list[Text]:
         lines.append(
             Text(
                 f"{policer.phase}: policer {policer.name}: {text.rate(policer.effective_rate_bps)}, burst "
-                f"{text.size(policer.effective_burst_bytes)}: {held}; {counts}",
+                f"{text.size(policer.effective_burst_bytes)}: {conformance}; {counts}",
                 style="" if not policer.disagreements else "red",
             )
         )
