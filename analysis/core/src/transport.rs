@@ -81,11 +81,15 @@ impl TransportScan {
     /// time (Simple Packet Block) is skipped.
     ///
     /// # Errors
-    /// [`CaptureError`] when the file is damaged, or ends inside a record.
+    /// [`CaptureError`] when the file is damaged, or ends inside a record, except inside the frame of a classic pcap.
     pub fn step(&mut self, found: &mut Vec<TransportPacket>) -> Result<bool, CaptureError> {
         for _ in 0..STEP_RECORDS {
             let untimed_before = self.reader.untimed();
             let Some(record) = self.reader.next_record()? else {
+                // A capture that was killed while it wrote a frame ends here, as for other readers of classic pcap.
+                if self.reader.ended_inside_frame() {
+                    return Ok(false);
+                }
                 return self.reader.require_whole().map(|()| false);
             };
             let packet = TransportPacket::parse(&record);

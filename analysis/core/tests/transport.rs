@@ -130,14 +130,25 @@ fn what_is_neither_tcp_nor_udp_is_skipped() {
 }
 
 #[test]
-fn a_capture_that_ends_inside_a_record_is_an_error_at_that_record() {
+fn a_capture_that_ends_inside_a_record_header_is_an_error_at_that_record() {
     let whole = talk().0;
     assert_eq!(read(&whole).expect("a capture").len(), 2);
     let second_record = 24 + 16 + 14 + 20 + 24;
-    for bytes in [second_record + 7, second_record + 17, whole.len() - 1] {
-        let error = read(&whole[..bytes]).expect_err("a part of a capture");
-        assert_eq!(error.problem, "the file ends inside a record");
-        assert_eq!(error.offset, second_record as u64, "{bytes} bytes");
+    let error = read(&whole[..second_record + 7]).expect_err("a part of a capture");
+    assert_eq!(error.problem, "the file ends inside a record");
+    assert_eq!(error.offset, second_record as u64);
+}
+
+#[test]
+fn a_capture_that_ends_inside_a_frame_is_read_up_to_it() {
+    let whole = talk().0;
+    let second_record = 24 + 16 + 14 + 20 + 24;
+    for bytes in [second_record + 16, second_record + 17, whole.len() - 1] {
+        assert_eq!(
+            read(&whole[..bytes]).expect("a capture").len(),
+            1,
+            "{bytes} bytes"
+        );
     }
 }
 

@@ -261,7 +261,6 @@ WHOLE = capture(captured(at_server=True))
         b"",
         b"no capture at all, but text of some length",
         WHOLE[:20] + b"\x7f\0\0\0",  # IEEE 802.11 with radiotap headers
-        WHOLE[:-1],
         WHOLE + WHOLE[24:31],
         lzma.compress(WHOLE)[:-40],
     ],
@@ -275,6 +274,14 @@ def test_a_damaged_or_unsupported_capture_is_bad_input(
         list(segments(path))
     assert run_cli(["trace", str(path), "-o", str(tmp_path / "x.replay")]) == 2
     assert capsys.readouterr().err.startswith(f"weir: {path}: ")
+
+
+def test_a_capture_that_was_killed_while_it_wrote_a_frame_is_read_up_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(WHOLE)
+    whole = list(segments(path))
+    path.write_bytes(WHOLE[:-1])
+    assert list(segments(path)) == whole[:-1]
 
 
 @pytest.mark.parametrize("name", ["absent.pcap", "-"])

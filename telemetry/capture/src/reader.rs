@@ -55,6 +55,8 @@ pub struct CaptureReader<R> {
     /// File offset of `buffer[start]`.
     offset: u64,
     truncated: bool,
+    /// Whether it is the compressed data that end early.
+    compression_cut: bool,
     /// Time of the newest record that has one.
     time_ns: i64,
     untimed: u64,
@@ -87,6 +89,7 @@ impl<R: Read> CaptureReader<R> {
             end: 0,
             offset: 0,
             truncated: false,
+            compression_cut: false,
             time_ns: 0,
             untimed: 0,
         };
@@ -116,6 +119,14 @@ impl<R: Read> CaptureReader<R> {
     /// [`CaptureReader::next_record`] has returned `None`.
     pub fn truncated(&self) -> bool {
         self.truncated
+    }
+
+    /// Whether a classic pcap ended after the header of a record and before the end of its frame. Known once
+    /// [`CaptureReader::next_record`] has returned `None`.
+    pub fn ended_inside_frame(&self) -> bool {
+        let header_is_whole = self.end - self.start >= RECORD_HEADER_BYTES;
+        let classic = matches!(self.format, Format::Pcap(_));
+        self.truncated && !self.compression_cut && classic && header_is_whole
     }
 
     /// Refuses a file that ended inside a record, for callers that need the whole capture. Known once
@@ -285,6 +296,7 @@ impl<R: Read> CaptureReader<R> {
                 // The compressed data are cut. The bytes before the cut are in the buffer.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     self.truncated = true;
+                    self.compression_cut = true;
                     return Ok(false);
                 }
                 Err(error) => {
