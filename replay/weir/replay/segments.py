@@ -44,8 +44,9 @@ def name_of(source: End, destination: End) -> str:
 def segments(path: Path) -> Iterator[Segment | Datagram]:
     """The TCP segments and UDP datagrams of a capture, compressed or not; all other packets are skipped.
 
-    A classic pcap that ends inside a frame is read up to it. Raises OSError; weir_core.CaptureError if the file
-    is not a capture, is damaged or ends inside a record otherwise.
+    A classic pcap that ends inside a frame is read up to it.
+
+    Raises OSError; weir_core.CaptureError if the file is not a capture, is damaged or ends elsewhere in a record.
     """
     import weir_core
 
