@@ -46,7 +46,7 @@ def segments(path: Path) -> Iterator[Segment | Datagram]:
 
     A classic pcap that ends inside a frame is read up to it.
 
-    Raises OSError; weir_core.CaptureError if the file is no capture, is damaged or ends elsewhere in a record.
+    Raises OSError; weir_core.CaptureError if the file is no capture, is damaged or ends in another place.
     """
     import weir_core
 
