@@ -61,7 +61,7 @@ pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
     })
 }
 
-/// What remains of a capture after its events went to the sink.
+/// The rest of a capture after its events went to the sink.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Flows and their counters.

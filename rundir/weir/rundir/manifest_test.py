@@ -14,7 +14,7 @@ from weir.rundir.manifest import Manifest, Policer, read_manifest
 from weir.rundir.manifest_file import ManifestFile
 
 RECORDED = Path(__file__).parents[2] / "weir_tests" / "rundir" / "manifest-0.1.0.json"
-"""Of a demo run by version 0.1.0, which wrote manifests without these models."""
+"""The manifest of a demo run by version 0.1.0, which wrote it without these models."""
 
 
 def run_dir(folder: Path, text: str) -> Path:
