@@ -285,10 +285,6 @@ class CampaignRun(Record):
     wall_s: float | None = None
     jobs: int | None = None
 
-    def same_origin(self, other: CampaignRun) -> bool:
-        """Whether experiment and software are the same, so that the results may be compared."""
-        return (self.config_digest, self.software) == (other.config_digest, other.software)
-
 
 class Delays(Record):
     """Delays of timed wake-ups of a process, in s: nearest-rank percentiles."""
