@@ -9,7 +9,7 @@ from dataclasses import replace
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import Campaign
 from weir.controlplane.config import nearest, one_of
-from weir.run.machine import available, offered
+from weir.runner.machine import available, offered
 
 
 def only(campaign: Campaign, wanted: Sequence[str]) -> Campaign:

@@ -10,7 +10,7 @@ import pytest
 from weir.campaign.choice import only, without_lacking
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import parse_campaign
-from weir.run.machine import offered
+from weir.runner.machine import offered
 
 TEXT = """
 name: many

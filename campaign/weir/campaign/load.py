@@ -32,7 +32,7 @@ from weir.controlplane.config import (
     one_of,
     read_text,
 )
-from weir.run.replays import Replays, read_replays
+from weir.runner.replays import Replays, read_replays
 
 Cell = Mapping[str, str]
 """A point of the matrix: axis name → label."""

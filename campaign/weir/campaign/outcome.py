@@ -13,9 +13,9 @@ from weir.campaign.config import LimitsConfig
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import Campaign, Cell
 from weir.campaign.store import read_manifest
-from weir.run import machine
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import Manifest
+from weir.runner import machine
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from weir.campaign.executors.executor import Execution, Executor
 from weir.campaign.identity import identity_of
 from weir.campaign.load import PlannedRun
 from weir.campaign.store import Store
-from weir.run.prepare import prepare
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest_file import ManifestFile
+from weir.runner.prepare import prepare
 
 _TICK_S = 0.5
 GIVE_UP_AFTER = 5

@@ -15,7 +15,7 @@ from weir.controlplane.config import base_round_trips, queue_bytes
 from weir.controlplane.phase_plan import FlowKey
 from weir.controlplane.plan import make_plan
 from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
-from weir.run.checks import check_runnable
+from weir.runner.checks import check_runnable
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 CAMPAIGNS = [path for path in sorted(EXPERIMENTS.glob("*.yaml")) if "\nmatrix:" in path.read_text()]

@@ -20,10 +20,10 @@ from weir.campaign.identity import identity_of
 from weir.campaign.load import Campaign, PlannedRun
 from weir.campaign.outcome import Outcome, read_outcome
 from weir.controlplane.config import FlowConfig
-from weir.run.prepare import prepare
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import Host, Scheduling, Software
 from weir.rundir.manifest_file import ManifestFile
+from weir.runner.prepare import prepare
 from weir_tests.analysis.synthetic_run import write_run
 
 Goodput = Callable[[PlannedRun, FlowConfig], float]

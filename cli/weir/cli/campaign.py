@@ -125,7 +125,7 @@ def campaign_command(
     from weir.campaign.store import Store
     from weir.cli.campaign_run import command
     from weir.cli.terminal.campaign import LiveView
-    from weir.run.checks import check_runnable
+    from weir.runner.checks import check_runnable
 
     campaign, left_out = without_lacking(only(load_campaign(file, quick=quick, repeats=repeats), wanted))
     if not campaign.runs:

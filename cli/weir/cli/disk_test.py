@@ -10,9 +10,9 @@ from weir.cli.errors import EXIT_DISK
 from weir.cli.failures import report_error
 from weir.cli.watch import EventLog
 from weir.controlplane.config import load_experiment
-from weir.run.prepare import prepare
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
+from weir.runner.prepare import prepare
 
 DEMO = Path(__file__).parents[3] / "experiments" / "demo.yaml"
 

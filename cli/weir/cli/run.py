@@ -39,7 +39,7 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
 
     Raises what `new_run`, `run_in_sandbox` and `report_run` raise.
     """
-    from weir.run.prepare import new_run
+    from weir.runner.prepare import new_run
 
     experiment, run_dir = new_run(config, runs)
     Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
@@ -48,7 +48,7 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
 
 def make_run(run_dir: Path) -> int:
     """Run the experiment of a prepared directory; returns the exit code, 0 for a complete run."""
-    from weir.run.outer import run_prepared
+    from weir.runner.outer import run_prepared
 
     ended = run_prepared(run_dir, "weir.cli.sandboxed_run")
     if ended.complete:

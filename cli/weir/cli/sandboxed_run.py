@@ -10,7 +10,7 @@ from rich.console import Console
 
 from weir.cli.failures import report_error
 from weir.cli.terminal.progress import RunProgress
-from weir.run.execute import run_inside
+from weir.runner.execute import run_inside
 from weir.topo.sandbox import inside
 from weir.topo.stop import Interrupted, StopToken
 

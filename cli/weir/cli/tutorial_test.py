@@ -10,7 +10,7 @@ import pytest
 
 from weir.campaign.load import parse_campaign
 from weir.controlplane.config import ConfigError, parse_experiment
-from weir.run.checks import check_runnable
+from weir.runner.checks import check_runnable
 
 TUTORIAL = (Path(__file__).parents[3] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 FIRST, BUFFERS = re.findall(r"```yaml\n(.*?)```", TUTORIAL, re.DOTALL)

@@ -23,7 +23,7 @@ MEASURING_VARIABLE = "WEIR_MEASURING_FD"
 """Names the file descriptor that a run keeps open as long as other traffic would disturb it."""
 
 Command = Callable[[Path], Sequence[str]]
-"""Command line of the process that makes the run of a prepared directory (`weir.run.prepare`)."""
+"""Command line of the process that makes the run of a prepared directory (`weir.runner.prepare`)."""
 
 
 class Execution(Protocol):

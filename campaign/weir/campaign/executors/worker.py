@@ -23,10 +23,10 @@ from weir.campaign.executors.executor import Command, start_process, why_failed
 from weir.campaign.identity import software
 from weir.campaign.store import remove_raw
 from weir.controlplane.config import parse_experiment
-from weir.run.prepare import prepare
-from weir.run.replays import Replays
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import CampaignRun, Software
+from weir.runner.prepare import prepare
+from weir.runner.replays import Replays
 from weir.topo.processors import busy_share
 
 SILENCE_S = 60.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from weir.controlplane.config import ExperimentConfig, FlowConfig
 from weir.controlplane.config.values import max_datagram_bytes
-from weir.run.replays import script_of
+from weir.runner.replays import script_of
 from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
 from weir.topo.played import PlayedTraffic
 from weir.topo.stop import StopToken

@@ -12,8 +12,8 @@ from weir.controlplane.entities import MeterCell
 from weir.controlplane.phase_plan import FlowKey, PhasePlan
 from weir.controlplane.plan import measured_pairs
 from weir.controlplane.policer_plan import PolicerPlan
-from weir.run.phase import PhaseEvents
 from weir.rundir.manifest import Background, ColourCounters, Flow, Pair, Phase, PlayedScript, Policer
+from weir.runner.phase import PhaseEvents
 from weir.topo.traffic import FlowSpec, TrafficResult
 
 

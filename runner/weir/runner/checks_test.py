@@ -5,7 +5,7 @@ import pytest
 
 from weir.analysis.detectors import PAIR_DETECTORS
 from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
-from weir.run.checks import check_runnable
+from weir.runner.checks import check_runnable
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 PATH = Path("x.yaml")

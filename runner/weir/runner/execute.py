@@ -16,13 +16,13 @@ from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import ExperimentConfig, load_experiment, queue_bytes
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan
-from weir.run.phase import run_phase
-from weir.run.phase_record import phase_record, with_counters, with_read_back
-from weir.run.progress import Progress
-from weir.run.traffic import PhaseTraffic, background_specs, flow_specs
 from weir.rundir.directory import RunDirectory, hold
 from weir.rundir.manifest import Host, Scheduling, SwitchStats
 from weir.rundir.manifest_file import ManifestFile
+from weir.runner.phase import run_phase
+from weir.runner.phase_record import phase_record, with_counters, with_read_back
+from weir.runner.progress import Progress
+from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
 from weir.topo.capture import Capture, CaptureResult
 from weir.topo.collectorproc import CollectorProcess
 from weir.topo.scheduling import SchedulingProbe

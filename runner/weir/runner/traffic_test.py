@@ -9,7 +9,7 @@ from typing import Any
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
 from weir.controlplane.plan import make_plan
-from weir.run.traffic import background_specs, flow_specs
+from weir.runner.traffic import background_specs, flow_specs
 from weir.topo.background import arrivals
 from weir.topo.traffic import PortAllocator
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outer half of a run: starts the inner half in a sandbox, and completes the manifest if that one dies.
 
-The inner half is `weir.run.execute`. This half survives a crash in the sandbox. If it is killed itself, the
-inner half notices and ends the run.
+The inner half is `weir.runner.execute`. This half survives a crash in the sandbox. If it is killed
+itself, the inner half notices and ends the run.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Ended:
 
 
 def run_prepared(run_dir: Path, program: str) -> Ended:
-    """Run the experiment of a directory that `weir.run.prepare` has made.
+    """Run the experiment of a directory that `weir.runner.prepare` has made.
 
     `program` is the module that the sandbox runs, with the directory as its argument; it calls
-    `weir.run.execute.run_inside`. Raises SandboxError, ToolMissingError.
+    `weir.runner.execute.run_inside`. Raises SandboxError, ToolMissingError.
     """
     status = run_in_sandbox(program, [str(run_dir)])
     manifest = ManifestFile.load(run_dir)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from weir.controlplane.config import ConfigError, load_experiment
-from weir.run.replays import keep_replays, read_replays, script_of
+from weir.runner.replays import keep_replays, read_replays, script_of
 from weir.topo.script import Block, Script
 
 SCRIPT = Script((Block("client", 0, ((0.0, 10),)), Block("server", 10, ((0.5, 2000),))))

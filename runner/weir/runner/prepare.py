@@ -6,12 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from weir.controlplane.config import ExperimentConfig, load_experiment
-from weir.run.checks import check_runnable
-from weir.run.replays import Replays, keep_replays, read_replays
 from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
 from weir.rundir.manifest import CampaignRun
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
+from weir.runner.checks import check_runnable
+from weir.runner.replays import Replays, keep_replays, read_replays
 
 
 def new_run(config: Path, runs: Path) -> tuple[ExperimentConfig, Path]:

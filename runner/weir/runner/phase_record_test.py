@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from weir.controlplane.entities import MeterCell
-from weir.run.phase_record import read_back
 from weir.rundir.manifest import Policer
+from weir.runner.phase_record import read_back
 
 PLAIN = Policer(name="p", index=1, rate_bps=1, burst_bytes=1)
 
