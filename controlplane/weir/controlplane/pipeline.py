@@ -14,6 +14,7 @@ from google.protobuf import text_format
 
 from weir.controlplane.entities import Entity, MeterCell, TableEntry
 from weir.controlplane.errors import PipelineError, TableFullError
+from weir.controlplane.shipped import pipeline_directory
 
 NAME = "weir"
 
@@ -81,13 +82,6 @@ class Pipeline:
                 )
 
 
-def default_directory() -> Path:
-    """The folder of the compiled pipeline: p4src/build in a checkout, inside the package when installed."""
-    here = Path(__file__).resolve()
-    inside = here.parent / "p4"
-    return inside if inside.is_dir() else here.parents[3] / "p4src" / "build"
-
-
 def load_pipeline(
     directory: Path | None = None, policer: p4i.MeterSpec.Type.ValueType | None = None
 ) -> Pipeline:
@@ -99,7 +93,7 @@ def load_pipeline(
     Raises:
         PipelineError: a file is missing or malformed, or the program is not weir's.
     """
-    directory = directory or default_directory()
+    directory = directory or pipeline_directory()
     p4info_path, program_path = directory / f"{NAME}.p4info.txtpb", directory / f"{NAME}.json"
     for path in (p4info_path, program_path):
         if not path.is_file():

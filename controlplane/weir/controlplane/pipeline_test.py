@@ -5,13 +5,14 @@ import pytest
 
 from weir.controlplane.config.values import POLICER_CELLS
 from weir.controlplane.errors import PipelineError
-from weir.controlplane.pipeline import default_directory, load_pipeline
+from weir.controlplane.pipeline import load_pipeline
+from weir.controlplane.shipped import pipeline_directory
 
 
 @pytest.fixture(name="copied")
 def _copied(tmp_path: Path) -> Path:
     for name in ("weir.p4info.txtpb", "weir.json"):
-        (tmp_path / name).write_bytes((default_directory() / name).read_bytes())
+        (tmp_path / name).write_bytes((pipeline_directory() / name).read_bytes())
     return tmp_path
 
 

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from weir.controlplane.errors import ControlPlaneError
-from weir.controlplane.pipeline import NAME, default_directory
+from weir.controlplane.pipeline import NAME
+from weir.controlplane.shipped import pipeline_directory
 from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PortMapError, RunConfig, Tls, read_port_map
 from weir.ptftests.run_ptf import ptf_program, run_ptf
@@ -30,7 +31,7 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tls-cert", help="PEM: certificate to show to the switch (mutual TLS)")
     parser.add_argument("--tls-key", help="PEM: its private key")
-    built = default_directory()
+    built = pipeline_directory()
     parser.add_argument("--p4info", type=Path, default=built / f"{NAME}.p4info.txtpb", help="default: weir's")
     parser.add_argument("--program", type=Path, default=built / f"{NAME}.json", help="what the switch runs")
     parser.add_argument("--logs", type=Path, default=Path("target/ptf"), help="folder (default target/ptf)")

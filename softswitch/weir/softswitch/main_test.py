@@ -6,14 +6,14 @@ from random import Random
 import pytest
 from google.protobuf import text_format
 
-from weir.controlplane.pipeline import default_directory
+from weir.controlplane.shipped import pipeline_directory
 from weir.softswitch import Record, read_pcap, write_pcap
 from weir.softswitch.__main__ import main
 from weir_tests.softswitch.pipeline import CELL, frame, write_request
 from weir_tests.softswitch.traffic import poisson, take
 
 EPOCH_NS = 1_700_000_000_000_000_123
-P4 = default_directory()
+P4 = pipeline_directory()
 PIPELINE = ["--json", str(P4 / "weir.json"), "--p4info", str(P4 / "weir.p4info.txtpb")]
 
 

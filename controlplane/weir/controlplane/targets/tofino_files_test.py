@@ -8,7 +8,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
 from weir.controlplane.errors import PipelineError, PlanError
-from weir.controlplane.pipeline import default_directory
+from weir.controlplane.shipped import pipeline_directory
 from weir.controlplane.targets.tofino_chassis import Panel, chassis_text
 from weir.controlplane.targets.tofino_pipeline import (
     BfPipelineConfig,
@@ -37,7 +37,7 @@ def _compiled(tmp_path):
     (tmp_path / "pipe").mkdir()
     (tmp_path / "pipe" / "context.json").write_text("{}")
     (tmp_path / "pipe" / "tofino.bin").write_bytes(b"\x00\xff\x01")
-    shutil.copy(default_directory() / "weir.p4info.txtpb", tmp_path)
+    shutil.copy(pipeline_directory() / "weir.p4info.txtpb", tmp_path)
     return tmp_path
 
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that weir ships: the compiled pipeline and the experiments, in a checkout and in an installed package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HERE = Path(__file__).resolve()
+
+
+def pipeline_directory() -> Path:
+    """The folder of the compiled pipeline: p4src/build in a checkout, inside the package when installed."""
+    return _directory("p4", "p4src/build")
+
+
+def experiments_directory() -> Path:
+    """The folder of the shipped experiments: experiments in a checkout, inside the package when installed."""
+    return _directory("experiments", "experiments")
+
+
+def experiment_names() -> list[str]:
+    """The names of the shipped experiments and campaigns, sorted: `demo` for demo.yaml."""
+    return sorted(path.stem for path in experiments_directory().glob("*.yaml"))
+
+
+def find_experiment(given: Path) -> Path:
+    """The experiment's file: `given`, or the shipped experiment of this name if there is no such file.
+
+    A bare name without a suffix is a shipped experiment; any other path is returned as it is, so that the error of
+    a missing file is that of the reader.
+    """
+    if given.exists() or given.suffix or given.name != str(given):
+        return given
+    shipped = experiments_directory() / f"{given}.yaml"
+    return shipped if shipped.is_file() else given
+
+
+def _directory(installed: str, checkout: str) -> Path:
+    inside = _HERE.parent / "shipped_files" / installed
+    return inside if inside.is_dir() else _HERE.parents[3] / checkout
