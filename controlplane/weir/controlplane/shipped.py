@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that weir ships: the compiled pipeline and the experiments, in a checkout and in an installed package."""
+"""Finds the files that weir ships (compiled pipeline, experiments), in a checkout and when installed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def experiment_names() -> list[str]:
 def find_experiment(given: Path) -> Path:
     """The experiment's file: `given`, or the shipped experiment of this name if there is no such file.
 
-    A bare name without a suffix is a shipped experiment; any other path is returned as it is, so that the error of
-    a missing file is that of the reader.
+    A bare name without a suffix is a shipped experiment; any other path is returned as it is, so that the
+    reader reports a missing file.
     """
     if given.exists() or given.suffix or given.name != str(given):
         return given
