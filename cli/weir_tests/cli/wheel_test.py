@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 TEST_FILE = re.compile(r"_test\.py$|/conftest\.py$|weir_tests|/testing/|scenario")
 SHIPPED = "weir/controlplane/shipped_files"
 NEEDED_TO_BUILD = re.compile(
-    r"(\.rs|\.proto|\.j2|\.css|\.js|\.json|\.txtpb|\.yaml|\.pyi|Cargo\.(toml|lock)|LICENSE|README\.md)$"
+    r"(\.rs|\.proto|\.binpb|\.j2|\.css|\.js|\.json|\.txtpb|\.yaml|\.pyi|Cargo\.(toml|lock)|LICENSE|README\.md)$"
     r"|(^|/)weir/.*\.py$|^tools/"
 )
 
