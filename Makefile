@@ -11,7 +11,6 @@ BIN := $(VENV)/bin
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-PLATLIB := import sysconfig; print(sysconfig.get_path("platlib"))
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell git ls-files '*.rs' '*/Cargo.toml' 2>/dev/null)
 
 .PHONY: help
@@ -30,19 +29,16 @@ $(VENV)/.python: pyproject.toml constraints.txt | system
 softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descriptors.py
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
-# One call for the programs and the Python extensions, so that shared crates are compiled once. The variable is pyo3's:
-# an extension gets Python's symbols from the interpreter that loads it.
-$(VENV)/.rust: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
-	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --release --locked \
-	    -p weir-switch -p weir-collector -p weir-core --features weir-core/python \
-	    -p weir-softswitch --features weir-softswitch/python
-	install -t $(BIN) target/release/weir-switch target/release/weir-collector
-	install target/release/libweir_core.so "$$($(BIN)/python -c '$(PLATLIB)')/weir_core.abi3.so"
-	install target/release/libweir_softswitch.so "$$($(BIN)/python -c '$(PLATLIB)')/weir_softswitch.abi3.so"
+$(VENV)/.rust: tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
+	$(BIN)/python $<
 	@touch $@
 
 .PHONY: setup
 setup: $(VENV)/.rust ## build everything into .venv/bin
+
+.PHONY: wheel
+wheel: setup ## the wheel, with the compiled programs in it, and the source distribution, in dist/
+	$(BIN)/python tools/build_wheel.py
 
 # Its protobuf is too old for the rest of the project, so it has a separate environment.
 P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
@@ -157,4 +153,4 @@ picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 
 .PHONY: clean
 clean: ## remove what was built; runs/ stays
-	rm -rf target $(VENV) softswitch/p4runtime/p4runtime.binpb
+	rm -rf target dist $(VENV) softswitch/p4runtime/p4runtime.binpb

@@ -29,7 +29,7 @@ from typing import NoReturn
 
 from weir.topo.sandbox_init import CONTROL_VARIABLE, INTERRUPT, KILL, TERMINATE
 from weir.topo.stop import Interrupted, StopReason, StopToken
-from weir.topo.tools import find_tool
+from weir.topo.tools import find_tool, search_path
 
 INSIDE_VARIABLE = "WEIR_SANDBOX"
 EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -221,6 +221,7 @@ def _unshare_flags() -> tuple[str, ...]:
         probe = subprocess.run(
             [find_tool("unshare"), *flags, "--", "true"],
             stdin=subprocess.DEVNULL,
+            env={**os.environ, "PATH": search_path()},
             capture_output=True,
             text=True,
             check=False,
