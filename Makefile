@@ -97,7 +97,7 @@ lint: setup ## formats, linters, types and the direction of imports
 	ruff format --check .
 	ruff check .
 	mypy
-	lint-imports --no-cache --no-logo
+	$(BIN)/python tools/import_order.py
 
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
