@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executes a notebook, and writes it with its outputs: python tools/notebook.py IN.ipynb OUT.ipynb [FIGURES.html].
+"""Executes a notebook and writes it with its outputs: notebook.py IN.ipynb OUT.ipynb [FIGURES.html].
 
 FIGURES.html gets the notebook's Plotly figures, for a picture of them.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from plotly import graph_objects as go
 from plotly import io
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -40,7 +40,7 @@ def main() -> None:
     notebook = execute(source)
     nbformat.write(notebook, target)
     if page:
-        figures = [io.from_json(_json(data[PLOTLY])) for data in outputs(notebook) if PLOTLY in data]
+        figures = [_figure(data[PLOTLY]) for data in outputs(notebook) if PLOTLY in data]
         pieces = [
             io.to_html(figure.update_layout(height=330), full_html=False, include_plotlyjs=number == 0)
             for number, figure in enumerate(figures)
@@ -48,8 +48,8 @@ def main() -> None:
         page[0].write_text("\n".join(pieces), encoding="utf-8")
 
 
-def _json(figure: dict[str, Any]) -> str:
-    return str(json.dumps({key: figure[key] for key in ("data", "layout")}))
+def _figure(found: dict[str, Any]) -> go.Figure:
+    return go.Figure({"data": found["data"], "layout": found["layout"]})
 
 
 if __name__ == "__main__":

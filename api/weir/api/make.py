@@ -3,25 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from weir.api.errors import RunFailedError, RunInterrupted
 from weir.api.progress import shower
 from weir.api.run import Run, open_run
-from weir.controlplane.config import yaml_text
-from weir.controlplane.shipped import find_experiment
+from weir.controlplane.given import Given, read_given
 from weir.runner.outer import run_prepared
-from weir.runner.prepare import new_run, new_run_of
+from weir.runner.prepare import new_run_of
 from weir.runner.progress import Step
 
 _PROGRAM = "weir.runner.sandboxed"
 
 
 def run(
-    config: str | PathLike[str] | Mapping[str, Any],
+    config: Given,
     *,
     runs: str | PathLike[str] = "runs",
     progress: bool | None = None,
@@ -45,7 +42,8 @@ def run(
         SandboxError, ToolMissingError: this machine cannot make runs; `weir doctor` says why.
         OSError: the directory cannot be written.
     """
-    experiment, run_dir = _prepared(config, Path(runs))
+    text, path = read_given(config)
+    experiment, run_dir = new_run_of(text, path, Path(runs))
     show = shower(progress)
 
     def on_line(line: str) -> None:
@@ -63,9 +61,3 @@ def run(
     made = open_run(run_dir).analyse()
     show(f"{experiment.name}: {run_dir}: {made.result.headline}")
     return made
-
-
-def _prepared(config: str | PathLike[str] | Mapping[str, Any], runs: Path) -> tuple[Any, Path]:
-    if isinstance(config, Mapping):
-        return new_run_of(yaml_text(config), Path("config"), runs)
-    return new_run(find_experiment(Path(config)), runs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs made from Python: real traffic, then the opened run; stopped and failed ones are errors with a directory."""
+"""Runs made from Python with real traffic; stopped and failed ones are errors that name their directory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 import weir
 from weir.api import make
+from weir.controlplane.given import read_given
 from weir.topo.sandbox import sandbox_problem
 
 pytestmark = pytest.mark.skipif(
@@ -126,6 +127,7 @@ def test_a_mistake_is_named_with_its_key_and_leaves_no_directory(tmp_path: Path)
 
 
 def test_the_name_of_a_shipped_experiment_is_its_file() -> None:
-    assert make.find_experiment(Path("demo")).name == "demo.yaml"
+    text, path = read_given("demo")
+    assert (path.name, text) == ("demo.yaml", path.read_text())
     with pytest.raises(weir.ConfigError, match="nonesuch"):
         weir.run("nonesuch")
