@@ -151,6 +151,12 @@ pcap-memory: $(VENV)/.python ## docs/images/pcap-memory.png from the newest benc
 	$(BIN)/python tools/pcap_memory.py target/pcap-memory.csv target/pcap-memory.html
 	tools/picture target/pcap-memory.html docs/images/pcap-memory.png 500
 
+.PHONY: notebook
+notebook: setup ## docs/first-pictures.ipynb with its outputs in target/, and its picture in docs/images (needs chromium)
+	mkdir -p target
+	$(BIN)/python tools/notebook.py docs/first-pictures.ipynb target/first-pictures.ipynb target/first-pictures.html
+	tools/picture target/first-pictures.html docs/images/first-pictures.png 1000
+
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 	tools/picture runs/demo/latest/report.html docs/images/demo-report.png
