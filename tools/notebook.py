@@ -18,6 +18,7 @@ from plotly import io
 
 PLOTLY = "application/vnd.plotly.v1+json"
 _LIMIT_S = 600
+_PLAIN = {"displayModeBar": False}
 
 
 def execute(path: Path) -> Any:
@@ -42,7 +43,9 @@ def main() -> None:
     if page:
         figures = [_figure(data[PLOTLY]) for data in outputs(notebook) if PLOTLY in data]
         pieces = [
-            io.to_html(figure.update_layout(height=330), full_html=False, include_plotlyjs=number == 0)
+            io.to_html(
+                figure.update_layout(height=330), full_html=False, include_plotlyjs=number == 0, config=_PLAIN
+            )
             for number, figure in enumerate(figures)
         ]
         page[0].write_text("\n".join(pieces), encoding="utf-8")
