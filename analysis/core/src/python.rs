@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use arrow_array::RecordBatch;
-use arrow_array::ffi_stream::ArrowArrayStreamReader;
+use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table};
 use arrow_schema::ArrowError;
 use pyo3::create_exception;
@@ -354,7 +354,7 @@ fn stream_segments(py: Python<'_>, path: PathBuf) -> PyResult<SegmentStream> {
 fn join_run(
     py: Python<'_>,
     captures: Vec<(PathBuf, Vec<String>)>,
-    reports: Option<(PathBuf, PyArrowType<ArrowArrayStreamReader>)>,
+    reports: Option<(PathBuf, PyArrowType<RecordBatchStreamReader>)>,
 ) -> PyResult<Joined> {
     let captures = captures
         .into_iter()

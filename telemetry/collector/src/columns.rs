@@ -189,7 +189,7 @@ const COLUMNS: [Column; 23] = [
     },
     Column {
         definition: "REQUIRED BYTE_ARRAY inner",
-        write: |column, batch| bytes(column, &batch.inner(), None),
+        write: |column, batch| packets(column, batch),
     },
 ];
 
@@ -220,6 +220,9 @@ const PACKETS: &str = "inner";
 /// Level of zstd for packets: the collector must keep up. Level 1 takes more than twice the time, for files that are
 /// 1 % (payload that does not compress) to 11 % (a run's) smaller.
 const PACKETS_LEVEL: i32 = -3;
+
+/// Packets of one call of the Parquet writer.
+const PACKETS_AT_ONCE: usize = 4096;
 
 /// The schema of the files.
 pub(crate) fn schema() -> Result<TypePtr, ParquetError> {
@@ -297,14 +300,15 @@ pub(crate) fn write<W: Write + Send>(
     Ok(())
 }
 
-fn int32(
+fn int32<T: Copy + Into<i32>>(
     column: &mut SerializedColumnWriter<'_>,
-    values: &[i32],
+    values: &[T],
     levels: Option<&[i16]>,
 ) -> Result<usize, ParquetError> {
+    let values: Vec<i32> = values.iter().map(|&value| value.into()).collect();
     column
         .typed::<Int32Type>()
-        .write_batch(values, levels, None)
+        .write_batch(&values, levels, None)
 }
 
 fn int64(
@@ -325,6 +329,16 @@ fn bytes(
     column
         .typed::<ByteArrayType>()
         .write_batch(values, levels, None)
+}
+
+/// Writes the inner packets, some at a time: a value takes more memory than it has bytes.
+fn packets(column: &mut SerializedColumnWriter<'_>, batch: &Batch) -> Result<usize, ParquetError> {
+    let mut written = 0;
+    while written < batch.len() {
+        let rows = written..batch.len().min(written + PACKETS_AT_ONCE);
+        written += bytes(column, &batch.inner(rows), None)?;
+    }
+    Ok(written)
 }
 
 fn flags(

@@ -2,6 +2,7 @@
 //! Reports as rows, while they are received. [`crate::columns`] writes them.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use bytes::Bytes;
 use parquet::data_type::ByteArray;
@@ -12,34 +13,34 @@ use weir_report::{Domain, GroupHeader, InnerType, Report, WeirMetadata};
 /// The columns while they are filled, one row per report. Where a report lacks a field, its column has no value; see
 /// [`Batch::levels`].
 ///
-/// Parquet has no unsigned types: their values are stored as signed ones of the same bits.
+/// Parquet stores unsigned numbers as signed ones of the same bits.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// For each row, the columns that have a value, and its flags; see [`bit`].
     bits: Vec<u32>,
     pub(crate) received_ns: Vec<i64>,
     pub(crate) node_id: Vec<i32>,
-    pub(crate) hw_id: Vec<i32>,
+    pub(crate) hw_id: Vec<u8>,
     pub(crate) sequence: Vec<i32>,
-    pub(crate) queue_id: Vec<i32>,
+    pub(crate) queue_id: Vec<u8>,
     pub(crate) queue_occupancy: Vec<i32>,
     pub(crate) ingress_ns: Vec<i64>,
     pub(crate) egress_ns: Vec<i64>,
-    pub(crate) drop_reason: Vec<i32>,
-    pub(crate) policer: Vec<i32>,
-    pub(crate) colour: Vec<i32>,
+    pub(crate) drop_reason: Vec<u8>,
+    pub(crate) policer: Vec<u16>,
+    pub(crate) colour: Vec<u8>,
     pub(crate) wire_length: Vec<i32>,
     pub(crate) packet_number: Vec<i32>,
     pub(crate) queue_lost: Vec<i32>,
     /// Indices of source and destination in `addresses`.
     hosts: Vec<[u32; 2]>,
     addresses: Addresses,
-    pub(crate) src_port: Vec<i32>,
-    pub(crate) dst_port: Vec<i32>,
-    pub(crate) protocol: Vec<i32>,
+    pub(crate) src_port: Vec<u16>,
+    pub(crate) dst_port: Vec<u16>,
+    pub(crate) protocol: Vec<u8>,
     inner: Vec<u8>,
     /// End offset of each row's inner packet.
-    inner_ends: Vec<usize>,
+    inner_ends: Vec<u32>,
 }
 
 /// Rows that were received, on their way to storage.
@@ -50,7 +51,7 @@ pub(crate) struct Batch {
 }
 
 /// Memory of a row whose columns all have a value, without its inner packet.
-const ROW_BYTES: usize = 112;
+const ROW_BYTES: usize = 88;
 
 /// The bits of a row, all in one word: one bitmap per column took longer to fill than the columns.
 pub(crate) mod bit {
@@ -85,7 +86,7 @@ impl Rows {
     pub(crate) fn push(&mut self, received_ns: i64, group: &GroupHeader, report: &Report<'_>) {
         self.received_ns.push(received_ns);
         self.node_id.push(group.node_id.cast_signed());
-        self.hw_id.push(group.hw_id.into());
+        self.hw_id.push(group.hw_id);
         self.sequence.push(group.sequence.cast_signed());
         let mut bits = flag(bit::DROPPED, report.dropped)
             | flag(bit::CONGESTED, report.congested)
@@ -138,7 +139,9 @@ impl Rows {
 
         self.push_flow(report, &mut bits);
         self.inner.extend_from_slice(report.inner);
-        self.inner_ends.push(self.inner.len());
+        // Rows are handed to storage long before it would overflow.
+        let end = u32::try_from(self.inner.len()).unwrap_or(u32::MAX);
+        self.inner_ends.push(end);
         self.bits.push(bits);
     }
 
@@ -242,22 +245,19 @@ impl Batch {
             .collect()
     }
 
-    /// The inner packets.
-    pub(crate) fn inner(&self) -> Vec<ByteArray> {
-        let mut start = 0;
-        let mut packet = |end: &usize| {
-            let packet = self.inner.slice(start..*end);
-            start = *end;
-            ByteArray::from(packet)
-        };
-        self.rows.inner_ends.iter().map(&mut packet).collect()
+    /// The inner packets of some rows.
+    pub(crate) fn inner(&self, rows: Range<usize>) -> Vec<ByteArray> {
+        let end_of = |row: usize| self.rows.inner_ends[row] as usize;
+        let start_of = |row: usize| row.checked_sub(1).map_or(0, end_of);
+        rows.map(|row| self.inner.slice(start_of(row)..end_of(row)).into())
+            .collect()
     }
 }
 
 /// Appends a value if there is one, and sets `bit` in `bits` then.
-fn push<T, V: Into<T>>(column: &mut Vec<T>, value: Option<V>, bit: u32, bits: &mut u32) {
+fn push<T>(column: &mut Vec<T>, value: Option<T>, bit: u32, bits: &mut u32) {
     *bits |= flag(bit, value.is_some());
-    column.extend(value.map(Into::into));
+    column.extend(value);
 }
 
 const fn flag(bit: u32, set: bool) -> u32 {
