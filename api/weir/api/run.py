@@ -235,7 +235,7 @@ class Run:
         """One row per IP packet sent: its arrival, the switch's drop, the sender's inference.
 
         Joins all captures with the reports, which takes seconds, and memory in proportion to the packets
-        (about 600 bytes each). Columns: flow, kind (data, acks, control, other, outside), phase, sent_ns,
+        (about 500 bytes each). Columns: flow, kind (data, acks, control, other, outside), phase, sent_ns,
         received_ns, ingress_ns, wire_length and payload_length (bytes), seq, retransmission, dropped,
         policer, colour, packet_number, judged (the sender's capture shows whether it arrived), inferred_lost,
         inferred_at_ns, cause. `sent_ns` is on the sender's clock, `received_ns` on the receiver's,
