@@ -93,7 +93,7 @@ lint: setup ## formats, linters, types and the direction of imports
 	ruff format --check .
 	ruff check .
 	mypy
-	lint-imports --no-cache --no-logo
+	$(BIN)/python tools/import_order.py
 
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
@@ -146,6 +146,12 @@ bench-inference: setup ## inferred losses against the switch's drops, BBR and CU
 pcap-memory: $(VENV)/.python ## docs/images/pcap-memory.png from the newest bench-pcap (needs chromium)
 	$(BIN)/python tools/pcap_memory.py target/pcap-memory.csv target/pcap-memory.html
 	tools/picture target/pcap-memory.html docs/images/pcap-memory.png 500
+
+.PHONY: notebook
+notebook: setup ## docs/first-pictures.ipynb with its outputs in target/, and its picture in docs/images (needs chromium)
+	mkdir -p target
+	$(BIN)/python tools/notebook.py docs/first-pictures.ipynb target/first-pictures.ipynb target/first-pictures.html
+	tools/picture target/first-pictures.html docs/images/first-pictures.png 1000
 
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
