@@ -14,6 +14,7 @@ import typer
 from weir.cli import (
     apply,
     campaign,
+    demo,
     detect,
     doctor,
     evaluate,
@@ -79,6 +80,7 @@ def _weir(
 
 for _command in (
     doctor.doctor,
+    demo.demo,
     run.run,
     campaign.campaign,
     plan.plan,

@@ -37,6 +37,10 @@ PRIMARY_ID, BACKUP_ID = 2, 1
 """Default election ids; a backup has the lower one."""
 DEFAULT_SWITCH = "127.0.0.1:9559"
 
+Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run directories go.")]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Print lines, where a terminal would show a live picture.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 LoadPipeline = Annotated[
     bool, typer.Option("--load-pipeline", help="Replace another pipeline; empties tables and counters.")

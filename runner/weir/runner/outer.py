@@ -7,6 +7,7 @@ itself, the inner half notices and ends the run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,13 +30,16 @@ class Ended:
         return self.state == "complete"
 
 
-def run_prepared(run_dir: Path, program: str) -> Ended:
+def run_prepared(
+    run_dir: Path, program: str, options: Sequence[str] = (), *, announce_stop: bool = True
+) -> Ended:
     """Run the experiment of a directory that `weir.runner.prepare` has made.
 
-    `program` is the module that the sandbox runs, with the directory as its argument; it calls
-    `weir.runner.execute.run_inside`. Raises SandboxError, ToolMissingError.
+    `program` is the module that the sandbox runs, with the directory and `options` as its arguments; it
+    calls `weir.runner.execute.run_inside`. `announce_stop` is that of `run_in_sandbox`.
+    Raises SandboxError, ToolMissingError.
     """
-    status = run_in_sandbox(program, [str(run_dir)])
+    status = run_in_sandbox(program, [str(run_dir), *options], announce_stop=announce_stop)
     manifest = ManifestFile.load(run_dir)
     problem = None
     if manifest.state == "running":
