@@ -49,7 +49,7 @@ def default_jobs() -> int:
 
 
 def campaign(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Campaign file (YAML).", show_default=False)],
+    file: options.Campaign,
     runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where campaigns' folders go.")] = Path(
         "runs"
     ),

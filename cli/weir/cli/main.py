@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -56,7 +55,6 @@ app = typer.Typer(
     name="weir",
     help=TEACHING,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -65,14 +63,32 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"weir {importlib.metadata.version('weir')}")
+        print(f"weir {_installed_version()}")
         raise typer.Exit
+
+
+def _man(wanted: bool) -> None:
+    if wanted:
+        from weir.cli.manual import man_page
+
+        sys.stdout.write(man_page(app, _installed_version()))
+        raise typer.Exit
+
+
+def _installed_version() -> str:
+    import importlib.metadata
+
+    return importlib.metadata.version("weir")
 
 
 @app.callback()
 def _weir(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+    man: Annotated[
+        bool,
+        typer.Option("--man", help="Print the man page: weir --man | man -l -", callback=_man, is_eager=True),
     ] = False,
 ) -> None:
     pass

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from weir.cli import options
@@ -18,9 +16,7 @@ _ENDS = {"failed": "failed", "interrupted": "was stopped before its end"}
 
 
 def run(
-    config: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file (YAML).", show_default=False)
-    ],
+    config: options.Experiment,
     runs: options.Runs = Path("runs"),
     plain: options.Plain = False,
     as_json: options.AsJson = False,

@@ -84,7 +84,7 @@ class RunPicture:
             drawer.join()
             with self._lock:
                 self._picture = None
-                picture.note = ""
+                picture.note, picture.height = "", None
                 self._console.print(picture)
 
     def _draw(self, picture: PhasePicture, ended: threading.Event) -> None:
@@ -93,6 +93,7 @@ class RunPicture:
             while not ended.wait(REFRESH_S):
                 with self._lock:
                     picture.advance(time.monotonic())
+                    picture.height = self._console.height
                     live.update(picture, refresh=True)
 
     def _say_stopping(self) -> None:

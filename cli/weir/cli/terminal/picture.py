@@ -56,6 +56,8 @@ class PhasePicture:
         self._meters: dict[str, _Meter] = {}
         self.note = ""
         """A line below the picture."""
+        self.height: int | None = None
+        """Lines of the screen that the picture fills; None when it is printed."""
 
     def add(self, sample: Sample) -> None:
         """Add a sample."""
@@ -68,14 +70,14 @@ class PhasePicture:
         self._now_s = now_s - self._begin_s
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lines within the width; on a screen of a given height, charts use that height."""
+        """Lines within the width; on a screen, charts use its height."""
         width = options.max_width - 1  # some terminals wrap after a character in the last column
         rows = ROWS
-        if options.height is not None:
-            room = options.height - 4 - 3 * len(self._meters)
+        if self.height is not None:
+            room = self.height - 4 - 3 * len(self._meters)
             rows = max(1, min(MOST_ROWS, room // max(1, len(self._meters))))
         for line in self._lines(width, rows, ascii_only=options.ascii_only):
-            line.truncate(max(1, width), overflow="ellipsis")
+            line.truncate(max(1, width), overflow="crop" if options.ascii_only else "ellipsis")
             line.no_wrap = True
             yield line
 
