@@ -107,6 +107,10 @@ $(VENV)/.docs: $(VENV)/.python
 docs: $(VENV)/.docs ## the documentation as a site, target/site/index.html; fails on broken links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build
 
+.PHONY: docs-phone
+docs-phone: docs ## opens each page of the site as a phone would, without network (needs chromium)
+	$(BIN)/python tools/site/phone.py target/site
+
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
 	$(BIN)/python p4src/build_p4.py

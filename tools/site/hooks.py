@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the site that are not files of docs/: the README files, the changelog, the reference of the commands.
+"""Pages of the site that are not in docs/: README files, the changelog, the reference of the commands.
 
 mkdocs calls the functions whose names begin with `on_`.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from links import for_site
 
 ROOT = Path(__file__).parents[2]
 GENERATED_CLI = "cli.md"
+_ROLE = re.compile(r":(class|meth|func|data|attr):(?=<)")
 
 
 def tracked(*patterns: str) -> list[str]:
@@ -83,6 +85,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return markdown if source is None else for_site(markdown, source, PAGES, ROOT)
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Drop the roles of names in docstrings, which mkdocstrings does not know: `:meth:`."""
+    return _ROLE.sub("", html)
+
+
 def commands_page() -> str:
     """The reference of the commands, from the same description as the man page."""
     from weir.cli.main import app
@@ -95,11 +102,8 @@ def commands_page() -> str:
             lines += [f"## {command.name}", "", f"```\n{command.usage}\n```", ""]
         for paragraph in command.paragraphs:
             lines += [f"```\n{paragraph.text}\n```" if paragraph.verbatim else escape(paragraph.text), ""]
-        lines += ["| | |", "| --- | --- |"]
-        lines += [
-            f"| {code(parameter.form)} | {escape(parameter.help)} |" for parameter in command.parameters
-        ]
-        lines += [""]
+        for parameter in command.parameters:
+            lines += [f"`{parameter.form}`", f":   {escape(parameter.help)}", ""]
     return "\n".join(lines)
 
 
@@ -107,12 +111,7 @@ def escape(text: str) -> str:
     """Text without markup, except code between backticks."""
     parts = text.split("`")
     parts[::2] = [
-        part.replace("\\", "\\\\").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").replace("|", "\\|")
+        part.replace("\\", "\\\\").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
         for part in parts[::2]
     ]
     return "`".join(parts)
-
-
-def code(text: str) -> str:
-    """Code in a cell of a table."""
-    return f"`{text}`".replace("|", "\\|")

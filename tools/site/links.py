@@ -79,8 +79,8 @@ def for_site(markdown: str, source: str, pages: Mapping[str, str], root: Path) -
     """A page's text with its links as they are in the site.
 
     `source` is the page's path in the repository; `pages` has the path in the site by that in the
-    repository. A link to another file of the repository becomes the file's path, as the site has no copy of it;
-    one to no file stays, and the site's own check reports it.
+    repository. A link to another file of the repository becomes the file's path, as the site has no copy
+    of it; one to no file stays, and mkdocs reports it.
     """
     here = PurePosixPath(pages[source]).parent
 
