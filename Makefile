@@ -103,9 +103,10 @@ $(VENV)/.docs: $(VENV)/.python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
 
+# Without --quiet, which drops warnings, and with them the failure that `strict` makes of one.
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation as a site, target/site/index.html; fails on broken links
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 .PHONY: docs-phone
 docs-phone: docs ## opens each page of the site as a phone would, without network (needs chromium)
