@@ -54,7 +54,7 @@ p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, whic
 
 .PHONY: demo
 demo: setup ## police real TCP, explain every lost packet (about 3 minutes)
-	weir run experiments/demo.yaml
+	weir demo
 
 .PHONY: test
 test: setup p4runtime-shell ## every test, Rust and Python
@@ -94,6 +94,19 @@ lint: setup ## formats, linters, types and the direction of imports
 	ruff check .
 	mypy
 	$(BIN)/python tools/import_order.py
+
+$(VENV)/.docs: $(VENV)/.python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	@touch $@
+
+# Without --quiet, which drops warnings, and with them the failure that `strict` makes of one.
+.PHONY: docs
+docs: $(VENV)/.docs ## the documentation as a site, target/site/index.html; fails on broken links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+.PHONY: docs-phone
+docs-phone: docs ## opens each page of the site as a phone would, without network (needs chromium)
+	$(BIN)/python tools/site/phone.py target/site
 
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
