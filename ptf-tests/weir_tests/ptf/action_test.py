@@ -134,8 +134,13 @@ def _job(request: pytest.FixtureRequest, runner: Runner) -> Iterator[Job]:
         git = ["git", "-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A translator"]):
             subprocess.run([*git, *words], cwd=repository, check=True)
-        call = call_in_workflow(repository)
-        yield Job(repository, runner.temp, call, runner.environment, runner.prefix if as_other else ())
+        home = folder / "home"  # of this user: scapy keeps a cache there
+        home.mkdir()
+        if as_other:
+            os.chown(home, NOBODY, NOBODY)
+        environment = {**runner.environment, "HOME": str(home)}
+        prefix = runner.prefix if as_other else ()
+        yield Job(repository, runner.temp, call_in_workflow(repository), environment, prefix)
 
 
 def call_in_workflow(repository: Path) -> dict[str, str]:
