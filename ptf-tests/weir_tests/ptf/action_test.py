@@ -12,6 +12,7 @@ import sysconfig
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -43,6 +44,15 @@ class TheSourceIsKept(nat.NatTest):
         send_packet(self, nat.INSIDE, packet)
         verify_packet(self, packet, nat.OUTSIDE)
 """
+PLAIN = """
+import importlib.util, sys, unittest
+
+
+class WeirIsNotHere(unittest.TestCase):
+    def runTest(self) -> None:
+        print("the tests' environment is", sys.prefix)
+        self.assertIsNone(importlib.util.find_spec("weir"))
+"""
 INSTALL, TEST = "Install weir and PTF", "Test"
 
 
@@ -65,7 +75,7 @@ def _wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     if done.returncode != 0:
-        pytest.skip(f"PTF cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"registry: cannot be reached: {done.stderr.strip().splitlines()[-1]}")
     return folder
 
 
@@ -125,6 +135,13 @@ def _job(request: pytest.FixtureRequest, runner: Runner) -> Iterator[Job]:
     as_other = request.param == "ordinary user"
     if as_other and not runner.prefix:
         pytest.skip("the current user is an ordinary user already")
+    with second_repository(runner, runner.prefix if as_other else ()) as job:
+        yield job
+
+
+@contextmanager
+def second_repository(runner: Runner, prefix: tuple[str, ...]) -> Iterator[Job]:
+    """The call of the action in a new repository; `prefix` becomes the user of the job."""
     shutil.rmtree(runner.temp / "ptf-logs", ignore_errors=True)  # those of the other user
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -136,10 +153,9 @@ def _job(request: pytest.FixtureRequest, runner: Runner) -> Iterator[Job]:
             subprocess.run([*git, *words], cwd=repository, check=True)
         home = folder / "home"  # of this user: scapy keeps a cache there
         home.mkdir()
-        if as_other:
+        if prefix:
             os.chown(home, NOBODY, NOBODY)
         environment = {**runner.environment, "HOME": str(home)}
-        prefix = runner.prefix if as_other else ()
         yield Job(repository, runner.temp, call_in_workflow(repository), environment, prefix)
 
 
@@ -179,6 +195,18 @@ def test_arguments_of_the_call_reach_the_tests(job: Job) -> None:
     job.given = {**job.given, "args": "--device-id 7 nat.AnAnswerReachesTheInsideHost", "ports": "1-2"}
     assert job.run(first=TEST) == 0, job.output
     assert "1 passed, 0 failed, 0 skipped" in job.output
+
+
+def test_tests_with_requirements_run_in_a_separate_environment(runner: Runner) -> None:
+    with second_repository(runner, runner.prefix) as job:
+        (job.repository / "plain").mkdir()
+        (job.repository / "plain" / "plain.py").write_text(PLAIN)
+        (job.repository / "requirements.txt").write_text("scapy\n")
+        (wheel,) = runner.temp.glob("*.whl")
+        job.given = {**job.given, "tests": "plain", "requirements": "requirements.txt", "wheel": str(wheel)}
+        assert job.run(first=INSTALL) == 0, job.output
+        assert f"the tests' environment is {runner.temp}/weir-tests" in job.output
+        assert "1 passed, 0 failed, 0 skipped" in job.output
 
 
 def test_only_steps_without_effect_on_the_result_use_other_actions() -> None:
