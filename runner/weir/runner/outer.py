@@ -42,12 +42,10 @@ def run_prepared(
     """Run the experiment of a directory that `weir.runner.prepare` has made.
 
     `program` is the module that the sandbox runs, with the directory and `options` as its arguments; it
-    calls `weir.runner.execute.run_inside`. `announce_stop` is that of `run_in_sandbox`; `on_line` receives the
-    lines of its stdout. Raises SandboxError, ToolMissingError.
+    calls `weir.runner.execute.run_inside`. `announce_stop` is that of `run_in_sandbox`; `on_line` receives
+    the lines of its stdout. Raises SandboxError, ToolMissingError.
     """
-    status = run_in_sandbox(
-        program, [str(run_dir), *options], announce_stop=announce_stop, on_line=on_line
-    )
+    status = run_in_sandbox(program, [str(run_dir), *options], announce_stop=announce_stop, on_line=on_line)
     manifest = ManifestFile.load(run_dir)
     problem = None
     if manifest.state == "running":

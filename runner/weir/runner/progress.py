@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface through which a run reports its progress: steps, and samples of its counters while flows run."""
+"""The interface through which a run reports its progress: steps, and samples of its counters."""
 
 from __future__ import annotations
 
