@@ -62,12 +62,15 @@ def on_config(config: Any) -> Any:
 
 
 def gather_packages(folder: Path) -> None:
-    """Link the packages of all parts into one folder, as a wheel has them."""
+    """Put the packages of all parts into one folder, as a wheel has them."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "weir").mkdir(parents=True)
     for found in sorted(ROOT.glob("*/weir/*")):
         if found.parts[-3] not in ("bench", "ptf-tests") and found.name != "__pycache__":
-            (folder / "weir" / found.name).symlink_to(found)
+            if found.is_dir():
+                (folder / "weir" / found.name).symlink_to(found)
+            else:  # mkdocstrings looks for subpackages beside the file that a link of __init__.py leads to
+                shutil.copy(found, folder / "weir")
 
 
 def on_files(files: Files, config: Any) -> Files:
