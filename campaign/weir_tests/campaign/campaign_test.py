@@ -31,9 +31,7 @@ policers:
   - {name: p, rate: $rate, burst: 20 kB, match: [{to: client}]}
 """
 
-pytestmark = pytest.mark.skipif(
-    sandbox_problem() is not None, reason=f"no namespaces here: {sandbox_problem()}"
-)
+pytestmark = pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}")
 
 
 def start(folder: Path, marker: str, *options: str) -> subprocess.Popen[str]:

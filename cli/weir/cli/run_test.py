@@ -63,10 +63,8 @@ phases:
 IPV6 = Path("/proc/sys/net/ipv6").exists()
 if not IPV6:
     EXPERIMENT = re.sub(r', address6: "[^"]*"|, ip_version: 6', "", EXPERIMENT)
-needs_ipv6 = pytest.mark.skipif(not IPV6, reason="this kernel has no IPv6")
-needs_sandbox = pytest.mark.skipif(
-    sandbox_problem() is not None, reason=f"no namespaces here: {sandbox_problem()}"
-)
+needs_ipv6 = pytest.mark.skipif(not IPV6, reason="kernel: no IPv6")
+needs_sandbox = pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}")
 pytestmark = needs_sandbox
 
 

@@ -175,7 +175,7 @@ def test_a_table_that_is_too_small_is_an_error_before_anything_is_written(seen: 
 
 def keeping(seen: Seen, target: str) -> Seen:
     if target not in seen["kept"]:
-        pytest.skip(str(bmv2_problem()))
+        pytest.skip(f"bmv2: {bmv2_problem()}")
     kept: Seen = seen["kept"][target]
     return kept
 
@@ -233,7 +233,7 @@ def test_every_event_is_in_the_log(seen: Seen, target: str) -> None:
 
 def test_apply_on_bmv2_is_idempotent_and_writes_only_changes(seen: Seen) -> None:
     if "bmv2" not in seen:
-        pytest.skip(str(bmv2_problem()))
+        pytest.skip(f"bmv2: {bmv2_problem()}")
     bmv2 = seen["bmv2"]
     assert bmv2["first"]["output"]["changes"] > 10
     assert bmv2["again"]["output"]["changes"] == 0
@@ -244,7 +244,7 @@ def test_apply_on_bmv2_is_idempotent_and_writes_only_changes(seen: Seen) -> None
 
 def test_queues_of_bmv2_are_set_in_packets_with_a_note(seen: Seen) -> None:
     if "bmv2" not in seen:
-        pytest.skip(str(bmv2_problem()))
+        pytest.skip(f"bmv2: {bmv2_problem()}")
     bmv2 = seen["bmv2"]
     assert bmv2["first"]["output"]["queues"] == [
         {"host": "b", "port": 2, "packets_per_s": 826, "packets": 50}
@@ -285,7 +285,7 @@ def test_the_documented_experiments_are_valid() -> None:
 
 def test_controller_and_switch_authenticate_by_certificates(seen: Seen) -> None:
     if "tls" not in seen:
-        pytest.skip("openssl, which makes the certificates, is not on PATH")
+        pytest.skip("openssl: not on PATH; sudo apt-get install openssl")
     assert seen["tls"]["apply"]["code"] == 0
     assert seen["tls"]["status"]["output"]["as_planned"] is True
 
@@ -302,7 +302,7 @@ def test_controller_and_switch_authenticate_by_certificates(seen: Seen) -> None:
 )
 def test_a_tls_error_is_one_line_and_has_its_exit_code(seen: Seen, case: str, code: int, line: str) -> None:
     if "tls" not in seen:
-        pytest.skip("openssl, which makes the certificates, is not on PATH")
+        pytest.skip("openssl: not on PATH; sudo apt-get install openssl")
     assert one_line(seen["tls"][case]).startswith(line)
     assert seen["tls"][case]["code"] == code
 

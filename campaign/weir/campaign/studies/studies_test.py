@@ -58,7 +58,7 @@ def test_the_page_of_a_shipped_campaign_draws_every_figure_without_browser_error
     name: str, tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     if browser.chromium() is None:
-        pytest.skip("no Chromium; install it with: sudo apt-get install chromium")
+        pytest.skip("chromium: not on PATH; sudo apt-get install chromium")
     campaign = campaign_of(name)
     assert campaign.study == name
     study = page_of(campaign, made_up(campaign, tmp_path, shape))
