@@ -41,5 +41,6 @@ def test_short_slices_are_inherited() -> None:
     )
     if not slices:
         pytest.skip("kernel: no time slices per process")
-    assert (taken, nice) == ("True", "5")
+    # The tests may run at any niceness; 19 is the largest.
+    assert (taken, int(nice)) == ("True", min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5))
     assert int(slices[-1]) == SLICE_NS
