@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pytest plugin: lists skipped tests by reason, Rust's too; fails those that continuous integration must not skip.
+"""pytest plugin: lists skipped tests by reason, Rust's too; in continuous integration only some may be skipped.
 
 A reason begins with what is missing and a colon, as in `kernel: no IPv6`. Where the variable CI is `true`, that
-word must be in `permitted-skips.txt`. Rust tests record theirs in the file that `WEIR_SKIPPED_TESTS` names
-(`tools/skipped/`).
+word must be in `permitted-skips.txt`, or the test fails. Rust tests record theirs in the file that
+`WEIR_SKIPPED_TESTS` names (`tools/skipped/`).
 """
 
 from __future__ import annotations

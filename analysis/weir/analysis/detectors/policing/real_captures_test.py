@@ -44,7 +44,7 @@ def test_policers_are_found_with_rate_and_burst_and_nothing_else_is_one(path: Pa
             assert (verdict.verdict, verdict.rate_bps) == ("not_policed", None), verdict.reason
             continue
         assert verdict.verdict == "policed", verdict.reason
-        # The figures of docs/detectors.md. Two flows determine the rate; one may find the bucket always full again.
+        # As in docs/detectors.md. Two flows determine the rate; one may always find the bucket full again.
         assert verdict.rate_bps == pytest.approx(rate_bps / FCS, rel=0.037 if len(ports) == 1 else 0.00012)
         cut = any(name in path.name for name in IN_MID_TRANSFER)
         assert verdict.burst_bytes == pytest.approx(burst_bytes, rel=0.11 if cut else 0.013)
