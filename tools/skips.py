@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pytest plugin: lists skipped tests by reason, Rust's too; in continuous integration only some may be skipped.
+"""pytest plugin: lists skipped tests by reason, Rust's too; continuous integration may skip only some.
 
-A reason begins with what is missing and a colon, as in `kernel: no IPv6`. Where the variable CI is `true`, that
-word must be in `permitted-skips.txt`, or the test fails. Rust tests record theirs in the file that
+A reason begins with what is missing and a colon, as in `kernel: no IPv6`. Where the variable CI is `true`,
+that word must be in `permitted-skips.txt`, or the test fails. Rust tests record theirs in the file that
 `WEIR_SKIPPED_TESTS` names (`tools/skipped/`).
 """
 

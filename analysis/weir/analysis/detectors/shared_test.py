@@ -210,7 +210,7 @@ def test_under_strong_autocorrelation_ours_keeps_its_level_and_the_published_rul
     ours, theirs, level = share(wrong, draws), share(published, shown), share(below, draws)
     for name, its in (("ours", ours), ("published rule", theirs), ("p < 0.05", level)):
         print(f"{name}: {its.count} of {its.of} ({its.low:.3f} to {its.high:.3f})")
-    # Exact 95 % intervals. That of our errors is below the level; p-values are neither too small nor too large.
+    # Exact 95 % intervals: our errors are below the level, and p-values neither too small nor too large.
     assert ours.high <= 0.05
     assert level.low <= 0.05 <= level.high
 
