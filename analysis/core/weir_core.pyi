@@ -153,10 +153,11 @@ def stream_segments(path: str | os.PathLike[str]) -> SegmentStream:
 
 def join_run(
     captures: Sequence[tuple[str | os.PathLike[str], Sequence[str]]],
-    reports: str | os.PathLike[str] | None = None,
+    reports: tuple[str | os.PathLike[str], pa.RecordBatchReader] | None = None,
 ) -> Joined:
     """Join the captures of several hosts (path, addresses of that host; none: all addresses) with the
-    reports of a telemetry.parquet, if given.
+    drop reports of a telemetry.parquet, if given: its path, for messages, and its rows with the columns
+    that `weir.analysis.reports` reads.
 
     Raises CaptureError when a file is not what it should be, ValueError for text that is not an IP address.
     """

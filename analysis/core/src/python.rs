@@ -5,16 +5,17 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use arrow::array::RecordBatch;
-use arrow::error::ArrowError;
-use arrow::pyarrow::{IntoPyArrow, Table};
+use arrow_array::RecordBatch;
+use arrow_array::ffi_stream::RecordBatchStreamReader;
+use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table};
+use arrow_schema::ArrowError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::infer::{Cause, Loss, RttSample, Verdict};
-use crate::join::{HostCapture, Unmatched};
+use crate::join::{HostCapture, Reports, Unmatched};
 use crate::losses::{Scan, Summary};
 use crate::tracker::{Flow, FlowSink, FlowStats};
 use crate::transport::{TransportPacket, TransportScan};
@@ -345,7 +346,7 @@ fn stream_segments(py: Python<'_>, path: PathBuf) -> PyResult<SegmentStream> {
 }
 
 /// Joins the captures of several hosts (path, addresses of that host; none: all) with the drop reports of a
-/// telemetry.parquet, if given.
+/// telemetry.parquet, if given: its path, for messages, and its rows (`pyarrow.RecordBatchReader`).
 ///
 /// Raises `CaptureError` when a file is not what it should be, `ValueError` for text that is not an IP address.
 #[pyfunction]
@@ -353,7 +354,7 @@ fn stream_segments(py: Python<'_>, path: PathBuf) -> PyResult<SegmentStream> {
 fn join_run(
     py: Python<'_>,
     captures: Vec<(PathBuf, Vec<String>)>,
-    reports: Option<PathBuf>,
+    reports: Option<(PathBuf, PyArrowType<RecordBatchStreamReader>)>,
 ) -> PyResult<Joined> {
     let captures = captures
         .into_iter()
@@ -366,7 +367,13 @@ fn join_run(
         })
         .collect::<PyResult<Vec<_>>>()?;
     let joined = py
-        .detach(|| join::join_run(&captures, reports.as_deref()))
+        .detach(|| {
+            let mut reports = reports.map(|(path, rows)| (path, rows.0));
+            let reports = reports
+                .as_mut()
+                .map(|(path, batches)| Reports { path, batches });
+            join::join_run(&captures, reports)
+        })
         .map_err(|error| capture_error(py, &error))?;
     Ok(Joined {
         flows: table(py, tables::joined_flows(&joined))?,

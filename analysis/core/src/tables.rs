@@ -4,12 +4,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    StringBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+use arrow_array::builder::{BinaryBuilder, StringBuilder};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt8Array,
+    UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{Field, Schema};
-use arrow::error::ArrowError;
+use arrow_schema::{ArrowError, Field, Schema};
 use weir_packet::FlowKey;
 
 use crate::infer::{Cause, Confidence, DeliveryRate, Loss, RttSample};

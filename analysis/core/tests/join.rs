@@ -4,19 +4,19 @@
 mod support;
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt16Array,
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt16Array,
     UInt32Array, UInt64Array,
 };
-use parquet::arrow::ArrowWriter;
+use arrow_schema::ArrowError;
 use support::frames::{ACK, CLIENT, Frame, Pcap, SERVER};
 use support::simulator::{Config, Run, Simulator};
 use tempfile::TempDir;
 use weir_core::CaptureError;
-use weir_core::join::{HostCapture, Joined, join_run};
+use weir_core::join::{HostCapture, Joined, Reports, join_run};
 use weir_core::tables;
 
 const MS: i64 = 1_000_000;
@@ -68,6 +68,17 @@ fn telemetry(reports: &[Report]) -> RecordBatch {
     RecordBatch::try_from_iter(columns).expect("columns of one length")
 }
 
+fn join_rows(
+    hosts: &[HostCapture],
+    rows: Result<RecordBatch, ArrowError>,
+) -> Result<Joined, CaptureError> {
+    let reports = Reports {
+        path: Path::new("telemetry.parquet"),
+        batches: std::iter::once(rows),
+    };
+    join_run(hosts, Some(reports))
+}
+
 struct Files {
     folder: TempDir,
 }
@@ -83,26 +94,15 @@ impl Files {
         self.folder.path().join(name)
     }
 
-    fn parquet(&self, batch: &RecordBatch) {
-        let file = std::fs::File::create(self.path("telemetry.parquet")).expect("a new file");
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a schema");
-        writer.write(batch).expect("rows");
-        writer.close().expect("a footer");
-    }
-
     fn join(
         &self,
         server: &Pcap,
         client: &Pcap,
         reports: &[Report],
     ) -> Result<Joined, CaptureError> {
-        self.parquet(&telemetry(reports));
         std::fs::write(self.path("server.pcap"), &server.0).expect("room");
         std::fs::write(self.path("client.pcap"), &client.0).expect("room");
-        join_run(
-            &self.hosts(),
-            Some(self.path("telemetry.parquet").as_path()),
-        )
+        join_rows(&self.hosts(), Ok(telemetry(reports)))
     }
 
     fn hosts(&self) -> Vec<HostCapture> {
@@ -410,7 +410,7 @@ fn an_address_belongs_to_one_capture() {
         .expect("an empty run");
     let mut hosts = files.hosts();
     hosts[1].addresses.push(IpAddr::from(SERVER));
-    let error = join_run(&hosts, Some(files.path("telemetry.parquet").as_path()))
+    let error = join_rows(&hosts, Ok(telemetry(&[])))
         .expect_err("10.0.0.2 twice")
         .to_string();
     assert!(
@@ -425,25 +425,21 @@ fn reports_that_are_no_telemetry_are_an_error() {
     files
         .join(&Pcap::default(), &Pcap::default(), &[])
         .expect("an empty run");
-    let path = files.path("telemetry.parquet");
     let batch = telemetry(&[report(5, &data(1, 0))]);
-    files.parquet(
-        &batch
-            .project(&[0, 1, 2, 3, 4, 5, 6])
-            .expect("all but the last"),
-    );
-    let error = join_run(&files.hosts(), Some(path.as_path()))
+    let cut = batch.project(&[0, 1, 2, 3, 4, 5, 6]);
+    let error = join_rows(&files.hosts(), cut)
         .expect_err("no inner frames")
         .to_string();
     assert!(error.contains("column inner is missing"), "{error}");
-    std::fs::write(&path, b"something else").expect("room");
-    let error = join_run(&files.hosts(), Some(path.as_path()))
-        .expect_err("no Parquet")
+    let failed = ArrowError::ParseError("page 3 is damaged".to_owned());
+    let error = join_rows(&files.hosts(), Err(failed))
+        .expect_err("a damaged file")
         .to_string();
     assert!(
-        error.contains("telemetry.parquet") && error.contains("weir-collector"),
+        error.contains("telemetry.parquet: ") && error.contains("page 3 is damaged"),
         "{error}"
     );
+    assert!(error.contains("weir-collector"), "{error}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ from weir.analysis.clocks import AlignedClock
 from weir.analysis.detectors.policing import POLICING_DETECTORS
 from weir.analysis.evaluate_policing import PolicingTrial, policing_trial
 from weir.analysis.policers import NOT_PLAIN
+from weir.analysis.reports import join_run
 from weir.analysis.result import pinned_clocks
 from weir.analysis.run_data import TCP, Directed, Join, join
 from weir.analysis.tables import Ints
@@ -42,19 +43,14 @@ class LeftOut:
 
 
 def policing_trials_of_runs(
-    directories: Iterable[Path], detectors: Sequence[str], joiner: Join | None = None
+    directories: Iterable[Path], detectors: Sequence[str], joiner: Join = join_run
 ) -> tuple[list[PolicingTrial], list[LeftOut]]:
     """Judge each measured flow of each run; the second list names those that cannot be judged.
 
-    `joiner` replaces `weir_core.join_run`. Raises KeyError for an unknown detector, RunFileError for
+    `joiner` replaces `join_run`. Raises KeyError for an unknown detector, RunFileError for
     a directory that is no run or lacks its captures or reports, and `weir_core.CaptureError`.
     """
     judges = {name: POLICING_DETECTORS[name] for name in detectors}
-    if joiner is None:
-        # Imported here so that tests with another joiner run without the compiled extension.
-        import weir_core
-
-        joiner = weir_core.join_run
     trials: list[PolicingTrial] = []
     left_out: list[LeftOut] = []
     for directory in directories:

@@ -10,6 +10,7 @@ from pathlib import Path
 from weir.analysis.detectors import pair_detector
 from weir.analysis.evaluate import Trial, score_of
 from weir.analysis.pairs import events_of_pair
+from weir.analysis.reports import join_run
 from weir.analysis.result import pinned_clocks
 from weir.analysis.run_data import Join, join
 from weir.analysis.validity import same_clock
@@ -18,19 +19,14 @@ from weir.rundir.manifest import read_manifest
 
 
 def judged_trials(
-    directories: Iterable[Path], detectors: Sequence[str], joiner: Join | None = None
+    directories: Iterable[Path], detectors: Sequence[str], joiner: Join = join_run
 ) -> Iterator[Trial]:
     """Judge each pair of each run again, from the senders' captures.
 
-    `joiner` replaces `weir_core.join_run`. Raises UnknownDetectorError before anything is read, RunFileError
+    `joiner` replaces `join_run`. Raises UnknownDetectorError before anything is read, RunFileError
     for a run without its captures and reports, and `weir_core.CaptureError`.
     """
     judges = {name: pair_detector(name) for name in detectors}
-    if joiner is None:
-        # Imported here so that tests with another joiner run without the compiled extension.
-        import weir_core
-
-        joiner = weir_core.join_run
     for directory in directories:
         manifest = read_manifest(directory)
         data = join(directory, manifest, read_collector(directory), joiner)

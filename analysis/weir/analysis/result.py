@@ -35,6 +35,7 @@ from weir.analysis.models import (
 )
 from weir.analysis.pairs import pair_results
 from weir.analysis.policers import policer_result
+from weir.analysis.reports import join_run
 from weir.analysis.run_data import TCP, Directed, Join, RunData, join
 from weir.analysis.series import series_table
 from weir.analysis.tables import Bools
@@ -48,18 +49,13 @@ MAX_LISTED = 1000
 """False inferences listed per flow; the counts are always complete."""
 
 
-def analyse(run_dir: Path, joiner: Join | None = None) -> Result:
+def analyse(run_dir: Path, joiner: Join = join_run) -> Result:
     """Analyse a run directory; writes `result.json` and Parquet files of flows, series and features.
 
-    `joiner` replaces `weir_core.join_run`. Raises RunFileError for missing or malformed files of the run and
+    `joiner` replaces `join_run`. Raises RunFileError for missing or malformed files of the run and
     `weir_core.CaptureError` for captures that cannot be read.
     """
     manifest, collector = read_manifest(run_dir), read_collector(run_dir)
-    if joiner is None:
-        # Imported here so that tests with another joiner run without the compiled extension.
-        import weir_core
-
-        joiner = weir_core.join_run
     files = RunDirectory(run_dir)
     data = join(run_dir, manifest, collector, joiner)
     result, series = evaluate(data)

@@ -26,6 +26,7 @@ import numpy as np
 
 from weir.analysis.confusion import FalseInference, compare
 from weir.analysis.conservation import in_flight, path_time_ns
+from weir.analysis.reports import join_run
 from weir.analysis.result import pinned_clocks
 from weir.analysis.run_data import TCP, Directed, RunData, join
 from weir.analysis.tables import Bools
@@ -142,10 +143,8 @@ def label_of(run: Path) -> str:
 
 def judge(run: Path) -> Iterator[Judged]:
     """The TCP flows of a run, by phase and congestion control."""
-    import weir_core
-
     manifest = read_manifest(run)
-    data: RunData = join(run, manifest, read_collector(run), weir_core.join_run)
+    data: RunData = join(run, manifest, read_collector(run), join_run)
     flows = [flow for flow in data.flows if flow.kind == "data" and flow.row.protocol == TCP]
     clocks = pinned_clocks(flows)
     again: dict[Key, set[int]] = {}

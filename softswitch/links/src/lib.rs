@@ -9,4 +9,4 @@ mod generated {
 pub use generated::weir::links::v1;
 
 /// The serialized `FileDescriptorSet` of the generated module, for reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
+pub const DESCRIPTORS: &[u8] = include_bytes!("../links.binpb");

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 use weir_switch::cli::Cli;
 use weir_switch::run::run;
 
@@ -14,32 +15,31 @@ const LOGGED: &str = "warn,weir=info";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(LOGGED));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = match log_filter() {
+        Ok(filter) => filter,
+        Err(reason) => return fail(&reason),
+    };
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time()
         // Without this a failed write panics; a full disk is no reason to stop forwarding.
-        .log_internal_errors(false)
+        .log_internal_errors(false);
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
         .init();
-    // Two threads for control; the dataplane has a separate thread.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let result = match runtime {
-        Ok(runtime) => {
-            let result = runtime.block_on(run(cli));
-            runtime.shutdown_background();
-            result
-        }
-        Err(error) => return fail(&format!("cannot start: {error}")),
-    };
-    match result {
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// The filter in WEIR_LOG, or the default one.
+fn log_filter() -> Result<Targets, String> {
+    let named = std::env::var("WEIR_LOG").ok();
+    let text = named.as_deref().unwrap_or(LOGGED);
+    text.parse()
+        .map_err(|error| format!("WEIR_LOG={text}: {error}; valid: like {LOGGED}"))
 }
 
 /// Prints the reason, if standard error can be written.

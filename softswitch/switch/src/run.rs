@@ -94,11 +94,25 @@ pub enum RunError {
     DataplaneLost,
 }
 
-/// Runs the command.
+/// Runs the command to its end.
+///
+/// Not `async`: its callers would then compile the service a second time.
 ///
 /// # Errors
 /// [`RunError`], whose text says what to change.
-pub async fn run(mut cli: Cli) -> Result<(), RunError> {
+pub fn run(cli: Cli) -> Result<(), RunError> {
+    // Two threads for control; the dataplane has a separate thread.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(RunError::System)?;
+    let result = runtime.block_on(run_command(cli));
+    runtime.shutdown_background();
+    result
+}
+
+async fn run_command(mut cli: Cli) -> Result<(), RunError> {
     match cli.command.take() {
         None => run_switch(cli).await,
         Some(Command::Wire(options)) => run_wire(options).await,

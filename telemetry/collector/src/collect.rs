@@ -9,19 +9,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::SchemaRef;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use parquet::file::metadata::KeyValue;
 
 use crate::args::Args;
+use crate::columns::SCHEMA_VERSION;
 use crate::error::CollectorError;
 use crate::http::Endpoint;
 use crate::intake::Intake;
 use crate::page::{self, About};
 use crate::process;
-use crate::rows::{self, SCHEMA_VERSION, schema};
 use crate::source::{Received, Source, unix_ns};
 use crate::storage::{Format, Parts, Rotation, Storage, Writer, partial_name, rename_whole};
 use crate::summary::Summary;
@@ -64,7 +63,6 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
     }
     let mut collector = Collector {
         args,
-        schema: schema(),
         signals,
         source,
         about,
@@ -85,11 +83,6 @@ fn start_storage(
     endpoint: Option<&Endpoint>,
 ) -> Result<Storage, CollectorError> {
     let format = Format {
-        schema: schema(),
-        counting: &rows::COUNTING_COLUMNS,
-        steady: &rows::STEADY_COLUMNS,
-        unordered: &rows::UNORDERED_COLUMNS,
-        packets: rows::PACKETS_COLUMN,
         key_values: file_metadata(args),
         row_group_rows: usize::try_from(args.row_group.get()).unwrap_or(usize::MAX),
     };
@@ -111,7 +104,6 @@ fn start_storage(
 
 struct Collector<'a> {
     args: &'a Args,
-    schema: SchemaRef,
     signals: SignalFd,
     source: Source,
     about: About,
@@ -249,7 +241,7 @@ impl Collector<'_> {
         if length == 0 {
             return Ok(());
         }
-        let batch = intake.rows.take(&self.schema)?;
+        let batch = intake.rows.take();
         intake.outside.rows += length;
         let accounts = self.summary(&intake).to_json()?;
         drop(intake);

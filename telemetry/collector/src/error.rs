@@ -5,7 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use arrow::error::ArrowError;
 use weir_capture::CaptureError;
 
 use crate::storage::StorageError;
@@ -69,9 +68,6 @@ pub enum CollectorError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// Rows could not be put in columns.
-    #[error("cannot put the reports in columns: {0}")]
-    Columns(#[from] ArrowError),
     /// The accounts could not be put in JSON.
     #[error("cannot put the accounts in JSON: {0}")]
     Json(#[from] serde_json::Error),

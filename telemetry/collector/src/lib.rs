@@ -9,8 +9,9 @@
 //! - `source`: datagrams in batches, with the kernel's time stamps and its count of drops
 //! - `intake`: one datagram: decode, account, append
 //! - [`accounting`]: sequence numbers → received, lost, reordered, duplicate. Pure
-//! - `rows`: decoded reports → Arrow record batches; the schema of `telemetry.parquet`
-//! - `storage`: record batches → Parquet files, named `….partial` until they are whole; recovery after `kill -9`
+//! - `rows`: decoded reports, while they wait
+//! - `columns`: the columns of `telemetry.parquet`, and how rows are written to them
+//! - `storage`: rows → Parquet files, named `….partial` until they are whole; recovery after `kill -9`
 //! - `summary`: the accounts as JSON
 //! - `live`: the current state of each policer, from the reports
 //! - `page`, `http`, `process`: accounts and policers as Prometheus metrics
@@ -19,6 +20,7 @@
 pub mod accounting;
 mod args;
 mod collect;
+mod columns;
 mod error;
 mod http;
 mod intake;

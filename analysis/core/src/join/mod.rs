@@ -7,7 +7,7 @@
 //! - `joined`: the input and the result of a join
 //! - `key`: the key that identifies a packet in two captures
 //! - `packets`: one host's capture as rows and arrivals
-//! - `reports`: drop reports from `telemetry.parquet`
+//! - `reports`: drop reports from the rows of `telemetry.parquet`
 //! - `matching`: finds the row of an arrival or a report
 
 mod joined;
@@ -17,26 +17,37 @@ mod packets;
 mod reports;
 
 use std::net::IpAddr;
-use std::path::Path;
 
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 use rustc_hash::FxHashMap;
 
 use crate::CaptureError;
+use crate::segment::Segment;
 use joined::FlowIndex;
 pub use joined::{HostCapture, Joined, JoinedFlow, PacketRow, Unmatched};
 use key::{Arrival, MatchKey};
 use matching::Matcher;
 use packets::read_host;
-pub use reports::Drop;
-use reports::read_drops;
+pub use reports::{Drop, Reports};
 
-/// Joins `captures` with the drop reports of `reports` (a `telemetry.parquet`), if there are any.
+/// Joins `captures` with the drop reports among `reports`, if there are any.
 ///
 /// # Errors
 /// [`CaptureError`] for a file that cannot be read as what it should be, and for an address that two captures claim.
-pub fn join_run(captures: &[HostCapture], reports: Option<&Path>) -> Result<Joined, CaptureError> {
+pub fn join_run<B: Iterator<Item = Result<RecordBatch, ArrowError>>>(
+    captures: &[HostCapture],
+    reports: Option<Reports<'_, B>>,
+) -> Result<Joined, CaptureError> {
+    let drops = reports.map(Reports::read_drops).transpose()?;
+    join_drops(captures, &drops.unwrap_or_default())
+}
+
+fn join_drops(
+    captures: &[HostCapture],
+    drops: &[(Option<Segment>, Drop)],
+) -> Result<Joined, CaptureError> {
     let owners = owners(captures)?;
-    let drops = reports.map(read_drops).transpose()?.unwrap_or_default();
     let mut joined = Joined::default();
     let mut index = FlowIndex::default();
     let mut keys: Vec<MatchKey> = Vec::new();
@@ -58,7 +69,7 @@ pub fn join_run(captures: &[HostCapture], reports: Option<&Path>) -> Result<Join
     }
     let mut matcher = Matcher::new(&keys, &joined.packets, &senders);
     matcher.arrivals(&mut joined, &arrivals);
-    matcher.drops(&mut joined, &drops, &index);
+    matcher.drops(&mut joined, drops, &index);
     let longest_delay_ns = matcher.longest_delay_ns;
     let mut flows = index.flows;
     for row in &joined.packets {

@@ -1,30 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drop reports from the collector's `telemetry.parquet`.
+//! Drop reports from the rows of the collector's `telemetry.parquet`.
 
-use std::fs::File;
 use std::path::Path;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, DataType};
 use weir_packet::LinkType;
 
 use crate::CaptureError;
 use crate::segment::Segment;
 
-const COLUMNS: [&str; 8] = [
-    "received_ns",
-    "dropped",
-    "ingress_ns",
-    "policer",
-    "colour",
-    "wire_length",
-    "packet_number",
-    "inner",
-];
 const VALID: &str = "a telemetry.parquet as weir-collector writes it";
 
 /// A drop report of the switch.
@@ -42,28 +31,27 @@ pub struct Drop {
     pub(super) clock_ns: i64,
 }
 
-/// All drop reports in order of arrival, each with its inner packet (`None` where that is not IP).
-pub(super) fn read_drops(path: &Path) -> Result<Vec<(Option<Segment>, Drop)>, CaptureError> {
-    let fail = |problem: String| CaptureError::new(path, 0, problem, VALID);
-    let file = File::open(path).map_err(|error| fail(error.to_string()))?;
-    let builder =
-        ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| fail(error.to_string()))?;
-    for column in COLUMNS {
-        if builder.schema().field_with_name(column).is_err() {
-            return Err(fail(format!("column {column} is missing")));
+/// Rows of a `telemetry.parquet`: at least the columns `received_ns, dropped, ingress_ns, policer, colour, wire_length,
+/// packet_number, inner`, with the collector's types.
+#[derive(Debug)]
+pub struct Reports<'a, B> {
+    /// The file, for messages.
+    pub path: &'a Path,
+    /// Its rows.
+    pub batches: B,
+}
+
+impl<B: Iterator<Item = Result<RecordBatch, ArrowError>>> Reports<'_, B> {
+    /// All drop reports in order of arrival, each with its inner packet (`None` where that is not IP).
+    pub(super) fn read_drops(self) -> Result<Vec<(Option<Segment>, Drop)>, CaptureError> {
+        let fail = |problem: String| CaptureError::new(self.path, 0, problem, VALID);
+        let mut drops = Vec::new();
+        for batch in self.batches {
+            let batch = batch.map_err(|error| fail(error.to_string()))?;
+            read_batch(&batch, &mut drops).map_err(fail)?;
         }
+        Ok(drops)
     }
-    let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
-    let reader = builder
-        .with_projection(mask)
-        .build()
-        .map_err(|error| fail(error.to_string()))?;
-    let mut drops = Vec::new();
-    for batch in reader {
-        let batch = batch.map_err(|error| fail(error.to_string()))?;
-        read_batch(&batch, &mut drops).map_err(fail)?;
-    }
-    Ok(drops)
 }
 
 fn read_batch(batch: &RecordBatch, drops: &mut Vec<(Option<Segment>, Drop)>) -> Result<(), String> {

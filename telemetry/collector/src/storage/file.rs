@@ -6,45 +6,30 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
 use nix::fcntl::{Flock, FlockArg};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
+use parquet::file::writer::SerializedFileWriter;
 
 use super::error::{Kept, StorageError};
-use super::journal::{self, Journal, created_by};
+use super::journal::{self, Journal};
 use super::names::{partial_name, rename_whole};
+use crate::columns;
+use crate::rows::Batch;
 
 /// The key of a file's metadata that holds the accounts.
-pub(super) const ACCOUNTING_KEY: &str = "weir.accounting";
+const ACCOUNTING_KEY: &str = "weir.accounting";
 /// A row group is written when it has [`Format::row_group_rows`] rows, or this many bytes: a bound on memory for jumbo
 /// frames.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 /// A row group is also written when its first rows have waited this long. Longer than the interval of hand-overs, so that
 /// a slow stream does not make thousands of row groups.
 const ROW_GROUP_AGE: Duration = Duration::from_secs(60);
-/// Level of zstd for packets: the collector must keep up. Level 1 takes more than twice the time, for files that are
-/// 1 % (payload that does not compress) to 11 % (a run's) smaller.
-const PACKETS_LEVEL: i32 = -3;
-
-/// Schema, encodings and metadata of all files of a collector.
+/// What all files of a collector have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct Format {
-    /// The columns.
-    pub(crate) schema: SchemaRef,
-    /// Those whose next value is close: their differences are stored.
-    pub(crate) counting: &'static [&'static str],
-    /// Those with long runs of one value: plain and compressed, because a dictionary would look up each value.
-    pub(crate) steady: &'static [&'static str],
-    /// Those whose minimum and maximum are of no use.
-    pub(crate) unordered: &'static [&'static str],
-    /// The one with most of a file's bytes.
-    pub(crate) packets: &'static str,
     /// The metadata that is known before the first report.
     pub(crate) key_values: Vec<KeyValue>,
     /// Rows of a full row group.
@@ -52,11 +37,10 @@ pub(crate) struct Format {
 }
 
 /// The file being written.
-#[derive(Debug)]
 pub(super) struct ParquetFile {
     target: PathBuf,
     partial: PathBuf,
-    writer: ArrowWriter<Sink>,
+    writer: SerializedFileWriter<Sink>,
     /// A second handle, for use after the writer has failed. Locked, so that no other collector recovers the file.
     file: Flock<File>,
     journal: Journal,
@@ -64,7 +48,7 @@ pub(super) struct ParquetFile {
     whole_bytes: u64,
     rows: u64,
     format: Format,
-    waiting: Vec<RecordBatch>,
+    waiting: Vec<Batch>,
     waiting_since: Option<Instant>,
     opened: Instant,
 }
@@ -118,16 +102,15 @@ impl ParquetFile {
 
     /// Writes rows to the file or to its journal: when this returns, they survive the process. `accounts` are those up to
     /// these rows.
-    pub(super) fn write(&mut self, batch: RecordBatch, accounts: &str) -> Result<(), ParquetError> {
+    pub(super) fn write(&mut self, batch: Batch, accounts: &str) -> Result<(), ParquetError> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        let size =
-            |of: fn(&RecordBatch) -> usize| self.waiting.iter().chain([&batch]).map(of).sum();
-        let rows: usize = size(RecordBatch::num_rows);
-        let bytes: usize = size(RecordBatch::get_array_memory_size);
+        let size = |of: fn(&Batch) -> usize| self.waiting.iter().chain([&batch]).map(of).sum();
+        let rows: usize = size(Batch::len);
+        let bytes: usize = size(Batch::bytes);
         let full = rows >= self.format.row_group_rows || bytes >= ROW_GROUP_BYTES;
         if !full && since.elapsed() < ROW_GROUP_AGE {
-            let key_values = self.key_values_with(accounts);
-            if self.journal.note_rows(&batch, key_values).is_ok() {
+            let key_values = self.key_values_with(Some(accounts));
+            if self.journal.note_rows(&batch, &key_values).is_ok() {
                 self.waiting.push(batch);
                 return Ok(());
             }
@@ -135,23 +118,51 @@ impl ParquetFile {
             self.journal.clear_rows()?;
         }
         self.waiting.push(batch);
-        self.write_row_group(accounts)
+        self.write_row_group(Some(accounts))
     }
 
     /// Writes the waiting rows as a row group and flushes it to the file.
-    fn write_row_group(&mut self, accounts: &str) -> Result<(), ParquetError> {
-        let mut rows = 0;
-        for batch in &self.waiting {
-            self.writer.write(batch)?;
-            rows += batch.num_rows() as u64;
-        }
-        self.writer.flush()?;
-        self.writer.sync()?;
-        self.whole_bytes = self.file.stream_position()?;
-        self.rows += rows;
+    fn write_row_group(&mut self, accounts: Option<&str>) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        columns::write(&mut group, &self.waiting)?;
+        group.close()?;
         self.waiting.clear();
         self.waiting_since = None;
-        if let Some(group) = self.writer.flushed_row_groups().last().cloned() {
+        self.flush(accounts)
+    }
+
+    /// Appends row groups of another Parquet file, whose bytes are `file`.
+    pub(super) fn append(
+        &mut self,
+        row_groups: &[RowGroupMetaData],
+        file: &Bytes,
+    ) -> Result<(), ParquetError> {
+        for row_group in row_groups {
+            let mut group = self.writer.next_row_group()?;
+            for column in row_group.columns() {
+                let written = ColumnCloseResult {
+                    bytes_written: u64::try_from(column.compressed_size()).unwrap_or(0),
+                    rows_written: u64::try_from(row_group.num_rows()).unwrap_or(0),
+                    metadata: column.clone(),
+                    bloom_filter: None,
+                    column_index: None,
+                    offset_index: None,
+                };
+                group.append_column(file, written)?;
+            }
+            group.close()?;
+        }
+        self.flush(None)
+    }
+
+    /// Flushes the last row group to the file, and notes it in the journal.
+    fn flush(&mut self, accounts: Option<&str>) -> Result<(), ParquetError> {
+        self.writer.flush()?;
+        self.whole_bytes = self.file.stream_position()?;
+        let groups = self.writer.flushed_row_groups();
+        let rows = groups.iter().map(RowGroupMetaData::num_rows).sum::<i64>();
+        self.rows = u64::try_from(rows).unwrap_or(0);
+        if let Some(group) = groups.last().cloned() {
             let key_values = self.key_values_with(accounts);
             self.journal
                 .note_group(self.whole_bytes, group, key_values)?;
@@ -160,7 +171,7 @@ impl ParquetFile {
     }
 
     /// Writes the waiting rows and the footer, and renames the file; returns its number of rows.
-    pub(super) fn finish(mut self, accounts: &str) -> Result<u64, StorageError> {
+    pub(super) fn finish(mut self, accounts: Option<&str>) -> Result<u64, StorageError> {
         match self.try_finish(accounts) {
             Ok(()) => {
                 self.rename()?;
@@ -171,13 +182,14 @@ impl ParquetFile {
         }
     }
 
-    fn try_finish(&mut self, accounts: &str) -> Result<(), ParquetError> {
+    fn try_finish(&mut self, accounts: Option<&str>) -> Result<(), ParquetError> {
         if !self.waiting.is_empty() {
             self.write_row_group(accounts)?;
         }
         self.format.key_values = self.key_values_with(accounts);
-        let accounts = KeyValue::new(ACCOUNTING_KEY.to_owned(), accounts.to_owned());
-        self.writer.append_key_value_metadata(accounts);
+        if let Some(accounts) = accounts {
+            self.writer.append_key_value_metadata(accounted(accounts));
+        }
         self.writer.finish()?;
         Ok(self.file.sync_all()?)
     }
@@ -221,14 +233,9 @@ impl ParquetFile {
         self.rows > 0 || !self.waiting.is_empty()
     }
 
-    fn key_values_with(&self, accounts: &str) -> Vec<KeyValue> {
-        let accounts = KeyValue::new(ACCOUNTING_KEY.to_owned(), accounts.to_owned());
-        self.format
-            .key_values
-            .iter()
-            .cloned()
-            .chain([accounts])
-            .collect()
+    fn key_values_with(&self, accounts: Option<&str>) -> Vec<KeyValue> {
+        let known = self.format.key_values.iter().cloned();
+        known.chain(accounts.map(accounted)).collect()
     }
 
     /// Closes the file after as many whole row groups as leave space for the footer; returns the rows in them.
@@ -289,34 +296,11 @@ impl Write for Sink {
     }
 }
 
-fn open_writer(sink: Sink, format: &Format) -> Result<ArrowWriter<Sink>, ParquetError> {
-    let mut properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
-        .set_column_compression(
-            format.packets.into(),
-            Compression::ZSTD(ZstdLevel::try_new(PACKETS_LEVEL)?),
-        )
-        .set_column_dictionary_enabled(format.packets.into(), false)
-        // Only the limit in bytes applies.
-        .set_data_page_row_count_limit(usize::MAX)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_created_by(created_by())
-        .set_key_value_metadata(Some(format.key_values.clone()));
-    for column in format.unordered {
-        properties =
-            properties.set_column_statistics_enabled((*column).into(), EnabledStatistics::None);
-    }
-    for column in format.counting {
-        properties = properties
-            .set_column_dictionary_enabled((*column).into(), false)
-            .set_column_encoding((*column).into(), Encoding::DELTA_BINARY_PACKED);
-    }
-    for column in format.steady {
-        properties = properties.set_column_dictionary_enabled((*column).into(), false);
-    }
-    // Parquet's own types suffice; with an embedded Arrow schema, pyarrow would not show the key-values.
-    let options = ArrowWriterOptions::new()
-        .with_properties(properties.build())
-        .with_skip_arrow_metadata(true);
-    ArrowWriter::try_new_with_options(sink, SchemaRef::clone(&format.schema), options)
+fn open_writer(sink: Sink, format: &Format) -> Result<SerializedFileWriter<Sink>, ParquetError> {
+    let properties = columns::compact(&format.key_values)?;
+    SerializedFileWriter::new(sink, columns::schema()?, properties.into())
+}
+
+fn accounted(accounts: &str) -> KeyValue {
+    KeyValue::new(ACCOUNTING_KEY.to_owned(), accounts.to_owned())
 }

@@ -2,21 +2,16 @@
 //! The journal, from which a partial file is made whole after `kill -9`. It has two files beside the partial one:
 //!
 //! - `….journal`: for each row group a Parquet footer for it alone, and its end offset in the partial file;
-//! - `….rows`: the rows that wait for the next row group, each batch an Arrow IPC stream; emptied after each group.
+//! - `….rows`: the rows that wait for the next row group, each batch a Parquet file; emptied after each group.
 //!
 //! Both are sequences of segments: two 64-bit numbers (offset or group, then length) and that many bytes. If the kill cut
 //! a segment, it is the last one, and it is ignored. Written bytes survive the process, but not a power failure.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
+use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter,
@@ -24,6 +19,8 @@ use parquet::file::metadata::{
 };
 
 use super::names::suffixed;
+use crate::columns::{self, created_by};
+use crate::rows::Batch;
 
 const SEGMENT_HEAD_BYTES: usize = 16;
 /// The length of the footer and the magic, after the metadata.
@@ -36,11 +33,6 @@ pub(super) struct Journal {
     groups: File,
     rows: File,
     row_groups: u64,
-}
-
-/// The collector's name and version, in each file's metadata.
-pub(super) fn created_by() -> String {
-    format!("weir-collector {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// A footer for these row groups, and their number of rows. As bytes, because the Parquet writer does not report a short
@@ -94,17 +86,11 @@ impl Journal {
     /// Notes rows that wait for a row group.
     pub(super) fn note_rows(
         &mut self,
-        batch: &RecordBatch,
-        key_values: Vec<KeyValue>,
+        batch: &Batch,
+        key_values: &[KeyValue],
     ) -> Result<(), ParquetError> {
-        let metadata: HashMap<_, _> = key_values
-            .into_iter()
-            .map(|pair| (pair.key, pair.value.unwrap_or_default()))
-            .collect();
-        let schema = batch.schema().as_ref().clone().with_metadata(metadata);
-        let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
-        writer.write(batch)?;
-        append(&mut self.rows, self.row_groups, &writer.into_inner()?)?;
+        let file = columns::quick_file(batch, key_values)?;
+        append(&mut self.rows, self.row_groups, &file)?;
         Ok(())
     }
 
@@ -139,10 +125,8 @@ pub(super) struct Found {
     pub(super) row_groups: Vec<RowGroupMetaData>,
     /// Of the last row group.
     pub(super) key_values: Vec<KeyValue>,
-    /// Rows that are in no row group.
-    pub(super) waiting: Vec<RecordBatch>,
-    /// Of the last of them.
-    pub(super) waiting_key_values: Vec<KeyValue>,
+    /// Rows that are in no row group: Parquet files.
+    pub(super) waiting: Vec<Bytes>,
 }
 
 /// Reads the journal of a partial file.
@@ -161,24 +145,13 @@ pub(super) fn read(target: &Path) -> Result<Found, ParquetError> {
         found.key_values = key_values.cloned().unwrap_or_default();
     }
     let row_groups = found.row_groups.len() as u64;
-    for (group, stream) in segments(&rows_name(target))? {
+    for (group, rows) in segments(&rows_name(target))? {
         // Rows of another group are in the file already: the kill came before they were cleared here.
         if group == row_groups {
-            let reader = StreamReader::try_new(stream.as_slice(), None)?;
-            let schema = reader.schema();
-            let pairs = schema.metadata().iter();
-            let pairs = pairs.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-            found.waiting_key_values = pairs.collect();
-            let batches: Result<Vec<_>, ArrowError> = reader.collect();
-            found.waiting.extend(batches?);
+            found.waiting.push(rows.into());
         }
     }
     Ok(found)
-}
-
-/// Waiting rows without the key-values that their schema carries.
-pub(super) fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    RecordBatch::try_new(SchemaRef::clone(schema), batch.columns().to_vec())
 }
 
 fn append(file: &mut File, number: u64, bytes: &[u8]) -> io::Result<()> {

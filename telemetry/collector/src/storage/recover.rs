@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::FileMetaData;
+use parquet::file::reader::FileReader;
+use parquet::file::serialized_reader::SerializedFileReader;
 
 use super::error::StorageError;
-use super::file::{ACCOUNTING_KEY, Format, ParquetFile};
+use super::file::{Format, ParquetFile};
 use super::journal::{self, Found};
 use super::names::{partial_name, rename_whole};
 use super::parts::{Parts, recovered_names};
@@ -48,18 +51,18 @@ impl fmt::Display for Recovered {
 }
 
 /// Makes whole files of all that earlier collectors with the same output left unfinished.
-pub(crate) fn recover_all(parts: &Parts, format: &Format) -> Result<Vec<Recovered>, StorageError> {
+pub(crate) fn recover_all(parts: &Parts) -> Result<Vec<Recovered>, StorageError> {
     let mut recovered = Vec::new();
     for target in parts.unfinished() {
         if partial_name(&target).exists() && journal::exists(&target) {
-            recovered.extend(recover(&target, format)?);
+            recovered.extend(recover(&target)?);
         }
     }
     Ok(recovered)
 }
 
 /// `None` when the file's collector still runs.
-fn recover(target: &Path, format: &Format) -> Result<Option<Recovered>, StorageError> {
+fn recover(target: &Path) -> Result<Option<Recovered>, StorageError> {
     let partial = partial_name(target);
     let failed = |source: ParquetError| StorageError::Recover {
         path: partial.clone(),
@@ -85,7 +88,7 @@ fn recover(target: &Path, format: &Format) -> Result<Option<Recovered>, StorageE
     if let Some(path) = names.next()
         && !found.waiting.is_empty()
     {
-        recovered.rows += write_waiting(&path, &found, format)?;
+        recovered.rows += write_waiting(&path, &found)?;
         recovered.files.push(path);
     }
     match path {
@@ -113,26 +116,24 @@ fn recover(target: &Path, format: &Format) -> Result<Option<Recovered>, StorageE
 }
 
 /// Writes the rows that were in no row group to a separate file; returns their number.
-fn write_waiting(path: &Path, found: &Found, format: &Format) -> Result<u64, StorageError> {
-    let (accounts, key_values): (Vec<_>, Vec<_>) = found
-        .waiting_key_values
-        .iter()
-        .cloned()
-        .partition(|pair| pair.key == ACCOUNTING_KEY);
-    let accounts = accounts.into_iter().find_map(|pair| pair.value);
-    let accounts = accounts.unwrap_or_default();
-    let own = Format {
-        key_values,
-        ..format.clone()
+fn write_waiting(path: &Path, found: &Found) -> Result<u64, StorageError> {
+    let failed = |source: ParquetError| StorageError::Recover {
+        path: path.to_owned(),
+        source,
     };
-    let mut file = ParquetFile::create(path, &own)?;
-    for batch in &found.waiting {
-        let written = journal::plain(batch, &format.schema)
-            .map_err(ParquetError::from)
-            .and_then(|batch| file.write(batch, &accounts));
-        if let Err(error) = written {
+    let waiting = found.waiting.iter().cloned().map(SerializedFileReader::new);
+    let waiting = waiting.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let last = waiting.last().map(|file| file.metadata().file_metadata());
+    let key_values = last.and_then(FileMetaData::key_value_metadata);
+    let format = Format {
+        key_values: key_values.cloned().unwrap_or_default(),
+        row_group_rows: 0,
+    };
+    let mut file = ParquetFile::create(path, &format)?;
+    for (rows, bytes) in waiting.iter().zip(&found.waiting) {
+        if let Err(error) = file.append(rows.metadata().row_groups(), bytes) {
             return Err(file.rescue(error).0);
         }
     }
-    file.finish(&accounts)
+    file.finish(None)
 }

@@ -8,12 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-
 use super::error::StorageError;
 use super::file::{Format, ParquetFile};
 use super::parts::Parts;
 use super::recover::recover_all;
+use crate::rows::Batch;
 
 /// Batches that may wait, enough for a disk that pauses for seconds. They bound memory: when the queue is full, the source
 /// waits, and the kernel counts the datagrams that do not fit into its buffer.
@@ -39,7 +38,7 @@ pub(crate) struct Stored {
 /// An order to the storage thread.
 enum Order {
     /// Write these rows; the accounts up to them.
-    Rows(RecordBatch, String),
+    Rows(Box<Batch>, String),
     /// Finish the file, with these accounts, and exit.
     Finish(String),
 }
@@ -62,7 +61,7 @@ impl Storage {
         format: Format,
         mut say: impl FnMut(&str),
     ) -> Result<Self, StorageError> {
-        for recovered in recover_all(&parts, &format)? {
+        for recovered in recover_all(&parts)? {
             say(&recovered.to_string());
         }
         let mut storage = Self {
@@ -87,12 +86,12 @@ impl Storage {
         ParquetFile::create(&self.parts.next(), &self.format)
     }
 
-    fn write(&mut self, batch: RecordBatch, accounts: &str) -> Result<(), StorageError> {
+    fn write(&mut self, batch: Batch, accounts: &str) -> Result<(), StorageError> {
         let mut file = match self.file.take() {
             Some(file) => file,
             None => self.next_file()?,
         };
-        let (rows, before) = (batch.num_rows() as u64, file.extent().0);
+        let (rows, before) = (batch.len() as u64, file.extent().0);
         if let Err(error) = file.write(batch, accounts) {
             let (error, kept) = file.rescue(error);
             self.whole_rows += kept;
@@ -112,7 +111,7 @@ impl Storage {
 
     fn end_file(&mut self, accounts: &str) -> Result<(), StorageError> {
         if let Some(file) = self.file.take() {
-            self.whole_rows += file.finish(accounts)?;
+            self.whole_rows += file.finish(Some(accounts))?;
             self.stored.files.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -132,7 +131,7 @@ impl Storage {
         loop {
             match orders.recv_timeout(self.patience()) {
                 Ok(Order::Rows(batch, accounts)) => {
-                    self.write(batch, &accounts)?;
+                    self.write(*batch, &accounts)?;
                     last_accounts = accounts;
                 }
                 Ok(Order::Finish(accounts)) => return self.end_file(&accounts),
@@ -181,9 +180,9 @@ impl Writer {
     }
 
     /// Hands over a batch; blocks while the queue is full.
-    pub(crate) fn write(&self, batch: RecordBatch, accounts: String) -> Result<(), Stopped> {
+    pub(crate) fn write(&self, batch: Batch, accounts: String) -> Result<(), Stopped> {
         self.orders
-            .send(Order::Rows(batch, accounts))
+            .send(Order::Rows(Box::new(batch), accounts))
             .map_err(|_| Stopped)
     }
 

@@ -12,11 +12,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 use tempfile::TempDir;
 use weir_report::{Outer, WeirReport};
@@ -272,28 +271,41 @@ pub fn pcap(frames: &[Vec<u8>], snap_bytes: usize) -> Vec<u8> {
     bytes
 }
 
+/// The rows of a Parquet file.
+pub struct Rows {
+    pub names: Vec<String>,
+    rows: Vec<Vec<Field>>,
+}
+
+impl Rows {
+    pub fn num_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The values of a column, with their types.
+    pub fn column(&self, name: &str) -> Vec<Field> {
+        let at = self.names.iter().position(|other| other == name);
+        let at = at.unwrap_or_else(|| panic!("no column {name}"));
+        self.rows.iter().map(|row| row[at].clone()).collect()
+    }
+}
+
 /// All rows of a file, and its key-value metadata.
-pub fn read_parquet(path: &Path) -> (RecordBatch, Vec<(String, String)>) {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("there"))
-        .expect("Parquet");
-    let key_values = builder
-        .metadata()
-        .file_metadata()
-        .key_value_metadata()
-        .cloned()
-        .unwrap_or_default();
+pub fn read_parquet(path: &Path) -> (Rows, Vec<(String, String)>) {
+    let reader = SerializedFileReader::new(File::open(path).expect("there")).expect("Parquet");
+    let about = reader.metadata().file_metadata();
+    let key_values = about.key_value_metadata().cloned().unwrap_or_default();
     let key_values = key_values
         .into_iter()
         .map(|pair| (pair.key, pair.value.unwrap_or_default()))
         .collect();
-    let schema = builder.schema().clone();
-    let batches: Vec<_> = builder
-        .build()
+    let columns = about.schema_descr().columns().iter();
+    let names = columns.map(|column| column.name().to_owned()).collect();
+    let fields = |row: parquet::record::Row| row.into_columns().into_iter().map(|(_, field)| field);
+    let rows = reader
+        .get_row_iter(None)
         .expect("readable")
-        .collect::<Result<_, _>>()
-        .expect("readable");
-    (
-        concat_batches(&schema, &batches).expect("one schema"),
-        key_values,
-    )
+        .map(|row| fields(row.expect("readable")).collect())
+        .collect();
+    (Rows { names, rows }, key_values)
 }
