@@ -11,7 +11,6 @@ BIN := $(VENV)/bin
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-PLATLIB := import sysconfig; print(sysconfig.get_path("platlib"))
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell git ls-files '*.rs' '*/Cargo.toml' 2>/dev/null)
 
 .PHONY: help
@@ -30,19 +29,16 @@ $(VENV)/.python: pyproject.toml constraints.txt | system
 softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descriptors.py
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
-# One call for the programs and the Python extensions, so that shared crates are compiled once. The variable is pyo3's:
-# an extension gets Python's symbols from the interpreter that loads it.
-$(VENV)/.rust: $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
-	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --release --locked \
-	    -p weir-switch -p weir-collector -p weir-core --features weir-core/python \
-	    -p weir-softswitch --features weir-softswitch/python
-	install -t $(BIN) target/release/weir-switch target/release/weir-collector
-	install target/release/libweir_core.so "$$($(BIN)/python -c '$(PLATLIB)')/weir_core.abi3.so"
-	install target/release/libweir_softswitch.so "$$($(BIN)/python -c '$(PLATLIB)')/weir_softswitch.abi3.so"
+$(VENV)/.rust: tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
+	$(BIN)/python $<
 	@touch $@
 
 .PHONY: setup
 setup: $(VENV)/.rust ## build everything into .venv/bin
+
+.PHONY: wheel
+wheel: setup ## the wheel, with the compiled programs in it, and the source distribution, in dist/
+	$(BIN)/python tools/build_wheel.py
 
 # Its protobuf is too old for the rest of the project, so it has a separate environment.
 P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
@@ -102,7 +98,7 @@ lint: setup ## formats, linters, types and the direction of imports
 	ruff format --check .
 	ruff check .
 	mypy
-	lint-imports --no-cache --no-logo
+	$(BIN)/python tools/import_order.py
 
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
@@ -156,10 +152,16 @@ pcap-memory: $(VENV)/.python ## docs/images/pcap-memory.png from the newest benc
 	$(BIN)/python tools/pcap_memory.py target/pcap-memory.csv target/pcap-memory.html
 	tools/picture target/pcap-memory.html docs/images/pcap-memory.png 500
 
+.PHONY: notebook
+notebook: setup ## docs/first-pictures.ipynb with its outputs in target/, and its picture in docs/images (needs chromium)
+	mkdir -p target
+	$(BIN)/python tools/notebook.py docs/first-pictures.ipynb target/first-pictures.ipynb target/first-pictures.html
+	tools/picture target/first-pictures.html docs/images/first-pictures.png 1000
+
 .PHONY: picture
 picture: ## docs/images/demo-report.png from the newest demo (needs chromium)
 	tools/picture runs/demo/latest/report.html docs/images/demo-report.png
 
 .PHONY: clean
 clean: ## remove what was built; runs/ stays
-	rm -rf target $(VENV) softswitch/p4runtime/p4runtime.binpb
+	rm -rf target dist $(VENV) softswitch/p4runtime/p4runtime.binpb

@@ -55,20 +55,23 @@ def analyse(run_dir: Path, joiner: Join = join_run) -> Result:
     `joiner` replaces `join_run`. Raises RunFileError for missing or malformed files of the run and
     `weir_core.CaptureError` for captures that cannot be read.
     """
-    manifest, collector = read_manifest(run_dir), read_collector(run_dir)
-    files = RunDirectory(run_dir)
-    data = join(run_dir, manifest, collector, joiner)
+    files, data = RunDirectory(run_dir), read_run(run_dir, joiner)
     result, series = evaluate(data)
     write_whole(files.result, result.model_dump_json(indent=1).encode())
     _write_table(files.flows, flows_table(result))
     _write_table(files.series, series)
     connections = {
         (flow.src, flow.dst, flow.src_port, flow.dst_port): flow.id
-        for phase in manifest.phases
+        for phase in data.manifest.phases
         for flow in phase.flows
     }
     _write_table(files.features, features_of_run(run_dir, connections))
     return result
+
+
+def read_run(run_dir: Path, joiner: Join = join_run) -> RunData:
+    """Join the captures of a run directory with its reports; arguments and errors are those of `analyse`."""
+    return join(run_dir, read_manifest(run_dir), read_collector(run_dir), joiner)
 
 
 def evaluate(data: RunData) -> tuple[Result, Any]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import json
 import math
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
 from weir.campaign.config import KEYS, CampaignConfig, LimitsConfig, QuickConfig, QuickPartConfig
 from weir.campaign.studies import STUDIES
@@ -31,6 +29,7 @@ from weir.controlplane.config import (
     nearest,
     one_of,
     read_text,
+    yaml_text,
 )
 from weir.runner.replays import Replays, read_replays
 
@@ -59,11 +58,7 @@ class PlannedRun:
     @property
     def text(self) -> str:
         """The experiment as a YAML file that `weir run` accepts."""
-        stream = io.StringIO()
-        yaml = YAML(typ="safe", pure=True)
-        yaml.default_flow_style = False
-        yaml.dump(dict(self.data), stream)
-        return stream.getvalue()
+        return yaml_text(self.data)
 
     @property
     def digest(self) -> str:
@@ -149,7 +144,7 @@ def parse_campaign(
 ) -> Campaign:
     """Read and expand a campaign from YAML text, as `load_campaign` does; raises ConfigError."""
     source = Source.parse(text, filename)
-    config = _config(source)
+    config = config_of(source)
     if quick and config.quick is None:
         raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
     template = {key: value for key, value in source.data.items() if key not in KEYS}
@@ -181,7 +176,8 @@ def parse_campaign(
     )
 
 
-def _config(source: Source) -> CampaignConfig:
+def config_of(source: Source) -> CampaignConfig:
+    """The keys of a campaign file besides its experiment's; raises ConfigError."""
     given = {key: source.data[key] for key in KEYS if key in source.data}
     try:
         return CampaignConfig.model_validate(given)

@@ -158,7 +158,7 @@ def _runs(campaign: Campaign, found: Sequence[Outcome]) -> Table:
             ),
             "yes" if outcome.valid else "no: " + "; ".join(outcome.invalid_reasons),
             *(outcome.unexplained, agreement(outcome)),
-            *_p99_ms(outcome),
+            *lateness_p99_ms(outcome),
         )
         for outcome in found
     )
@@ -169,11 +169,14 @@ def _report_link(outcome: Outcome) -> Link:
     return Link(outcome.key, f"{outcome.key}/{RunDirectory(outcome.path).report.name}")
 
 
-def _p99_ms(outcome: Outcome) -> tuple[float | None, ...]:
+def lateness_p99_ms(outcome: Outcome) -> tuple[float | None, float | None]:
     """Lateness of the machine's wake-ups and of the switch, 99th percentiles in ms."""
     scheduling, switch = outcome.manifest.scheduling, outcome.result.get("switch_lateness")
-    p99s_s = (None if scheduling is None else scheduling.p99_s, switch["p99_s"] if switch else None)
-    return tuple(None if p99_s is None else round(1e3 * p99_s, 3) for p99_s in p99s_s)
+    return _ms(None if scheduling is None else scheduling.p99_s), _ms(switch["p99_s"] if switch else None)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1e3 * seconds, 3)
 
 
 def agreement(outcome: Outcome) -> str:

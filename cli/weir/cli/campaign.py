@@ -49,7 +49,7 @@ def default_jobs() -> int:
 
 
 def campaign(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Campaign file (YAML).", show_default=False)],
+    file: options.Campaign,
     runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where campaigns' folders go.")] = Path(
         "runs"
     ),
@@ -80,7 +80,7 @@ def campaign(
     Writes RUNS/<name>/<run>/ for each run, and index.html. A run counts once it is whole; runs of another
     experiment or other software are never mixed with it. Ctrl-C stops; the same command goes on.
 
-    weir campaign experiments/wehey-bbr.yaml --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
+    weir campaign wehey-bbr --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
     """
     return campaign_command(
         file,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import json
 import platform
 import shutil
@@ -20,13 +19,13 @@ from rich.table import Table
 
 from weir.cli import options
 from weir.controlplane.errors import PipelineError
+from weir.rundir.software import repair_command, weir_version
 from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
 from weir.topo.tools import TOOLS, ToolMissingError, find_own_program, find_tool
 
 CONGESTION_CONTROLS = ("bbr", "cubic")
 """Congestion controls of the shipped experiments."""
 
-BUILD = "make setup"
 _VERSION_FLAG = {"ip": "-V", "tcpdump": "--version", "iperf3": "--version", "ethtool": "--version"}
 _PATIENCE_S = 20.0
 
@@ -73,7 +72,7 @@ def run_checks() -> Iterator[Check]:
     yield python_check(sys.version_info[:3])
     yield from tool_checks()
     yield from sandbox_checks()
-    yield from weir_checks(importlib.metadata.version("weir"))
+    yield from weir_checks(weir_version())
     yield pipeline_check(None)
     yield from optional_checks()
 
@@ -139,29 +138,30 @@ def probe_sandbox() -> dict[str, dict[str, object]]:
 
 
 def weir_checks(version: str) -> Iterator[Check]:
-    """weir's own programs, and whether they are of this version."""
+    """weir's own programs and extension modules, and whether they are of this version."""
     for name in ("weir-switch", "weir-collector"):
         try:
             path = find_own_program(name)
         except ToolMissingError:
-            yield Check(name, True, False, "not built", BUILD)
+            yield Check(name, True, False, "not installed", repair_command())
             continue
         found = version_of([str(path), "--version"])
         yield version_check(name, found.removeprefix(name).strip() if found else None, version)
-    try:
-        core = importlib.import_module("weir_core")
-    except ImportError:
-        yield Check("weir_core", True, False, "not built", BUILD)
-    else:
-        yield version_check("weir_core", getattr(core, "__version__", None), version)
+    for name in ("weir_core", "weir_softswitch"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            yield Check(name, True, False, "not installed", repair_command())
+        else:
+            yield version_check(name, getattr(module, "__version__", None), version)
 
 
 def version_check(name: str, found: str | None, version: str) -> Check:
     """Whether a compiled part of weir has the version of the Python packages."""
     if found is None:
-        return Check(name, True, False, "does not say its version", BUILD)
+        return Check(name, True, False, "does not say its version", repair_command())
     if found != version:
-        return Check(name, True, False, f"{found}, but weir is {version}", BUILD)
+        return Check(name, True, False, f"{found}, but weir is {version}", repair_command())
     return Check(name, True, True, found)
 
 
@@ -172,7 +172,7 @@ def pipeline_check(directory: Path | None) -> Check:
     try:
         pipeline = load_pipeline(directory)
     except PipelineError as error:
-        return Check("pipeline", True, False, str(error), "make p4")
+        return Check("pipeline", True, False, str(error), repair_command("make p4"))
     return Check("pipeline", True, True, f"{pipeline.schema.name} {pipeline.schema.version}")
 
 

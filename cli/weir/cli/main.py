@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -38,7 +37,7 @@ Police traffic in a P4 switch, report every packet it drops, and hold what end h
 
 \b
 weir doctor                      what this machine lacks, how to mend it
-weir run experiments/demo.yaml   results go to runs/demo/latest/
+weir run demo, or your FILE      results go to runs/demo/latest/
 weir campaign FILE               the same over a matrix of values, repeated, resumed, on one page
 weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike
 weir losses server.pcap          what a capture says about losses
@@ -64,7 +63,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"weir {importlib.metadata.version('weir')}")
+        from weir.rundir.software import weir_version
+
+        print(f"weir {weir_version()}")
         raise typer.Exit
 
 

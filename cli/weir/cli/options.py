@@ -6,8 +6,31 @@ from typing import Annotated
 
 import typer
 
+from weir.controlplane.shipped import find_experiment
+
+
+def _find(given: Path | None) -> Path | None:
+    """The file of an experiment argument; None while a shell completes a command without one."""
+    return None if given is None else find_experiment(given)
+
+
 Experiment = Annotated[
-    Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file (YAML).", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="Experiment file (YAML), or the name of a shipped one, such as demo.",
+        show_default=False,
+        callback=_find,
+    ),
+]
+Campaign = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Campaign file (YAML), or the name of a shipped one, such as wehey-bbr.",
+        show_default=False,
+        callback=_find,
+    ),
 ]
 Switch = Annotated[str, typer.Option("--switch", metavar="ADDRESS:PORT", help="P4Runtime of the switch.")]
 DeviceId = Annotated[int, typer.Option("--device-id", min=1, help="Id that the switch was started with.")]

@@ -16,9 +16,7 @@ _ENDS = {"failed": "failed", "interrupted": "was stopped before its end"}
 
 
 def run(
-    config: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file (YAML).", show_default=False)
-    ],
+    config: options.Experiment,
     runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run directories go.")] = Path(
         "runs"
     ),
@@ -29,7 +27,8 @@ def run(
     Needs no root. Writes RUNS/<name>/<run-id>/ with config, captures, telemetry, result.json and report.html;
     RUNS/<name>/latest points to it. Ctrl-C stops cleanly; the manifest then says that the run did not finish.
 
-    Start from experiments/demo.yaml; `weir schema` describes every key.
+    `weir run demo` runs a shipped experiment and leaves its file there, to start your own from; `weir schema`
+    describes every key.
     """
     return run_command(config, runs, as_json=as_json)
 

@@ -27,12 +27,17 @@ def find_experiment(given: Path) -> Path:
     """The experiment's file: `given`, or the shipped experiment of this name if there is no such file.
 
     A bare name without a suffix is a shipped experiment; any other path is returned as it is, so that the
-    reader reports a missing file.
+    reader reports a missing file. Raises ConfigError for a bare name that is neither.
     """
-    if given.exists() or given.suffix or given.name != str(given):
+    if given.suffix or given.name != str(given) or (given.exists() and not given.is_dir()):
         return given
-    shipped = experiments_directory() / f"{given}.yaml"
-    return shipped if shipped.is_file() else given
+    names = experiment_names()
+    if given.name not in names:
+        from weir.controlplane.config import ConfigError, nearest, one_of
+
+        hint = nearest(given.name, names)
+        raise ConfigError([f"{given}: no such file or shipped experiment{hint}; {one_of(names)}"])
+    return experiments_directory() / f"{given}.yaml"
 
 
 def _directory(installed: str, checkout: str) -> Path:

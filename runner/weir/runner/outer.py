@@ -7,6 +7,7 @@ itself, the inner half notices and ends the run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from weir.topo.sandbox import run_in_sandbox
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended: the manifest's state, and the exit status of the sandbox's program."""
+    """How a run ended: the manifest's state and error, and the exit status of the sandbox's program."""
 
     state: str
+    error: str | None
     exit_status: int
     problem: str | None
     """Set if the program died before it recorded its end."""
@@ -29,16 +31,17 @@ class Ended:
         return self.state == "complete"
 
 
-def run_prepared(run_dir: Path, program: str) -> Ended:
+def run_prepared(run_dir: Path, program: str, *, on_line: Callable[[str], None] | None = None) -> Ended:
     """Run the experiment of a directory that `weir.runner.prepare` has made.
 
     `program` is the module that the sandbox runs, with the directory as its argument; it calls
-    `weir.runner.execute.run_inside`. Raises SandboxError, ToolMissingError.
+    `weir.runner.execute.run_inside`. `on_line` receives the lines of its stdout. Raises SandboxError,
+    ToolMissingError.
     """
-    status = run_in_sandbox(program, [str(run_dir)])
+    status = run_in_sandbox(program, [str(run_dir)], on_line=on_line)
     manifest = ManifestFile.load(run_dir)
     problem = None
     if manifest.state == "running":
         problem = f"the run died with exit code {status}"
         manifest.end_if_possible("failed", problem)
-    return Ended(manifest.state, status, problem)
+    return Ended(manifest.state, manifest.manifest.error, status, problem)

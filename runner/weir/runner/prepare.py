@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weir.controlplane.config import ExperimentConfig, load_experiment
+from weir.controlplane.config import ExperimentConfig, parse_experiment, read_text
 from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
 from weir.rundir.manifest import CampaignRun
 from weir.rundir.manifest_file import ManifestFile
@@ -19,11 +19,16 @@ def new_run(config: Path, runs: Path) -> tuple[ExperimentConfig, Path]:
 
     Raises ConfigError, OSError.
     """
-    experiment = load_experiment(config)
+    return new_run_of(read_text(config), config, runs)
+
+
+def new_run_of(text: str, config: Path, runs: Path) -> tuple[ExperimentConfig, Path]:
+    """As `new_run`, from text; `config` is for messages, and its folder is that of the replay files."""
+    experiment = parse_experiment(text, str(config))
     check_runnable(experiment, config)
     replays = read_replays(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
-    prepare(run_dir, experiment, config.read_bytes(), replays)
+    prepare(run_dir, experiment, text.encode(), replays)
     point_latest_to(run_dir)
     return experiment, run_dir
 

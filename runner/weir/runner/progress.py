@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface through which a run reports its progress."""
+"""The interface through which a run reports its progress, and steps as lines between two processes."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Protocol
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Protocol, TextIO
 
 
 class Progress(Protocol):
@@ -15,3 +18,45 @@ class Progress(Protocol):
 
     def phase(self, name: str, duration_s: float) -> AbstractContextManager[None]:
         """A context manager around a phase, whose flows last about `duration_s` seconds."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run; `duration_s` is set where it is known before, for the flows of a phase."""
+
+    text: str
+    duration_s: float | None = None
+
+    @property
+    def line(self) -> str:
+        """The step as one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, line: str) -> Step | None:
+        """The step that a line contains; None for any other line."""
+        try:
+            return cls(**json.loads(line))
+        except (ValueError, TypeError):
+            return None
+
+
+class LineProgress:
+    """Writes each step as a line, which `Step.of` reads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`."""
+        self._stream = stream
+
+    def step(self, text: str) -> None:
+        """Write the step that begins."""
+        self._write(Step(text))
+
+    @contextmanager
+    def phase(self, name: str, duration_s: float) -> Iterator[None]:
+        """Write that a phase's flows begin."""
+        self._write(Step(f"phase {name}: flows for {duration_s:g} s", duration_s))
+        yield
+
+    def _write(self, step: Step) -> None:
+        print(step.line, file=self._stream, flush=True)

@@ -6,13 +6,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import weir_softswitch
 from finsy.proto import p4i, p4r
 
+from weir.controlplane.attach import HostPort
+from weir.controlplane.config import parse_experiment
+from weir.controlplane.given import Given, read_given
 from weir.softswitch.errors import RequestRefusedError
 from weir.softswitch.events import ControllerMessage, Event, SentFrame
+from weir.softswitch.experiment import configuration_of
 
 CPU_PORT = 510
 """Default CPU port: frames sent to it become packet-ins."""
@@ -53,9 +57,34 @@ class VirtualSwitch:
         """
         options = ports if isinstance(ports, Mapping) else dict.fromkeys(ports, "")
         self.device_id = device_id
+        self.hosts: Mapping[str, HostPort] = {}
+        """Port and addresses of each host of the experiment; empty without one."""
         self._switch = weir_softswitch.Switch(
             dict(options), seed=seed, cpu_port=cpu_port, drop_port=drop_port, device_id=device_id
         )
+
+    @classmethod
+    def of_experiment(cls, config: Given, phase: str | None = None) -> Self:
+        """Make a switch as `weir run` configures its switch: weir's pipeline, policers, links, reports.
+
+        Args:
+            config: An experiment file, a shipped experiment's name, or an experiment's keys as a mapping.
+            phase: The phase whose policers apply; by default the first.
+
+        Raises:
+            ConfigError: the experiment is not valid.
+            PlanError: no such phase, or an experiment that does not fit the pipeline.
+        """
+        text, path = read_given(config)
+        experiment = parse_experiment(text, str(path))
+        found = configuration_of(experiment, phase)
+        switch = cls(found.ports, seed=experiment.seed)
+        switch.hosts = found.hosts
+        switch.set_pipeline(found.p4info, found.program)
+        switch.insert(*found.insert)
+        if found.modify:
+            switch.modify(*found.modify)
+        return switch
 
     @property
     def now_ns(self) -> int:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+from ipaddress import IPv4Address
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
+from weir.controlplane.errors import PlanError
 from weir.softswitch import ControllerMessage, RequestRefusedError, SentFrame, VirtualSwitch
 from weir_tests.softswitch.pipeline import CELL, PolicingSwitch, frame
 from weir_tests.softswitch.token_buckets import Config
@@ -140,3 +143,53 @@ def test_the_pipeline_is_read_back() -> None:
     config = switch.get_forwarding_pipeline_config(request).config
     assert config.p4_device_config == (PROGRAMS / "l2_learning.json").read_bytes()
     assert switch.capabilities(p4r.CapabilitiesRequest()).p4runtime_api_version
+
+
+def experiment(**client: str) -> dict[str, Any]:
+    return {
+        "name": "police",
+        "hosts": {"client": client, "server": {}},
+        "flows": [{"name": "one", "from": "server", "to": "client", "duration": "1 s"}],
+        "phases": [
+            {"name": "free"},
+            {
+                "name": "policed",
+                "policers": [
+                    {"name": "p", "rate": "1 Mbit/s", "burst": "3000 B", "match": [{"to": "client"}]}
+                ],
+            },
+        ],
+    }
+
+
+def offer(switch: VirtualSwitch, packets: int, step_ns: int) -> list[SentFrame]:
+    """IPv4 frames of 1000 bytes from the server to the client at a pace; the frames that reach the client."""
+    server, client = switch.hosts["server"], switch.hosts["client"]
+    ends = bytes.fromhex((client.mac + server.mac).replace(":", ""))
+    addresses = IPv4Address(server.ip).packed + IPv4Address(client.ip).packed
+    header = b"\x45\0" + (986).to_bytes(2, "big") + b"\0\0\x40\0\x40\xfd\0\0" + addresses
+    arriving = ends + b"\x08\0" + header + bytes(1000 - 34)
+    events = switch.process_batch([(server.port, arriving, n * step_ns) for n in range(packets)])
+    events += switch.run_until_idle(10_000 * MS)
+    return [event for event in events if isinstance(event, SentFrame) and event.port == client.port]
+
+
+def test_a_switch_of_an_experiment_polices_and_delays_as_its_phase_says() -> None:
+    free = offer(VirtualSwitch.of_experiment(experiment(delay="3 ms")), 100, MS)
+    assert [frame.time_ns for frame in free] == [n * MS + 3 * MS for n in range(100)]
+    # 1 Mbit/s is 125 bytes per ms. 99 ms refill 12,375 bytes and the burst is 3,000: 15 frames of 1,000.
+    policed = offer(VirtualSwitch.of_experiment(experiment(), "policed"), 100, MS)
+    assert len(policed) == 15
+
+
+def test_a_switch_of_an_experiment_has_the_queues_of_its_hosts() -> None:
+    # 8 Mbit/s is a frame per ms; the queue holds 5 beyond those that the bucket of 3 kB passes at once.
+    queued = VirtualSwitch.of_experiment(experiment(rate="8 Mbit/s", queue="5000 B"))
+    sent = offer(queued, 100, 0)
+    assert len(sent) == 8
+    assert queued.port_stats(queued.hosts["client"].port)["queue_drops"] == 92
+
+
+def test_a_phase_that_the_experiment_lacks_is_named() -> None:
+    with pytest.raises(PlanError, match="no phase 'nonesuch'; valid: free, policed"):
+        VirtualSwitch.of_experiment(experiment(), "nonesuch")

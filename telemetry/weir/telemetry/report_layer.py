@@ -8,7 +8,7 @@
 >>> TelemetryReport(bytes(packet[TelemetryReport])).reports[0].drop_reason
 70
 
-Importing the module registers UDP port 32766 with scapy. scapy is installed with `weir[decode]`.
+Importing the module registers UDP port 32766 with scapy. scapy is installed with `weir-policer[decode]`.
 """
 
 from __future__ import annotations

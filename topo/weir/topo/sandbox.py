@@ -29,7 +29,7 @@ from typing import NoReturn
 
 from weir.topo.sandbox_init import CONTROL_VARIABLE, INTERRUPT, KILL, TERMINATE
 from weir.topo.stop import Interrupted, StopReason, StopToken
-from weir.topo.tools import find_tool
+from weir.topo.tools import find_tool, search_path
 
 INSIDE_VARIABLE = "WEIR_SANDBOX"
 EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -49,12 +49,21 @@ class SandboxError(Exception):
     """Namespaces cannot be created on this system; the text says what to change."""
 
 
-def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> int:
+def run_in_sandbox(
+    module: str,
+    argv: list[str],
+    *,
+    grace_s: float = 20.0,
+    on_line: Callable[[str], None] | None = None,
+) -> int:
     """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
 
-    Call from the main thread: it handles SIGINT, SIGTERM and SIGHUP meanwhile. The first signal is forwarded
-    as a stop request, after which the program has `grace_s` seconds; a second SIGINT or SIGTERM kills at once
-    (exit code 137). stdout and stderr are inherited, stdin is empty. Raises SandboxError.
+    In the main thread, it handles SIGINT, SIGTERM and SIGHUP meanwhile. The first signal is forwarded as a
+    stop request, after which the program has `grace_s` seconds; a second SIGINT or SIGTERM kills at once
+    (exit code 137). Other threads cannot handle signals: there, the sandbox ends with this process.
+
+    stdin is empty, stderr is inherited, and stdout too unless `on_line` receives its lines. An exception of
+    `on_line` stops the program, and is raised once that has ended. Raises SandboxError.
     """
     command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
     control_read, control_write = os.pipe()
@@ -62,8 +71,10 @@ def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> in
         process = subprocess.Popen(
             [*command, json.dumps(sys.path), str(control_read), str(grace_s), module, *argv],
             stdin=subprocess.DEVNULL,
+            stdout=None if on_line is None else subprocess.PIPE,
             pass_fds=[control_read],
             start_new_session=True,
+            text=True,
         )
     except BaseException:
         os.close(control_write)
@@ -73,6 +84,8 @@ def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> in
     stopper = _Stopper(process, control_write)
     previous = {number: signal.signal(number, stopper) for number in _stop_signals()}
     try:
+        if on_line is not None:
+            _read_lines(process, on_line, stopper)
         code = process.wait()
     finally:
         for number, handler in previous.items():
@@ -81,7 +94,26 @@ def run_in_sandbox(module: str, argv: list[str], *, grace_s: float = 20.0) -> in
     return code if code >= 0 else 128 - code
 
 
+def _read_lines(
+    process: "subprocess.Popen[str]", on_line: Callable[[str], None], stopper: "_Stopper"
+) -> None:
+    """Pass each line of the program's stdout to `on_line`, until its end."""
+    assert process.stdout is not None
+    with process.stdout as lines:
+        try:
+            for line in lines:
+                on_line(line.rstrip("\n"))
+        except BaseException:
+            stopper(signal.SIGTERM, None)
+            for _ in lines:  # a full pipe would block the program
+                pass
+            process.wait()
+            raise
+
+
 def _stop_signals() -> list[signal.Signals]:
+    if threading.current_thread() is not threading.main_thread():
+        return []
     wanted = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     # nohup and shells (for background jobs) ignore signals on purpose; keep ignoring them.
     return [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
@@ -90,7 +122,7 @@ def _stop_signals() -> list[signal.Signals]:
 class _Stopper:
     """Signal handler of the outer process: first requests a stop, then kills."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", control: int) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", control: int) -> None:
         self._process = process
         self._control = control
         self._requested = False
@@ -221,6 +253,7 @@ def _unshare_flags() -> tuple[str, ...]:
         probe = subprocess.run(
             [find_tool("unshare"), *flags, "--", "true"],
             stdin=subprocess.DEVNULL,
+            env={**os.environ, "PATH": search_path()},
             capture_output=True,
             text=True,
             check=False,

@@ -4,7 +4,10 @@
 import os
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
+
+from weir.rundir.software import repair_command
 
 # program -> Debian package
 TOOLS = {
@@ -50,14 +53,17 @@ def missing_tools() -> dict[str, str]:
 
 
 def find_own_program(name: str) -> Path:
-    """Path of a program that weir builds (`weir-switch`, `weir-collector`).
+    """Path of a program that is part of weir (`weir-switch`, `weir-collector`).
 
-    Searched first in the folder of the running Python, where `make setup` puts it, then on PATH.
+    Searched first in the folder of the running Python, whose environment need not be activated, then where
+    pip installs for all users, on PATH, and where pip installs for one user. Raises ToolMissingError.
     """
-    beside = Path(sys.executable).parent / name
-    if os.access(beside, os.X_OK):
-        return beside
-    found = shutil.which(name)
+    beside = Path(sys.executable).parent
+    of_user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
+    places = [str(beside), sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath), of_user]
+    found = shutil.which(name, path=os.pathsep.join(places))
     if found is None:
-        raise ToolMissingError(f"{name} is neither in {beside.parent} nor on PATH; build it with: make setup")
+        raise ToolMissingError(
+            f"{name} is neither in {beside} nor on PATH; install it with: {repair_command()}"
+        )
     return Path(found)

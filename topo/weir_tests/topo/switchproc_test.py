@@ -27,7 +27,7 @@ def test_burst_without_a_rate_is_refused() -> None:
 
 
 def test_own_program_that_is_not_built_is_an_error_with_the_command() -> None:
-    with pytest.raises(ToolMissingError, match=r"weir-nothing is neither in .* build it with: make setup"):
+    with pytest.raises(ToolMissingError, match=r"weir-nothing is neither in .* install it with: make setup"):
         find_own_program("weir-nothing")
 
 

@@ -12,11 +12,11 @@ import jinja2
 import pyarrow.parquet as pq
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
-from pydantic import ValidationError
 
 from weir.analysis.models import Result
 from weir.analysis.report import text
 from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of
+from weir.analysis.result_file import read_result
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
 from weir.rundir.whole_files import write_whole
@@ -27,17 +27,10 @@ _HERE = Path(__file__).parent
 def write_report(run_dir: Path) -> Path:
     """Write `report.html` into an analysed run directory and return its path; raises RunFileError."""
     files = RunDirectory(run_dir)
-    result_path, series_path = files.result, files.series
-    for path in (result_path, series_path):
-        if not path.is_file():
-            raise RunFileError(f"{path}: not found; the analysis of the run writes it")
-    try:
-        result = Result.model_validate_json(result_path.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "top level"
-        raise RunFileError(f"{result_path}: {where}: {first['msg']}") from error
-    page = render_report(result, series_of(pq.read_table(series_path)))
+    result = read_result(run_dir)
+    if not files.series.is_file():
+        raise RunFileError(f"{files.series}: not found; the analysis of the run writes it")
+    page = render_report(result, series_of(pq.read_table(files.series)))
     write_whole(files.report, page.encode())
     return files.report
 

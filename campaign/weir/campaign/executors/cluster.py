@@ -45,7 +45,8 @@ def connect(address: str) -> Client:
         from distributed import Client
     except ImportError as error:
         raise CampaignError(
-            "--scheduler needs dask.distributed; valid: pip install 'weir[cluster]', here and for workers"
+            "--scheduler needs dask.distributed; valid: pip install 'weir-policer[cluster]' "
+            "here and for workers"
         ) from error
     try:
         return Client(address, timeout=CONNECT_S, set_as_default=False)

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experiment files: schema, loading with line numbers, checks, and the sizes of queues."""
 
-from weir.controlplane.config.load import Source, experiment_of, load_experiment, parse_experiment, read_text
+from weir.controlplane.config.load import (
+    Source,
+    experiment_of,
+    load_experiment,
+    parse_experiment,
+    read_text,
+    yaml_text,
+)
 from weir.controlplane.config.model import (
     BackgroundConfig,
     ChangeConfig,
@@ -46,4 +53,5 @@ __all__ = [
     "queue_bytes",
     "read_text",
     "schema_text",
+    "yaml_text",
 ]

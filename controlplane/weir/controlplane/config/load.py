@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,20 @@ class Source:
     def error(self, problems: list[Problem]) -> ConfigError:
         """One error with all problems, each with the line of its key."""
         return ConfigError(_lines(problems, self._tree, self.filename))
+
+
+def yaml_text(data: Mapping[str, Any]) -> str:
+    """An experiment's data as YAML text; raises :class:`ConfigError` for values that YAML lacks."""
+    stream = io.StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    try:
+        yaml.dump(dict(data), stream)
+    except (YAMLError, TypeError) as error:
+        first = str(error).strip().splitlines() or [type(error).__name__]
+        raise ConfigError([f"not YAML: {first[0]}; valid: dicts, lists, strings and numbers"]) from error
+    return stream.getvalue()
 
 
 def parse_experiment(text: str, filename: str = "experiment.yaml") -> ExperimentConfig:

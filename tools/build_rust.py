@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build weir's programs and extension modules with cargo, and copy them into folders.
+
+Usage: python tools/build_rust.py [--programs DIR] [--modules DIR] [--strip]
+
+By default into the environment of this Python. `make setup` and the wheel's build (`wheel_hook.py`) both call
+this, so that packages and features are listed once. Needs only Python's standard library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = ("weir-switch", "weir-collector")
+MODULES = ("weir_core", "weir_softswitch")
+_PACKAGES = ("weir-switch", "weir-collector", "weir-core", "weir-softswitch")
+_FEATURES = ("weir-core/python", "weir-softswitch/python")
+
+
+def build() -> dict[str, Path]:
+    """Compile everything in one call, so that shared crates are compiled once; returns target name → file.
+
+    Raises CalledProcessError when cargo fails, and FileNotFoundError without cargo.
+    """
+    command = ["cargo", "build", "--release", "--locked", "--message-format=json-render-diagnostics"]
+    command += [word for package in _PACKAGES for word in ("-p", package)]
+    command += ["--features", ",".join(_FEATURES)]
+    # pyo3's variable: an extension gets Python's symbols from the interpreter that loads it.
+    environment = {**os.environ, "PYO3_BUILD_EXTENSION_MODULE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    built = {}
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message["reason"] == "compiler-artifact" and message["target"]["name"] in PROGRAMS + MODULES:
+            name = message["target"]["name"]
+            for file in map(Path, message["filenames"]):
+                if file.suffix == ".so" or file.name == name:
+                    built[name] = file
+    return built
+
+
+def install(built: Path, to: Path, *, strip: bool) -> None:
+    """Copy a built file to `to`; without debug information if `strip`, which keeps the names of functions.
+
+    Replaced in one step: a running program stays whole, and cannot be overwritten.
+    """
+    to.parent.mkdir(parents=True, exist_ok=True)
+    temporary = to.with_name(f".{to.name}.{os.getpid()}")
+    shutil.copy(built, temporary)
+    if strip:
+        # Of binutils, as is the linker that cargo needs.
+        subprocess.run(["strip", "--strip-debug", str(temporary)], check=True)
+    temporary.replace(to)
+
+
+def main(arguments: list[str]) -> int:
+    """Build and install; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Build weir's programs and extension modules.")
+    parser.add_argument("--programs", type=Path, default=Path(sysconfig.get_path("scripts")))
+    parser.add_argument("--modules", type=Path, default=Path(sysconfig.get_path("platlib")))
+    parser.add_argument("--strip", action="store_true", help="without debug information")
+    options = parser.parse_args(arguments)
+    try:
+        built = build()
+    except FileNotFoundError:
+        print("cargo is not on PATH; weir's programs need Rust: https://www.rust-lang.org/tools/install")
+        return 1
+    except subprocess.CalledProcessError as error:
+        return int(error.returncode)
+    targets = {name: options.programs / name for name in PROGRAMS}
+    targets |= {name: options.modules / f"{name}.abi3.so" for name in MODULES}
+    for name, target in targets.items():
+        install(built[name], target, strip=options.strip)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
