@@ -53,11 +53,11 @@ p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, whic
 
 .PHONY: demo
 demo: setup ## police real TCP, explain every lost packet (about 3 minutes)
-	weir run experiments/demo.yaml
+	weir demo
 
 .PHONY: system-tests
 system-tests: # the same for programs that only tests use; without them those tests are skipped
-	@tools/system-packages tests
+	@tools/system-packages --tests
 
 .PHONY: test
 test: export WEIR_SKIPPED_TESTS := $(CURDIR)/target/skipped-tests.txt
@@ -99,6 +99,19 @@ lint: setup ## formats, linters, types and the direction of imports
 	ruff check .
 	mypy
 	$(BIN)/python tools/import_order.py
+
+$(VENV)/.docs: $(VENV)/.python
+	tools/pip-install $(BIN)/python -c constraints.txt -e ".[docs]"
+	@touch $@
+
+# Without --quiet, which drops warnings, and with them the failure that `strict` makes of one.
+.PHONY: docs
+docs: $(VENV)/.docs ## the documentation as a site, target/site/index.html; fails on broken links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+.PHONY: docs-phone
+docs-phone: docs ## opens each page of the site as a phone would, without network (needs chromium)
+	$(BIN)/python tools/site/phone.py target/site
 
 .PHONY: p4
 p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas

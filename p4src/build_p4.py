@@ -77,6 +77,7 @@ PROGRAMS = (
             "varbits",
         )
     ),
+    Program("ptf-tests/example/nat.p4", "ptf-tests/example/build"),
     Program("softswitch/switch/tests/programs/entities.p4", "softswitch/switch/tests/programs"),
     # p4c gives each table with an action profile a default action, and then warns of it.
     Program(

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.analysis.errors import UnknownDetectorError
-from weir.cli import options
+from weir.cli import completion, options
 from weir.cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 def detect(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Detector; none lists them.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Detector; none lists them.",
+            show_default=False,
+            autocompletion=completion.detectors,
+        ),
     ] = None,
     captures: Annotated[
         list[Path] | None,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.analysis.errors import UnknownDetectorError
-from weir.cli import options
+from weir.cli import completion, options
 from weir.cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,11 +28,20 @@ def evaluate(
     directories: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUN…]", help="Finished runs; none: simulated scenarios.", show_default=False
+            metavar="[RUN…]",
+            help="Finished runs; none: simulated scenarios.",
+            show_default=False,
+            autocompletion=completion.run_directories,
         ),
     ] = None,
     detectors: Annotated[
-        list[str] | None, typer.Option("--detector", metavar="NAME", help="Only this one; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--detector",
+            metavar="NAME",
+            help="Only this one; may be repeated.",
+            autocompletion=completion.detectors,
+        ),
     ] = None,
     scenarios: Annotated[
         list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this one; may be repeated.")

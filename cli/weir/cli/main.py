@@ -13,6 +13,7 @@ import typer
 from weir.cli import (
     apply,
     campaign,
+    demo,
     detect,
     doctor,
     evaluate,
@@ -54,7 +55,6 @@ app = typer.Typer(
     name="weir",
     help=TEACHING,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,10 +69,23 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _man(wanted: bool) -> None:
+    if wanted:
+        from weir.cli.manual import man_page
+        from weir.rundir.software import weir_version
+
+        sys.stdout.write(man_page(app, weir_version()))
+        raise typer.Exit
+
+
 @app.callback()
 def _weir(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+    man: Annotated[
+        bool,
+        typer.Option("--man", help="Print the man page: weir --man | man -l -", callback=_man, is_eager=True),
     ] = False,
 ) -> None:
     pass
@@ -80,6 +93,7 @@ def _weir(
 
 for _command in (
     doctor.doctor,
+    demo.demo,
     run.run,
     campaign.campaign,
     plan.plan,

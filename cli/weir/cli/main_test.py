@@ -11,6 +11,7 @@ from weir.cli.main import run_cli
 
 COMMANDS = [
     "doctor",
+    "demo",
     "run",
     "plan",
     "apply",
@@ -88,6 +89,18 @@ def test_the_error_of_a_missing_config_names_it(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().err == (
         f"weir: {tmp_path}/no.yaml: No such file or directory; valid: a readable experiment file in YAML\n"
     )
+
+
+def test_demo_runs_the_shipped_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Path] = []
+
+    def run(config: Path, _runs: Path, **_options: bool) -> int:
+        ran.append(config)
+        return 0
+
+    monkeypatch.setattr("weir.cli.demo.run_command", run)
+    assert run_cli(["demo"]) == 0
+    assert [path.resolve() for path in ran] == [DEMO]
 
 
 def break_schema(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

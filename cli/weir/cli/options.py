@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from weir.cli import completion
 from weir.controlplane.shipped import find_experiment
 
 
@@ -21,6 +22,7 @@ Experiment = Annotated[
         help="Experiment file (YAML), or the name of a shipped one, such as demo.",
         show_default=False,
         callback=_find,
+        autocompletion=completion.experiments,
     ),
 ]
 Campaign = Annotated[
@@ -30,6 +32,7 @@ Campaign = Annotated[
         help="Campaign file (YAML), or the name of a shipped one, such as wehey-bbr.",
         show_default=False,
         callback=_find,
+        autocompletion=completion.campaigns,
     ),
 ]
 Switch = Annotated[str, typer.Option("--switch", metavar="ADDRESS:PORT", help="P4Runtime of the switch.")]
@@ -60,6 +63,10 @@ PRIMARY_ID, BACKUP_ID = 2, 1
 """Default election ids; a backup has the lower one."""
 DEFAULT_SWITCH = "127.0.0.1:9559"
 
+Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run directories go.")]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Print lines, where a terminal would show a live picture.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 LoadPipeline = Annotated[
     bool, typer.Option("--load-pipeline", help="Replace another pipeline; empties tables and counters.")

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from weir.cli import options
+from weir.cli import completion, options
 from weir.cli.errors import InputError
 from weir.rundir.directory import RunDirectory
 
@@ -21,7 +21,10 @@ def report(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN…", help="Run directories, such as runs/demo/latest, or captures.", show_default=False
+            metavar="RUN…",
+            help="Run directories, such as runs/demo/latest, or captures.",
+            show_default=False,
+            autocompletion=completion.run_directories,
         ),
     ],
     out: Annotated[

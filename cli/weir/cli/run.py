@@ -4,22 +4,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from weir.cli import options
 from weir.cli.errors import EXIT_DISK
 
+PICTURE = "--picture"
+"""The option of `weir.cli.sandboxed_run` that draws the run."""
 _ENDS = {"failed": "failed", "interrupted": "was stopped before its end"}
 
 
 def run(
     config: options.Experiment,
-    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run directories go.")] = Path(
-        "runs"
-    ),
+    runs: options.Runs = Path("runs"),
+    plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Run an experiment: hosts, switch, traffic, captures, and the analysis of it all.
@@ -30,10 +29,10 @@ def run(
     `weir run demo` runs a shipped experiment and leaves its file there, to start your own from; `weir schema`
     describes every key.
     """
-    return run_command(config, runs, as_json=as_json)
+    return run_command(config, runs, plain=plain, as_json=as_json)
 
 
-def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
+def run_command(config: Path, runs: Path, *, plain: bool = False, as_json: bool = False) -> int:
     """Run an experiment and analyse it; returns the exit code (0, 1, or 130 after Ctrl-C).
 
     Raises what `new_run`, `run_in_sandbox` and `report_run` raise.
@@ -42,17 +41,26 @@ def run_command(config: Path, runs: Path, *, as_json: bool = False) -> int:
 
     experiment, run_dir = new_run(config, runs)
     Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
-    return make_run(run_dir) or analyse_run(run_dir, as_json=as_json)
+    return make_run(run_dir, plain=plain) or analyse_run(run_dir, as_json=as_json)
 
 
-def make_run(run_dir: Path) -> int:
-    """Run the experiment of a prepared directory; returns the exit code, 0 for a complete run."""
+def make_run(run_dir: Path, *, plain: bool = True) -> int:
+    """Run the experiment of a prepared directory; returns the exit code, 0 for a complete run.
+
+    Unless `plain`, a terminal shows a live picture of it.
+    """
+    from weir.cli.terminal.live import can_draw, restore_terminal
     from weir.runner.outer import run_prepared
 
-    ended = run_prepared(run_dir, "weir.cli.sandboxed_run")
+    notes = Console(stderr=True)
+    drawn = not plain and can_draw(notes)
+    ended = run_prepared(
+        run_dir, "weir.cli.sandboxed_run", [PICTURE] if drawn else [], announce_stop=not drawn
+    )
     if ended.complete:
         return 0
-    notes = Console(stderr=True)
+    if drawn and ended.problem is not None:
+        restore_terminal(notes)
     if ended.problem is not None and ended.exit_status != EXIT_DISK:  # the run has printed a disk error
         notes.print(f"weir: {ended.problem}", style="red", highlight=False)
     notes.print(

@@ -100,7 +100,7 @@ def load_pipeline(
             raise PipelineError(
                 f"{path}: no such file; valid: a directory with {NAME}.p4info.txtpb and {NAME}.json"
             )
-    _check_program(program_path)
+    check_program(program_path)
     return Pipeline(p4info_path, program_path, load_schema(p4info_path, program_path, policer))
 
 
@@ -123,21 +123,33 @@ def load_schema(
     Raises:
         PipelineError: the file is not a P4Info, or an object is missing.
     """
+    schema = read_schema(p4info_path, program, policer)
+    _check_objects(schema, p4info_path)
+    return schema
+
+
+def read_schema(
+    p4info_path: Path, program: Path | bytes, policer: p4i.MeterSpec.Type.ValueType | None = None
+) -> P4Schema:
+    """Read the P4Info of any program; arguments as for :func:`load_schema`.
+
+    Raises:
+        PipelineError: the file is not a P4Info.
+    """
     try:
         p4info = text_format.Parse(p4info_path.read_text(encoding="utf-8"), p4i.P4Info())
         for meter in p4info.meters:
             if policer is not None and meter.preamble.alias == "policer":
                 meter.spec.type = policer
-        schema = P4Schema(p4info, program)
+        return P4Schema(p4info, program)
     except (text_format.ParseError, ValueError) as error:
         raise PipelineError(
             f"{p4info_path}: not a P4Info: {error}; valid: P4Info in protobuf text format"
         ) from error
-    _check_objects(schema, p4info_path)
-    return schema
 
 
-def _check_program(path: Path) -> None:
+def check_program(path: Path) -> None:
+    """Raise PipelineError if the file is not a BMv2 program."""
     try:
         program = json.loads(path.read_bytes())
     except (ValueError, UnicodeDecodeError) as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from weir.controlplane.errors import ControlPlaneError
 from weir.controlplane.pipeline import NAME
 from weir.controlplane.shipped import pipeline_directory
+from weir.ptf.program import PtfMissingError
 from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PortMapError, RunConfig, Tls, read_port_map
 from weir.ptftests.run_ptf import ptf_program, run_ptf
@@ -44,8 +45,10 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> int:
     """0: no test failed, or the target cannot run here, which is printed; 1: one failed; 2: bad usage."""
     given = arguments().parse_args()
-    if not ptf_program().exists():
-        print("ptf: PTF is not installed; install it with: make ptf", file=sys.stderr)
+    try:
+        ptf_program()
+    except PtfMissingError as error:
+        print(f"ptf: {error}", file=sys.stderr)
         return EXIT_USAGE
     logs = (given.logs / given.target).resolve()
     logs.mkdir(parents=True, exist_ok=True)

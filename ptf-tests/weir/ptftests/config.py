@@ -8,21 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.ptf.links import Port
+
 PORTS = (1, 2, 3, 4)
 """The tests' own port numbers: hosts at 1 and 2, collectors at 3 and 4."""
 
 
 class PortMapError(Exception):
     """The port map file cannot be used; the message says why and what would be valid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """One port: the tests' number, the switch's, and the interface at the other end of its link."""
-
-    number: int
-    p4_port: int
-    interface: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@ import json
 
 import pytest
 
-from weir.ptftests.config import PORTS, Port, PortMapError, RunConfig, Tls, read_port_map
+from weir.ptf.links import Port
+from weir.ptftests.config import PORTS, PortMapError, RunConfig, Tls, read_port_map
 
 ENTRIES = [{"ptf_port": port, "p4_port": 131 + port, "iface_name": f"eth{port}"} for port in PORTS]
 

@@ -28,12 +28,11 @@ from weir.controlplane.entities import CloneSession, Entity, MeterCell, Multicas
 from weir.controlplane.learning import DIGESTS
 from weir.controlplane.session import Session
 from weir.controlplane.translate import FinsyEntity
+from weir.ptf.switch import ELECTION_ID, TIMEOUT_S
 from weir.ptftests.config import RunConfig, Tls
 from weir.ptftests.traffic import PATIENCE_S
 
 _T = TypeVar("_T")
-_TIMEOUT_S = 60.0  # only a broken switch takes this long; a Tofino takes a while to load a program
-_ELECTION_ID = 1
 Writable = Entity | FinsyEntity
 
 
@@ -50,8 +49,8 @@ class Control:
         self._session = self._run(self._open(config))
 
     async def _open(self, config: RunConfig) -> Session:
-        tls = _credentials(config.tls)
-        session = Session(config.address, config.device_id, _ELECTION_ID, _TIMEOUT_S, tls)
+        tls = credentials(config.tls)
+        session = Session(config.address, config.device_id, ELECTION_ID, TIMEOUT_S, tls)
         await session.__aenter__()
         session.use(self._schema)
         return session
@@ -132,11 +131,12 @@ class Control:
 
         return self._run(collect())
 
-    def _run(self, work: Coroutine[Any, Any, _T], timeout_s: float = _TIMEOUT_S) -> _T:
+    def _run(self, work: Coroutine[Any, Any, _T], timeout_s: float = TIMEOUT_S) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
 
-def _credentials(tls: Tls | None) -> GRPCCredentialsTLS | None:
+def credentials(tls: Tls | None) -> GRPCCredentialsTLS | None:
+    """The certificates of a session; None without TLS."""
     if tls is None:
         return None
     cert, key = (Path(name) if name else None for name in (tls.cert, tls.key))

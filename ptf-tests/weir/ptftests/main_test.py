@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from weir.ptf.program import PtfMissingError
 from weir.ptftests import __main__ as runner
 
 
@@ -56,6 +57,9 @@ def test_a_switch_that_does_not_answer_is_named(run, tmp_path):
     assert "no P4Runtime at 127.0.0.1:9" in said
 
 
-def test_without_ptf_the_command_that_installs_it_is_named(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(runner, "ptf_program", lambda: tmp_path / "ptf")
+def test_without_ptf_the_command_that_installs_it_is_named(run, monkeypatch):
+    def missing():
+        raise PtfMissingError("PTF is not installed; install it with: make ptf")
+
+    monkeypatch.setattr(runner, "ptf_program", missing)
     assert run() == (2, "ptf: PTF is not installed; install it with: make ptf\n")

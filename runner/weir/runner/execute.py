@@ -21,7 +21,8 @@ from weir.rundir.manifest import Host, Scheduling, SwitchStats
 from weir.rundir.manifest_file import ManifestFile
 from weir.runner.phase import run_phase
 from weir.runner.phase_record import phase_record, with_counters, with_read_back
-from weir.runner.progress import Progress
+from weir.runner.progress import Progress, Watcher
+from weir.runner.sampling import sampled
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
 from weir.topo.capture import Capture, CaptureResult
 from weir.topo.collectorproc import CollectorProcess
@@ -66,6 +67,7 @@ async def execute(
     manifest: ManifestFile,
     stop: StopToken,
     progress: Progress,
+    watcher: Watcher | None = None,
 ) -> None:
     """Run the experiment, from creating namespaces to reading the last counter."""
     files = RunDirectory(run_dir)
@@ -135,7 +137,8 @@ async def execute(
                 )
                 with progress.phase(phase.name, experiment.phase_duration / NS):
                     probe.begin(phase.name)
-                    traffic, events = await run_phase(control, phase, offered)
+                    async with sampled(control, phase, watcher):
+                        traffic, events = await run_phase(control, phase, offered)
                     probe.end()
                 # Fails here on a full disk, before waiting for counters that could not be written.
                 manifest.write()
@@ -192,16 +195,17 @@ def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult,
     )
 
 
-def run_inside(run_dir: Path, stop: StopToken, progress: Progress) -> None:
+def run_inside(run_dir: Path, stop: StopToken, progress: Progress, watcher: Watcher | None = None) -> None:
     """Run the experiment of a prepared run directory, and record its end in the manifest.
 
-    Call in the sandbox. Raises Interrupted, or the error that made the run fail, after recording it.
+    Call in the sandbox. `watcher` receives samples of the counters while flows run. Raises Interrupted, or
+    the error that made the run fail, after recording it.
     """
     hold(run_dir)
     manifest = ManifestFile.load(run_dir)
     try:
         experiment = load_experiment(RunDirectory(run_dir).config)
-        asyncio.run(execute(experiment, run_dir, manifest, stop, progress))
+        asyncio.run(execute(experiment, run_dir, manifest, stop, progress, watcher))
     except Interrupted as interruption:
         manifest.end_if_possible("interrupted", str(interruption))
         raise

@@ -7,7 +7,7 @@ itself, the inner half notices and ends the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,14 +31,21 @@ class Ended:
         return self.state == "complete"
 
 
-def run_prepared(run_dir: Path, program: str, *, on_line: Callable[[str], None] | None = None) -> Ended:
+def run_prepared(
+    run_dir: Path,
+    program: str,
+    options: Sequence[str] = (),
+    *,
+    announce_stop: bool = True,
+    on_line: Callable[[str], None] | None = None,
+) -> Ended:
     """Run the experiment of a directory that `weir.runner.prepare` has made.
 
-    `program` is the module that the sandbox runs, with the directory as its argument; it calls
-    `weir.runner.execute.run_inside`. `on_line` receives the lines of its stdout. Raises SandboxError,
-    ToolMissingError.
+    `program` is the module that the sandbox runs, with the directory and `options` as its arguments; it
+    calls `weir.runner.execute.run_inside`. `announce_stop` is that of `run_in_sandbox`; `on_line` receives
+    the lines of its stdout. Raises SandboxError, ToolMissingError.
     """
-    status = run_in_sandbox(program, [str(run_dir)], on_line=on_line)
+    status = run_in_sandbox(program, [str(run_dir), *options], announce_stop=announce_stop, on_line=on_line)
     manifest = ManifestFile.load(run_dir)
     problem = None
     if manifest.state == "running":

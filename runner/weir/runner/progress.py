@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface through which a run reports its progress, and steps as lines between two processes."""
+"""The interface through which a run reports its progress: steps, and samples of its counters."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Protocol, TextIO
@@ -60,3 +60,27 @@ class LineProgress:
 
     def _write(self, step: Step) -> None:
         print(step.line, file=self._stream, flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The switch's counters of one policer, or of one host's shaped queue, since the pipeline was loaded."""
+
+    name: str
+    rate_bps: int | None
+    """The committed rate, or the queue's; None if it changes during the phase."""
+    passed_packets: int
+    passed_bytes: int
+    dropped_packets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All readings of a phase at `time_s` (`time.monotonic`)."""
+
+    time_s: float
+    readings: tuple[Reading, ...]
+
+
+Watcher = Callable[[Sample], None]
+"""Receives each sample in the thread of the run's event loop, so it only stores it."""

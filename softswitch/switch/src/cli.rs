@@ -64,7 +64,7 @@ pub struct Cli {
     pub tls_ca: Option<PathBuf>,
 
     /// Id under which controllers know this switch.
-    #[arg(long, value_name = "ID", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "ID", default_value_t = 1)]
     pub device_id: u64,
 
     /// A port: its number, its interface, and what happens to frames that leave through it. May be repeated.

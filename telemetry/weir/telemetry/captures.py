@@ -36,8 +36,7 @@ def read_pcap(path: Path, *, whole: bool = True) -> Iterator[Record]:
 
     Raises:
         CaptureFormatError: no classic pcap, another link type, an incomplete file or, with ``whole``, frames
-        cut
-            by the snap length.
+            cut by the snap length.
         OSError: the file cannot be read.
     """
     with path.open("rb") as file:

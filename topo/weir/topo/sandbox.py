@@ -33,6 +33,7 @@ from weir.topo.tools import find_tool, search_path
 
 INSIDE_VARIABLE = "WEIR_SANDBOX"
 EXIT_INTERRUPTED = 128 + signal.SIGINT
+STOPPING = "weir: stopping; press Ctrl-C again to kill"
 # Time that process 1 has to act on a kill request.
 _KILL_GRACE_S = 2.0
 
@@ -54,13 +55,15 @@ def run_in_sandbox(
     argv: list[str],
     *,
     grace_s: float = 20.0,
+    announce_stop: bool = True,
     on_line: Callable[[str], None] | None = None,
 ) -> int:
     """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
 
     In the main thread, it handles SIGINT, SIGTERM and SIGHUP meanwhile. The first signal is forwarded as a
     stop request, after which the program has `grace_s` seconds; a second SIGINT or SIGTERM kills at once
-    (exit code 137). Other threads cannot handle signals: there, the sandbox ends with this process.
+    (exit code 137). Other threads cannot handle signals: there, the sandbox ends with this process. With
+    `announce_stop`, a line on stderr says so on Ctrl-C; a program that draws on the terminal says it itself.
 
     stdin is empty, stderr is inherited, and stdout too unless `on_line` receives its lines. An exception of
     `on_line` stops the program, and is raised once that has ended. Raises SandboxError.
@@ -81,7 +84,7 @@ def run_in_sandbox(
         raise
     finally:
         os.close(control_read)
-    stopper = _Stopper(process, control_write)
+    stopper = _Stopper(process, control_write, announce=announce_stop)
     previous = {number: signal.signal(number, stopper) for number in _stop_signals()}
     try:
         if on_line is not None:
@@ -122,18 +125,19 @@ def _stop_signals() -> list[signal.Signals]:
 class _Stopper:
     """Signal handler of the outer process: first requests a stop, then kills."""
 
-    def __init__(self, process: "subprocess.Popen[str]", control: int) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", control: int, *, announce: bool) -> None:
         self._process = process
         self._control = control
+        self._announce = announce
         self._requested = False
         self._force: threading.Timer | None = None
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         if not self._requested:
             self._requested = True
-            if number == signal.SIGINT:
+            if number == signal.SIGINT and self._announce:
                 with contextlib.suppress(OSError):  # the terminal may be closed
-                    os.write(2, b"\nweir: stopping; press Ctrl-C again to kill\n")
+                    os.write(2, f"\n{STOPPING}\n".encode())
             self._send(INTERRUPT if number == signal.SIGINT else TERMINATE)
         elif self._force is None and number != signal.SIGHUP:
             # SIGHUP does not count: a closing terminal sends it twice, to the session leader and the
