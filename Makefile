@@ -23,7 +23,7 @@ system: # Debian packages: installed when root, else named with the command that
 
 $(VENV)/.python: pyproject.toml constraints.txt | system
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	tools/pip-install $(BIN)/python -c constraints.txt -e ".[dev]"
 	@touch $@
 
 softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descriptors.py
@@ -45,8 +45,7 @@ P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
 
 $(P4RUNTIME_SHELL)/.python: | $(VENV)/.python
 	$(PYTHON) -m venv $(P4RUNTIME_SHELL)
-	env -u VIRTUAL_ENV $(P4RUNTIME_SHELL)/bin/pip install --quiet --disable-pip-version-check \
-	    -r softswitch/switch/tests/p4runtime-shell.txt
+	tools/pip-install $(P4RUNTIME_SHELL)/bin/python -r softswitch/switch/tests/p4runtime-shell.txt
 	@touch $@
 
 .PHONY: p4runtime-shell
@@ -56,15 +55,21 @@ p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, whic
 demo: setup ## police real TCP, explain every lost packet (about 3 minutes)
 	weir demo
 
+.PHONY: system-tests
+system-tests: # the same for programs that only tests use; without them those tests are skipped
+	@tools/system-packages --tests
+
 .PHONY: test
-test: setup p4runtime-shell ## every test, Rust and Python
+test: export WEIR_SKIPPED_TESTS := $(CURDIR)/target/skipped-tests.txt
+test: system-tests setup p4runtime-shell ## every test, Rust and Python; the last lines list skipped tests and reasons
+	@rm -f "$$WEIR_SKIPPED_TESTS"
 	cargo test --workspace --locked --quiet
 	$(BIN)/python -m pytest -q
 
 ARGS ?=
 
 $(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.python
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	tools/pip-install $(BIN)/python --no-deps -r $<
 	@touch $@
 
 .PHONY: ptf
@@ -96,7 +101,7 @@ lint: setup ## formats, linters, types and the direction of imports
 	$(BIN)/python tools/import_order.py
 
 $(VENV)/.docs: $(VENV)/.python
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	tools/pip-install $(BIN)/python -c constraints.txt -e ".[docs]"
 	@touch $@
 
 # Without --quiet, which drops warnings, and with them the failure that `strict` makes of one.

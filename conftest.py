@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal handling of every Python test."""
+"""Signal handling of every Python test; `skips` lists the skipped ones."""
 
 import signal
+
+pytest_plugins = ["skips"]
 
 
 def pytest_configure() -> None:

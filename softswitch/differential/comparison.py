@@ -15,8 +15,9 @@ TIME_LIMIT_S = 900
 def problem() -> str | None:
     """The reason why this machine can run no comparison; None when it can."""
     if shutil.which(BMV2) is None:
-        return f"{BMV2} is not on PATH; install p4lang's official packages (https://github.com/p4lang/behavioral-model)"
-    return refusal()
+        return f"bmv2: {BMV2} is not on PATH (https://github.com/p4lang/behavioral-model)"
+    reason = refusal()
+    return reason and f"kernel: {reason}"
 
 
 def compare(switch: Path, program: str, seed: int, packets: int, folder: Path) -> dict[str, Any]:

@@ -12,7 +12,9 @@ import pytest
 from weir.ptftests.expect import Report, decode, malformed, vectors
 from weir.telemetry.captures import Record, read_pcap, write_pcap
 
-pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not on PATH")
+pytestmark = pytest.mark.skipif(
+    shutil.which("tshark") is None, reason="tshark: not on PATH; sudo apt-get install tshark"
+)
 
 DISSECTOR = Path(__file__).with_name("telemetry_report.lua")
 CAPTURES = sorted((Path(__file__).parents[1] / "captures").glob("*.pcap"))

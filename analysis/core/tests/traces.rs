@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Real captures of policed transfers, where they are available (`../shared/traces` beside the project). Their file names
+//! Real captures of policed transfers, where they are available: README.md says where they are published. Their file names
 //! give the network's parameters.
 
 use std::path::{Path, PathBuf};
@@ -10,19 +10,26 @@ use weir_core::infer::Cause;
 use weir_core::losses::{Losses, read_losses};
 use weir_core::tracker::FlowStats;
 
+/// The captures in the folder that WEIR_TRACES names, or in `../shared/traces` beside the project; `None`, and a skipped
+/// test, where there are none.
+#[track_caller]
 fn traces() -> Option<Vec<PathBuf>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let folder = std::env::var_os("WEIR_TRACES").map_or(beside, PathBuf::from);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
     paths.retain(|path| path.to_string_lossy().ends_with(".pcap.xz"));
     paths.sort();
-    let has_xz = Command::new("xz").arg("--version").output().is_ok();
-    if paths.is_empty() || !has_xz {
-        eprintln!(
-            "SKIP: no captures in {}, or no xz to decompress them",
-            folder.display()
+    if paths.is_empty() {
+        weir_skipped::skip(
+            "captures: WEIR_TRACES names no folder with them; they are published in data/validation of \
+             https://github.com/USC-NSL/policing-detection",
         );
+        return None;
+    }
+    if Command::new("xz").arg("--version").output().is_err() {
+        weir_skipped::skip("xz: not on PATH; sudo apt-get install xz-utils");
         return None;
     }
     Some(paths)

@@ -17,9 +17,7 @@ from weir.api import make
 from weir.controlplane.given import read_given
 from weir.topo.sandbox import sandbox_problem
 
-pytestmark = pytest.mark.skipif(
-    sandbox_problem() is not None, reason=f"no namespaces here: {sandbox_problem()}"
-)
+pytestmark = pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}")
 
 
 def experiment(duration: str = "4 s", **flow: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ PLOTLY = "application/vnd.plotly.v1+json"
 @pytest.fixture(scope="module", name="outputs")
 def _outputs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     if (problem := sandbox_problem()) is not None:
-        pytest.skip(f"no namespaces here: {problem}")
+        pytest.skip(f"kernel: {problem}")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     folder = tmp_path_factory.mktemp("notebook")
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()

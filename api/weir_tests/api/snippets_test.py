@@ -45,7 +45,7 @@ def blocks(page: str, language: str) -> list[str]:
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of real traffic in runs/demo/latest, and a campaign in runs/buffers."""
     if (problem := sandbox_problem()) is not None:
-        pytest.skip(f"no namespaces here: {problem}")
+        pytest.skip(f"kernel: {problem}")
     from weir.campaign.load import parse_campaign
 
     folder = tmp_path_factory.mktemp("snippets")

@@ -18,7 +18,7 @@ PAGE = man_page(app, "1.2.3")
 
 def formatted(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     if shutil.which(argv[0]) is None:
-        pytest.skip(f"no {argv[0]}; install it with: apt-get install {argv[0]}")
+        pytest.skip(f"{argv[0]}: not on PATH; sudo apt-get install {argv[0]}")
     return subprocess.run(argv, input=PAGE, capture_output=True, text=True, check=False)
 
 

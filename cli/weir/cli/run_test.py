@@ -52,10 +52,11 @@ flows:
 phases:
   - name: shared
     policers:
-      - {{name: common, rate: {rate}, burst: 20 ms, match: [{{to: client}}]}}
+      - {{name: common, rate: 10 Mbit/s, burst: 20 ms, match: [{{to: client}}]}}
   - name: hashed
     policers:
-      - {{name: each, rate: {rate}, burst: 50 kB, mode: per_flow_hashed, cells: 64, match: [{{to: client}}]}}
+      - {{name: each, rate: 10 Mbit/s, burst: 50 kB, mode: per_flow_hashed, cells: 64,
+          match: [{{to: client}}]}}
     changes:
       - {{at: 2 s, policer: each, burst: 60 kB}}
 """
@@ -63,10 +64,8 @@ phases:
 IPV6 = Path("/proc/sys/net/ipv6").exists()
 if not IPV6:
     EXPERIMENT = re.sub(r', address6: "[^"]*"|, ip_version: 6', "", EXPERIMENT)
-needs_ipv6 = pytest.mark.skipif(not IPV6, reason="this kernel has no IPv6")
-needs_sandbox = pytest.mark.skipif(
-    sandbox_problem() is not None, reason=f"no namespaces here: {sandbox_problem()}"
-)
+needs_ipv6 = pytest.mark.skipif(not IPV6, reason="kernel: no IPv6")
+needs_sandbox = pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}")
 pytestmark = needs_sandbox
 
 
@@ -78,12 +77,12 @@ class Run:
 
 
 def start(
-    folder: Path, marker: str, *, rate: str = "10 Mbit/s", duration: str = "6 s"
+    folder: Path, marker: str, *, duration: str = "6 s", text: str = EXPERIMENT
 ) -> "subprocess.Popen[str]":
     config = folder / "short.yaml"
     (folder / "talk.replay").write_text(REPLAY.text)
     (folder / "call.replay").write_text(CALL.text)
-    config.write_text(EXPERIMENT.format(rate=rate, duration=duration))
+    config.write_text(text.format(duration=duration))
     command = [
         str(Path(sys.executable).with_name("weir")),
         "run",
@@ -167,8 +166,8 @@ def test_the_inference_finds_the_drops_of_the_switch(short_run: Run) -> None:
     found, wrong, missed = (
         sum(flow[name] for flow in flows) for name in ("true_positive", "false_positive", "false_negative")
     )
-    assert found >= 0.99 * (found + wrong)
-    assert found >= 0.99 * (found + missed)
+    assert found >= 0.998 * (found + wrong)
+    assert found >= 0.998 * (found + missed)
 
 
 def test_datagram_counts_agree_with_iperf3(short_run: Run) -> None:
@@ -280,18 +279,23 @@ def test_all_files_of_the_run_exist_and_none_is_partial(short_run: Run) -> None:
     assert not [name for name in names if name.endswith(".part")]
 
 
-def test_the_switch_polices_at_the_rate_in_the_file(short_run: Run, tmp_path: Path) -> None:
-    doubled = run(tmp_path, rate="20 Mbit/s")
+# Datagrams at twice the rates and more: a bucket of 0.2 s is never full again, even if the sender waits.
+RATES = """\
+name: short
+hosts: {{a: {{}}, b: {{}}}}
+flows: [{{name: f, from: a, to: b, protocol: udp, rate: 40 Mbit/s, duration: {duration}}}]
+phases:
+  - {{name: slower, policers: [{{name: p, rate: 10 Mbit/s, burst: 200 ms, match: [{{to: b}}]}}]}}
+  - {{name: faster, policers: [{{name: p, rate: 20 Mbit/s, burst: 200 ms, match: [{{to: b}}]}}]}}
+"""
 
-    for of in (short_run, doubled):
-        (policer,) = (one for one in of.result["policers"] if one["phase"] == "shared")
-        excess = policer["conformance"]["excess_percent"]
-        print(
-            f"{policer['rate_bps'] / 1e6:g} Mbit/s: in the busiest 5 s {excess:+.2f} % of the allowed bytes"
-        )
-        # No window passes more than rate × 5 s plus a burst, but timestamps are inexact on a loaded machine,
-        # and TCP may not use the full rate. A policer at half the rate would stay below -50 %.
-        assert -49 < excess < 20
+
+def test_the_switch_polices_at_the_rate_in_the_file_within_half_a_percent(tmp_path: Path) -> None:
+    policers = run(tmp_path, text=RATES).result["policers"]
+    assert [policer["rate_bps"] for policer in policers] == [10e6, 20e6]
+    for policer in policers:
+        print(f"{policer['rate_bps'] / 1e6:g} Mbit/s: {policer['agreement']}")
+        assert policer["agrees"] is True, policer
 
 
 @pytest.mark.parametrize(

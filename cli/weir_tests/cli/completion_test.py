@@ -63,7 +63,7 @@ def test_bash_gets_commands_options_names_and_files(words: list[str], found: lis
     assert in_bash(folder, *words) == found
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish; install it with: apt-get install fish")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish: not on PATH; sudo apt-get install fish")
 def test_fish_completes_commands_and_names(folder: Path) -> None:
     def complete(line: str) -> list[str]:
         script = f"weir --show-completion | source; complete -C '{line}'"
@@ -73,7 +73,7 @@ def test_fish_completes_commands_and_names(folder: Path) -> None:
     assert complete("weir run d") == ["demo"]
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh; install it with: apt-get install zsh")
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh: not on PATH; sudo apt-get install zsh")
 def test_the_script_for_zsh_is_accepted_by_zsh(folder: Path) -> None:
     # The second command keeps zsh from replacing itself, so that weir finds it as its shell.
     (script,) = ["\n".join(shell("zsh", ["-f", "-c", "weir --show-completion; true"], folder))]

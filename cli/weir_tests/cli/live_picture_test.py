@@ -41,9 +41,7 @@ policers:
 ENTER, LEAVE, HOME = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[H"
 HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
 COUNTED = re.compile(rb"packets dropped \((\d+\.\d) %\)")
-pytestmark = pytest.mark.skipif(
-    sandbox_problem() is not None, reason=f"no namespaces here: {sandbox_problem()}"
-)
+pytestmark = pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}")
 
 
 @dataclass

@@ -13,6 +13,8 @@ from weir_tests.cli.switch_scenario import FRAMES
 from weir_tests.topo.sandboxed import result_of
 
 Seen = dict[str, Any]
+LIMIT_S = 2
+"""In which a backup takes over, and a restarted switch is configured; docs/control-plane.md promises it."""
 
 
 @pytest.fixture(name="seen", scope="module")
@@ -175,7 +177,7 @@ def test_a_table_that_is_too_small_is_an_error_before_anything_is_written(seen: 
 
 def keeping(seen: Seen, target: str) -> Seen:
     if target not in seen["kept"]:
-        pytest.skip(str(bmv2_problem()))
+        pytest.skip(f"bmv2: {bmv2_problem()}")
     kept: Seen = seen["kept"][target]
     return kept
 
@@ -187,6 +189,7 @@ on_both = pytest.mark.parametrize("target", ["softswitch", "bmv2"])
 def test_a_backup_takes_over_without_touching_the_tables(seen: Seen, target: str) -> None:
     kept = keeping(seen, target)
     print(f"{target}: took over {kept['fail_over_s']:.3f} s after the primary was killed")
+    assert 0 < kept["fail_over_s"] < LIMIT_S
     assert kept["taken_over"]["updates"] == 0
     assert kept["taken_over"]["pipeline_loaded"] is False
     assert kept["kept_counting"] == kept["met"] <= FRAMES
@@ -206,6 +209,7 @@ def test_a_restarted_switch_is_configured_again_and_the_counter_discontinuity_is
 ) -> None:
     kept = keeping(seen, target)
     print(f"{target}: configured {kept['restart_s']:.3f} s after the switch was back")
+    assert kept["restart_s"] < LIMIT_S
     assert kept["configured_again"]["pipeline_loaded"] is True
     assert kept["configured_again"]["updates"] == kept["configured"]["updates"]
     before, after = (kept["discontinuity"][when]["one"]["packets_met"] for when in ("before", "after"))
@@ -233,7 +237,7 @@ def test_every_event_is_in_the_log(seen: Seen, target: str) -> None:
 
 def test_apply_on_bmv2_is_idempotent_and_writes_only_changes(seen: Seen) -> None:
     if "bmv2" not in seen:
-        pytest.skip(str(bmv2_problem()))
+        pytest.skip(f"bmv2: {bmv2_problem()}")
     bmv2 = seen["bmv2"]
     assert bmv2["first"]["output"]["changes"] > 10
     assert bmv2["again"]["output"]["changes"] == 0
@@ -244,7 +248,7 @@ def test_apply_on_bmv2_is_idempotent_and_writes_only_changes(seen: Seen) -> None
 
 def test_queues_of_bmv2_are_set_in_packets_with_a_note(seen: Seen) -> None:
     if "bmv2" not in seen:
-        pytest.skip(str(bmv2_problem()))
+        pytest.skip(f"bmv2: {bmv2_problem()}")
     bmv2 = seen["bmv2"]
     assert bmv2["first"]["output"]["queues"] == [
         {"host": "b", "port": 2, "packets_per_s": 826, "packets": 50}
@@ -285,7 +289,7 @@ def test_the_documented_experiments_are_valid() -> None:
 
 def test_controller_and_switch_authenticate_by_certificates(seen: Seen) -> None:
     if "tls" not in seen:
-        pytest.skip("openssl, which makes the certificates, is not on PATH")
+        pytest.skip("openssl: not on PATH; sudo apt-get install openssl")
     assert seen["tls"]["apply"]["code"] == 0
     assert seen["tls"]["status"]["output"]["as_planned"] is True
 
@@ -302,7 +306,7 @@ def test_controller_and_switch_authenticate_by_certificates(seen: Seen) -> None:
 )
 def test_a_tls_error_is_one_line_and_has_its_exit_code(seen: Seen, case: str, code: int, line: str) -> None:
     if "tls" not in seen:
-        pytest.skip("openssl, which makes the certificates, is not on PATH")
+        pytest.skip("openssl: not on PATH; sudo apt-get install openssl")
     assert one_line(seen["tls"][case]).startswith(line)
     assert seen["tls"][case]["code"] == code
 

@@ -20,7 +20,7 @@ def _every(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @pytest.fixture(name="seen", params=["softswitch", "bmv2"])
 def _seen(every: Seen, request: pytest.FixtureRequest) -> Seen:
     if request.param not in every:
-        pytest.skip(str(bmv2_problem()))
+        pytest.skip(f"bmv2: {bmv2_problem()}")
     seen: Seen = every[request.param]
     return seen | {"target": request.param}
 

@@ -60,7 +60,7 @@ INSTALL, TEST = "Install weir and PTF", "Test"
 def _namespaces_are_possible() -> None:
     problem = sandbox_problem()
     if problem is not None:
-        pytest.skip(problem)
+        pytest.skip(f"kernel: {problem}")
 
 
 @pytest.fixture(scope="module", name="wheelhouse")
@@ -134,7 +134,7 @@ def _job(request: pytest.FixtureRequest, runner: Runner) -> Iterator[Job]:
     """The call of the action in a second repository."""
     as_other = request.param == "ordinary user"
     if as_other and not runner.prefix:
-        pytest.skip("the current user is an ordinary user already")
+        pytest.skip("user: the current user is an ordinary user already")
     with second_repository(runner, runner.prefix if as_other else ()) as job:
         yield job
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 import struct
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
@@ -22,11 +21,10 @@ from weir.cli.main import run_cli
 from weir.replay.recording import recordings
 from weir.replay.segments import Datagram, Segment, segments
 from weir.topo.script import parse_script
+from weir_tests.analysis.real_captures import MISSING, real_captures
 
 CLIENT, SERVER = (b"\x0a\0\0\1", 50_000), (b"\x0a\0\0\2", 443)
 MAC = "02:00:00:00:00:01"
-ROOT = Path(__file__).parents[3]
-TRACES = Path(os.environ.get("WEIR_TRACES", ROOT.parent / "shared" / "traces"))
 # At the hosts: time, end, offset, bytes, bytes received before. The client's sequence numbers wrap.
 ONE_WAY_S = 0.01
 ISN = {"client": 2**32 - 300, "server": 7_000}
@@ -294,9 +292,9 @@ def test_the_error_of_a_missing_file_names_it(
 
 
 def test_a_published_capture_becomes_a_script() -> None:
-    paths = sorted(TRACES.glob("*CD=500-PCIR=10000000-PBC=100000-*.pcap.xz"))
+    paths = real_captures("*CD=500-PCIR=10000000-PBC=100000-*.pcap.xz")
     if not paths:
-        pytest.skip(f"no captures in {TRACES}; WEIR_TRACES names another folder")
+        pytest.skip(MISSING)
     recording = recordings(segments(paths[0]))[0]
     script = recording.script()
     print(f"{recording.name}: {script.bytes_of('server'):,} bytes in {recording.duration_s:.1f} s")

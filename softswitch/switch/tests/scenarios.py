@@ -21,7 +21,7 @@ def run_scenario(name: str, *arguments: object) -> dict[str, Any]:
     Skips where user namespaces are not allowed.
     """
     if reason := refusal():
-        pytest.skip(reason)
+        pytest.skip(f"kernel: {reason}")
     ended = run_sandboxed(Path(__file__).with_name(name), *arguments, time_limit_s=TIME_LIMIT_S)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)

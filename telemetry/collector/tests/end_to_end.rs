@@ -307,7 +307,7 @@ fn a_count_ends_the_collection_and_interrupt_does_as_well() {
 #[test]
 fn reports_over_ipv6_are_received() {
     if std::net::UdpSocket::bind("[::1]:0").is_err() {
-        println!("SKIP: this machine has no IPv6 loopback");
+        weir_skipped::skip("kernel: no IPv6 loopback");
         return;
     }
     let folder = Folder::new();

@@ -225,7 +225,8 @@ fn a_full_disk_ends_the_collection_and_keeps_what_was_whole() {
     assert_eq!(folder.names(), ["collector.json", "telemetry.parquet"]);
 }
 
-/// Runs a script in separate namespaces with all privileges; prints SKIP and returns `None` where there are none.
+/// Runs a script in separate namespaces with all privileges; `None`, and a skipped test, where they are not allowed.
+#[track_caller]
 fn in_namespaces(script: &str, folder: &Folder) -> Option<Ended> {
     let unshare = |arguments: &[&str]| {
         // A collector that does not exit fails its own test and stops no other.
@@ -242,10 +243,18 @@ fn in_namespaces(script: &str, folder: &Folder) -> Option<Ended> {
     };
     let can = "mkdir \"$FOLDER/disk\" && mount -t tmpfs -o size=1m none \"$FOLDER/disk\" && \
                ip link add weir0 type veth peer name weir1";
-    if !unshare(&["sh", "-c", can]).is_ok_and(|output| output.status.success()) {
-        println!(
-            "SKIP: no namespaces with file systems and interfaces of their own (unshare, mount, ip)"
-        );
+    let tried = unshare(&["sh", "-c", can]).expect("timeout is installed");
+    if !tried.status.success() {
+        let said = String::from_utf8_lossy(&tried.stderr);
+        // The exit code of a shell, and of timeout(1), for a program that is not installed.
+        let lacks = match tried.status.code() {
+            Some(127) => "util-linux, iproute2",
+            _ => "kernel",
+        };
+        weir_skipped::skip(&format!(
+            "{lacks}: no namespaces with separate file systems and interfaces: {}",
+            said.trim()
+        ));
         return None;
     }
     let output = unshare(&["sh", "-c", script]).expect("started");
@@ -261,6 +270,7 @@ const CABLE: &str = r#"
     "#;
 
 /// Runs a collector on weir0 until it exits, and `script` once it is ready; returns its later output and its exit code.
+#[track_caller]
 fn at_a_cable(options: &str, script: &str, folder: &Folder) -> Option<Ended> {
     let mut payload = Vec::new();
     let report = WeirReport {

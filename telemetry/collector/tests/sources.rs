@@ -108,7 +108,7 @@ fn an_interface_gives_the_reports_to_its_port_and_no_others() {
     command.args(["--interface", "lo", "--port", &address.port().to_string()]);
     folder.add_files(command.args(["--count", "3", "--receive-buffer", "1048576"]));
     let Some(mut running) = Running::start_or_refused(&mut command, "CAP_NET_RAW") else {
-        println!("SKIP: packet sockets need CAP_NET_RAW, which this test does not have");
+        weir_skipped::skip("user: packet sockets need CAP_NET_RAW, which this test does not have");
         return;
     };
     let sender = UdpSocket::bind("127.0.0.1:0").expect("bound");

@@ -31,7 +31,7 @@ def test_spare_time_is_the_lowest_policy_for_a_process_and_its_session() -> None
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/sched").exists(), reason="this kernel does not show a process's time slice"
+    not Path("/proc/self/sched").exists(), reason="kernel: it does not show a process's time slice"
 )
 def test_short_slices_are_inherited() -> None:
     taken, nice, *slices = output_of(
@@ -40,6 +40,7 @@ def test_short_slices_are_inherited() -> None:
         "subprocess.run(['grep', '-w', 'se.slice', '/proc/self/sched'])"
     )
     if not slices:
-        pytest.skip("this kernel has no time slices per process")
-    assert (taken, nice) == ("True", "5")
+        pytest.skip("kernel: no time slices per process")
+    # The tests may run at any niceness; 19 is the largest.
+    assert (taken, int(nice)) == ("True", min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5))
     assert int(slices[-1]) == SLICE_NS

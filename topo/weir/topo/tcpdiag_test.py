@@ -40,7 +40,7 @@ def test_socket_is_found_and_a_missing_one_is_not(family: socket.AddressFamily, 
     try:
         server = socket.create_server((loopback, 0), family=family)
     except OSError as error:
-        pytest.skip(f"{loopback} is not to be had: {error}")
+        pytest.skip(f"kernel: no {loopback}: {error}")
     with server:
         port = server.getsockname()[1]
         with socket.create_connection((loopback, port)) as client:
@@ -73,7 +73,7 @@ def test_bbr_estimates_are_shown_for_bbr_only(name: str) -> None:
         try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
         except OSError as error:
-            pytest.skip(f"no {name} here: {error}")
+            pytest.skip(f"kernel: no {name}: {error}")
         client.connect(("127.0.0.1", port))
         accepted, _ = server.accept()
         with accepted:

@@ -24,7 +24,7 @@ _NOBODY = 65534
 def _sandbox_is_possible() -> None:
     problem = sandbox_problem()
     if problem is not None:
-        pytest.skip(problem)
+        pytest.skip(f"kernel: {problem}")
     missing = missing_tools()
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}; sudo apt-get install {' '.join(missing.values())}")
@@ -43,10 +43,10 @@ def any_runner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runne
         yield Runner(tmp_path, sys.executable, _PACKAGES)
         return
     if os.geteuid() != 0:
-        pytest.skip("the current user is an ordinary user already")
+        pytest.skip("user: the current user is an ordinary user already")
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:
-        pytest.skip("no Python in /usr/bin that every user may run")
+        pytest.skip("python3: none in /usr/bin, which every user may run; sudo apt-get install python3")
     # Other users may have no access to the checkout and to pytest's folders.
     with tempfile.TemporaryDirectory() as copy:
         root = Path(copy)

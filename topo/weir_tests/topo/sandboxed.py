@@ -19,7 +19,7 @@ def result_of(module: str, folder: Path) -> dict[str, Any]:
         pytest.skip(str(error))
     problem = sandbox_problem()
     if problem is not None:
-        pytest.skip(problem)
+        pytest.skip(f"kernel: {problem}")
     assert run_in_sandbox(module, [str(folder)]) == 0
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result

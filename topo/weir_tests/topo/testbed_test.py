@@ -86,7 +86,7 @@ def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
     assert report["namespaces"] == []
 
 
-@pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="this kernel has no IPv6")
+@pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="kernel: no IPv6")
 def test_hosts_with_ipv6_send_only_frames_of_flows(any_runner: Runner) -> None:
     report = any_runner.result("over_ipv6")
     assert report["heard"] == ["over IPv6", "2001:db8::2"]

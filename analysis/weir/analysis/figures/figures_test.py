@@ -268,7 +268,7 @@ def test_the_page_loads_nothing_and_no_name_becomes_script(made_up: Study) -> No
 
 def test_every_link_of_the_page_is_a_file_and_every_drawing_is_svg(made_up: Study, tmp_path: Path) -> None:
     if browser.chromium() is None:
-        pytest.skip("no Chromium; install it with: sudo apt-get install chromium")
+        pytest.skip("chromium: not on PATH; sudo apt-get install chromium")
     page, warnings = write_study(made_up, tmp_path)
     assert warnings == ()
     links = re.findall(r'href="((?:data|figures)/[^"]+)"', page.read_text())

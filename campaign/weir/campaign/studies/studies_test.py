@@ -25,6 +25,12 @@ from weir.controlplane.config import FlowConfig
 from weir_tests.campaign.made_up_runs import MEAN_DELAY_S, MIN_RTT_S, by_weight, made_up, simulated
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
+SHIPPED = [
+    (path.stem, study[1])
+    for path in sorted(EXPERIMENTS.glob("*.yaml"))
+    if (study := re.search(r"^study: (.+)$", path.read_text(), re.MULTILINE))
+]
+"""Each shipped campaign of a study, and the study's name."""
 STATEMENT_STUDIES = tuple(name for name in STUDIES if name != "wehey-bbr")
 
 
@@ -53,14 +59,18 @@ def column(table: Table, name: str) -> list[Any]:
     return [row[table.columns.index(name)] for row in table.rows]
 
 
-@pytest.mark.parametrize("name", list(STUDIES))
+def test_every_study_has_a_shipped_campaign() -> None:
+    assert {study for _, study in SHIPPED} == set(STUDIES)
+
+
+@pytest.mark.parametrize(("name", "study_name"), SHIPPED, ids=[name for name, _ in SHIPPED])
 def test_the_page_of_a_shipped_campaign_draws_every_figure_without_browser_errors(
-    name: str, tmp_path: Path, shape: dict[str, Any]
+    name: str, study_name: str, tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     if browser.chromium() is None:
-        pytest.skip("no Chromium; install it with: sudo apt-get install chromium")
+        pytest.skip("chromium: not on PATH; sudo apt-get install chromium")
     campaign = campaign_of(name)
-    assert campaign.study == name
+    assert campaign.study == study_name
     study = page_of(campaign, made_up(campaign, tmp_path, shape))
     for table in study.tables:
         (tmp_path / "data").mkdir(exist_ok=True)
