@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-RUST_SOURCES := Cargo.toml Cargo.lock $(shell git ls-files '*.rs' '*/Cargo.toml' 2>/dev/null)
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell git ls-files '*.rs' '*/Cargo.toml' '*.binpb' 2>/dev/null)
 
 .PHONY: help
 help: ## this list
@@ -21,20 +21,34 @@ help: ## this list
 system: # Debian packages: installed when root, else named with the command that installs them
 	@tools/system-packages
 
-$(VENV)/.python: pyproject.toml constraints.txt | system
+# The first packages: P4Runtime's descriptors are compiled into the switch, while pip installs the rest.
+$(VENV)/.venv: | system
 	$(PYTHON) -m venv $(VENV)
+	tools/pip-install $(BIN)/python -c constraints.txt p4runtime
+	@touch $@
+
+$(VENV)/.python: pyproject.toml constraints.txt $(VENV)/.venv
+	tools/pip-install $(BIN)/python -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.python
 	tools/pip-install $(BIN)/python -c constraints.txt -e ".[dev]"
 	@touch $@
 
-softswitch/p4runtime/p4runtime.binpb: $(VENV)/.python softswitch/p4runtime/descriptors.py
+softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VENV)/.venv
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
-$(VENV)/.rust: tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb $(VENV)/.python
+$(VENV)/.rust: tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb | $(VENV)/.venv
 	$(BIN)/python $<
 	@touch $@
 
+.PHONY: programs
+programs: # what users have; cargo and pip work side by side
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.rust $(VENV)/.python
+
 .PHONY: setup
-setup: $(VENV)/.rust ## build everything into .venv/bin
+setup: programs ## build everything into .venv/bin, with the tools of developers
+	@$(MAKE) --no-print-directory $(VENV)/.dev
 
 .PHONY: wheel
 wheel: setup ## the wheel, with the compiled programs in it, and the source distribution, in dist/
@@ -43,7 +57,7 @@ wheel: setup ## the wheel, with the compiled programs in it, and the source dist
 # Its protobuf is too old for the rest of the project, so it has a separate environment.
 P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
 
-$(P4RUNTIME_SHELL)/.python: | $(VENV)/.python
+$(P4RUNTIME_SHELL)/.python: | $(VENV)/.venv
 	$(PYTHON) -m venv $(P4RUNTIME_SHELL)
 	tools/pip-install $(P4RUNTIME_SHELL)/bin/python -r softswitch/switch/tests/p4runtime-shell.txt
 	@touch $@
@@ -52,7 +66,7 @@ $(P4RUNTIME_SHELL)/.python: | $(VENV)/.python
 p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, which the tests drive too
 
 .PHONY: demo
-demo: setup ## police real TCP, explain every lost packet (about 3 minutes)
+demo: programs ## police real TCP, explain every lost packet (about 3 minutes)
 	weir demo
 
 .PHONY: system-tests
@@ -68,7 +82,7 @@ test: system-tests setup p4runtime-shell ## every test, Rust and Python; the las
 
 ARGS ?=
 
-$(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.python
+$(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.dev
 	tools/pip-install $(BIN)/python --no-deps -r $<
 	@touch $@
 
@@ -118,7 +132,7 @@ p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; To
 	$(BIN)/python p4src/build_p4.py
 
 .PHONY: testgen
-testgen: $(VENV)/.python ## have p4testgen (on PATH) write its tests of the P4 program anew
+testgen: $(VENV)/.dev ## have p4testgen (on PATH) write its tests of the P4 program anew
 	$(BIN)/python p4src/testgen.py $(ARGS)
 
 .PHONY: conformance
