@@ -21,34 +21,36 @@ help: ## this list
 system: # Debian packages: installed when root, else named with the command that installs them
 	@tools/system-packages
 
-# The first packages: P4Runtime's descriptors are compiled into the switch, while pip installs the rest.
+# First what cargo and pip need: the descriptors of P4Runtime are compiled into the switch, hatchling installs weir.
 $(VENV)/.venv: | system
 	$(PYTHON) -m venv $(VENV)
-	tools/pip-install $(BIN)/python -c constraints.txt p4runtime
+	tools/pip-install $(BIN)/python -c constraints.txt p4runtime hatchling editables
 	@touch $@
 
 $(VENV)/.python: pyproject.toml constraints.txt $(VENV)/.venv
-	tools/pip-install $(BIN)/python -c constraints.txt -e .
+	tools/pip-install $(BIN)/python -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.python
-	tools/pip-install $(BIN)/python -c constraints.txt -e ".[dev]"
+	tools/pip-install $(BIN)/python -c constraints.txt --no-build-isolation -e ".[dev]"
 	@touch $@
 
 softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VENV)/.venv
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
-$(VENV)/.rust: tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb | $(VENV)/.venv
-	$(BIN)/python $<
+BUILD := tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb
+
+$(VENV)/.runs: $(BUILD) | $(VENV)/.venv
+	$(BIN)/python $< --for-runs
 	@touch $@
 
-.PHONY: programs
-programs: # what users have; cargo and pip work side by side
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.rust $(VENV)/.python
+$(VENV)/.rust: $(BUILD) | $(VENV)/.venv
+	$(BIN)/python $<
+	@touch $@ $(VENV)/.runs
 
 .PHONY: setup
-setup: programs ## build everything into .venv/bin, with the tools of developers
-	@$(MAKE) --no-print-directory $(VENV)/.dev
+setup: ## build everything into .venv/bin, with the tools of developers
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.rust $(VENV)/.dev
 
 .PHONY: wheel
 wheel: setup ## the wheel, with the compiled programs in it, and the source distribution, in dist/
@@ -66,7 +68,8 @@ $(P4RUNTIME_SHELL)/.python: | $(VENV)/.venv
 p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, which the tests drive too
 
 .PHONY: demo
-demo: programs ## police real TCP, explain every lost packet (about 3 minutes)
+demo: ## police real TCP, explain every lost packet (two minutes, after some of building; cargo and pip work side by side)
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.runs $(VENV)/.python
 	weir demo
 
 .PHONY: system-tests
@@ -115,7 +118,7 @@ lint: setup ## formats, linters, types and the direction of imports
 	$(BIN)/python tools/import_order.py
 
 $(VENV)/.docs: $(VENV)/.python
-	tools/pip-install $(BIN)/python -c constraints.txt -e ".[docs]"
+	tools/pip-install $(BIN)/python -c constraints.txt --no-build-isolation -e ".[docs]"
 	@touch $@
 
 # Without --quiet, which drops warnings, and with them the failure that `strict` makes of one.

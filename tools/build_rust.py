@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build weir's programs and extension modules with cargo, and copy them into folders.
 
-Usage: python tools/build_rust.py [--programs DIR] [--modules DIR] [--strip]
+Usage: python tools/build_rust.py [--programs DIR] [--modules DIR] [--strip] [--for-runs]
 
 By default into the environment of this Python. `make setup` and the wheel's build (`wheel_hook.py`) both call
 this, so that packages and features are listed once. Needs only Python's standard library.
@@ -16,23 +16,25 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ("weir-switch", "weir-collector")
 MODULES = ("weir_core", "weir_softswitch")
-_PACKAGES = ("weir-switch", "weir-collector", "weir-core", "weir-softswitch")
-_FEATURES = ("weir-core/python", "weir-softswitch/python")
+NOT_FOR_RUNS = "weir_softswitch"
+"""The switch in virtual time: `weir run` does not need it."""
 
 
-def build() -> dict[str, Path]:
-    """Compile everything in one call, so that shared crates are compiled once; returns target name → file.
+def build(modules: Sequence[str]) -> dict[str, Path]:
+    """Compile the programs and `modules` in one call, so that shared crates are compiled once.
 
-    Raises CalledProcessError when cargo fails, and FileNotFoundError without cargo.
+    Returns target name → file. Raises CalledProcessError when cargo fails, and FileNotFoundError without cargo.
     """
     command = ["cargo", "build", "--release", "--locked", "--message-format=json-render-diagnostics"]
-    command += [word for package in _PACKAGES for word in ("-p", package)]
-    command += ["--features", ",".join(_FEATURES)]
+    packages = [module.replace("_", "-") for module in modules]
+    command += [word for package in (*PROGRAMS, *packages) for word in ("-p", package)]
+    command += ["--features", ",".join(f"{package}/python" for package in packages)]
     # pyo3's variable: an extension gets Python's symbols from the interpreter that loads it.
     environment = {**os.environ, "PYO3_BUILD_EXTENSION_MODULE": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
@@ -67,16 +69,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--programs", type=Path, default=Path(sysconfig.get_path("scripts")))
     parser.add_argument("--modules", type=Path, default=Path(sysconfig.get_path("platlib")))
     parser.add_argument("--strip", action="store_true", help="without debug information")
+    parser.add_argument("--for-runs", action="store_true", help=f"without {NOT_FOR_RUNS}")
     options = parser.parse_args(arguments)
+    modules = [name for name in MODULES if not (options.for_runs and name == NOT_FOR_RUNS)]
     try:
-        built = build()
+        built = build(modules)
     except FileNotFoundError:
         print("cargo is not on PATH; weir's programs need Rust: https://www.rust-lang.org/tools/install")
         return 1
     except subprocess.CalledProcessError as error:
         return int(error.returncode)
     targets = {name: options.programs / name for name in PROGRAMS}
-    targets |= {name: options.modules / f"{name}.abi3.so" for name in MODULES}
+    targets |= {name: options.modules / f"{name}.abi3.so" for name in modules}
     for name, target in targets.items():
         install(built[name], target, strip=options.strip)
     return 0
