@@ -29,7 +29,7 @@ NOT_FOR_RUNS = "weir_softswitch"
 def build(modules: Sequence[str]) -> dict[str, Path]:
     """Compile the programs and `modules` in one call, so that shared crates are compiled once.
 
-    Returns target name → file. Raises CalledProcessError when cargo fails, and FileNotFoundError without cargo.
+    Returns target name → file. Raises CalledProcessError when cargo fails, FileNotFoundError without cargo.
     """
     command = ["cargo", "build", "--release", "--locked", "--message-format=json-render-diagnostics"]
     packages = [module.replace("_", "-") for module in modules]
