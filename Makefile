@@ -38,18 +38,20 @@ $(VENV)/.dev: $(VENV)/.python
 softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VENV)/.venv
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
+# PROFILE=dev builds without optimisation, in seconds, to try a change; not for measuring.
+PROFILE ?= release
 BUILD := tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb
 
 $(VENV)/.runs: $(BUILD) | $(VENV)/.venv
-	$(BIN)/python $< --for-runs
+	$(BIN)/python $< --profile $(PROFILE) --for-runs
 	@touch $@
 
 $(VENV)/.rust: $(BUILD) | $(VENV)/.venv
-	$(BIN)/python $<
+	$(BIN)/python $< --profile $(PROFILE)
 	@touch $@ $(VENV)/.runs
 
 .PHONY: setup
-setup: ## build everything into .venv/bin, with the tools of developers
+setup: ## build everything into .venv/bin, with the tools of developers [PROFILE=dev: unoptimised, in seconds]
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.rust $(VENV)/.dev
 
 .PHONY: wheel

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build weir's programs and extension modules with cargo, and copy them into folders.
 
-Usage: python tools/build_rust.py [--programs DIR] [--modules DIR] [--strip] [--for-runs]
+Usage: python tools/build_rust.py [--programs DIR] [--modules DIR] [--strip] [--for-runs] [--profile NAME]
 
 By default into the environment of this Python. `make setup` and the wheel's build (`wheel_hook.py`) both call
 this, so that packages and features are listed once. Needs only Python's standard library.
@@ -26,12 +26,12 @@ NOT_FOR_RUNS = "weir_softswitch"
 """The switch in virtual time: `weir run` does not need it."""
 
 
-def build(modules: Sequence[str]) -> dict[str, Path]:
+def build(modules: Sequence[str], profile: str) -> dict[str, Path]:
     """Compile the programs and `modules` in one call, so that shared crates are compiled once.
 
     Returns target name → file. Raises CalledProcessError when cargo fails, FileNotFoundError without cargo.
     """
-    command = ["cargo", "build", "--release", "--locked", "--message-format=json-render-diagnostics"]
+    command = ["cargo", "build", "--locked", "--message-format=json-render-diagnostics", "--profile", profile]
     packages = [module.replace("_", "-") for module in modules]
     command += [word for package in (*PROGRAMS, *packages) for word in ("-p", package)]
     command += ["--features", ",".join(f"{package}/python" for package in packages)]
@@ -70,10 +70,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--modules", type=Path, default=Path(sysconfig.get_path("platlib")))
     parser.add_argument("--strip", action="store_true", help="without debug information")
     parser.add_argument("--for-runs", action="store_true", help=f"without {NOT_FOR_RUNS}")
+    parser.add_argument("--profile", default="release", help="cargo's (default: release)")
     options = parser.parse_args(arguments)
     modules = [name for name in MODULES if not (options.for_runs and name == NOT_FOR_RUNS)]
     try:
-        built = build(modules)
+        built = build(modules, options.profile)
     except FileNotFoundError:
         print("cargo is not on PATH; weir's programs need Rust: https://www.rust-lang.org/tools/install")
         return 1
