@@ -49,6 +49,11 @@ PAGES = site_pages()
 SOURCES = {page: source for source, page in PAGES.items()}
 
 
+def on_startup(command: str, dirty: bool) -> None:
+    """Gather the packages; mkdocstrings takes only folders that exist before the configuration is read."""
+    gather_packages(ROOT / "target" / "site-packages")
+
+
 def on_config(config: Any) -> Any:
     """Append the folders' README files to the navigation; gather the packages for the reference of Python."""
     folders = [
@@ -57,7 +62,6 @@ def on_config(config: Any) -> Any:
         if page.startswith("folders/")
     ]
     config.nav = [*config.nav[:-2], {"Folders of the source": folders}, *config.nav[-2:]]
-    gather_packages(ROOT / "target" / "site-packages")
     return config
 
 
