@@ -66,15 +66,16 @@ def on_config(config: Any) -> Any:
 
 
 def gather_packages(folder: Path) -> None:
-    """Put the packages of all parts into one folder, as a wheel has them."""
+    """Copy the packages of all parts into one folder, as a wheel has them.
+
+    Links would not do: hatchling follows them, and then leaves the folders that they lead to out of the
+    source distribution.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "weir").mkdir(parents=True)
-    for found in sorted(ROOT.glob("*/weir/*")):
-        if found.parts[-3] not in ("bench", "ptf-tests") and found.name != "__pycache__":
-            if found.is_dir():
-                (folder / "weir" / found.name).symlink_to(found)
-            else:  # mkdocstrings looks for subpackages beside the file that a link of __init__.py leads to
-                shutil.copy(found, folder / "weir")
+    ignored = shutil.ignore_patterns("*_test.py", "conftest.py", "__pycache__")
+    for part in sorted(ROOT.glob("*/weir")):
+        if part.parent.name not in ("bench", "ptf-tests"):
+            shutil.copytree(part, folder / "weir", ignore=ignored, dirs_exist_ok=True)
 
 
 def on_files(files: Files, config: Any) -> Files:
