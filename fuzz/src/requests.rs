@@ -7,6 +7,7 @@ use fastrand::Rng;
 use prost::Message;
 use tonic::{Code, Status};
 use weir_dataplane::{PortConfig, SwitchConfig};
+use weir_engine::node::NodeConfig;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -15,7 +16,6 @@ use weir_p4runtime::p4::v1::{
     Entity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, ReadRequest,
     SetForwardingPipelineConfigRequest, StreamMessageRequest, Update, WriteRequest,
 };
-use weir_switch::node::NodeConfig;
 use weir_switch::virtual_time::VirtualSwitch;
 
 use crate::corpus::{Compiled, Corpus};

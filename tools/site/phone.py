@@ -129,7 +129,7 @@ def browser() -> Iterator[Browser]:
 
 
 def problems_of(opened: Browser, url: str) -> list[str]:
-    """What is wrong with a page."""
+    """The faults of a page."""
     opened.open(url)
     scroll_width, width = json.loads(opened.evaluate(_WIDTHS))
     problems = [f"{scroll_width} px wide on a screen of {width} px"] if scroll_width > width else []

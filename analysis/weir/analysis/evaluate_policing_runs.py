@@ -19,14 +19,13 @@ from weir.analysis.clocks import AlignedClock
 from weir.analysis.detectors.policing import POLICING_DETECTORS
 from weir.analysis.evaluate_policing import PolicingTrial, policing_trial
 from weir.analysis.policers import NOT_PLAIN
-from weir.analysis.reports import join_run
+from weir.analysis.reports import join_run, read_run
 from weir.analysis.result import pinned_clocks
-from weir.analysis.run_data import TCP, Directed, Join, join
+from weir.analysis.run_data import TCP, Directed, Join
 from weir.analysis.tables import Ints
 from weir.analysis.traces import FlowTrace, as_sent
 from weir.analysis.validity import one_clock, same_clock
-from weir.rundir.collector import read_collector
-from weir.rundir.manifest import Flow, Policer, read_manifest
+from weir.rundir.manifest import Flow, Policer
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ def policing_trials_of_runs(
     trials: list[PolicingTrial] = []
     left_out: list[LeftOut] = []
     for directory in directories:
-        manifest = read_manifest(directory)
-        data = join(directory, manifest, read_collector(directory), joiner)
+        data = read_run(directory, joiner)
+        manifest = data.manifest
         inside = [flow for flow in data.flows if flow.kind != "outside"]
         own = pinned_clocks(inside)
         clocks = None

@@ -10,12 +10,10 @@ from pathlib import Path
 from weir.analysis.detectors import pair_detector
 from weir.analysis.evaluate import Trial, score_of
 from weir.analysis.pairs import events_of_pair
-from weir.analysis.reports import join_run
+from weir.analysis.reports import join_run, read_run
 from weir.analysis.result import pinned_clocks
-from weir.analysis.run_data import Join, join
+from weir.analysis.run_data import Join
 from weir.analysis.validity import same_clock
-from weir.rundir.collector import read_collector
-from weir.rundir.manifest import read_manifest
 
 
 def judged_trials(
@@ -28,8 +26,8 @@ def judged_trials(
     """
     judges = {name: pair_detector(name) for name in detectors}
     for directory in directories:
-        manifest = read_manifest(directory)
-        data = join(directory, manifest, read_collector(directory), joiner)
+        data = read_run(directory, joiner)
+        manifest = data.manifest
         inside = [flow for flow in data.flows if flow.kind != "outside"]
         clocks = same_clock(pinned_clocks(inside), {flow.src_host for flow in inside if flow.src_host})
         flows = {flow.label: flow for flow in inside if flow.kind == "data"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins captures with the drop reports of a `telemetry.parquet`."""
+"""Joins the captures of a run with the drop reports in its `telemetry.parquet`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weir.analysis.run_data import Joined
+from weir.analysis.run_data import Join, Joined, RunData, join
+from weir.rundir.collector import read_collector
 from weir.rundir.errors import RunFileError
+from weir.rundir.manifest import read_manifest
 
 COLUMNS = (
     "received_ns",
@@ -37,6 +39,15 @@ def join_run(captures: list[tuple[str, list[str]]], reports: str) -> Joined:
     path = Path(reports)
     joined: Joined = weir_core.join_run(captures, (path, read_rows(path)))
     return joined
+
+
+def read_run(run_dir: Path, joiner: Join = join_run) -> RunData:
+    """Join the captures of a run directory with its reports; `joiner` replaces `join_run`.
+
+    Raises RunFileError for missing or malformed files of the run and `weir_core.CaptureError` for a capture
+    that cannot be read.
+    """
+    return join(run_dir, read_manifest(run_dir), read_collector(run_dir), joiner)
 
 
 def read_rows(path: Path) -> pa.RecordBatchReader:

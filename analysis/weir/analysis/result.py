@@ -35,14 +35,13 @@ from weir.analysis.models import (
 )
 from weir.analysis.pairs import pair_results
 from weir.analysis.policers import policer_result
-from weir.analysis.reports import join_run
-from weir.analysis.run_data import TCP, Directed, Join, RunData, join
+from weir.analysis.reports import join_run, read_run
+from weir.analysis.run_data import TCP, Directed, Join, RunData
 from weir.analysis.series import series_table
 from weir.analysis.tables import Bools
 from weir.analysis.validity import headline, invalid_reasons, notes, same_clock
-from weir.rundir.collector import read_collector
 from weir.rundir.directory import RunDirectory
-from weir.rundir.manifest import Phase, read_manifest
+from weir.rundir.manifest import Phase
 from weir.rundir.whole_files import replacing, write_whole
 
 MAX_LISTED = 1000
@@ -67,11 +66,6 @@ def analyse(run_dir: Path, joiner: Join = join_run) -> Result:
     }
     _write_table(files.features, features_of_run(run_dir, connections))
     return result
-
-
-def read_run(run_dir: Path, joiner: Join = join_run) -> RunData:
-    """Join the captures of a run directory with its reports; arguments and errors are those of `analyse`."""
-    return join(run_dir, read_manifest(run_dir), read_collector(run_dir), joiner)
 
 
 def evaluate(data: RunData) -> tuple[Result, Any]:

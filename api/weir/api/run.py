@@ -269,7 +269,7 @@ class Run:
     @cached_property
     def _joined(self) -> tuple[pa.Table, pa.Table]:
         from weir.analysis.joined import packets_table, rtts_table
-        from weir.analysis.result import read_run
+        from weir.analysis.reports import read_run
 
         data = read_run(self.path)
         return packets_table(data), rtts_table(data)

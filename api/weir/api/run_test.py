@@ -59,7 +59,7 @@ def test_the_packets_are_those_of_the_captures_with_the_drops_of_the_switch(run:
     assert len(data) == SENT
     lost = np.flatnonzero(data["dropped"].to_numpy())
     assert lost.tolist() == np.flatnonzero(data["inferred_lost"].to_numpy()).tolist() == list(DROPPED)
-    # What was not dropped arrived after the path's delay, exactly; what was dropped has no arrival.
+    # A forwarded packet arrived exactly one path delay later; a dropped packet has no arrival.
     arrived = data.filter(~polars.col("dropped"))
     assert set(arrived["received_ns"] - arrived["sent_ns"]) == {DELAY_NS}
     assert data.filter("dropped")["received_ns"].null_count() == 4

@@ -26,13 +26,11 @@ import numpy as np
 
 from weir.analysis.confusion import FalseInference, compare
 from weir.analysis.conservation import in_flight, path_time_ns
-from weir.analysis.reports import join_run
+from weir.analysis.reports import read_run
 from weir.analysis.result import pinned_clocks
-from weir.analysis.run_data import TCP, Directed, RunData, join
+from weir.analysis.run_data import TCP, Directed
 from weir.analysis.tables import Bools
 from weir.bench.measuring import ROOT
-from weir.rundir.collector import read_collector
-from weir.rundir.manifest import read_manifest
 
 EXPERIMENT = ROOT / "experiments" / "inference.yaml"
 _FIELDS = ("ip.src", "ip.dst", "tcp.srcport", "tcp.dstport", "tcp.seq_raw")
@@ -143,8 +141,8 @@ def label_of(run: Path) -> str:
 
 def judge(run: Path) -> Iterator[Judged]:
     """The TCP flows of a run, by phase and congestion control."""
-    manifest = read_manifest(run)
-    data: RunData = join(run, manifest, read_collector(run), join_run)
+    data = read_run(run)
+    manifest = data.manifest
     flows = [flow for flow in data.flows if flow.kind == "data" and flow.row.protocol == TCP]
     clocks = pinned_clocks(flows)
     again: dict[Key, set[int]] = {}

@@ -147,22 +147,25 @@ def weir_checks(version: str) -> Iterator[Check]:
             continue
         found = version_of([str(path), "--version"])
         yield version_check(name, found.removeprefix(name).strip() if found else None, version)
-    for name in ("weir_core", "weir_softswitch"):
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            yield Check(name, True, False, "not installed", repair_command())
-        else:
-            yield version_check(name, getattr(module, "__version__", None), version)
+    yield module_check("weir_core", version)
 
 
-def version_check(name: str, found: str | None, version: str) -> Check:
+def module_check(name: str, version: str, required: bool = True) -> Check:
+    """Whether an extension module is installed, in this version."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        return Check(name, required, False, "not installed", repair_command())
+    return version_check(name, getattr(module, "__version__", None), version, required)
+
+
+def version_check(name: str, found: str | None, version: str, required: bool = True) -> Check:
     """Whether a compiled part of weir has the version of the Python packages."""
     if found is None:
-        return Check(name, True, False, "does not say its version", repair_command())
+        return Check(name, required, False, "does not say its version", repair_command())
     if found != version:
-        return Check(name, True, False, f"{found}, but weir is {version}", repair_command())
-    return Check(name, True, True, found)
+        return Check(name, required, False, f"{found}, but weir is {version}", repair_command())
+    return Check(name, required, True, found)
 
 
 def pipeline_check(directory: Path | None) -> Check:
@@ -177,7 +180,9 @@ def pipeline_check(directory: Path | None) -> Check:
 
 
 def optional_checks() -> Iterator[Check]:
-    """Optional tools."""
+    """Parts and tools that a run does not need."""
+    # The switch in virtual time, `weir.Switch`; `make demo` does not build it.
+    yield module_check("weir_softswitch", weir_version(), required=False)
     uses = {
         "p4c": "to change the pipeline: https://github.com/p4lang/p4c",
         "simple_switch_grpc": "for target bmv2: https://github.com/p4lang/behavioral-model",

@@ -22,7 +22,7 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What runs: a program and the tests of it; paths are absolute."""
+    """A P4 program and its tests; paths are absolute."""
 
     program: str
     p4info: str

@@ -36,7 +36,7 @@ class Job:
     prefix: tuple[str, ...] = ()
     """A command that changes the user."""
     output: str = ""
-    """What all steps wrote, on stdout and stderr."""
+    """The output of all steps, stdout and stderr together."""
     outputs: dict[str, str] = field(default_factory=dict)
     """The steps' outputs, as `steps.ID.outputs.NAME`."""
 

@@ -22,10 +22,9 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run; `duration_s` is set where it is known before, for the flows of a phase."""
+    """One step of a run."""
 
     text: str
-    duration_s: float | None = None
 
     @property
     def line(self) -> str:
@@ -55,7 +54,7 @@ class LineProgress:
     @contextmanager
     def phase(self, name: str, duration_s: float) -> Iterator[None]:
         """Write that a phase's flows begin."""
-        self._write(Step(f"phase {name}: flows for {duration_s:g} s", duration_s))
+        self._write(Step(f"phase {name}: flows for {duration_s:g} s"))
         yield
 
     def _write(self, step: Step) -> None:

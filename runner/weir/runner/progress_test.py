@@ -17,7 +17,7 @@ def test_steps_cross_as_lines() -> None:
     steps = [Step.of(line) for line in stream.getvalue().splitlines()]
     assert steps == [
         Step('building "hosts"\nand links'),
-        Step("phase main: flows for 2.5 s", 2.5),
+        Step("phase main: flows for 2.5 s"),
         Step("inside"),
     ]
 

@@ -12,9 +12,9 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use tonic::{Code, Status};
 use weir_dataplane::{Port, SwitchConfig};
+use weir_engine::node::NodeConfig;
+use weir_engine::node::failure::Failure;
 use weir_switch::links::port::PortSpec;
-use weir_switch::node::NodeConfig;
-use weir_switch::node::failure::Failure;
 use weir_switch::virtual_time::{Event, PastError, VirtualSwitch};
 
 create_exception!(

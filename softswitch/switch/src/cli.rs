@@ -15,9 +15,9 @@ use weir_ports::send_threads::MAX_SEND_THREADS;
 use crate::links::client::LinksCommand;
 use crate::links::options;
 use crate::links::port::{PortError, PortSpec};
-use crate::node::MAX_PORT;
 use crate::tls::TlsFiles;
 use crate::wire::WireOptions;
+use weir_engine::node::MAX_PORT;
 
 fn help() -> String {
     EXAMPLES.replace("{OPTIONS}", options::HELP)

@@ -14,15 +14,15 @@ use weir_dataplane::{LoadError, Port, Program, SwitchConfig};
 use weir_ports::{Interface, OpenError, SendThreads};
 
 use crate::cli::{Cli, Command};
-use crate::engine::{Engine, Forwarder, Handle};
 use crate::links::client::{self, ClientError};
 use crate::links::port::PortError;
-use crate::node::failure::Failure;
-use crate::node::{Node, NodeConfig};
 use crate::service::{Service, listen, serve_links};
 use crate::stats::Snapshot;
 use crate::tls::TlsError;
 use crate::wire::{self, PairError, WireOptions};
+use weir_engine::engine::{Engine, Forwarder, Handle};
+use weir_engine::node::failure::Failure;
+use weir_engine::node::{Node, NodeConfig};
 
 /// Packet-ins and digest lists queued from the dataplane to the service.
 const QUEUED_NOTIFICATIONS: usize = 4096;

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use serde::Serialize;
 use weir_links::v1::QueueCounters;
 
-use crate::engine::{Core, Forwarder};
 use crate::links::convert;
+use weir_engine::engine::{Core, Forwarder};
 
 /// Version of the file's layout.
 const SCHEMA: u32 = 1;

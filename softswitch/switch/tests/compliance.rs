@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 fn file(name: &str) -> PathBuf {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     if name.contains('/') {
-        crate_folder.join(name)
+        crate_folder.join("..").join(name)
     } else {
         crate_folder.join("tests").join(name)
     }

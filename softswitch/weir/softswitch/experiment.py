@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run configures on its switch, in the form that the switch in virtual time takes."""
+"""An experiment's switch configuration, in the form that the switch in virtual time takes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
@@ -29,7 +29,7 @@ struct Column {
 const COLUMNS: [Column; 23] = [
     Column {
         definition: "REQUIRED INT64 received_ns",
-        write: |column, batch| int64(column, &batch.rows.received_ns, None),
+        write: |column, batch| plain::<Int64Type>(column, &batch.rows.received_ns, None),
     },
     Column {
         definition: "REQUIRED INT32 node_id (INTEGER(32, false))",
@@ -45,15 +45,15 @@ const COLUMNS: [Column; 23] = [
     },
     Column {
         definition: "REQUIRED BOOLEAN dropped",
-        write: |column, batch| flags(column, batch, bit::DROPPED),
+        write: |column, batch| plain::<BoolType>(column, &batch.flags(bit::DROPPED), None),
     },
     Column {
         definition: "REQUIRED BOOLEAN congested",
-        write: |column, batch| flags(column, batch, bit::CONGESTED),
+        write: |column, batch| plain::<BoolType>(column, &batch.flags(bit::CONGESTED), None),
     },
     Column {
         definition: "REQUIRED BOOLEAN tracked",
-        write: |column, batch| flags(column, batch, bit::TRACKED),
+        write: |column, batch| plain::<BoolType>(column, &batch.flags(bit::TRACKED), None),
     },
     Column {
         definition: "OPTIONAL INT32 queue_id (INTEGER(8, false))",
@@ -78,7 +78,7 @@ const COLUMNS: [Column; 23] = [
     Column {
         definition: "OPTIONAL INT64 ingress_ns (INTEGER(64, false))",
         write: |column, batch| {
-            int64(
+            plain::<Int64Type>(
                 column,
                 &batch.rows.ingress_ns,
                 Some(&batch.levels(bit::INGRESS)),
@@ -88,7 +88,7 @@ const COLUMNS: [Column; 23] = [
     Column {
         definition: "OPTIONAL INT64 egress_ns (INTEGER(64, false))",
         write: |column, batch| {
-            int64(
+            plain::<Int64Type>(
                 column,
                 &batch.rows.egress_ns,
                 Some(&batch.levels(bit::EGRESS)),
@@ -157,11 +157,15 @@ const COLUMNS: [Column; 23] = [
     },
     Column {
         definition: "OPTIONAL BYTE_ARRAY src (STRING)",
-        write: |column, batch| bytes(column, &batch.addresses(0), Some(&batch.levels(bit::IP))),
+        write: |column, batch| {
+            plain::<ByteArrayType>(column, &batch.addresses(0), Some(&batch.levels(bit::IP)))
+        },
     },
     Column {
         definition: "OPTIONAL BYTE_ARRAY dst (STRING)",
-        write: |column, batch| bytes(column, &batch.addresses(1), Some(&batch.levels(bit::IP))),
+        write: |column, batch| {
+            plain::<ByteArrayType>(column, &batch.addresses(1), Some(&batch.levels(bit::IP)))
+        },
     },
     Column {
         definition: "OPTIONAL INT32 src_port (INTEGER(16, false))",
@@ -306,29 +310,16 @@ fn int32<T: Copy + Into<i32>>(
     levels: Option<&[i16]>,
 ) -> Result<usize, ParquetError> {
     let values: Vec<i32> = values.iter().map(|&value| value.into()).collect();
-    column
-        .typed::<Int32Type>()
-        .write_batch(&values, levels, None)
+    plain::<Int32Type>(column, &values, levels)
 }
 
-fn int64(
+/// Writes values that are already of the column's type.
+fn plain<T: DataType>(
     column: &mut SerializedColumnWriter<'_>,
-    values: &[i64],
+    values: &[T::T],
     levels: Option<&[i16]>,
 ) -> Result<usize, ParquetError> {
-    column
-        .typed::<Int64Type>()
-        .write_batch(values, levels, None)
-}
-
-fn bytes(
-    column: &mut SerializedColumnWriter<'_>,
-    values: &[ByteArray],
-    levels: Option<&[i16]>,
-) -> Result<usize, ParquetError> {
-    column
-        .typed::<ByteArrayType>()
-        .write_batch(values, levels, None)
+    column.typed::<T>().write_batch(values, levels, None)
 }
 
 /// Writes the inner packets, some at a time: a value takes more memory than it has bytes.
@@ -336,17 +327,7 @@ fn packets(column: &mut SerializedColumnWriter<'_>, batch: &Batch) -> Result<usi
     let mut written = 0;
     while written < batch.len() {
         let rows = written..batch.len().min(written + PACKETS_AT_ONCE);
-        written += bytes(column, &batch.inner(rows), None)?;
+        written += plain::<ByteArrayType>(column, &batch.inner(rows), None)?;
     }
     Ok(written)
-}
-
-fn flags(
-    column: &mut SerializedColumnWriter<'_>,
-    batch: &Batch,
-    bit: u32,
-) -> Result<usize, ParquetError> {
-    column
-        .typed::<BoolType>()
-        .write_batch(&batch.flags(bit), None, None)
 }

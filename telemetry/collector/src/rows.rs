@@ -277,7 +277,7 @@ impl Addresses {
         *self.indices.entry((src, dst)).or_insert_with(|| {
             [src, dst].map(|address| {
                 self.texts.push(address.to_string().into_bytes().into());
-                // A batch has fewer rows than this has values.
+                // A batch is handed over long before it has 2^31 rows, each of which adds two texts at most.
                 u32::try_from(self.texts.len() - 1).unwrap_or(u32::MAX)
             })
         })

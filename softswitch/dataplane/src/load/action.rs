@@ -4,12 +4,12 @@
 use super::bound::lookahead_bits;
 use super::emit::{Demand, compile};
 use super::expr::{Ast, HeaderAst, Scope, text};
-use super::json::Primitive;
 use super::layout::wide_field;
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::info::{ActionInfo, ParamInfo};
 use crate::ir::{Action, AnyField, Expr, HeaderRef, Prim, Target};
 use serde_json::Value;
+use weir_bmv2_json::Primitive;
 
 /// First word and width of each parameter.
 pub(super) type Params = [(u16, u32)];

@@ -2,12 +2,12 @@
 //! Match fields of const entries.
 
 use super::expr::hexstr;
-use super::json::MatchKey;
 use super::{Result, invalid, unsupported};
 use crate::control::KeyMatch;
 use crate::info::{KeyFieldInfo, MatchKind};
 use crate::packet::phv::low_mask;
 use crate::tables::key::{parse_value, value_bytes};
+use weir_bmv2_json::MatchKey;
 
 /// A match field of a const entry. Bits outside a mask are cleared, because the compiler does not clear them.
 pub(super) fn const_match(

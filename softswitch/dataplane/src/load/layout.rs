@@ -6,12 +6,12 @@
 
 mod stacks;
 
-use super::json::Json;
 use super::{Result, dangling, invalid, unsupported};
 use crate::ir::{AnyField, Field, Header, Ir, PHV_PADDING, Varbit, WideField, own_bytes};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use weir_bmv2_json::Json;
 
 /// Bits of the widest field, the limit of p4c-bm2-ss.
 const MAX_FIELD_BITS: u32 = 2048;
@@ -207,7 +207,7 @@ pub(super) fn wide_field(field: AnyField) -> WideField {
     }
 }
 
-fn type_fields(ty: &super::json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
+fn type_fields(ty: &weir_bmv2_json::HeaderType) -> Result<(Vec<TypeField>, u32)> {
     let location = format!("header_types {:?}", ty.name);
     let mut out = Vec::new();
     let mut fixed_bits = 0_u32;
@@ -284,7 +284,7 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
             (type_fields(ty)?, ty.max_length.unwrap_or(0)),
         );
     }
-    let type_of = |header: &super::json::Header| {
+    let type_of = |header: &weir_bmv2_json::Header| {
         types.get(header.header_type.as_str()).ok_or_else(|| {
             dangling(
                 &format!("headers {:?}", header.name),

@@ -4,11 +4,11 @@
 use super::action::Params;
 use super::emit::Demand;
 use super::expr::text;
-use super::json::Primitive;
 use super::{Loader, Result, unsupported};
 use crate::ir::{Expr, LogMessage, Prim};
 use crate::log::LogKind;
 use serde_json::Value;
+use weir_bmv2_json::Primitive;
 
 impl Loader<'_> {
     pub(super) fn log_message(

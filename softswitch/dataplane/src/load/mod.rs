@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The loader: compiles BMv2 JSON to the flat program, and refuses by name whatever cannot be executed.
 //!
-//! `json` has the types of the file; `layout` assigns PHV offsets to fields; `expr` and `emit` compile expressions;
+//! `weir_bmv2_json` has the types of the file; `layout` assigns PHV offsets to fields; `expr` and `emit` compile expressions;
 //! `action`, `parser`, `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` checks
 //! that pipelines end; `flatten` makes steps of pipelines and actions; `prefetch` adds prefetches; `unread` removes
 //! metadata that the program never reads.
@@ -14,7 +14,6 @@ mod emit;
 mod entries;
 mod expr;
 mod flatten;
-mod json;
 mod layout;
 mod log;
 mod parser;
@@ -29,9 +28,9 @@ use crate::error::LoadError;
 use crate::info::{CounterInfo, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
 use crate::ir::{AnyField, Field, Intrinsics, Ir, Slot};
 use crate::meter::CountedMeter;
-use json::Json;
 use layout::Layout;
 use std::collections::HashMap;
+use weir_bmv2_json::Json;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -87,7 +86,7 @@ struct Loader<'j> {
 
 /// Reads and compiles a program.
 pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
-    let json: Json = serde_json::from_slice(bytes).map_err(|e| LoadError::NotBmv2 {
+    let json = weir_bmv2_json::parse(bytes).map_err(|e| LoadError::NotBmv2 {
         reason: e.to_string(),
     })?;
     if json.meta.version.first() != Some(&2) {

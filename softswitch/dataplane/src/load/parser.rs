@@ -4,7 +4,6 @@
 use super::bound::lookahead_bits;
 use super::emit::{Demand, compile};
 use super::expr::{Ast, Scope, hexstr, text};
-use super::json::{self, Primitive, Transition};
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::ir::{
     AnyField, FastState, HeaderOrNext, ParseState, ParserErrors, ParserOp, SELECT_WORDS,
@@ -13,6 +12,7 @@ use crate::ir::{
 use crate::wide::Wide;
 use serde_json::Value;
 use std::collections::HashMap;
+use weir_bmv2_json::{self as json, Primitive, Transition};
 
 const SELECT_BITS: u32 = 64 * 8;
 

@@ -5,7 +5,6 @@ use super::emit::{Demand, compile};
 use super::entries::const_match;
 use super::expr::{Ast, hexstr, pair, text};
 use super::flatten::flatten;
-use super::json::{ActionEntry, Key, Pipeline, Table as JsonTable};
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::control::KeyMatch;
 use crate::info::{
@@ -17,6 +16,7 @@ use crate::ir::{
 use crate::tables::key::value_bytes;
 use serde_json::Value;
 use std::collections::HashMap;
+use weir_bmv2_json::{ActionEntry, Key, Pipeline, Table as JsonTable};
 
 /// Nodes of one pipeline by name.
 type Nodes = HashMap<String, Node>;

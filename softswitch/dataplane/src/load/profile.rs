@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Action profiles and selectors, and the tables that they implement.
 
-use super::json::{Pipeline, Table as JsonTable};
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::info::{ProfileId, ProfileInfo, TableId};
 use crate::ir::{Profile, ProfileUse};
+use weir_bmv2_json::{Pipeline, Table as JsonTable};
 
 impl Loader<'_> {
     pub(super) fn profiles(&mut self, pipeline: &Pipeline) -> Result<()> {

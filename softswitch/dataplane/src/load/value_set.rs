@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parser value sets: their declarations, and the transitions that match on them.
 
-use super::json::Transition;
 use super::{Loader, Result, dangling, invalid};
 use crate::info::ValueSetInfo;
 use crate::ir::{ParseState, SetCase};
+use weir_bmv2_json::Transition;
 
 impl Loader<'_> {
     pub(super) fn value_sets(&mut self) -> Result<()> {

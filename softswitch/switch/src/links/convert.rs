@@ -4,7 +4,7 @@
 use weir_dataplane::{LinkStats, PortConfig, QueueConfig, QueueStats, Shaper};
 use weir_links::v1;
 
-use crate::node::failure::Failure;
+use weir_engine::node::failure::Failure;
 
 fn shaper(message: Option<v1::Shaper>) -> Option<Shaper> {
     message.map(|shaper| Shaper {

@@ -6,8 +6,8 @@ mod tests;
 
 use weir_dataplane::{PortConfig, QUEUES, QueueConfig, Shaper};
 
-use crate::node::MAX_PORT;
 use crate::units::{UnitError, rate_bps, share_ppb, size_bytes, time_ns};
+use weir_engine::node::MAX_PORT;
 
 /// Default bucket of a shaped port: the bytes that the rate carries in this time, ...
 const DEFAULT_BURST_NS: u64 = 1_000_000;

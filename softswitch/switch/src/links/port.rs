@@ -6,7 +6,7 @@ use std::str::FromStr;
 use weir_dataplane::{Port, PortConfig};
 
 use super::options::{LinkOptions, OptionError};
-use crate::node::MAX_PORT;
+use weir_engine::node::MAX_PORT;
 
 /// One `--port`.
 #[derive(Debug, Clone, PartialEq, Eq)]

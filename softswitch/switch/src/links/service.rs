@@ -7,8 +7,8 @@ use weir_links::v1::links_server::{Links, LinksServer};
 use weir_ports::{Interface, OpenError};
 
 use super::convert;
-use crate::engine::{Core, Forwarder, Handle};
-use crate::node::failure::Failure;
+use weir_engine::engine::{Core, Forwarder, Handle};
+use weir_engine::node::failure::Failure;
 
 /// The service for a switch or wires.
 pub struct Service<F> {

@@ -3,7 +3,7 @@
 //!
 //! It accepts connections (`accept`), admits requests within memory limits (`admission`), checks the client's role and
 //! primacy (`role`, `arbitration`), runs requests on the dataplane thread (`pipeline_config`, `write`, `read`, through
-//! `target`) and carries packets and digests to and from the primary controller (`stream`); `shared` is their state. [`crate::node`] implements the
+//! `target`) and carries packets and digests to and from the primary controller (`stream`); `shared` is their state. [`weir_engine::node`] implements the
 //! updates and queries.
 
 mod accept;
@@ -36,13 +36,12 @@ use weir_p4runtime::p4::v1::{
     StreamMessageResponse, Uint128, WriteRequest, WriteResponse,
 };
 
-use crate::engine::{Forwarder, Handle, Stopped};
-use crate::node::Notification;
-use crate::node::failure::Failure;
 use accept::Connections;
 use admission::guard::Guard;
 use admission::{Admission, Hold, Limits};
 use shared::Shared;
+use weir_engine::engine::{Forwarder, Handle};
+use weir_engine::node::Notification;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
@@ -168,18 +167,6 @@ fn transport() -> tonic::transport::Server {
 /// When the address is in use or not the machine's.
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await
-}
-
-impl From<Stopped> for Status {
-    fn from(stopped: Stopped) -> Self {
-        Self::unavailable(stopped.to_string())
-    }
-}
-
-impl From<Failure> for Status {
-    fn from(failure: Failure) -> Self {
-        Self::new(failure.code, failure.message)
-    }
 }
 
 /// The memory budget held by a request; none for a request that did not come through gRPC.

@@ -18,9 +18,9 @@ use super::role::{self, Access};
 use super::rpc_status;
 use super::shared::Shared;
 use super::target::{SavedConfig, Shadow, Target};
-use crate::node::failure::Failure;
-use crate::node::pipeline::Pipeline;
-use crate::node::{Node, state};
+use weir_engine::node::failure::Failure;
+use weir_engine::node::pipeline::Pipeline;
+use weir_engine::node::{Node, state};
 
 /// Carries out a `SetForwardingPipelineConfig`.
 pub async fn set(
@@ -108,8 +108,9 @@ async fn commit(shared: &Shared, config: SavedConfig) -> Result<(), Status> {
         pipeline,
         shadow,
     } = config;
-    let run =
-        move |core: &mut crate::engine::Core| core.node.run(program, Some(pipeline), core.now_ns);
+    let run = move |core: &mut weir_engine::engine::Core| {
+        core.node.run(program, Some(pipeline), core.now_ns)
+    };
     shared.engine.call(run).await??;
     let updates = shadow.into_updates().into_iter().map(Ok).collect();
     let live = Target::Live(&shared.engine);
@@ -120,7 +121,7 @@ async fn commit(shared: &Shared, config: SavedConfig) -> Result<(), Status> {
 /// True when `config` is already running; then only its cookie changes and all state stays.
 async fn same_program(shared: &Shared, config: &ForwardingPipelineConfig) -> Result<bool, Status> {
     let wanted = config.clone();
-    let same = move |core: &mut crate::engine::Core| {
+    let same = move |core: &mut weir_engine::engine::Core| {
         let same = core.node.pipeline().is_some_and(|running| {
             running.config.p4_device_config == wanted.p4_device_config
                 && running.config.p4info == wanted.p4info

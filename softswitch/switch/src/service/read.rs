@@ -14,7 +14,7 @@ use super::role::{self, Access};
 use super::rpc_status;
 use super::shared::Shared;
 use super::target::Target;
-use crate::node::failure::Failure;
+use weir_engine::node::failure::Failure;
 
 /// Entities read between two batches of frames.
 const ENTITIES_PER_TURN: usize = 128;

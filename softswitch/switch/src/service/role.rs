@@ -16,8 +16,8 @@ use weir_p4runtime::p4::config::v1::{P4Info, Preamble};
 use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::{Entity, TableEntry};
 
-use crate::node::Notification;
-use crate::node::failure::Failure;
+use weir_engine::node::Notification;
+use weir_engine::node::failure::Failure;
 
 const CONFIG_TYPE: &str = "p4.config.v1.P4Info";
 

@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use weir_p4runtime::google::rpc;
 use weir_p4runtime::p4::v1::Error;
 
-use crate::node::failure::Failure;
+use weir_engine::node::failure::Failure;
 
 const ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
 /// The status is sent as gRPC metadata in base64; clients refuse metadata beyond a limit, by default 8 KB.

@@ -12,7 +12,7 @@ use super::admission::{Admission, Limits};
 use super::arbitration::{self, Arbitration, ClientId};
 use super::role::Access;
 use super::target::{SavedConfig, Target};
-use crate::engine::Handle;
+use weir_engine::engine::Handle;
 
 /// The state of the service, shared by its requests and streams.
 pub struct Shared {

@@ -18,8 +18,8 @@ use weir_p4runtime::p4::v1::{
 use super::arbitration::{self, ClientId};
 use super::role::Access;
 use super::shared::{ClientStream, Clients, Shared};
-use crate::node::Notification;
-use crate::node::failure::Failure;
+use weir_engine::node::Notification;
+use weir_engine::node::failure::Failure;
 
 /// Messages queued for one controller.
 const QUEUED_MESSAGES: usize = 4096;

@@ -9,11 +9,11 @@ use weir_dataplane::Program;
 use weir_p4runtime::p4::v1::Update;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 
-use crate::engine::{Core, Handle};
-use crate::node::Node;
-use crate::node::failure::Failure;
-use crate::node::pipeline::Pipeline;
-use crate::node::undo::Undo;
+use weir_engine::engine::{Core, Handle};
+use weir_engine::node::Node;
+use weir_engine::node::failure::Failure;
+use weir_engine::node::pipeline::Pipeline;
+use weir_engine::node::undo::Undo;
 
 /// Time for updates between two batches of frames.
 const TURN: Duration = Duration::from_micros(200);

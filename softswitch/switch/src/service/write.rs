@@ -7,7 +7,7 @@ use weir_p4runtime::p4::v1::write_request::Atomicity;
 
 use super::shared::Shared;
 use super::{role, rpc_status};
-use crate::node::failure::Failure;
+use weir_engine::node::failure::Failure;
 
 /// Largest atomic batch: nothing is forwarded while it is carried out.
 const MAX_ATOMIC_UPDATES: usize = 10_000;

@@ -24,12 +24,12 @@ use weir_p4runtime::p4::v1::{
     WriteRequest,
 };
 
-use crate::engine::Inline;
 use crate::links;
-use crate::node::failure::Failure;
-use crate::node::{Node, NodeConfig, Notification, Output};
 use crate::service::Service;
 use crate::stats::Snapshot;
+use weir_engine::engine::Inline;
+use weir_engine::node::failure::Failure;
+use weir_engine::node::{Node, NodeConfig, Notification, Output};
 
 /// Any id will do: the caller is the only controller.
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };

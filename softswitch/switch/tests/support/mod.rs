@@ -16,6 +16,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, ServerTlsConfig};
 use tonic::{Code, Status, Streaming};
 use weir_dataplane::{PortConfig, SwitchConfig};
+use weir_engine::engine::{Engine, Handle};
+use weir_engine::node::{Node, NodeConfig};
 use weir_p4runtime::google::rpc;
 use weir_p4runtime::p4::config::v1::{P4Info, Preamble};
 use weir_p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
@@ -35,8 +37,6 @@ use weir_p4runtime::p4::v1::{
     TableEntry, Uint128, Update, WriteRequest, action,
 };
 use weir_ports::SendThreads;
-use weir_switch::engine::{Engine, Handle};
-use weir_switch::node::{Node, NodeConfig};
 use weir_switch::service::{Service, listen};
 
 pub const DEVICE: u64 = 1;

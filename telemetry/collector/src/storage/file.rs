@@ -27,7 +27,7 @@ const ROW_GROUP_BYTES: usize = 64 << 20;
 /// A row group is also written when its first rows have waited this long. Longer than the interval of hand-overs, so that
 /// a slow stream does not make thousands of row groups.
 const ROW_GROUP_AGE: Duration = Duration::from_secs(60);
-/// What all files of a collector have in common.
+/// The properties that all files of a collector share.
 #[derive(Debug, Clone)]
 pub(crate) struct Format {
     /// The metadata that is known before the first report.
@@ -151,18 +151,17 @@ impl ParquetFile {
                 group.append_column(file, written)?;
             }
             group.close()?;
+            self.flush(None)?;
         }
-        self.flush(None)
+        Ok(())
     }
 
     /// Flushes the last row group to the file, and notes it in the journal.
     fn flush(&mut self, accounts: Option<&str>) -> Result<(), ParquetError> {
         self.writer.flush()?;
         self.whole_bytes = self.file.stream_position()?;
-        let groups = self.writer.flushed_row_groups();
-        let rows = groups.iter().map(RowGroupMetaData::num_rows).sum::<i64>();
-        self.rows = u64::try_from(rows).unwrap_or(0);
-        if let Some(group) = groups.last().cloned() {
+        if let Some(group) = self.writer.flushed_row_groups().last().cloned() {
+            self.rows += u64::try_from(group.num_rows()).unwrap_or(0);
             let key_values = self.key_values_with(accounts);
             self.journal
                 .note_group(self.whole_bytes, group, key_values)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Header stacks, header unions, and stacks of unions.
 
-use super::super::json::Json;
 use super::super::{Result, invalid, unsupported};
 use super::Layout;
 use crate::ir::{Ir, Stack, UnionStack};
+use weir_bmv2_json::Json;
 
 /// Adds stacks, unions and stacks of unions; their counters of filled elements start at offset `next_base`.
 pub(super) fn build(json: &Json, ir: &mut Ir, layout: &mut Layout, next_base: u32) -> Result<()> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reason for refusing an operation: a canonical gRPC code and a text that names the object and the valid values.
 
-use tonic::Code;
+use tonic::{Code, Status};
 use weir_dataplane::{ControlError, LoadError};
 
 /// A refused operation.
@@ -47,6 +47,12 @@ impl Failure {
     /// `NOT_FOUND`.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Code::NotFound, message)
+    }
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.code, failure.message)
     }
 }
 

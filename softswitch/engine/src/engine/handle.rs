@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use tokio::sync::oneshot;
+use tonic::Status;
 use weir_ports::{Interface, OpenError, SendThreads};
 
 use super::forwarder::Forwarder;
@@ -82,5 +83,11 @@ impl<F: Forwarder> Handle<F> {
         self.commands.send(command).map_err(|_| Stopped)?;
         self.waker.wake();
         result.await.map_err(|_| Stopped)
+    }
+}
+
+impl From<Stopped> for Status {
+    fn from(stopped: Stopped) -> Self {
+        Self::unavailable(stopped.to_string())
     }
 }

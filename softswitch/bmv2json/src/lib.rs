@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The types of the BMv2 JSON file (JSON_format.md of p4lang/behavioral-model, version 2.x).
 //!
-//! Type-value objects stay generic values: `expr` reads them.
+//! Type-value objects stay generic values, which the dataplane's loader reads. Separate from the dataplane, because this
+//! crate need not be optimised: a quarter of the dataplane's compiled code was that of these types.
+#![expect(
+    missing_docs,
+    reason = "types and fields have the names of JSON_format.md, which describes them"
+)]
 
 use serde::Deserialize;
 use serde_json::Value;
 
+/// Reads a file.
+///
+/// # Errors
+/// The position of the first byte that is not JSON, or the field that is missing or has another type.
+pub fn parse(bytes: &[u8]) -> Result<Json, serde_json::Error> {
+    serde_json::from_slice(bytes)
+}
+
+/// A whole file.
 #[derive(Debug, Deserialize)]
-pub(super) struct Json {
+pub struct Json {
     #[serde(default)]
     pub program: Option<String>,
     #[serde(rename = "__meta__")]
@@ -50,19 +64,19 @@ pub(super) struct Json {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Meta {
+pub struct Meta {
     pub version: Vec<i64>,
     #[serde(default)]
     pub compiler: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Named {
+pub struct Named {
     pub name: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct HeaderType {
+pub struct HeaderType {
     pub name: String,
     /// `[name, bits or "*", signed]`
     pub fields: Vec<Vec<Value>>,
@@ -71,7 +85,7 @@ pub(super) struct HeaderType {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Header {
+pub struct Header {
     pub name: String,
     pub id: i64,
     pub header_type: String,
@@ -80,33 +94,33 @@ pub(super) struct Header {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct HeaderStack {
+pub struct HeaderStack {
     pub name: String,
     pub header_ids: Vec<i64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct HeaderUnionStack {
+pub struct HeaderUnionStack {
     pub name: String,
     pub header_union_ids: Vec<i64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct HeaderUnion {
+pub struct HeaderUnion {
     pub name: String,
     pub id: i64,
     pub header_ids: Vec<i64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct FieldList {
+pub struct FieldList {
     pub id: i64,
     pub name: String,
     pub elements: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ParseVset {
+pub struct ParseVset {
     pub name: String,
     pub compressed_bitwidth: u32,
     #[serde(default)]
@@ -114,14 +128,14 @@ pub(super) struct ParseVset {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Parser {
+pub struct Parser {
     pub name: String,
     pub init_state: Option<String>,
     pub parse_states: Vec<ParseState>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ParseState {
+pub struct ParseState {
     pub name: String,
     #[serde(default)]
     pub parser_ops: Vec<ParserOp>,
@@ -132,14 +146,14 @@ pub(super) struct ParseState {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ParserOp {
+pub struct ParserOp {
     pub op: String,
     #[serde(default)]
     pub parameters: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Transition {
+pub struct Transition {
     #[serde(rename = "type", default)]
     pub kind: Option<String>,
     #[serde(default)]
@@ -150,14 +164,14 @@ pub(super) struct Transition {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Deparser {
+pub struct Deparser {
     pub order: Vec<String>,
     #[serde(default)]
     pub primitives: Vec<Primitive>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct MeterArray {
+pub struct MeterArray {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -172,7 +186,7 @@ pub(super) struct MeterArray {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct CounterArray {
+pub struct CounterArray {
     pub name: String,
     #[serde(default)]
     pub size: Option<u64>,
@@ -183,21 +197,21 @@ pub(super) struct CounterArray {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct RegisterArray {
+pub struct RegisterArray {
     pub name: String,
     pub size: u64,
     pub bitwidth: u32,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Calculation {
+pub struct Calculation {
     pub name: String,
     pub algo: String,
     pub input: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Action {
+pub struct Action {
     pub name: String,
     pub id: i64,
     #[serde(default)]
@@ -207,13 +221,13 @@ pub(super) struct Action {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct RuntimeData {
+pub struct RuntimeData {
     pub name: String,
     pub bitwidth: u32,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Primitive {
+pub struct Primitive {
     pub op: String,
     #[serde(default)]
     pub parameters: Vec<Value>,
@@ -222,7 +236,7 @@ pub(super) struct Primitive {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Pipeline {
+pub struct Pipeline {
     pub name: String,
     pub init_table: Option<String>,
     #[serde(default)]
@@ -236,7 +250,7 @@ pub(super) struct Pipeline {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ActionProfile {
+pub struct ActionProfile {
     pub name: String,
     #[serde(default)]
     pub max_size: u64,
@@ -245,13 +259,13 @@ pub(super) struct ActionProfile {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Selector {
+pub struct Selector {
     pub algo: String,
     pub input: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Table {
+pub struct Table {
     pub name: String,
     pub key: Vec<Key>,
     #[serde(rename = "type", default)]
@@ -279,7 +293,7 @@ pub(super) struct Table {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Key {
+pub struct Key {
     pub match_type: String,
     #[serde(default)]
     pub name: Option<String>,
@@ -289,7 +303,7 @@ pub(super) struct Key {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ActionEntry {
+pub struct ActionEntry {
     pub action_id: i64,
     #[serde(default)]
     pub action_const: bool,
@@ -298,7 +312,7 @@ pub(super) struct ActionEntry {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct TableEntry {
+pub struct TableEntry {
     pub match_key: Vec<MatchKey>,
     pub action_entry: ActionEntry,
     #[serde(default)]
@@ -306,7 +320,7 @@ pub(super) struct TableEntry {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct MatchKey {
+pub struct MatchKey {
     pub match_type: String,
     #[serde(default)]
     pub key: Option<String>,
@@ -321,7 +335,7 @@ pub(super) struct MatchKey {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Conditional {
+pub struct Conditional {
     pub name: String,
     pub expression: Value,
     pub true_next: Option<String>,
@@ -329,14 +343,14 @@ pub(super) struct Conditional {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ActionCall {
+pub struct ActionCall {
     pub name: String,
     pub action_id: i64,
     pub next_node: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Checksum {
+pub struct Checksum {
     pub name: String,
     pub target: (String, String),
     pub calculation: String,
