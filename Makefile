@@ -24,15 +24,15 @@ system: # Debian packages: installed when root, else named with the command that
 # First what cargo and pip need: the descriptors of P4Runtime are compiled into the switch, hatchling installs weir.
 $(VENV)/.venv: | system
 	$(PYTHON) -m venv $(VENV)
-	tools/pip-install $(BIN)/python -c constraints.txt p4runtime hatchling editables
+	$(BIN)/python tools/pip_install.py -c constraints.txt p4runtime hatchling editables
 	@touch $@
 
 $(VENV)/.python: pyproject.toml constraints.txt $(VENV)/.venv
-	tools/pip-install $(BIN)/python -c constraints.txt --no-build-isolation -e .
+	$(BIN)/python tools/pip_install.py -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.python
-	tools/pip-install $(BIN)/python -c constraints.txt --no-build-isolation -e ".[dev]"
+	$(BIN)/python tools/pip_install.py -c constraints.txt --no-build-isolation -e ".[dev]"
 	@touch $@
 
 softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VENV)/.venv
@@ -42,17 +42,23 @@ softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VE
 PROFILE ?= release
 BUILD := tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb
 
-$(VENV)/.runs: $(BUILD) | $(VENV)/.venv
+# The environment holds the programs of one profile, so the stamps of the other are removed.
+RUNS := $(VENV)/.runs-$(PROFILE)
+RUST := $(VENV)/.rust-$(PROFILE)
+
+$(RUNS): $(BUILD) | $(VENV)/.venv
+	@rm -f $(VENV)/.runs-* $(VENV)/.rust-*
 	$(BIN)/python $< --profile $(PROFILE) --for-runs
 	@touch $@
 
-$(VENV)/.rust: $(BUILD) | $(VENV)/.venv
+$(RUST): $(BUILD) | $(VENV)/.venv
+	@rm -f $(VENV)/.runs-* $(VENV)/.rust-*
 	$(BIN)/python $< --profile $(PROFILE)
-	@touch $@ $(VENV)/.runs
+	@touch $@ $(RUNS)
 
 .PHONY: setup
 setup: ## build everything into .venv/bin, with the tools of developers [PROFILE=dev: unoptimised, in seconds]
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.rust $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 $(RUST) $(VENV)/.dev
 
 .PHONY: wheel
 wheel: setup ## the wheel, with the compiled programs in it, and the source distribution, in dist/
@@ -63,7 +69,7 @@ P4RUNTIME_SHELL := $(VENV)/p4runtime-shell
 
 $(P4RUNTIME_SHELL)/.python: | $(VENV)/.venv
 	$(PYTHON) -m venv $(P4RUNTIME_SHELL)
-	tools/pip-install $(P4RUNTIME_SHELL)/bin/python -r softswitch/switch/tests/p4runtime-shell.txt
+	$(P4RUNTIME_SHELL)/bin/python tools/pip_install.py -r softswitch/switch/tests/p4runtime-shell.txt
 	@touch $@
 
 .PHONY: p4runtime-shell
@@ -71,7 +77,7 @@ p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, whic
 
 .PHONY: demo
 demo: ## police real TCP, explain every lost packet (two minutes, after some of building; cargo and pip work side by side)
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.runs $(VENV)/.python
+	@$(MAKE) --no-print-directory -j2 $(RUNS) $(VENV)/.python
 	weir demo
 
 .PHONY: system-tests
@@ -88,7 +94,7 @@ test: system-tests setup p4runtime-shell ## every test, Rust and Python; the las
 ARGS ?=
 
 $(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.dev
-	tools/pip-install $(BIN)/python --no-deps -r $<
+	$(BIN)/python tools/pip_install.py --no-deps -r $<
 	@touch $@
 
 .PHONY: ptf
@@ -120,7 +126,7 @@ lint: setup ## formats, linters, types and the direction of imports
 	$(BIN)/python tools/import_order.py
 
 $(VENV)/.docs: $(VENV)/.python
-	tools/pip-install $(BIN)/python -c constraints.txt --no-build-isolation -e ".[docs]"
+	$(BIN)/python tools/pip_install.py -c constraints.txt --no-build-isolation -e ".[docs]"
 	@touch $@
 
 # Without --quiet, which drops warnings, and with them the failure that `strict` makes of one.

@@ -36,7 +36,7 @@ Campaign = Annotated[
     ),
 ]
 Switch = Annotated[str, typer.Option("--switch", metavar="ADDRESS:PORT", help="P4Runtime of the switch.")]
-DeviceId = Annotated[int, typer.Option("--device-id", min=1, help="Id that the switch was started with.")]
+DeviceId = Annotated[int, typer.Option("--device-id", min=0, help="Id that the switch was started with.")]
 ElectionId = Annotated[
     int,
     typer.Option("--election-id", min=1, help="No two controllers have one; the highest is primary."),
