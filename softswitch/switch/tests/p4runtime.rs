@@ -3,11 +3,15 @@
 
 mod support;
 
+use http::uri::PathAndQuery;
 use support::{
     CPU_PORT, Controller, DEVICE, TestSwitch, batch_errors, config, exact, frame, group, id,
     running, table_entry, uint128, update,
 };
-use tonic::Code;
+use tonic::client::Grpc;
+use tonic::transport::Endpoint;
+use tonic::{Code, Request};
+use tonic_prost::ProstCodec;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity;
 use weir_p4runtime::p4::v1::field_match::{FieldMatchType, Lpm, Ternary};
@@ -917,6 +921,29 @@ async fn direct_counters_are_written_with_the_entry_and_read_on_request() {
     assert_eq!(code, Code::InvalidArgument);
     let (_, message) = controller.refusal(Type::Modify, counter(-8)).await;
     assert!(message.contains("cannot be negative"), "{message}");
+}
+
+#[tokio::test]
+async fn another_service_and_an_unknown_method_are_unimplemented() {
+    let switch = TestSwitch::start().await;
+    for path in [
+        "/grpc.health.v1.Health/Check",
+        "/p4.v1.P4Runtime/Delete",
+        "/weir.links.v1.Links/Delete",
+        "/",
+    ] {
+        let channel = Endpoint::from_shared(format!("http://{}", switch.address)).unwrap();
+        let mut client = Grpc::new(channel.connect().await.unwrap());
+        client.ready().await.unwrap();
+        let request = Request::new(v1::WriteRequest::default());
+        let codec = ProstCodec::<v1::WriteRequest, v1::WriteResponse>::default();
+        let answer = client.unary(request, PathAndQuery::from_static(path), codec);
+        assert_eq!(
+            answer.await.unwrap_err().code(),
+            Code::Unimplemented,
+            "{path}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 //!
 //! It accepts connections (`accept`), admits requests within memory limits (`admission`), checks the client's role and
 //! primacy (`role`, `arbitration`), runs requests on the dataplane thread (`pipeline_config`, `write`, `read`, through
-//! `target`) and carries packets and digests to and from the primary controller (`stream`); `shared` is their state. [`weir_engine::node`] implements the
-//! updates and queries.
+//! `target`) and carries packets and digests to and from the primary controller (`stream`); `shared` is their state.
+//! [`weir_engine::node`] implements the updates and queries. The service of links is on the same address (`router`).
 
 mod accept;
 pub mod admission;
@@ -12,6 +12,7 @@ pub mod arbitration;
 mod pipeline_config;
 mod read;
 mod role;
+mod router;
 pub mod rpc_status;
 mod shared;
 mod stream;
@@ -39,6 +40,7 @@ use weir_p4runtime::p4::v1::{
 use accept::Connections;
 use admission::guard::Guard;
 use admission::{Admission, Hold, Limits};
+use router::Router;
 use shared::Shared;
 use weir_engine::engine::{Forwarder, Handle};
 use weir_engine::node::Notification;
@@ -122,10 +124,11 @@ impl Service {
         let server = P4RuntimeServer::new(self)
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
-        let serving = transport
-            .add_service(Guard::new(server, admission.clone()))
-            .add_service(Guard::new(links, admission.clone()))
-            .serve_with_incoming(Connections::new(listener, admission));
+        let router = Router(
+            Guard::new(server, admission.clone()),
+            Guard::new(links, admission.clone()),
+        );
+        let serving = transport.serve_with_incoming(router, Connections::new(listener, admission));
         tokio::select! {
             result = serving => result,
             () = stop => Ok(()),
@@ -144,9 +147,10 @@ pub async fn serve_links<F: Forwarder>(
 ) -> Result<(), tonic::transport::Error> {
     let admission = Admission::new(Limits::default());
     let links = crate::links::service::server(engine);
-    let serving = transport()
-        .add_service(Guard::new(links, admission.clone()))
-        .serve_with_incoming(Connections::new(listener, admission));
+    let serving = transport().serve_with_incoming(
+        Guard::new(links, admission.clone()),
+        Connections::new(listener, admission),
+    );
     // Does not wait for clients to finish: a stalled one never does.
     tokio::select! {
         result = serving => result,
