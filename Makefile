@@ -38,7 +38,7 @@ $(VENV)/.dev: $(VENV)/.python
 softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VENV)/.venv
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
 
-# PROFILE=dev builds without optimisation, in seconds, to try a change; not for measuring.
+# PROFILE=dev builds incrementally and without optimisation, to try a change; not for measuring.
 PROFILE ?= release
 BUILD := tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb
 
@@ -57,7 +57,7 @@ $(RUST): $(BUILD) | $(VENV)/.venv
 	@touch $@ $(RUNS)
 
 .PHONY: setup
-setup: ## build everything into .venv/bin, with the tools of developers [PROFILE=dev: unoptimised, in seconds]
+setup: ## build everything into .venv/bin, with the tools of developers [PROFILE=dev: incrementally, unoptimised]
 	@$(MAKE) --no-print-directory -j2 $(RUST) $(VENV)/.dev
 
 .PHONY: wheel
@@ -76,7 +76,7 @@ $(P4RUNTIME_SHELL)/.python: | $(VENV)/.venv
 p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, which the tests drive too
 
 .PHONY: demo
-demo: ## police real TCP, explain every lost packet (two minutes, after some of building; cargo and pip work side by side)
+demo: ## police real TCP, explain every lost packet (80 s, and a few minutes of building first)
 	@$(MAKE) --no-print-directory -j2 $(RUNS) $(VENV)/.python
 	weir demo
 

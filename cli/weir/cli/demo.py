@@ -16,7 +16,7 @@ def demo(
 ) -> int:
     """Run the demo: two BBR flows behind one policer, then behind two; every lost packet is explained.
 
-    It takes about three minutes. A terminal shows the drops of each policer live. The same as
+    It takes about a minute and a half. A terminal shows the drops of each policer live. The same as
     `weir run demo`: results go to RUNS/demo/<run-id>/.
     """
     from weir.controlplane.shipped import find_experiment
