@@ -644,7 +644,8 @@ async fn packets_meet_initial_entries_as_they_were_changed_and_a_new_pipeline_re
     for source in [one, two] {
         switch.receive(3, frame(DESTINATION, source)).await;
     }
-    assert_eq!((switch.sent(1).await, switch.sent(2).await), (1, 1));
+    switch.until_sent(1, 1).await;
+    switch.until_sent(2, 1).await;
     // Without the entry of higher priority the other one matches, which sends to another port.
     let moved = TableEntry {
         action: table_entry(&p4info, "initial", &[], "set_port", &[b"\x03"]).action,
@@ -662,6 +663,7 @@ async fn packets_meet_initial_entries_as_they_were_changed_and_a_new_pipeline_re
         [Entity::TableEntry(moved)]
     );
     switch.receive(2, frame(DESTINATION, one)).await;
+    switch.until_sent(3, 1).await;
     assert_eq!(
         (
             switch.sent(1).await,
