@@ -173,9 +173,7 @@ async fn run_wire(options: WireOptions) -> Result<(), RunError> {
         .map(|(number, interface)| (*number, interface.as_str()));
     let (threads, interfaces) = open(options.send_threads, ports)?;
     let (listener, address) = listen_at("--links", options.links).await?;
-    // A wire has no controller to notify.
-    let (notify, _) = mpsc::channel(1);
-    let engine = Engine::start(wires, interfaces, threads, notify).map_err(RunError::System)?;
+    let engine = Engine::start_wires(wires, interfaces, threads).map_err(RunError::System)?;
     let served = engine.handle();
     say(&format!(
         "weir-switch: wire, links on {address}, {} ports",

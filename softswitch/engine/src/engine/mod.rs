@@ -27,6 +27,7 @@ pub use forwarder::Forwarder;
 pub use handle::{Core, Handle, Stopped};
 pub use inline::Inline;
 use wait::Waker;
+use weir_dataplane::Wire;
 
 /// The running dataplane thread.
 pub struct Engine<F = Node> {
@@ -35,14 +36,41 @@ pub struct Engine<F = Node> {
     thread: JoinHandle<Core<F>>,
 }
 
-impl<F: Forwarder> Engine<F> {
-    /// Starts the thread. Packet-ins and digest lists go to `notifications`; when that channel is full they are
-    /// dropped and counted, because forwarding does not wait for a controller. `interfaces` were opened with
+// Not one generic function: its caller would compile the event loop, and callers are compiled without optimisation.
+impl Engine<Node> {
+    /// Starts the thread of a switch. Packet-ins and digest lists go to `notifications`; when that channel is full they
+    /// are dropped and counted, because forwarding does not wait for a controller. `interfaces` were opened with
     /// `send_threads`.
     ///
     /// # Errors
     /// When the system cannot create a thread or an event descriptor.
     pub fn start(
+        node: Node,
+        interfaces: Vec<Interface>,
+        send_threads: SendThreads,
+        notifications: tokio_mpsc::Sender<Notification>,
+    ) -> io::Result<Self> {
+        Self::launch(node, interfaces, send_threads, notifications)
+    }
+}
+
+impl Engine<Wire> {
+    /// Starts the thread of wires, which have no controller to notify; otherwise as [`Engine::start`].
+    ///
+    /// # Errors
+    /// When the system cannot create a thread or an event descriptor.
+    pub fn start_wires(
+        wires: Wire,
+        interfaces: Vec<Interface>,
+        send_threads: SendThreads,
+    ) -> io::Result<Self> {
+        let (notifications, _) = tokio_mpsc::channel(1);
+        Self::launch(wires, interfaces, send_threads, notifications)
+    }
+}
+
+impl<F: Forwarder> Engine<F> {
+    fn launch(
         node: F,
         interfaces: Vec<Interface>,
         send_threads: SendThreads,
