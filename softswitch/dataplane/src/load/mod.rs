@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The loader: compiles BMv2 JSON to the flat program, and refuses by name whatever cannot be executed.
 //!
-//! `weir_bmv2_json` has the types of the file; `layout` assigns PHV offsets to fields; `expr` and `emit` compile expressions;
-//! `action`, `parser`, `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` checks
+//! `weir_bmv2_json` has the types of the file; `layout` assigns PHV offsets to fields; `expr` and `emit` compile
+//! expressions; `action`, `parser`, `value_set`, `pipeline`, `profile`, `entries` and `calc` compile their sections; `cycles` checks
 //! that pipelines end; `flatten` makes steps of pipelines and actions; `prefetch` adds prefetches; `unread` removes
 //! metadata that the program never reads.
 
