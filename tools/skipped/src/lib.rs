@@ -9,7 +9,7 @@ use std::panic::Location;
 /// Names the file that lists skipped tests, one `test<TAB>reason` a line.
 pub const LIST: &str = "WEIR_SKIPPED_TESTS";
 
-/// The tools that a test may lack in continuous integration, the first word of each line; `tools/skips.py` reads it too.
+/// The requirements that a test may lack in continuous integration, the first word of each line; `tools/skips.py` reads it too.
 const PERMITTED: &str = include_str!("../../permitted-skips.txt");
 
 /// Records that the calling test does not run, and prints it; the caller then returns.
