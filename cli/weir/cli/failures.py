@@ -34,6 +34,7 @@ from weir.controlplane.errors import (
     WrongDeviceError,
 )
 from weir.controlplane.units import UnitError
+from weir.kernel.errors import KernelError, KernelInputError
 from weir.replay.errors import ReplayError
 from weir.rundir.errors import RunFileError
 from weir.topo.process import ProcessError
@@ -66,6 +67,7 @@ BAD_INPUT: tuple[type[Exception], ...] = (
     ConfigError,
     FlowChoiceError,
     InputError,
+    KernelInputError,
     ReplayError,
     RunFileError,
     ScriptError,
@@ -78,6 +80,7 @@ BAD_INPUT: tuple[type[Exception], ...] = (
 FAILURES: tuple[type[Exception], ...] = (
     ClockError,
     ControlPlaneError,
+    KernelError,
     OSError,
     ProcessError,
     SandboxError,

@@ -17,6 +17,7 @@ from weir.cli import (
     detect,
     doctor,
     evaluate,
+    kernel,
     losses,
     plan,
     report,
@@ -110,6 +111,7 @@ for _command in (
     schema.schema,
 ):
     app.command()(_command)
+app.add_typer(kernel.app)
 
 
 def run_cli(arguments: Sequence[str]) -> int:

@@ -48,15 +48,19 @@ class CommandManual:
 
 
 def manual_of(app: typer.Typer) -> tuple[CommandManual, ...]:
-    """The program itself, then each of its commands in their order."""
+    """The program itself, then each of its commands in their order; of a group those in it."""
     program = get_command(app)
     root = typer.Context(program, info_name=app.info.name, **program.context_settings)
-    commands = getattr(program, "commands", {})
-    contexts = [
-        root,
-        *(typer.Context(command, info_name=name, parent=root) for name, command in commands.items()),
-    ]
-    return tuple(_describe(context) for context in contexts)
+    return tuple(_describe(context) for context in (root, *_commands_below(root)))
+
+
+def _commands_below(group: typer.Context) -> Iterator[typer.Context]:
+    for name, command in getattr(group.command, "commands", {}).items():
+        context = typer.Context(command, info_name=name, parent=group)
+        if hasattr(command, "commands"):
+            yield from _commands_below(context)
+        else:
+            yield context
 
 
 def _describe(context: typer.Context) -> CommandManual:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boots a kernel as an ordinary process: its arguments, its end, and what its console said.
+
+The guest's root is that of the host (hostfs), and its init is a Python module of this package. Its time
+starts at 0 and advances only while everything in it waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.kernel import probe_init
+from weir.kernel.errors import KernelError
+
+PROBE_MEMORY_MB = 128
+_PATIENCE_S = 120.0
+_PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+_STARTED = re.compile(r"^\[ *\d+\.\d+\] ?")
+
+
+@dataclass(frozen=True)
+class FirstBoot:
+    """What a kernel says about itself."""
+
+    version: str
+    congestion_controls: tuple[str, ...]
+
+
+def guest_command(program: Path, init: Sequence[str], *, memory_mb: int, state: Path) -> list[str]:
+    """The command that boots `program` and runs `init` as its first process.
+
+    `state` is a folder for the process's files. Its console is on stdout. Raises KernelError for characters
+    that a kernel's command line cannot have.
+    """
+    for word in (*init, str(state)):
+        if '"' in word or "\n" in word:
+            raise KernelError(f"{word!r}: a kernel's command line has no quotes or new lines")
+    first, *rest = (f'"{word}"' if re.search(r"\s", word) else word for word in init)
+    return [
+        str(program),
+        "time-travel=inf-cpu",
+        f"mem={memory_mb}M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "rw",
+        "con=null",
+        "con0=null,fd:1",
+        f"uml_dir={state}/",
+        "umid=guest",
+        "panic=-1",
+        "quiet",
+        f"init={first}",
+        "--",
+        *rest,
+    ]
+
+
+def guest_environment(memory_mb: int) -> dict[str, str]:
+    """The environment of a kernel; in TMPDIR it creates the file of its memory, and unlinks it at once."""
+    room = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else 0
+    folder = "/dev/shm" if room > memory_mb * 1_048_576 else tempfile.gettempdir()
+    return os.environ | {"TMPDIR": folder}
+
+
+def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
+    """Boot a new kernel and ask it for its version and congestion controls. Raises KernelError.
+
+    `folder` is for temporary files; `log` is only named in errors.
+    """
+    answer, state = folder / "answer.json", folder / "guest"
+    state.mkdir()
+    init = [sys.executable, "-S", "-E", probe_init.__file__, str(answer)]
+    with (folder / "console").open("w+") as console:
+        process = subprocess.Popen(
+            guest_command(program, init, memory_mb=PROBE_MEMORY_MB, state=state),
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            env=guest_environment(PROBE_MEMORY_MB),
+            start_new_session=True,
+        )
+        try:
+            process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise KernelError(f"the new kernel did not boot within {_PATIENCE_S:g} s; log: {log}") from None
+        finally:
+            process.kill()
+            process.wait()
+        console.seek(0)
+        said = console.read()
+    try:
+        found = json.loads(answer.read_text())
+    except (OSError, ValueError):
+        raise KernelError(f"the new kernel does not boot: {why_it_ended(said)}") from None
+    return FirstBoot(found["version"], tuple(found["congestion_controls"]))
+
+
+def why_it_ended(console: str) -> str:
+    """The reason of a kernel's end in the text of its console: its panic, else its last line."""
+    panic = _PANIC.search(console)
+    if panic is not None:
+        return f"kernel panic: {panic[1]}"
+    lines = [_STARTED.sub("", line).strip() for line in console.splitlines()]
+    return next((line for line in reversed(lines) if line), "its console is empty")
