@@ -80,6 +80,10 @@ demo: ## police real TCP, explain every lost packet (80 s, and a few minutes of 
 	@$(MAKE) --no-print-directory -j2 $(RUNS) $(VENV)/.python
 	weir demo
 
+.PHONY: kernel
+kernel: $(VENV)/.python ## a User-Mode Linux kernel with virtual time from Debian's source: make kernel [ARGS='--patch FILE']
+	weir kernel build $(ARGS)
+
 .PHONY: system-tests
 system-tests: # the same for programs that only tests use; without them those tests are skipped
 	@tools/system-packages --tests

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from rich.table import Table
 
 from weir.cli import options
 from weir.controlplane.errors import PipelineError
+from weir.kernel.boot import first_boot
+from weir.kernel.errors import KernelError
+from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.software import repair_command, weir_version
 from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
 from weir.topo.tools import TOOLS, ToolMissingError, find_own_program, find_tool
@@ -183,6 +187,7 @@ def optional_checks() -> Iterator[Check]:
     """Parts and tools that a run does not need."""
     # The switch in virtual time, `weir.Switch`; `make demo` does not build it.
     yield module_check("weir_softswitch", weir_version(), required=False)
+    yield virtual_time_check(KernelStore(kernels_folder()))
     uses = {
         "p4c": "to change the pipeline: https://github.com/p4lang/p4c",
         "simple_switch_grpc": "for target bmv2: https://github.com/p4lang/behavioral-model",
@@ -190,6 +195,23 @@ def optional_checks() -> Iterator[Check]:
     for name, use in uses.items():
         path = shutil.which("p4c-bm2-ss" if name == "p4c" else name) or shutil.which(name)
         yield Check(name, False, path is not None, path or "not on PATH", None if path else use)
+
+
+def virtual_time_check(store: KernelStore) -> Check:
+    """Boots the kernel of runs in virtual time, if one is built."""
+    name = "virtual time"
+    kernels = [kernel for kernel in store.kernels() if kernel.record.name]
+    if not kernels:
+        return Check(name, False, False, f"no kernel in {store.folder}", "weir kernel build")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="weir-doctor-") as folder:
+        try:
+            found = first_boot(kernels[0].program, Path(folder), Path(folder))
+        except KernelError as error:
+            return Check(name, False, False, f"{kernels[0].record.name}: {error}", "weir kernel build")
+    took_s = time.monotonic() - began
+    names = ", ".join(str(kernel.record.name) for kernel in kernels)
+    return Check(name, False, True, f"Linux {found.version} boots in {took_s:.1f} s; kernels: {names}")
 
 
 def version_of(argv: list[str]) -> str | None:

@@ -8,7 +8,16 @@ import pytest
 from rich.console import Console
 
 from weir.cli import doctor
-from weir.cli.doctor import Check, doctor_command, pipeline_check, python_check, version_check, version_of
+from weir.cli.doctor import (
+    Check,
+    doctor_command,
+    pipeline_check,
+    python_check,
+    version_check,
+    version_of,
+    virtual_time_check,
+)
+from weir.kernel.store import KernelStore
 
 HEALTHY = Check("iperf3", True, True, "iperf 3.12")
 LACKING = Check("tcpdump", True, False, "not installed", "sudo apt-get install tcpdump")
@@ -92,3 +101,9 @@ def test_every_check_on_this_machine_has_a_finding_and_a_fix_if_it_fails() -> No
     for check in checks:
         assert check.found, check
         assert check.ok or check.mend, check
+
+
+def test_virtual_time_without_a_kernel_names_the_command_that_builds_one(tmp_path: Path) -> None:
+    check = virtual_time_check(KernelStore(tmp_path / "kernels"))
+    assert (check.required, check.ok, check.mend) == (False, False, "weir kernel build")
+    assert check.found == f"no kernel in {tmp_path}/kernels"

@@ -2,7 +2,7 @@
 """Options and arguments that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -64,6 +64,20 @@ PRIMARY_ID, BACKUP_ID = 2, 1
 DEFAULT_SWITCH = "127.0.0.1:9559"
 
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run directories go.")]
+TimeOption = Annotated[
+    Literal["real", "virtual"] | None,
+    typer.Option(
+        "--time", help="Virtual time: on a kernel of `weir kernel build`. By default the experiment's."
+    ),
+]
+KernelOption = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="Kernel of a run in virtual time; by default 6.12."),
+]
+Memory = Annotated[
+    int | None,
+    typer.Option("--memory", metavar="MB", min=32, help="Memory of that kernel; by default 1024 MB."),
+]
 Plain = Annotated[
     bool, typer.Option("--plain", help="Print lines, where a terminal would show a live picture.")
 ]

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
 from weir.cli import options
-from weir.cli.errors import EXIT_DISK
+from weir.cli.errors import EXIT_DISK, InputError
+
+if TYPE_CHECKING:
+    from weir.runner.prepare import TimeChoice
 
 PICTURE = "--picture"
 """The option of `weir.cli.sandboxed_run` that draws the run."""
@@ -19,6 +23,9 @@ def run(
     config: options.Experiment,
     runs: options.Runs = Path("runs"),
     plain: options.Plain = False,
+    time: options.TimeOption = None,
+    kernel: options.KernelOption = None,
+    memory: options.Memory = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Run an experiment: hosts, switch, traffic, captures, and the analysis of it all.
@@ -29,17 +36,30 @@ def run(
     `weir run demo` runs a shipped experiment and leaves its file there, to start your own from; `weir schema`
     describes every key.
     """
-    return run_command(config, runs, plain=plain, as_json=as_json)
+    from weir.runner.prepare import MEMORY_MB, TimeChoice
+
+    if time == "real" and (kernel or memory):
+        raise InputError("--kernel and --memory are of a run in virtual time; valid: --time virtual")
+    virtual: Literal["virtual"] | None = "virtual" if kernel or memory else None
+    choice = TimeChoice(time or virtual, kernel, memory or MEMORY_MB)
+    return run_command(config, runs, plain=plain, as_json=as_json, choice=choice)
 
 
-def run_command(config: Path, runs: Path, *, plain: bool = False, as_json: bool = False) -> int:
+def run_command(
+    config: Path,
+    runs: Path,
+    *,
+    plain: bool = False,
+    as_json: bool = False,
+    choice: TimeChoice | None = None,
+) -> int:
     """Run an experiment and analyse it; returns the exit code (0, 1, or 130 after Ctrl-C).
 
     Raises what `new_run`, `run_in_sandbox` and `report_run` raise.
     """
     from weir.runner.prepare import new_run
 
-    experiment, run_dir = new_run(config, runs)
+    experiment, run_dir = new_run(config, runs, choice)
     Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
     return make_run(run_dir, plain=plain) or analyse_run(run_dir, as_json=as_json)
 
@@ -49,14 +69,20 @@ def make_run(run_dir: Path, *, plain: bool = True) -> int:
 
     Unless `plain`, a terminal shows a live picture of it.
     """
+    from weir.cli.terminal.clock import VirtualClock
     from weir.cli.terminal.live import can_draw, restore_terminal
-    from weir.runner.outer import run_prepared
+    from weir.runner.outer import is_virtual, run_prepared
 
     notes = Console(stderr=True)
-    drawn = not plain and can_draw(notes)
-    ended = run_prepared(
-        run_dir, "weir.cli.sandboxed_run", [PICTURE] if drawn else [], announce_stop=not drawn
-    )
+    if is_virtual(run_dir):
+        drawn = False
+        with VirtualClock(notes, shown=not plain) as clock:
+            ended = run_prepared(run_dir, "weir.cli.sandboxed_run", on_virtual_s=clock.tick)
+    else:
+        drawn = not plain and can_draw(notes)
+        ended = run_prepared(
+            run_dir, "weir.cli.sandboxed_run", [PICTURE] if drawn else [], announce_stop=not drawn
+        )
     if ended.complete:
         return 0
     if drawn and ended.problem is not None:

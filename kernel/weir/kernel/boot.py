@@ -35,10 +35,13 @@ class FirstBoot:
     congestion_controls: tuple[str, ...]
 
 
-def guest_command(program: Path, init: Sequence[str], *, memory_mb: int, state: Path) -> list[str]:
+def guest_command(
+    program: Path, init: Sequence[str], *, memory_mb: int, state: Path, writable: bool
+) -> list[str]:
     """The command that boots `program` and runs `init` as its first process.
 
-    `state` is a folder for the process's files. Its console is on stdout. Raises KernelError for characters
+    `state` is a folder for the process's files; `writable` lets the guest write wherever this user may. Its
+    console is on stdout. Raises KernelError for characters
     that a kernel's command line cannot have.
     """
     for word in (*init, str(state)):
@@ -52,7 +55,7 @@ def guest_command(program: Path, init: Sequence[str], *, memory_mb: int, state: 
         "root=/dev/root",
         "rootfstype=hostfs",
         "rootflags=/",
-        "rw",
+        "rw" if writable else "ro",
         "con=null",
         "con0=null,fd:1",
         f"uml_dir={state}/",
@@ -82,7 +85,7 @@ def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
     init = [sys.executable, "-S", "-E", probe_init.__file__, str(answer)]
     with (folder / "console").open("w+") as console:
         process = subprocess.Popen(
-            guest_command(program, init, memory_mb=PROBE_MEMORY_MB, state=state),
+            guest_command(program, init, memory_mb=PROBE_MEMORY_MB, state=state, writable=True),
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=subprocess.STDOUT,

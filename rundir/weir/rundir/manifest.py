@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
 
 from weir.rundir.directory import RunDirectory
+from weir.rundir.kernel import Kernel
 from weir.rundir.meeting import Match
 from weir.rundir.record import Record, read_record
 
@@ -305,6 +306,13 @@ class Scheduling(Delays):
     """Steal time of a virtual machine, as a share of the processors' time."""
 
 
+class VirtualTime(Record):
+    """The kernel of a run in virtual time."""
+
+    kernel: Kernel
+    memory_mb: int
+
+
 class Manifest(Record):
     """`manifest.json`."""
 
@@ -330,6 +338,8 @@ class Manifest(Record):
     invalid_reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     scheduling: Scheduling | None = None
+    virtual_time: VirtualTime | None = None
+    """None for a run in real time."""
 
 
 def read_manifest(run_dir: Path) -> Manifest:

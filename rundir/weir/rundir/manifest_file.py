@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from weir.rundir.directory import RunDirectory
-from weir.rundir.manifest import SCHEMA_VERSION, CampaignRun, Manifest, State, Switch, read_manifest
+from weir.rundir.manifest import (
+    SCHEMA_VERSION,
+    CampaignRun,
+    Manifest,
+    State,
+    Switch,
+    VirtualTime,
+    read_manifest,
+)
 from weir.rundir.software import project_commit, weir_version
 from weir.rundir.whole_files import write_whole
 
@@ -43,6 +51,7 @@ class ManifestFile:
         seed: int,
         detectors: Iterable[str],
         campaign: CampaignRun | None = None,
+        virtual_time: VirtualTime | None = None,
     ) -> ManifestFile:
         """Write the manifest of a run that begins now; `campaign` identifies it within its campaign."""
         manifest = Manifest(
@@ -67,6 +76,8 @@ class ManifestFile:
             invalid_reasons=(),
             notes=(),
         )
+        if virtual_time is not None:
+            manifest = manifest.model_copy(update={"virtual_time": virtual_time})
         created = cls(RunDirectory(run_dir).manifest, manifest)
         created.write()
         return created
@@ -117,11 +128,14 @@ class ManifestFile:
         """Write the file atomically, and reserve space for the final one. Raises OSError with a file name."""
         size = self._write()
         spare = self.path.with_name(SPARE_NAME)
-        with spare.open("ab") as file:
-            try:
-                os.posix_fallocate(file.fileno(), 0, size + _FINAL_GROWTH_BYTES)
-            except OSError as error:
-                raise OSError(error.errno, error.strerror, str(spare)) from error
+        # Not in append mode: where a file system has no fallocate (hostfs), the C library writes the blocks.
+        handle = os.open(spare, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(handle, 0, size + _FINAL_GROWTH_BYTES)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(spare)) from error
+        finally:
+            os.close(handle)
 
     def _write(self) -> int:
         data = self.manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -25,6 +25,8 @@ def _problems(experiment: ExperimentConfig) -> Iterator[str]:
             f"switch.target: a run starts weir-switch, not {target}; "
             "valid: softswitch, or `weir apply` to a running switch"
         )
+    if experiment.kernel is not None and experiment.time != "virtual":
+        yield "kernel: only a run in virtual time has a kernel; valid: leave it out, or time: virtual"
     for name, host in experiment.hosts.items():
         if host.address6 is not None and not _usable6(host.address6):
             yield f"hosts.{name}.address6: {host.address6}; valid: a unicast address that is not link-local"

@@ -38,6 +38,11 @@ def test_shipped_experiments_are_runnable(path: Path) -> None:
             "x.yaml: switch.target: a run starts weir-switch, not bmv2; "
             "valid: softswitch, or `weir apply` to a running switch",
         ),
+        (
+            "hosts:",
+            "kernel: 6.12\nhosts:",
+            "x.yaml: kernel: only a run in virtual time has a kernel; valid: leave it out, or time: virtual",
+        ),
         ("b: {}", "b: {port: 7}", "x.yaml: hosts.b.port: assigned by the run; valid: leave it out"),
         (
             "b: {}",
@@ -68,3 +73,9 @@ def test_unsupported_settings_are_refused_by_key(old: str, new: str, line: str) 
     with pytest.raises(ConfigError) as error:
         check_runnable(parse_experiment(VALID.replace(old, new)), PATH)
     assert error.value.lines == (line,)
+
+
+def test_a_run_in_virtual_time_may_name_its_kernel() -> None:
+    experiment = parse_experiment(VALID.replace("hosts:", "time: virtual\nkernel: 6.12\nhosts:"))
+    assert (experiment.time, experiment.kernel) == ("virtual", "6.12")
+    check_runnable(experiment, PATH)

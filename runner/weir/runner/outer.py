@@ -31,6 +31,11 @@ class Ended:
         return self.state == "complete"
 
 
+def is_virtual(run_dir: Path) -> bool:
+    """Whether the run of a prepared directory is in virtual time. Raises RunFileError."""
+    return ManifestFile.load(run_dir).manifest.virtual_time is not None
+
+
 def run_prepared(
     run_dir: Path,
     program: str,
@@ -38,13 +43,20 @@ def run_prepared(
     *,
     announce_stop: bool = True,
     on_line: Callable[[str], None] | None = None,
+    on_virtual_s: Callable[[float], None] | None = None,
 ) -> Ended:
     """Run the experiment of a directory that `weir.runner.prepare` has made.
 
     `program` is the module that the sandbox runs, with the directory and `options` as its arguments; it
     calls `weir.runner.execute.run_inside`. `announce_stop` is that of `run_in_sandbox`; `on_line` receives
-    the lines of its stdout. Raises SandboxError, ToolMissingError.
+    the lines of its stdout, `on_virtual_s` the time of a run in virtual time about once per second of it.
+    Raises SandboxError, ToolMissingError, KernelInputError if the kernel of the run does not exist any more.
     """
+    if is_virtual(run_dir):
+        # Imported here: it imports this module.
+        from weir.runner.virtual import run_virtually
+
+        return run_virtually(run_dir, program, options, on_line=on_line, on_virtual_s=on_virtual_s)
     status = run_in_sandbox(program, [str(run_dir), *options], announce_stop=announce_stop, on_line=on_line)
     manifest = ManifestFile.load(run_dir)
     problem = None

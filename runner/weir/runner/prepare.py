@@ -3,32 +3,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from weir.controlplane.config import ExperimentConfig, parse_experiment, read_text
+from weir.kernel.source import DEBIAN_SERIES
+from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
-from weir.rundir.manifest import CampaignRun
+from weir.rundir.manifest import CampaignRun, VirtualTime
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
 from weir.runner.checks import check_runnable
 from weir.runner.replays import Replays, keep_replays, read_replays
 
+MEMORY_MB = 1024
+"""Memory of a guest, most of which is its cache of files."""
 
-def new_run(config: Path, runs: Path) -> tuple[ExperimentConfig, Path]:
+
+@dataclass(frozen=True)
+class TimeChoice:
+    """What a command line says about the time of a run; None leaves it to the experiment."""
+
+    time: Literal["real", "virtual"] | None = None
+    kernel: str | None = None
+    memory_mb: int = MEMORY_MB
+
+
+def new_run(config: Path, runs: Path, choice: TimeChoice | None = None) -> tuple[ExperimentConfig, Path]:
     """Check an experiment file and create a run directory in `runs`/<name>, to which `latest` then points.
 
-    Raises ConfigError, OSError.
+    Raises ConfigError, KernelInputError, OSError.
     """
-    return new_run_of(read_text(config), config, runs)
+    return new_run_of(read_text(config), config, runs, choice)
 
 
-def new_run_of(text: str, config: Path, runs: Path) -> tuple[ExperimentConfig, Path]:
+def new_run_of(
+    text: str, config: Path, runs: Path, choice: TimeChoice | None = None
+) -> tuple[ExperimentConfig, Path]:
     """As `new_run`, from text; `config` is for messages, and its folder is that of the replay files."""
     experiment = parse_experiment(text, str(config))
     check_runnable(experiment, config)
+    virtual_time = virtual_time_of(experiment, choice or TimeChoice())
     replays = read_replays(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
-    prepare(run_dir, experiment, text.encode(), replays)
+    prepare(run_dir, experiment, text.encode(), replays, virtual_time=virtual_time)
     point_latest_to(run_dir)
     return experiment, run_dir
 
@@ -40,8 +59,12 @@ def prepare(
     replays: Replays,
     *,
     campaign: CampaignRun | None = None,
+    virtual_time: VirtualTime | None = None,
 ) -> None:
-    """Write the experiment's text, its replay files and the manifest into an empty run directory."""
+    """Write the experiment's text, its replay files and the manifest into an empty run directory.
+
+    Without `virtual_time`, the experiment says in which time it runs. Raises KernelInputError.
+    """
     write_whole(RunDirectory(run_dir).config, config)
     keep_replays(run_dir, replays)
     ManifestFile.create(
@@ -52,4 +75,14 @@ def prepare(
         seed=experiment.seed,
         detectors=experiment.analysis.detectors,
         campaign=campaign,
+        virtual_time=virtual_time or virtual_time_of(experiment, TimeChoice()),
     )
+
+
+def virtual_time_of(experiment: ExperimentConfig, choice: TimeChoice) -> VirtualTime | None:
+    """The kernel of a run in virtual time; None for real time. Raises KernelInputError for unknown names."""
+    if (choice.time or experiment.time) == "real":
+        return None
+    store = KernelStore(kernels_folder())
+    found = store.find(choice.kernel or experiment.kernel or DEBIAN_SERIES)
+    return VirtualTime(kernel=found.record, memory_mb=choice.memory_mb)

@@ -75,11 +75,19 @@ CASES = {
         ("{delay: 10 ms}\n  b", "{address6: 10.0.0.1}\n  b"),
         "x.yaml:3: hosts.a.address6: '10.0.0.1' is not an IPv6 address; valid: such as 2001:db8::1",
     ),
+    "an unknown time": (
+        ("flows:", "time: fast\nflows:"),
+        "x.yaml:5: time: 'fast' is not known; valid: real, virtual",
+    ),
+    "a kernel that is no name": (
+        ("flows:", "kernel: [6.12]\nflows:"),
+        "x.yaml:5: kernel: [6.12] is not the name of a kernel; valid: a name of `weir kernel list`",
+    ),
     "unknown key at the top": (
         ("flows:", "sed: 2\nflows:"),
         "x.yaml:5: sed: unknown key (did you mean 'seed'?); "
-        "valid: name, description, seed, switch, hosts, flows, background, policers, phases, telemetry, "
-        "capture, analysis",
+        "valid: name, description, seed, time, kernel, switch, hosts, flows, background, policers, phases, "
+        "telemetry, capture, analysis",
     ),
     "a background from nowhere": (
         (

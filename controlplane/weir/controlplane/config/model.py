@@ -19,6 +19,7 @@ from weir.controlplane.config.values import (
     CongestionControl,
     DurationNs,
     HostNames,
+    KernelName,
     Mac,
     Name,
     PortNumber,
@@ -382,6 +383,11 @@ class ExperimentConfig(_Model):
     """What the experiment is for."""
     seed: Annotated[StrictInt, Field(ge=0, le=2**63 - 1, examples=[1])] = 1
     """Seed of every random choice of the run."""
+    time: Literal["real", "virtual"] = "real"
+    """Virtual time advances only when everything waits: a run on a kernel of `weir kernel build`, which the
+    load of the machine does not change."""
+    kernel: KernelName | None = None
+    """Name of the kernel of a run in virtual time (`weir kernel list`); by default 6.12."""
     switch: SwitchConfig = SwitchConfig()
     hosts: Annotated[dict[Name, HostConfig], Field(min_length=2, max_length=MAX_HOSTS)]
     """Hosts by name; each has a network namespace and a switch port."""

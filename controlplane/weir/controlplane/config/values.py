@@ -64,6 +64,13 @@ def max_datagram_bytes(ip_version: int) -> int:
     return MAX_DATAGRAM_BYTES if ip_version == 4 else MAX_DATAGRAM6_BYTES
 
 
+def _kernel_name(value: object) -> str:
+    """A kernel's name; YAML reads 6.12 as a number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value):
+        raise ValueError(f"{value!r} is not the name of a kernel; valid: a name of `weir kernel list`")
+    return str(value)
+
+
 def _name(value: str) -> str:
     if re.fullmatch(NAME_PATTERN, value) is None:
         raise ValueError(
@@ -179,6 +186,11 @@ Name = Annotated[
     StrictStr,
     AfterValidator(_name),
     WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "examples": ["name"]}),
+]
+KernelName = Annotated[
+    str,
+    BeforeValidator(_kernel_name),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["6.12"]}),
 ]
 RateBps = Annotated[
     int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
