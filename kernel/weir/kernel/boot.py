@@ -7,9 +7,11 @@ starts at 0 and advances only while everything in it waits.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 from weir.kernel import probe_init
 from weir.kernel.errors import KernelError
@@ -60,7 +63,7 @@ def guest_command(
         "con0=null,fd:1",
         f"uml_dir={state}/",
         "umid=guest",
-        "panic=-1",
+        "noreboot",
         "quiet",
         f"init={first}",
         "--",
@@ -75,6 +78,25 @@ def guest_environment(memory_mb: int) -> dict[str, str]:
     return os.environ | {"TMPDIR": folder}
 
 
+def start_kernel(
+    command: Sequence[str], console: IO[Any], *, memory_mb: int, state: Path, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start the process of a `guest_command`; it leads a session, and its panic leaves no core file."""
+    process = subprocess.Popen(
+        command,
+        cwd=state,
+        stdin=subprocess.DEVNULL,
+        stdout=console,
+        stderr=subprocess.STDOUT,
+        pass_fds=pass_fds,
+        env=guest_environment(memory_mb),
+        start_new_session=True,
+    )
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
+    return process
+
+
 def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
     """Boot a new kernel and ask it for its version and congestion controls. Raises KernelError.
 
@@ -84,14 +106,8 @@ def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
     state.mkdir()
     init = [sys.executable, "-S", "-E", probe_init.__file__, str(answer)]
     with (folder / "console").open("w+") as console:
-        process = subprocess.Popen(
-            guest_command(program, init, memory_mb=PROBE_MEMORY_MB, state=state, writable=True),
-            stdin=subprocess.DEVNULL,
-            stdout=console,
-            stderr=subprocess.STDOUT,
-            env=guest_environment(PROBE_MEMORY_MB),
-            start_new_session=True,
-        )
+        command = guest_command(program, init, memory_mb=PROBE_MEMORY_MB, state=state, writable=True)
+        process = start_kernel(command, console, memory_mb=PROBE_MEMORY_MB, state=state)
         try:
             process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -104,14 +120,16 @@ def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
     try:
         found = json.loads(answer.read_text())
     except (OSError, ValueError):
-        raise KernelError(f"the new kernel does not boot: {why_it_ended(said)}") from None
+        raise KernelError(
+            f"the new kernel does not boot: {why_it_ended(said) or 'its console is empty'}"
+        ) from None
     return FirstBoot(found["version"], tuple(found["congestion_controls"]))
 
 
 def why_it_ended(console: str) -> str:
-    """The reason of a kernel's end in the text of its console: its panic, else its last line."""
+    """The reason of a kernel's end in the text of its console: its panic, else its last line, if any."""
     panic = _PANIC.search(console)
     if panic is not None:
         return f"kernel panic: {panic[1]}"
     lines = [_STARTED.sub("", line).strip() for line in console.splitlines()]
-    return next((line for line in reversed(lines) if line), "its console is empty")
+    return next((line for line in reversed(lines) if line), "")

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import select
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.kernel import guest_init
-from weir.kernel.boot import guest_command, guest_environment, why_it_ended
+from weir.kernel.boot import guest_command, start_kernel, why_it_ended
 from weir.kernel.errors import KernelError
 
 STILL_S = 300.0
@@ -78,13 +77,12 @@ def run_guest(
     at = command.index("--")
     try:
         with outputs.console.open("wb") as console:
-            process = subprocess.Popen(
+            process = start_kernel(
                 [*command[:at], *channels, *command[at:]],
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
+                console,
+                memory_mb=memory_mb,
+                state=state,
                 pass_fds=[errors_write, lines_write],
-                env=guest_environment(memory_mb),
             )
     finally:
         os.close(errors_write)
@@ -99,8 +97,8 @@ def run_guest(
         os.close(errors_read)
     said = outputs.console.read_text(errors="replace")
     if code is None:
-        how = f" (signal {-process.returncode})" if process.returncode < 0 else ""
-        raise KernelError(f"the kernel ended{how}: {why_it_ended(said)}; its console: {outputs.console}")
+        why = why_it_ended(said) or f"exit code {process.returncode}, and its console is empty"
+        raise KernelError(f"the kernel ended: {why}; its console: {outputs.console}")
     killed = _OUT_OF_MEMORY.search(said)
     if killed is not None:
         raise KernelError(f"{memory_mb} MB are too little memory for the guest: it ended {killed[1]}")
