@@ -76,7 +76,7 @@ KernelOption = Annotated[
 ]
 Memory = Annotated[
     int | None,
-    typer.Option("--memory", metavar="MB", min=32, help="Memory of that kernel; by default 1024 MB."),
+    typer.Option("--memory", metavar="MB", min=128, help="Memory of that kernel; by default 1024 MB."),
 ]
 Plain = Annotated[
     bool, typer.Option("--plain", help="Print lines, where a terminal would show a live picture.")

@@ -129,7 +129,7 @@ def test_ctrl_c_ends_the_guest_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
-    run = VirtualRun(tmp_path, "--memory", "48")
+    run = VirtualRun(tmp_path, "--memory", "128")
     code, _ = run.end()
     assert code == 1
-    assert any("48 MB are too little memory for the guest" in line for line in run.lines()), run.errors
+    assert any("128 MB are too little memory for the guest" in line for line in run.lines()), run.errors

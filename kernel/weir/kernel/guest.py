@@ -20,7 +20,7 @@ from weir.kernel.errors import KernelError
 
 STILL_S = 300.0
 """Wall time after which a guest whose time stands still is ended."""
-_OUT_OF_MEMORY = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)")
+_OUT_OF_MEMORY = re.compile(r"Kernel panic - not syncing: Out of memory|Out of memory: Killed process")
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,11 @@ def run_guest(
         os.close(lines_read)
         os.close(errors_read)
     said = outputs.console.read_text(errors="replace")
+    if _OUT_OF_MEMORY.search(said):
+        raise KernelError(f"{memory_mb} MB are too little memory for the guest; give it more with --memory")
     if code is None:
         why = why_it_ended(said) or f"exit code {process.returncode}, and its console is empty"
         raise KernelError(f"the kernel ended: {why}; its console: {outputs.console}")
-    killed = _OUT_OF_MEMORY.search(said)
-    if killed is not None:
-        raise KernelError(f"{memory_mb} MB are too little memory for the guest: it ended {killed[1]}")
     return code
 
 
