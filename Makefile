@@ -21,13 +21,20 @@ help: ## this list
 system: # Debian packages: installed when root, else named with the command that installs them
 	@tools/system-packages
 
-# First what cargo and pip need: the descriptors of P4Runtime are compiled into the switch, hatchling installs weir.
+# First only what cargo waits for: the descriptors of P4Runtime, which are compiled into the switch.
 $(VENV)/.venv: | system
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python tools/pip_install.py -c constraints.txt p4runtime hatchling editables
+	$(BIN)/python tools/pip_install.py -c constraints.txt --no-deps p4runtime protobuf googleapis-common-protos
 	@touch $@
 
+# The sources of the crates, while the environment is made. If this fails, cargo build downloads them or tells why not.
+target/.crates: Cargo.lock | system
+	@mkdir -p $(@D)
+	@cargo fetch --locked --quiet --target host-tuple 2>/dev/null && touch $@ || true
+
+# hatchling installs weir.
 $(VENV)/.python: pyproject.toml constraints.txt $(VENV)/.venv
+	$(BIN)/python tools/pip_install.py -c constraints.txt hatchling editables
 	$(BIN)/python tools/pip_install.py -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
@@ -46,12 +53,12 @@ BUILD := tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binp
 RUNS := $(VENV)/.runs-$(PROFILE)
 RUST := $(VENV)/.rust-$(PROFILE)
 
-$(RUNS): $(BUILD) | $(VENV)/.venv
+$(RUNS): $(BUILD) | $(VENV)/.venv target/.crates
 	@rm -f $(VENV)/.runs-* $(VENV)/.rust-*
 	$(BIN)/python $< --profile $(PROFILE) --for-runs
 	@touch $@
 
-$(RUST): $(BUILD) | $(VENV)/.venv
+$(RUST): $(BUILD) | $(VENV)/.venv target/.crates
 	@rm -f $(VENV)/.runs-* $(VENV)/.rust-*
 	$(BIN)/python $< --profile $(PROFILE)
 	@touch $@ $(RUNS)
