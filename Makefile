@@ -44,6 +44,7 @@ $(VENV)/.dev: $(VENV)/.python
 
 softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VENV)/.venv
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
+	@touch $@
 
 # PROFILE=dev builds incrementally and without optimisation, to try a change; not for measuring.
 PROFILE ?= release
@@ -91,12 +92,15 @@ demo: ## police real TCP, explain every lost packet (80 s, and a few minutes of 
 system-tests: # the same for programs that only tests use; without them those tests are skipped
 	@tools/system-packages --tests
 
+# Two, because many tests wait for traffic in real time. A file's tests stay together; the longest files are the first.
+WORKERS ?= 2
+
 .PHONY: test
 test: export WEIR_SKIPPED_TESTS := $(CURDIR)/target/skipped-tests.txt
 test: system-tests setup p4runtime-shell ## every test, Rust and Python; the last lines list skipped tests and reasons
 	@rm -f "$$WEIR_SKIPPED_TESTS"
 	cargo test --workspace --locked --quiet
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 ARGS ?=
 
