@@ -21,13 +21,20 @@ help: ## this list
 system: # Debian packages: installed when root, else named with the command that installs them
 	@tools/system-packages
 
-# First what cargo and pip need: the descriptors of P4Runtime are compiled into the switch, hatchling installs weir.
+# First only what cargo waits for: the descriptors of P4Runtime, which are compiled into the switch.
 $(VENV)/.venv: | system
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python tools/pip_install.py -c constraints.txt p4runtime hatchling editables
+	$(BIN)/python tools/pip_install.py -c constraints.txt --no-deps p4runtime protobuf googleapis-common-protos
 	@touch $@
 
+# The sources of the crates, while the environment is made. If this fails, cargo build downloads them or tells why not.
+target/.crates: Cargo.lock | system
+	@mkdir -p $(@D)
+	@cargo fetch --locked --quiet --target host-tuple 2>/dev/null && touch $@ || true
+
+# hatchling installs weir.
 $(VENV)/.python: pyproject.toml constraints.txt $(VENV)/.venv
+	$(BIN)/python tools/pip_install.py -c constraints.txt hatchling editables
 	$(BIN)/python tools/pip_install.py -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
@@ -37,6 +44,7 @@ $(VENV)/.dev: $(VENV)/.python
 
 softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VENV)/.venv
 	$(BIN)/python softswitch/p4runtime/descriptors.py $@
+	@touch $@
 
 # PROFILE=dev builds incrementally and without optimisation, to try a change; not for measuring.
 PROFILE ?= release
@@ -46,12 +54,12 @@ BUILD := tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binp
 RUNS := $(VENV)/.runs-$(PROFILE)
 RUST := $(VENV)/.rust-$(PROFILE)
 
-$(RUNS): $(BUILD) | $(VENV)/.venv
+$(RUNS): $(BUILD) | $(VENV)/.venv target/.crates
 	@rm -f $(VENV)/.runs-* $(VENV)/.rust-*
 	$(BIN)/python $< --profile $(PROFILE) --for-runs
 	@touch $@
 
-$(RUST): $(BUILD) | $(VENV)/.venv
+$(RUST): $(BUILD) | $(VENV)/.venv target/.crates
 	@rm -f $(VENV)/.runs-* $(VENV)/.rust-*
 	$(BIN)/python $< --profile $(PROFILE)
 	@touch $@ $(RUNS)
@@ -88,12 +96,15 @@ kernel: $(VENV)/.python ## a User-Mode Linux kernel with virtual time from Debia
 system-tests: # the same for programs that only tests use; without them those tests are skipped
 	@tools/system-packages --tests
 
+# Two, because many tests wait for traffic in real time. A file's tests stay together; the longest files are the first.
+WORKERS ?= 2
+
 .PHONY: test
 test: export WEIR_SKIPPED_TESTS := $(CURDIR)/target/skipped-tests.txt
 test: system-tests setup p4runtime-shell ## every test, Rust and Python; the last lines list skipped tests and reasons
 	@rm -f "$$WEIR_SKIPPED_TESTS"
 	cargo test --workspace --locked --quiet
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 ARGS ?=
 

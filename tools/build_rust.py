@@ -35,8 +35,9 @@ def build(modules: Sequence[str], profile: str) -> dict[str, Path]:
     packages = [module.replace("_", "-") for module in modules]
     command += [word for package in (*PROGRAMS, *packages) for word in ("-p", package)]
     command += ["--features", ",".join(f"{package}/python" for package in packages)]
-    # pyo3's variable: an extension gets Python's symbols from the interpreter that loads it.
-    environment = {**os.environ, "PYO3_BUILD_EXTENSION_MODULE": "1"}
+    # pyo3's variables: an extension gets Python's symbols from the interpreter that loads it. It is the same
+    # for each interpreter, so nothing is compiled again for another environment.
+    environment = {**os.environ, "PYO3_BUILD_EXTENSION_MODULE": "1", "PYO3_NO_PYTHON": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     built = {}
     for line in done.stdout.splitlines():

@@ -6,9 +6,11 @@ An editable installation has none of them: `make setup` builds them into the env
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ _DESCRIPTORS = "softswitch/p4runtime/p4runtime.binpb"
 class WheelHook(BuildHookInterface[Any]):
     """Named by pyproject.toml for the wheel and for the source distribution."""
 
+    _built: Path | None = None
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and add the results to `build_data`. Raises CalledProcessError when that fails."""
         root = Path(self.root)
@@ -31,8 +35,10 @@ class WheelHook(BuildHookInterface[Any]):
             return
         if version == "editable":
             return
-        built = root / "target" / "wheel"
-        programs, modules = built / "programs", built / "modules"
+        # A folder per build, because two builds may run at the same time.
+        (root / "target").mkdir(exist_ok=True)
+        self._built = Path(tempfile.mkdtemp(prefix="wheel-", dir=root / "target"))
+        programs, modules = self._built / "programs", self._built / "modules"
         build = [sys.executable, str(root / "tools" / "build_rust.py"), "--strip"]
         subprocess.run([*build, "--programs", str(programs), "--modules", str(modules)], check=True)
         build_data["pure_python"] = False
@@ -40,3 +46,8 @@ class WheelHook(BuildHookInterface[Any]):
         build_data["tag"] = f"{_PYTHON_TAG}-{platform}"
         build_data["shared_scripts"] |= {str(file): file.name for file in programs.iterdir()}
         build_data["force_include"] |= {str(file): file.name for file in modules.iterdir()}
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the compiled files, which are in the wheel."""
+        if self._built is not None:
+            shutil.rmtree(self._built)

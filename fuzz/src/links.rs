@@ -27,25 +27,31 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
         match random.u8(..10) {
             0..2 => accepted |= set_link(corpus, &mut switch, random)?,
             2..9 => {
-                let at_ns = switch.now_ns().saturating_add(random.u64(..100_000));
+                let at_ns = switch
+                    .dataplane
+                    .now_ns()
+                    .saturating_add(random.u64(..100_000));
                 let frame = packets::frame(random);
                 let port = random.u32(PORTS);
-                let received = switch.receive(port, &frame, at_ns);
+                let received = switch.dataplane.receive(port, &frame, at_ns);
                 received.map_err(|error| error.to_string())?;
             }
             _ => {
-                let until_ns = switch.now_ns().saturating_add(random.u64(..MAX_STEP_NS));
-                let ran = switch.run_until(until_ns);
+                let until_ns = switch
+                    .dataplane
+                    .now_ns()
+                    .saturating_add(random.u64(..MAX_STEP_NS));
+                let ran = switch.dataplane.run_until(until_ns);
                 ran.map_err(|error| error.to_string())?;
             }
         }
-        switch.take_events();
+        switch.dataplane.take_events();
         for port in PORTS {
-            let queues = switch.node().queue_stats(port);
+            let queues = switch.dataplane.core.node.queue_stats(port);
             for (priority, queue) in queues.iter().enumerate() {
                 adds_up_queue(queue).map_err(|e| format!("port {port}, queue {priority}: {e}"))?;
             }
-            adds_up_link(switch.node().link_stats(port))
+            adds_up_link(switch.dataplane.core.node.link_stats(port))
                 .map_err(|e| format!("port {port}: {e}"))?;
         }
     }

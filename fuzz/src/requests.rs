@@ -100,17 +100,24 @@ impl Session<'_> {
             0..18 => self.write(random),
             18..26 => self.read(random),
             26..32 => {
-                let now_ns = self.switch.now_ns();
+                let now_ns = self.switch.dataplane.now_ns();
                 let frame = packets::frame(random);
                 let at_ns = now_ns.saturating_add(random.u64(..1_000_000));
-                let received = self.switch.receive(random.u32(..6), &frame, at_ns);
-                self.switch.take_events();
+                let received = self
+                    .switch
+                    .dataplane
+                    .receive(random.u32(..6), &frame, at_ns);
+                self.switch.dataplane.take_events();
                 received.map_err(|error| error.to_string())
             }
             32..34 => {
-                let until_ns = self.switch.now_ns().saturating_add(1 << random.u32(..45));
-                let ran = self.switch.run_until(until_ns);
-                self.switch.take_events();
+                let until_ns = self
+                    .switch
+                    .dataplane
+                    .now_ns()
+                    .saturating_add(1 << random.u32(..45));
+                let ran = self.switch.dataplane.run_until(until_ns);
+                self.switch.dataplane.take_events();
                 ran.map_err(|error| error.to_string())
             }
             34..38 => self.send(random),
@@ -178,7 +185,7 @@ impl Session<'_> {
         let Ok(message) = StreamMessageRequest::decode(bytes.as_slice()) else {
             return Ok(());
         };
-        self.judge(|switch| Ok(switch.send(&message)?))
+        self.judge(|switch| Ok(switch.dataplane.send(&message)?))
     }
 
     fn set_pipeline(&mut self, random: &mut Rng) -> Result<(), String> {
@@ -233,7 +240,7 @@ impl Session<'_> {
         ask: impl FnOnce(&mut VirtualSwitch) -> Result<(), Status>,
     ) -> Result<(), String> {
         let answer = ask(&mut self.switch);
-        self.switch.take_events();
+        self.switch.dataplane.take_events();
         match answer {
             Ok(()) => self.accepted = true,
             // P4Runtime: INTERNAL means that an invariant is broken.

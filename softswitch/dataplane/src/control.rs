@@ -6,37 +6,7 @@
 
 use crate::info::{ActionId, DigestId};
 use crate::ports::Port;
-
-/// The match of one key field of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum KeyMatch {
-    /// The field is not constrained. Valid for LPM, ternary, range and optional fields; in a read it means
-    /// prefix length 0, an all-zero mask, the full range and an absent optional.
-    Any,
-    /// Exact, or a present optional.
-    Exact(Vec<u8>),
-    /// Bits beyond the prefix must be 0.
-    Lpm {
-        /// Value.
-        value: Vec<u8>,
-        /// Length in bits, 1 to the width of the field.
-        prefix_len: u32,
-    },
-    /// Bits of `value` outside `mask` must be 0.
-    Ternary {
-        /// Value.
-        value: Vec<u8>,
-        /// Mask.
-        mask: Vec<u8>,
-    },
-    /// Inclusive.
-    Range {
-        /// Lower bound.
-        low: Vec<u8>,
-        /// Upper bound, not below `low`.
-        high: Vec<u8>,
-    },
-}
+pub use weir_program::KeyMatch;
 
 /// An action with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

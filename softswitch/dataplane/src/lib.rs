@@ -5,7 +5,7 @@
 //! I/O, reads no clock and starts no thread: frames, ports and times (nanoseconds) come in through [`Switch::receive`]
 //! or [`Switch::burst`], and [`Switch::advance`]; frames, ports and times go out through a [`Sink`].
 //!
-//! Layout: `load` compiles JSON to the flat program in `ir`, once. `switch` takes a packet through the stages: parse,
+//! Layout: the crate `weir-program` compiles JSON to the flat program (`ir`), once. `switch` takes a packet through the stages: parse,
 //! ingress, traffic manager, egress, deparse. `stages` runs a stage as machine code (`native`) or in the interpreter
 //! (`exec`); both work on `packet` and `context`. `tm` has queues and links, `tables` lookups, `meter` and `state` the
 //! externs, `pre` multicast and clone sessions.
@@ -16,9 +16,6 @@ mod control;
 mod error;
 mod exec;
 mod hash;
-mod info;
-mod ir;
-mod load;
 mod log;
 mod memory;
 mod meter;
@@ -34,22 +31,24 @@ mod switch;
 mod tables;
 mod tm;
 mod value_set;
-mod wide;
 mod wire;
 
 pub use control::{
     ActionCall, CloneSession, ColourCounters, CounterValue, DigestMessage, EntryHandle,
     GroupMember, KeyMatch, MemberGroup, MeterConfig, ProfileTarget, Replica, TableEntry,
 };
-pub use error::{ControlError, LoadError};
+pub use error::ControlError;
 pub use info::{
     ActionId, ActionInfo, CounterId, CounterInfo, DigestId, DigestInfo, FieldInfo, KeyFieldInfo,
     MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo, ProfileId, ProfileInfo, ProgramInfo,
     RegisterId, RegisterInfo, TableId, TableInfo, ValueSetId, ValueSetInfo,
 };
-pub use log::{LogEvent, LogKind};
+pub use log::LogEvent;
 pub use ports::{LOSS_ALL_PPB, Port, PortConfig, QUEUES, QueueConfig, Shaper};
 pub use program::Program;
 pub use stats::{LinkStats, PortStats, QueueStats, Stats};
 pub use switch::{Burst, Sink, Switch, SwitchConfig};
+pub use weir_program::{LoadError, LogKind};
 pub use wire::Wire;
+
+use weir_program::{info, ir, wide};

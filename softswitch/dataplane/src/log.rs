@@ -2,28 +2,7 @@
 //! Log events of a program: `log_msg`, and false `assert` and `assume`. The library only collects them; its owner logs.
 
 use std::collections::VecDeque;
-
-/// The kind of a log event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogKind {
-    /// `log_msg`.
-    Message,
-    /// An `assert` was false; the packet was dropped.
-    Assert,
-    /// An `assume` was false; the packet was dropped.
-    Assume,
-}
-
-impl LogKind {
-    /// The statement's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Message => "log_msg",
-            Self::Assert => "assert",
-            Self::Assume => "assume",
-        }
-    }
-}
+use weir_program::LogKind;
 
 /// One log event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

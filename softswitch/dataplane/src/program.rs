@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A loaded program.
 
-use crate::control::ActionCall;
-use crate::error::{ControlError, LoadError};
+use crate::control::{ActionCall, CounterValue};
+use crate::error::ControlError;
 use crate::info::{ActionId, ProgramInfo, TableId, TableInfo};
 use crate::ir::{Ir, Table};
-use crate::load;
+use crate::meter::CountedMeter;
 use crate::native::Native;
 use crate::tables::TableState;
-use crate::tables::key::{self, parse_value, value_bytes};
+use crate::tables::key;
 use std::sync::Arc;
+use weir_program::value::{parse_value, value_bytes};
+use weir_program::{CellBytes, LoadError};
+
+const CELLS: CellBytes = CellBytes {
+    meter: size_of::<CountedMeter>() as u64,
+    counter: size_of::<CounterValue>() as u64,
+};
 
 /// A program compiled from BMv2 JSON, ready to run. Immutable; tables and other state live in the switch.
 #[derive(Debug, Clone)]
@@ -26,7 +33,7 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the construct that is missing, malformed or not supported, and its location in the JSON.
     pub fn from_json(json: &[u8]) -> Result<Self, LoadError> {
-        let (info, ir) = load::load(json)?;
+        let (info, ir) = weir_program::load(json, CELLS)?;
         let native = Native::compile(&info, &ir).map(Arc::new);
         let program = Self { info, ir, native };
         for (info, spec) in program.info.tables.iter().zip(&program.ir.tables) {

@@ -12,10 +12,11 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use tonic::{Code, Status};
 use weir_dataplane::{Port, SwitchConfig};
+use weir_engine::engine::{Event, PastError};
 use weir_engine::node::NodeConfig;
 use weir_engine::node::failure::Failure;
 use weir_switch::links::port::PortSpec;
-use weir_switch::virtual_time::{Event, PastError, VirtualSwitch};
+use weir_switch::virtual_time::VirtualSwitch;
 
 create_exception!(
     weir_softswitch,
@@ -101,7 +102,12 @@ fn events(py: Python<'_>, switch: &mut VirtualSwitch) -> PyResult<Vec<Py<PyAny>>
             Ok(Py::new(py, message)?.into_any())
         }
     };
-    switch.take_events().into_iter().map(object).collect()
+    switch
+        .dataplane
+        .take_events()
+        .into_iter()
+        .map(object)
+        .collect()
 }
 
 /// A switch in virtual time.
@@ -160,12 +166,12 @@ impl Switch {
 
     #[getter]
     fn now_ns(&self) -> u64 {
-        self.lock().now_ns()
+        self.lock().dataplane.now_ns()
     }
 
     #[getter]
     fn next_event_ns(&self) -> Option<u64> {
-        self.lock().next_event_ns()
+        self.lock().dataplane.next_event_ns()
     }
 
     fn process(
@@ -176,7 +182,10 @@ impl Switch {
         time_ns: u64,
     ) -> PyResult<Vec<Py<PyAny>>> {
         let mut switch = self.lock();
-        switch.receive(port, frame, time_ns).map_err(past)?;
+        switch
+            .dataplane
+            .receive(port, frame, time_ns)
+            .map_err(past)?;
         events(py, &mut switch)
     }
 
@@ -187,7 +196,7 @@ impl Switch {
     ) -> PyResult<Vec<Py<PyAny>>> {
         let mut switch = self.lock();
         // Checked first, so that a wrong time does not change the switch.
-        let mut now_ns = switch.now_ns();
+        let mut now_ns = switch.dataplane.now_ns();
         for (_, _, asked_ns) in &packets {
             if *asked_ns < now_ns {
                 return Err(past(PastError {
@@ -198,14 +207,17 @@ impl Switch {
             now_ns = *asked_ns;
         }
         for (port, frame, time_ns) in &packets {
-            switch.receive(*port, frame, *time_ns).map_err(past)?;
+            switch
+                .dataplane
+                .receive(*port, frame, *time_ns)
+                .map_err(past)?;
         }
         events(py, &mut switch)
     }
 
     fn run_until(&self, py: Python<'_>, time_ns: u64) -> PyResult<Vec<Py<PyAny>>> {
         let mut switch = self.lock();
-        switch.run_until(time_ns).map_err(past)?;
+        switch.dataplane.run_until(time_ns).map_err(past)?;
         events(py, &mut switch)
     }
 
@@ -249,6 +261,7 @@ impl Switch {
         let message = decode("p4.v1.StreamMessageRequest", message)?;
         let mut switch = self.lock();
         switch
+            .dataplane
             .send(&message)
             .map_err(|failure| failed(py, &failure))?;
         events(py, &mut switch)
@@ -261,7 +274,7 @@ impl Switch {
     }
 
     fn port_stats<'py>(&self, py: Python<'py>, port: Port) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.lock().node().port_stats(port);
+        let stats = self.lock().dataplane.core.node.port_stats(port);
         let counts = PyDict::new(py);
         counts.set_item("rx_packets", stats.rx_packets)?;
         counts.set_item("rx_bytes", stats.rx_bytes)?;

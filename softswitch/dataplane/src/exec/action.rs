@@ -7,10 +7,10 @@ use super::stack::{copy_stack, copy_union_stack, shift_stack, shift_unions};
 use super::{calc, log};
 use crate::context::Cx;
 use crate::ir::{AnyField, DigestField, Expr, HeaderRef, Ir, Prim, Target};
-use crate::log::LogKind;
 use crate::packet::Packet;
 use crate::packet::phv::{append_bytes, byte, copy_bits, store, store_opt, store_wide};
 use crate::wide::Wide;
+use weir_program::LogKind;
 
 fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet, args: &'a [u64]) -> View<'a> {
     View {

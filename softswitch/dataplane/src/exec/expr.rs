@@ -393,3 +393,7 @@ fn low_part(f: WideField) -> WideField {
         signed: false,
     }
 }
+
+#[cfg(test)]
+#[path = "expr_tests.rs"]
+mod tests;

@@ -4,11 +4,11 @@
 use super::expr::View;
 use crate::context::Cx;
 use crate::ir::{Expr, LogMessage};
-use crate::log::LogKind;
 use crate::packet::Packet;
 use crate::packet::phv::store_opt;
 use crate::wide::Wide;
 use std::fmt::Write;
+use weir_program::LogKind;
 
 /// Queues a message of the program, or counts it as lost.
 pub(super) fn log(cx: &mut Cx<'_>, packet: &Packet, kind: LogKind, message: u16, args: &[u64]) {

@@ -5,6 +5,7 @@
 
 use crate::ir::{AnyField, Field, Ir, Slot, WideField};
 use crate::wide::Wide;
+pub(crate) use weir_program::phv::{low_mask, put};
 
 #[inline]
 fn window(phv: &[u8], offset: u32) -> u64 {
@@ -42,12 +43,6 @@ pub(crate) fn reset(ir: &Ir, phv: &mut Vec<u8>) {
     }
 }
 
-/// All ones in the low `width` bits, `width` from 1 to 64.
-#[inline]
-pub(crate) fn low_mask(width: u32) -> u64 {
-    u64::MAX >> (64 - width.clamp(1, 64))
-}
-
 /// All ones in the width of a field. The loader ensures 1 to 64, so that no packet pays for a clamp.
 #[inline]
 fn field_mask(field: Field) -> u64 {
@@ -71,23 +66,6 @@ pub(crate) fn load_bits(phv: &[u8], field: Field) -> u64 {
 #[inline(always)]
 pub(crate) fn get(phv: &[u8], slot: Slot) -> u64 {
     (window(phv, slot.offset) >> (slot.shift & 63)) & slot.mask
-}
-
-/// Writes the low bits of `value`.
-#[inline(always)]
-pub(crate) fn put(phv: &mut [u8], slot: Slot, value: u64) {
-    let at = slot.offset as usize;
-    let Some(window) = phv.get_mut(at..at + 8) else {
-        return;
-    };
-    let mut bits = value & slot.mask;
-    if slot.own_bytes != 8 {
-        let mut old = [0; 8];
-        old.copy_from_slice(window);
-        let shift = slot.shift & 63;
-        bits = u64::from_be_bytes(old) & !(slot.written() << shift) | bits << shift;
-    }
-    window.copy_from_slice(&bits.to_be_bytes());
 }
 
 /// Writes bits to a window; mask and bits are in memory order.
@@ -279,21 +257,5 @@ pub(crate) fn byte(phv: &[u8], at: u32) -> u8 {
 pub(crate) fn set_byte(phv: &mut [u8], at: u32, value: u8) {
     if let Some(byte) = phv.get_mut(at as usize) {
         *byte = value;
-    }
-}
-
-impl AnyField {
-    /// The same field `bytes` further on.
-    pub(crate) fn moved(self, bytes: u32) -> Self {
-        match self {
-            Self::Narrow(f) => Self::Narrow(Field {
-                offset: f.offset + bytes,
-                ..f
-            }),
-            Self::Wide(f) => Self::Wide(WideField {
-                bit_offset: f.bit_offset + bytes * 8,
-                ..f
-            }),
-        }
     }
 }

@@ -6,7 +6,7 @@ use crate::control::{ColourCounters, CounterValue, MeterConfig};
 use crate::error::ControlError;
 use crate::info::{CounterId, MeterId, RegisterId};
 use crate::meter::{self, CountedMeter};
-use crate::tables::key::{parse_value, value_bytes};
+use weir_program::value::{parse_value, value_bytes};
 
 fn unknown(kind: &'static str, id: u32, count: usize) -> ControlError {
     ControlError::UnknownId { kind, id, count }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Converts the match fields of the control interface to the packed words that lookups compare, and back.
 
-use super::to_words;
 use crate::control::KeyMatch;
 use crate::error::ControlError;
 use crate::info::{KeyFieldInfo, MatchKind, TableInfo};
 use crate::ir::{AnyField, KeyPart, Table};
 use crate::packet::phv::low_mask;
 use crate::wide::Wide;
+use weir_program::value::{parse_value, to_words, value_bytes};
 
 /// An inclusive range on one packed field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,39 +104,6 @@ pub(crate) struct PackedKey {
     pub ranges: Box<[RangeCheck]>,
     /// No bit is masked out.
     pub full: bool,
-}
-
-/// A big-endian byte string as words, if it fits `width` bits.
-pub(crate) fn parse_value(bytes: &[u8], width: u32) -> Result<Vec<u64>, String> {
-    if bytes.is_empty() {
-        return Err("an empty byte string; a value has at least one byte".into());
-    }
-    let significant = bytes
-        .iter()
-        .position(|b| *b != 0)
-        .map_or(&[][..], |at| &bytes[at..]);
-    let bits = significant.first().map_or(0, |b| {
-        (significant.len() as u64) * 8 - u64::from(b.leading_zeros())
-    });
-    if bits > u64::from(width) {
-        return Err(format!(
-            "the value needs {bits} bits, the field has {width}"
-        ));
-    }
-    let mut value = Wide::<33>::ZERO;
-    for (i, byte) in (0_u32..).zip(significant.iter().rev()) {
-        value.or_shifted(u64::from(*byte), i * 8);
-    }
-    Ok(to_words(&value, width))
-}
-
-/// Words as `ceil(width / 8)` bytes, big-endian.
-pub(crate) fn value_bytes(words: &[u64], width: u32) -> Vec<u8> {
-    let bytes = (width as usize).div_ceil(8);
-    (0..bytes)
-        .rev()
-        .map(|i| words.get(i / 8).copied().unwrap_or(0).to_le_bytes()[i % 8])
-        .collect()
 }
 
 /// All ones of `width` bits.

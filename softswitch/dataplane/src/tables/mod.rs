@@ -18,7 +18,6 @@ use crate::ir::{AnyField, KeyPart, Slot, Table};
 use crate::memory;
 use crate::meter::CountedMeter;
 use crate::packet::phv::{get, load_bits, load_wide_at, low_mask};
-use crate::wide::Wide;
 use args::Args;
 use idle::IdleTimers;
 use key::PackedKey;
@@ -348,16 +347,6 @@ impl TableState {
     pub(crate) fn key(&self, slot: u32) -> PackedKey {
         self.index.key(slot)
     }
-}
-
-/// Words of a value of `width` bits, least significant first.
-pub(crate) fn to_words(value: &Wide<33>, width: u32) -> Vec<u64> {
-    value
-        .0
-        .iter()
-        .copied()
-        .take((width as usize).div_ceil(64).max(1))
-        .collect()
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use clock::Clock;
 use event_loop::EventLoop;
 pub use forwarder::Forwarder;
 pub use handle::{Core, Handle, Stopped};
-pub use inline::Inline;
+pub use inline::{Event, Inline, PastError};
 use wait::Waker;
 use weir_dataplane::Wire;
 

@@ -2,8 +2,8 @@
 use std::collections::BTreeMap;
 
 use tonic::Code;
-use weir_dataplane::{PortConfig, Shaper, SwitchConfig};
-use weir_p4runtime::p4::v1::{PacketOut, stream_message_request};
+use weir_dataplane::{Port, PortConfig, Shaper, SwitchConfig};
+use weir_p4runtime::p4::v1::{PacketOut, StreamMessageRequest, stream_message_request};
 
 use super::*;
 
@@ -29,10 +29,13 @@ fn switch() -> VirtualSwitch {
 #[test]
 fn time_does_not_go_back() {
     let mut switch = switch();
-    switch.run_until(1_000).expect("forwards");
-    let error = switch.receive(1, &[0; 60], 999).expect_err("backwards");
+    switch.dataplane.run_until(1_000).expect("forwards");
+    let error = switch
+        .dataplane
+        .receive(1, &[0; 60], 999)
+        .expect_err("backwards");
     assert_eq!((error.asked_ns, error.now_ns), (999, 1_000));
-    assert_eq!(switch.now_ns(), 1_000);
+    assert_eq!(switch.dataplane.now_ns(), 1_000);
 }
 
 #[test]
@@ -58,6 +61,6 @@ fn a_packet_out_needs_a_pipeline() {
     let message = StreamMessageRequest {
         update: Some(update),
     };
-    let failure = switch().send(&message).expect_err("no pipeline");
+    let failure = switch().dataplane.send(&message).expect_err("no pipeline");
     assert_eq!(failure.code, Code::FailedPrecondition);
 }

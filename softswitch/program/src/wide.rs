@@ -7,19 +7,21 @@ use std::cmp::Ordering;
 
 /// Least significant word first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wide<const N: usize>(pub [u64; N]);
+pub struct Wide<const N: usize>(pub [u64; N]);
 
 impl<const N: usize> Wide<N> {
-    pub(crate) const ZERO: Self = Self([0; N]);
+    /// 0.
+    pub const ZERO: Self = Self([0; N]);
 
-    pub(crate) fn from_u64(value: u64) -> Self {
+    /// From an unsigned word.
+    pub fn from_u64(value: u64) -> Self {
         let mut out = Self::ZERO;
         out.0[0] = value;
         out
     }
 
     /// From words, least significant first, sign-extended from the last.
-    pub(crate) fn from_words(words: &[u64], negative: bool) -> Self {
+    pub fn from_words(words: &[u64], negative: bool) -> Self {
         let mut out = Self([if negative { u64::MAX } else { 0 }; N]);
         for (to, from) in out.0.iter_mut().zip(words) {
             *to = *from;
@@ -28,16 +30,17 @@ impl<const N: usize> Wide<N> {
     }
 
     /// The same value in another number of words (wrapping).
-    pub(crate) fn resize<const M: usize>(&self) -> Wide<M> {
+    pub fn resize<const M: usize>(&self) -> Wide<M> {
         Wide::from_words(&self.0, self.is_negative())
     }
 
-    pub(crate) fn low(&self) -> u64 {
+    /// The low 64 bits.
+    pub fn low(&self) -> u64 {
         self.0[0]
     }
 
     /// The value, clamped to a u64.
-    pub(crate) fn to_u64_saturating(self) -> u64 {
+    pub fn to_u64_saturating(self) -> u64 {
         if self.is_negative() {
             0
         } else if self.0[1..].iter().any(|w| *w != 0) {
@@ -47,16 +50,18 @@ impl<const N: usize> Wide<N> {
         }
     }
 
-    pub(crate) fn is_negative(&self) -> bool {
+    /// Whether it is below 0.
+    pub fn is_negative(&self) -> bool {
         self.0[N - 1] >> 63 == 1
     }
 
-    pub(crate) fn is_zero(&self) -> bool {
+    /// Whether it is 0.
+    pub fn is_zero(&self) -> bool {
         self.0.iter().all(|w| *w == 0)
     }
 
     /// 64 bits from `bit` on (zero beyond the end).
-    pub(crate) fn word_at(&self, bit: u32) -> u64 {
+    pub fn word_at(&self, bit: u32) -> u64 {
         let (word, shift) = ((bit / 64) as usize, bit % 64);
         let low = self.0.get(word).copied().unwrap_or(0) >> shift;
         if shift == 0 {
@@ -67,7 +72,7 @@ impl<const N: usize> Wide<N> {
     }
 
     /// ORs a word into the value at bit `bit`.
-    pub(crate) fn or_shifted(&mut self, value: u64, bit: u32) {
+    pub fn or_shifted(&mut self, value: u64, bit: u32) {
         let (word, shift) = ((bit / 64) as usize, bit % 64);
         if let Some(w) = self.0.get_mut(word) {
             *w |= value << shift;
@@ -79,7 +84,8 @@ impl<const N: usize> Wide<N> {
         }
     }
 
-    pub(crate) fn add(&self, other: &Self) -> Self {
+    /// Sum (wrapping).
+    pub fn add(&self, other: &Self) -> Self {
         let mut out = Self::ZERO;
         let mut carry = false;
         for i in 0..N {
@@ -91,19 +97,23 @@ impl<const N: usize> Wide<N> {
         out
     }
 
-    pub(crate) fn not(&self) -> Self {
+    /// All bits inverted.
+    pub fn not(&self) -> Self {
         Self(self.0.map(|w| !w))
     }
 
-    pub(crate) fn neg(&self) -> Self {
+    /// The number with the other sign (wrapping).
+    pub fn neg(&self) -> Self {
         self.not().add(&Self::from_u64(1))
     }
 
-    pub(crate) fn sub(&self, other: &Self) -> Self {
+    /// Difference (wrapping).
+    pub fn sub(&self, other: &Self) -> Self {
         self.add(&other.neg())
     }
 
-    pub(crate) fn mul(&self, other: &Self) -> Self {
+    /// Product (wrapping).
+    pub fn mul(&self, other: &Self) -> Self {
         let mut out = Self::ZERO;
         for i in 0..N {
             if self.0[i] == 0 {
@@ -124,7 +134,7 @@ impl<const N: usize> Wide<N> {
     }
 
     /// Quotient and remainder of magnitudes, by long division; division by zero gives zero and zero.
-    pub(crate) fn div_rem(&self, other: &Self) -> (Self, Self) {
+    pub fn div_rem(&self, other: &Self) -> (Self, Self) {
         if other.is_zero() {
             return (Self::ZERO, Self::ZERO);
         }
@@ -155,7 +165,8 @@ impl<const N: usize> Wide<N> {
         }
     }
 
-    pub(crate) fn zip(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+    /// The words of both, combined by `f`.
+    pub fn zip(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
         let mut out = Self::ZERO;
         for i in 0..N {
             out.0[i] = f(self.0[i], other.0[i]);
@@ -163,7 +174,8 @@ impl<const N: usize> Wide<N> {
         out
     }
 
-    pub(crate) fn shl(&self, bits: u64) -> Self {
+    /// Shift left; bits beyond the end are lost.
+    pub fn shl(&self, bits: u64) -> Self {
         let Ok(bits) = usize::try_from(bits) else {
             return Self::ZERO;
         };
@@ -183,7 +195,7 @@ impl<const N: usize> Wide<N> {
     }
 
     /// Arithmetic shift right.
-    pub(crate) fn shr(&self, bits: u64) -> Self {
+    pub fn shr(&self, bits: u64) -> Self {
         let fill = if self.is_negative() { u64::MAX } else { 0 };
         let bits = usize::try_from(bits).unwrap_or(usize::MAX).min(N * 64);
         let (words, shift) = (bits / 64, bits % 64);
@@ -200,7 +212,8 @@ impl<const N: usize> Wide<N> {
         out
     }
 
-    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+    /// Order as signed numbers.
+    pub fn compare(&self, other: &Self) -> Ordering {
         match (self.is_negative(), other.is_negative()) {
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
@@ -216,13 +229,13 @@ impl<const N: usize> Wide<N> {
     }
 
     /// The low `width` bits read as a two's complement number.
-    pub(crate) fn two_comp_mod(&self, width: u32) -> Self {
+    pub fn two_comp_mod(&self, width: u32) -> Self {
         let up = (N * 64) as u64 - u64::from(width).min((N * 64) as u64);
         self.shl(up).shr(up)
     }
 
     /// Clamped to an unsigned number of `width` bits.
-    pub(crate) fn usat_cast(&self, width: u32) -> Self {
+    pub fn usat_cast(&self, width: u32) -> Self {
         let max = Self::ones(width);
         if self.is_negative() {
             Self::ZERO
@@ -234,7 +247,7 @@ impl<const N: usize> Wide<N> {
     }
 
     /// Clamped to a signed number of `width` bits.
-    pub(crate) fn sat_cast(&self, width: u32) -> Self {
+    pub fn sat_cast(&self, width: u32) -> Self {
         let max = Self::ones(width.saturating_sub(1));
         let min = max.not();
         if self.compare(&max) == Ordering::Greater {

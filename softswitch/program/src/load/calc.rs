@@ -9,7 +9,7 @@ use crate::info::{DigestId, DigestInfo, FieldInfo};
 use crate::ir::{
     Algo, AnyField, CalcInput, Calculation, Checksum, DigestField, DigestSource, PHV_PADDING,
 };
-use crate::tables::key::value_bytes;
+use crate::value::value_bytes;
 use serde_json::Value;
 
 /// The algorithms that `hash`, `verify_checksum` and `update_checksum` may name.

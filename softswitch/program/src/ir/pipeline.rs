@@ -5,14 +5,14 @@ use super::{AnyField, Expr, Prim, Target};
 
 /// One of the two pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gress {
+pub enum Gress {
     Ingress,
     Egress,
 }
 
 /// A node of the control flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Node {
+pub enum Node {
     Table(u16),
     Condition(u16),
     Call(u16),
@@ -20,7 +20,7 @@ pub(crate) enum Node {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Condition {
+pub struct Condition {
     pub value: Expr,
     pub if_true: Node,
     pub if_false: Node,
@@ -28,13 +28,13 @@ pub(crate) struct Condition {
 
 /// A direct action call between tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
+pub struct Call {
     pub action: u16,
     pub next: Node,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyPart {
+pub struct KeyPart {
     pub field: AnyField,
     /// Word of the packed key in which it starts, and its shift there (narrow fields only).
     pub word: u16,
@@ -45,7 +45,7 @@ pub(crate) struct KeyPart {
 
 /// A table: the immutable part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Table {
+pub struct Table {
     pub key: Vec<KeyPart>,
     pub key_words: u16,
     /// Global action index per action of the table.
@@ -69,7 +69,7 @@ pub(crate) struct Table {
 
 /// How a table uses an action profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProfileUse {
+pub struct ProfileUse {
     pub profile: u16,
     /// The table's number among the tables of the profile.
     pub user: u16,
@@ -77,21 +77,21 @@ pub(crate) struct ProfileUse {
 
 /// An action profile or selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Profile {
+pub struct Profile {
     /// The selector's hash.
     pub calculation: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConstEntry {
-    pub key: Vec<crate::control::KeyMatch>,
+pub struct ConstEntry {
+    pub key: Vec<crate::key_match::KeyMatch>,
     pub priority: i32,
     pub action: u16,
     pub args: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Action {
+pub struct Action {
     pub prims: Vec<Prim>,
     /// First word and width of each parameter.
     pub params: Vec<(u16, u32)>,

@@ -4,7 +4,7 @@
 use super::WideField;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algo {
+pub enum Algo {
     Csum16,
     Crc16,
     Crc16Ccitt,
@@ -16,7 +16,7 @@ pub(crate) enum Algo {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CalcInput {
+pub enum CalcInput {
     /// Skipped when the header (by its validity byte) is not valid.
     Field {
         field: WideField,
@@ -33,11 +33,11 @@ pub(crate) enum CalcInput {
 }
 
 /// Bytes that a calculation over pieces reads at most.
-pub(crate) const CALC_PIECES_BYTES: usize = 128;
+pub const CALC_PIECES_BYTES: usize = 128;
 
 /// Whole bytes at a fixed offset of the PHV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CalcPiece {
+pub struct CalcPiece {
     pub offset: u32,
     /// 1 to 8.
     pub bytes: u8,
@@ -46,7 +46,7 @@ pub(crate) struct CalcPiece {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Calculation {
+pub struct Calculation {
     pub algo: Algo,
     pub inputs: Vec<CalcInput>,
     pub payload: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Calculation {
 }
 
 impl Calculation {
-    pub(crate) fn new(algo: Algo, inputs: Vec<CalcInput>, payload: bool) -> Self {
+    pub fn new(algo: Algo, inputs: Vec<CalcInput>, payload: bool) -> Self {
         let pieces = if payload { None } else { pieces(&inputs) };
         Self {
             algo,

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compiled expressions against the same trees in unbounded integers.
 
-use super::{Demand, compile};
-use crate::exec::expr::View;
-use crate::ir::{AnyField, Ir, Op};
-use crate::load::expr::Ast;
-use crate::load::layout::any_field;
+use super::View;
+use crate::ir::{Ir, Op};
 use crate::packet::Packet;
 use crate::wide::Wide;
 use num_bigint::{BigInt, BigUint, Sign};
 use proptest::prelude::*;
+use weir_program::expression::{Ast, Demand, any_field, compile};
 
 /// Bytes of fields, and padding for the windows of the last fields.
 const FIELD_BYTES: u32 = 40;
@@ -218,10 +216,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn narrow_fields_lie_in_one_window() {
-    assert!(matches!(any_field(7, 57, false), AnyField::Narrow(_)));
-    assert!(matches!(any_field(7, 58, false), AnyField::Wide(_)));
 }

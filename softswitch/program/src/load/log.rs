@@ -5,8 +5,8 @@ use super::action::Params;
 use super::emit::Demand;
 use super::expr::text;
 use super::{Loader, Result, unsupported};
+use crate::ir::LogKind;
 use crate::ir::{Expr, LogMessage, Prim};
-use crate::log::LogKind;
 use serde_json::Value;
 use weir_bmv2_json::Primitive;
 

@@ -63,7 +63,13 @@ fn only_written(intrinsics: &mut Intrinsics) -> [&mut Option<Slot>; 9] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CellBytes;
     use serde_json::{Value, json};
+
+    const CELLS: CellBytes = CellBytes {
+        meter: 128,
+        counter: 16,
+    };
 
     const MANY: [&str; 9] = [
         "enq_timestamp",
@@ -86,7 +92,7 @@ mod tests {
     /// The fields of `MANY` that are written.
     fn written(program: &Value) -> Vec<&'static str> {
         let bytes = serde_json::to_vec(program).expect("JSON");
-        let (_, mut ir) = super::super::load(&bytes).expect("a program that loads");
+        let (_, mut ir) = super::super::load(&bytes, CELLS).expect("a program that loads");
         let slots = super::only_written(&mut ir.intrinsics);
         let named = MANY.into_iter().zip(slots);
         named

@@ -4,7 +4,7 @@
 use crate::ir::{
     AnyField, Exit, Expr, Field, Flat, Ir, Node, Op, Prim, Slot, Step, TableNext, Target,
 };
-use crate::packet::phv::put;
+use crate::phv::put;
 use std::collections::HashMap;
 
 /// Flattens both pipelines and all actions.

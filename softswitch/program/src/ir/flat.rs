@@ -8,7 +8,7 @@ use super::{Expr, Field, Gress};
 
 /// An unsigned field of at most 64 bits: `(window >> shift) & mask` of the 8 bytes from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub struct Slot {
     pub mask: u64,
     pub offset: u32,
     pub shift: u8,
@@ -18,13 +18,13 @@ pub(crate) struct Slot {
 }
 
 /// Bytes that a metadata field of at most 64 bits shares with no other field.
-pub(crate) fn own_bytes(width: u32) -> u32 {
+pub fn own_bytes(width: u32) -> u32 {
     width.div_ceil(8).max(1).next_power_of_two()
 }
 
 impl Slot {
     /// None for a signed field. A metadata field lies at the end of its own bytes.
-    pub(crate) fn new(field: Field, metadata_bytes: usize) -> Option<Self> {
+    pub fn new(field: Field, metadata_bytes: usize) -> Option<Self> {
         if field.signed {
             return None;
         }
@@ -45,13 +45,13 @@ impl Slot {
     }
 
     /// The first bit after the field, which identifies a metadata field.
-    pub(crate) fn end_bit(self) -> u32 {
+    pub fn end_bit(self) -> u32 {
         self.offset * 8 + 64 - u32::from(self.shift)
     }
 
     /// Bits that a write changes, before the shift.
     #[inline(always)]
-    pub(crate) fn written(self) -> u64 {
+    pub fn written(self) -> u64 {
         match self.own_bytes {
             0 => self.mask,
             bytes => u64::MAX >> (64 - 8 * bytes),
@@ -61,7 +61,7 @@ impl Slot {
 
 /// One step of a pipeline or action. Its effects beyond fields are classified in `effects.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Mask and bits of the window, in memory order.
     SetConst {
         offset: u32,
@@ -147,7 +147,7 @@ pub(crate) enum Step {
 
 /// An array of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ArrayRef {
+pub enum ArrayRef {
     Counter(u16),
     Meter(u16),
     Register(u16),
@@ -155,14 +155,14 @@ pub(crate) enum ArrayRef {
 
 /// Cells that later steps use: in each array the cell at `index` shifted left by so many bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Prefetch {
+pub struct Prefetch {
     pub index: Slot,
     pub arrays: Vec<(ArrayRef, u32)>,
 }
 
 /// The steps that follow a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct TableNext {
+pub struct TableNext {
     /// Per action of the table.
     pub next: Vec<u32>,
     pub hit: Option<u32>,
@@ -171,7 +171,7 @@ pub(crate) struct TableNext {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Flat {
+pub struct Flat {
     pub steps: Vec<Step>,
     pub slow: Vec<super::Prim>,
     pub prefetches: Vec<Prefetch>,
@@ -185,7 +185,7 @@ pub(crate) struct Flat {
 impl Flat {
     /// First step of a pipeline.
     #[inline]
-    pub(crate) fn start(&self, gress: Gress) -> u32 {
+    pub fn start(&self, gress: Gress) -> u32 {
         match gress {
             Gress::Ingress => self.ingress,
             Gress::Egress => self.egress,
@@ -193,7 +193,7 @@ impl Flat {
     }
 
     /// Steps that follow tables. A table without a key that always runs the same action is no step and has none.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = &u32> {
+    pub fn targets(&self) -> impl Iterator<Item = &u32> {
         let tables = self.steps.iter().filter_map(|step| match step {
             Step::Table(index) => self.tables.get(usize::from(*index)),
             _ => None,

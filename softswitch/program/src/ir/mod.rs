@@ -10,34 +10,36 @@ mod effects;
 mod fast_state;
 mod flat;
 mod intrinsics;
+mod log;
 mod parser;
 mod pipeline;
 
-pub(crate) use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
-pub(crate) use effects::{Exit, Flow};
-pub(crate) use fast_state::FastState;
-pub(crate) use flat::{ArrayRef, Flat, Prefetch, Slot, Step, TableNext, own_bytes};
-pub(crate) use intrinsics::Intrinsics;
-pub(crate) use parser::{
+pub use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
+pub use effects::{Exit, Flow};
+pub use fast_state::FastState;
+pub use flat::{ArrayRef, Flat, Prefetch, Slot, Step, TableNext, own_bytes};
+pub use intrinsics::Intrinsics;
+pub use log::{LogKind, LogMessage};
+pub use parser::{
     HeaderOrNext, MAX_PARSER_STATES, ParseState, ParserErrors, ParserOp, SELECT_WORDS, SelectCase,
     SelectPart, SetCase,
 };
-pub(crate) use pipeline::{
+pub use pipeline::{
     Action, Call, Condition, ConstEntry, Gress, KeyPart, Node, Profile, ProfileUse, Table,
 };
 
 /// Bytes after the last field, so that an 8-byte window may reach beyond it.
-pub(crate) const PHV_PADDING: usize = 16;
+pub const PHV_PADDING: usize = 16;
 
 /// Values that an expression may hold at once. A power of two.
-pub(crate) const STACK_DEPTH: usize = 32;
+pub const STACK_DEPTH: usize = 32;
 
 /// Values that nearly all expressions hold at most: a small stack costs less to set up. A power of two.
-pub(crate) const SHALLOW_STACK: usize = 8;
+pub const SHALLOW_STACK: usize = 8;
 
 /// A field of at most 64 bits that lies within an 8-byte window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Field {
+pub struct Field {
     /// Window's first byte.
     pub offset: u32,
     /// Bits to the right of the field in the window.
@@ -49,37 +51,53 @@ pub(crate) struct Field {
 
 /// Any field, by bit position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WideField {
+pub struct WideField {
     pub bit_offset: u32,
     pub width: u32,
     pub signed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AnyField {
+pub enum AnyField {
     Narrow(Field),
     Wide(WideField),
 }
 
 impl AnyField {
-    pub(crate) fn width(self) -> u32 {
+    #[inline]
+    pub fn width(self) -> u32 {
         match self {
             Self::Narrow(f) => u32::from(f.width),
             Self::Wide(f) => f.width,
+        }
+    }
+
+    /// The same field `bytes` further on.
+    #[inline]
+    pub fn moved(self, bytes: u32) -> Self {
+        match self {
+            Self::Narrow(f) => Self::Narrow(Field {
+                offset: f.offset + bytes,
+                ..f
+            }),
+            Self::Wide(f) => Self::Wide(WideField {
+                bit_offset: f.bit_offset + bytes * 8,
+                ..f
+            }),
         }
     }
 }
 
 /// A run of expression code in `Ir::ops`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Code {
+pub struct Code {
     pub start: u32,
     pub len: u32,
 }
 
 /// An expression, with the arithmetic that evaluates it exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expr {
+pub enum Expr {
     Const(u64),
     Field(Field),
     /// Action argument: first word.
@@ -96,7 +114,7 @@ pub(crate) enum Expr {
 
 /// One step of a postfix program over a stack of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
+pub enum Op {
     Const(u64),
     /// Index into `Ir::wide_consts`.
     WideConst(u32),
@@ -167,7 +185,7 @@ pub(crate) enum Op {
 
 /// A header instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Header {
+pub struct Header {
     /// Offset of its validity byte.
     pub valid: u32,
     /// Offset of its first byte.
@@ -181,7 +199,7 @@ pub(crate) struct Header {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Varbit {
+pub struct Varbit {
     /// Bytes of the header before the varbit.
     pub prefix_bytes: u32,
     pub max_bytes: u32,
@@ -191,7 +209,7 @@ pub(crate) struct Varbit {
 
 /// A header stack; its elements are headers at equal distance. A stack of unions is one such stack for each member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stack {
+pub struct Stack {
     pub first_header: u16,
     /// Headers from one element to the next: 1, or the members of the union.
     pub step: u16,
@@ -205,14 +223,14 @@ pub(crate) struct Stack {
 impl Stack {
     /// Header of an element within the stack.
     #[inline]
-    pub(crate) fn header(&self, index: u16) -> u16 {
+    pub fn header(&self, index: u16) -> u16 {
         self.first_header + index * self.step
     }
 }
 
 /// A stack of header unions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UnionStack {
+pub struct UnionStack {
     /// A stack for each member of the union; they share the number of filled elements.
     pub members: Vec<u16>,
     /// Union of each element.
@@ -221,13 +239,13 @@ pub(crate) struct UnionStack {
 
 /// A header: a named one, or the element of a stack at a computed index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeaderRef {
+pub enum HeaderRef {
     Fixed(u16),
     Element { stack: u16, index: Expr },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
     Field(AnyField),
     Element {
         stack: u16,
@@ -242,7 +260,8 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) fn width(self) -> u32 {
+    #[inline]
+    pub fn width(self) -> u32 {
         match self {
             Self::Field(f) | Self::Element { field: f, .. } | Self::Last { field: f, .. } => {
                 f.width()
@@ -253,7 +272,7 @@ impl Target {
 
 /// One step of an action (or of a parser state).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Prim {
+pub enum Prim {
     Assign {
         target: Field,
         value: Expr,
@@ -351,13 +370,13 @@ pub(crate) enum Prim {
     /// `assert` and `assume`: a false condition drops the packet.
     Assert {
         condition: Expr,
-        kind: crate::log::LogKind,
+        kind: LogKind,
         message: u16,
     },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Checksum {
+pub struct Checksum {
     pub target: AnyField,
     pub target_valid: Option<u32>,
     pub calculation: u16,
@@ -365,7 +384,7 @@ pub(crate) struct Checksum {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Ir {
+pub struct Ir {
     pub phv_bytes: usize,
     /// Offsets and sizes of the regions of the PHV that are zeroed before parsing: all but the varbits, whose lengths
     /// are 0.
@@ -408,20 +427,13 @@ pub(crate) struct Ir {
 
 /// A statement of the program that generates a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DigestSource {
+pub struct DigestSource {
     pub digest: crate::info::DigestId,
     pub fields: Vec<DigestField>,
 }
 
-/// The pieces of a text, and the values between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogMessage {
-    pub pieces: Vec<String>,
-    pub values: Vec<Expr>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum DigestField {
+pub enum DigestField {
     Field(AnyField),
     Const { value: Vec<u64>, width: u32 },
 }

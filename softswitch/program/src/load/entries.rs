@@ -3,10 +3,10 @@
 
 use super::expr::hexstr;
 use super::{Result, invalid, unsupported};
-use crate::control::KeyMatch;
 use crate::info::{KeyFieldInfo, MatchKind};
-use crate::packet::phv::low_mask;
-use crate::tables::key::{parse_value, value_bytes};
+use crate::key_match::KeyMatch;
+use crate::phv::low_mask;
+use crate::value::{parse_value, value_bytes};
 use weir_bmv2_json::MatchKey;
 
 /// A match field of a const entry. Bits outside a mask are cleared, because the compiler does not clear them.

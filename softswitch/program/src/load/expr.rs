@@ -13,37 +13,61 @@ use serde_json::Value;
 /// The widest number, with room for the sign.
 type Number = Wide<33>;
 
+/// An expression tree.
 #[derive(Debug, Clone)]
-pub(super) enum Ast {
+pub enum Ast {
+    /// A constant.
     Const(Box<Number>),
+    /// A field.
     Field(AnyField),
+    /// An action argument.
     Arg {
+        /// Its first word.
         word: u16,
+        /// Its width in bits.
         width: u32,
     },
+    /// Bits of the packet beyond the cursor (parser only).
     Lookahead {
+        /// Bits between the cursor and the first of them.
         bit_offset: u32,
+        /// Their number.
         width: u32,
     },
+    /// A field of a stack's element at a computed index.
     Element {
+        /// The stack.
         stack: u16,
+        /// The element's index.
         index: Box<Ast>,
+        /// The field in the first element.
         field: AnyField,
     },
+    /// The validity of a stack's element at a computed index.
     ElementValid {
+        /// The stack.
         stack: u16,
+        /// The element's index.
         index: Box<Ast>,
     },
+    /// A field of the last extracted element of a stack.
     Last {
+        /// The stack.
         stack: u16,
+        /// The field in the first element.
         field: AnyField,
     },
+    /// The index of the last extracted element of a stack.
     LastIndex(u16),
+    /// Whether a header union has a valid member.
     ValidUnion(u16),
     /// Two headers whose varbit fields are compared.
     VarbitEqual(u16, u16),
+    /// An operation on one value.
     Unary(Op, Box<Ast>),
+    /// An operation on two values.
     Binary(Op, Box<Ast>, Box<Ast>),
+    /// Condition, value if it is true, value if it is false.
     Select(Box<Ast>, Box<Ast>, Box<Ast>),
 }
 

@@ -3,7 +3,7 @@
 
 use super::expr::Ast;
 use crate::ir::{AnyField, Op};
-use crate::packet::phv::low_mask;
+use crate::phv::low_mask;
 use crate::wide::Wide;
 
 /// Bits that mean "no useful bound".

@@ -4,14 +4,14 @@
 use super::{Expr, Header, ParseState, ParserOp, Slot};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FastExtract {
+pub struct FastExtract {
     pub offset: u32,
     pub bytes: u32,
     pub valid: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FastState {
+pub struct FastState {
     pub extracts: Vec<FastExtract>,
     /// Field and padded width in bits; less than 64 bits together.
     pub key: Vec<(Slot, u8)>,
@@ -21,11 +21,7 @@ pub(crate) struct FastState {
 
 impl FastState {
     /// None if the state does more.
-    pub(crate) fn new(
-        state: &ParseState,
-        headers: &[Header],
-        metadata_bytes: usize,
-    ) -> Option<Self> {
+    pub fn new(state: &ParseState, headers: &[Header], metadata_bytes: usize) -> Option<Self> {
         if !state.set_cases.is_empty() || state.lookahead_bits > 0 || state.key_bits >= 64 {
             return None;
         }

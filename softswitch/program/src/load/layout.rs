@@ -175,7 +175,7 @@ fn valid_field(ir: &Ir, header: u16) -> AnyField {
 }
 
 /// The cheapest form of a field.
-pub(super) fn any_field(bit_offset: u32, width: u32, signed: bool) -> AnyField {
+pub fn any_field(bit_offset: u32, width: u32, signed: bool) -> AnyField {
     let within = bit_offset % 8;
     match (
         u8::try_from(width),
@@ -437,4 +437,15 @@ pub(super) fn build(json: &Json, ir: &mut Ir) -> Result<Layout> {
 
     stacks::build(json, ir, &mut layout, next_base)?;
     Ok(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_fields_lie_in_one_window() {
+        assert!(matches!(any_field(7, 57, false), AnyField::Narrow(_)));
+        assert!(matches!(any_field(7, 58, false), AnyField::Wide(_)));
+    }
 }

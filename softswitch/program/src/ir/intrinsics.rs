@@ -5,7 +5,7 @@ use super::Slot;
 
 /// The fields that the switch itself reads or writes; None: the program has no such field, or never reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Intrinsics {
+pub struct Intrinsics {
     pub ingress_port: Option<Slot>,
     pub egress_spec: Option<Slot>,
     pub egress_port: Option<Slot>,

@@ -5,10 +5,10 @@ use super::{Expr, FastState, Prim, Target};
 
 /// States that a packet may visit in the parser. A parser may loop over a header stack, but a loop that consumes no
 /// bytes must end.
-pub(crate) const MAX_PARSER_STATES: u32 = 1024;
+pub const MAX_PARSER_STATES: u32 = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ParserOp {
+pub enum ParserOp {
     Extract(u16),
     ExtractNext(u16),
     /// Varbit length in bits.
@@ -34,22 +34,22 @@ pub(crate) enum ParserOp {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeaderOrNext {
+pub enum HeaderOrNext {
     Header(u16),
     Next(u16),
 }
 
 /// Words of a parser's transition key.
-pub(crate) const SELECT_WORDS: usize = 8;
+pub const SELECT_WORDS: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SelectPart {
+pub struct SelectPart {
     pub value: Expr,
     pub width: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SelectCase {
+pub struct SelectCase {
     pub value: [u64; SELECT_WORDS],
     pub mask: [u64; SELECT_WORDS],
     pub next: Option<u16>,
@@ -57,7 +57,7 @@ pub(crate) struct SelectCase {
 
 /// A transition on membership in a parser value set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SetCase {
+pub struct SetCase {
     /// Constant cases before it in the program.
     pub before: usize,
     pub set: u16,
@@ -65,7 +65,7 @@ pub(crate) struct SetCase {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ParseState {
+pub struct ParseState {
     pub ops: Vec<ParserOp>,
     pub key: Vec<SelectPart>,
     /// Padded bits of the key; up to 64 the key is one word.
@@ -82,7 +82,7 @@ pub(crate) struct ParseState {
 
 /// Error codes that the parser itself raises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ParserErrors {
+pub struct ParserErrors {
     pub no_error: u32,
     pub packet_too_short: u32,
     pub no_match: u32,

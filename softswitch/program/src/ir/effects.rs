@@ -8,7 +8,7 @@ use super::{Action, Algo, Ir, ParserOp, Prim, Step};
 
 /// The step that follows a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub enum Flow {
     /// Always the next step of the list.
     Next,
     /// Always this step.
@@ -25,7 +25,7 @@ pub(crate) enum Flow {
 
 /// The effect of a primitive on the packet's `exit` flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     Never,
     /// The flag is set; the rest of the action still runs.
     AfterAction,
@@ -35,7 +35,7 @@ pub(crate) enum Exit {
 
 impl Algo {
     /// Whether a value depends on the packets before it.
-    pub(crate) fn is_stateful(self) -> bool {
+    pub fn is_stateful(self) -> bool {
         match self {
             Self::Random => true,
             Self::Csum16
@@ -52,7 +52,7 @@ impl Step {
     /// Whether the effect of the step depends on the packets before it, or is visible to the packets after it.
     ///
     /// Counters are not such state: no step reads them, and a sum does not depend on the order of its terms.
-    pub(crate) fn is_stateful(&self, ir: &Ir) -> bool {
+    pub fn is_stateful(&self, ir: &Ir) -> bool {
         match self {
             Self::Meter { .. } | Self::ReadRegister { .. } | Self::WriteRegister { .. } => true,
             Self::Hash { calculation, .. } => ir.draws_random(*calculation),
@@ -84,7 +84,7 @@ impl Step {
     }
 
     /// The step that follows.
-    pub(crate) fn flow(&self) -> Flow {
+    pub fn flow(&self) -> Flow {
         match self {
             Self::SetConst { .. }
             | Self::Copy { .. }
@@ -110,7 +110,7 @@ impl Step {
     }
 
     /// The target of a jump or branch.
-    pub(crate) fn target_mut(&mut self) -> Option<&mut u32> {
+    pub fn target_mut(&mut self) -> Option<&mut u32> {
         match self {
             Self::IfZero { to, .. }
             | Self::IfNotEqual { to, .. }
@@ -186,7 +186,7 @@ impl Prim {
     }
 
     /// As [`Step::is_stateful`].
-    pub(crate) fn is_stateful(&self, ir: &Ir) -> bool {
+    pub fn is_stateful(&self, ir: &Ir) -> bool {
         match self.effect() {
             Effect::State | Effect::Assert => true,
             Effect::Calculation(calculation) => ir.draws_random(calculation),
@@ -195,7 +195,7 @@ impl Prim {
     }
 
     /// The primitive's effect on the packet's `exit` flag.
-    pub(crate) fn exit(&self) -> Exit {
+    pub fn exit(&self) -> Exit {
         match self.effect() {
             Effect::Exit => Exit::AfterAction,
             Effect::Assert => Exit::AtOnce,
@@ -220,7 +220,7 @@ impl ParserOp {
 
 impl Action {
     /// Whether the action may set the packet's `exit` flag and end normally.
-    pub(crate) fn may_exit(&self) -> bool {
+    pub fn may_exit(&self) -> bool {
         let mut prims = self.prims.iter();
         prims.any(|prim| prim.exit() == Exit::AfterAction)
     }
@@ -233,7 +233,7 @@ impl Ir {
     }
 
     /// Whether the parser, or the verification of checksums after it, is stateful.
-    pub(crate) fn parser_is_stateful(&self) -> bool {
+    pub fn parser_is_stateful(&self) -> bool {
         let mut ops = self.states.iter().flat_map(|state| &state.ops);
         ops.any(|op| op.is_stateful(self))
             || self.verify.iter().any(|c| self.draws_random(c.calculation))

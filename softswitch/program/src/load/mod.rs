@@ -23,14 +23,19 @@ mod profile;
 mod unread;
 mod value_set;
 
-use crate::control::CounterValue;
 use crate::error::LoadError;
 use crate::info::{CounterInfo, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
 use crate::ir::{AnyField, Field, Intrinsics, Ir, Slot};
-use crate::meter::CountedMeter;
 use layout::Layout;
 use std::collections::HashMap;
 use weir_bmv2_json::Json;
+
+/// The compiler of expressions alone, so that the interpreter's tests can compare it with unbounded integers.
+pub mod expression {
+    pub use super::emit::{Demand, compile};
+    pub use super::expr::Ast;
+    pub use super::layout::any_field;
+}
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -58,8 +63,22 @@ fn invalid(location: &str, what: String) -> LoadError {
 
 /// Bytes of all arrays together, so that a size in the JSON cannot exhaust the machine's memory.
 const MAX_ARRAY_BYTES: u64 = 512 << 20;
-const METER_BYTES: u64 = size_of::<CountedMeter>() as u64;
-const COUNTER_BYTES: u64 = size_of::<CounterValue>() as u64;
+
+/// The sizes of the packet path's cells in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellBytes {
+    /// A cell of a meter array.
+    pub meter: u64,
+    /// A cell of a counter array.
+    pub counter: u64,
+}
+
+impl CellBytes {
+    /// A cell of a register array, of this width.
+    fn register(width_bits: u32) -> u64 {
+        u64::from(width_bits.div_ceil(64)) * 8
+    }
+}
 
 /// Names and ids with which sections refer to each other.
 #[derive(Debug, Default)]
@@ -78,14 +97,18 @@ struct Names {
 /// The program under construction.
 struct Loader<'j> {
     json: &'j Json,
+    cells: CellBytes,
     ir: Ir,
     info: ProgramInfo,
     layout: Layout,
     names: Names,
 }
 
-/// Reads and compiles a program.
-pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
+/// Reads and compiles the JSON that `p4c-bm2-ss` writes for v1model.
+///
+/// # Errors
+/// [`LoadError`] names the construct that is missing, malformed or not supported, and its location in the JSON.
+pub fn load(bytes: &[u8], cells: CellBytes) -> Result<(ProgramInfo, Ir)> {
     let json = weir_bmv2_json::parse(bytes).map_err(|e| LoadError::NotBmv2 {
         reason: e.to_string(),
     })?;
@@ -110,6 +133,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<(ProgramInfo, Ir)> {
     };
     let mut loader = Loader {
         json: &json,
+        cells,
         ir,
         info,
         layout,
@@ -237,7 +261,7 @@ impl Loader<'_> {
                 ));
             }
             let size = if array.is_direct { 0 } else { array.size };
-            claim(location, size, METER_BYTES)?;
+            claim(location, size, self.cells.meter)?;
             self.info.meters.push(MeterInfo {
                 name: array.name.clone(),
                 unit,
@@ -255,7 +279,7 @@ impl Loader<'_> {
             claim(
                 format!("counter_arrays {:?}", array.name),
                 size,
-                COUNTER_BYTES,
+                self.cells.counter,
             )?;
             self.info.counters.push(CounterInfo {
                 name: array.name.clone(),
@@ -272,11 +296,7 @@ impl Loader<'_> {
                     format!("cells of {} bits (1 to 2048 are)", array.bitwidth),
                 ));
             }
-            claim(
-                location,
-                array.size,
-                u64::from(array.bitwidth.div_ceil(64)) * 8,
-            )?;
+            claim(location, array.size, CellBytes::register(array.bitwidth))?;
             let (name, size, width_bits) = (array.name.clone(), array.size, array.bitwidth);
             self.info.registers.push(RegisterInfo {
                 name,

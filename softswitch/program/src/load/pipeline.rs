@@ -6,14 +6,14 @@ use super::entries::const_match;
 use super::expr::{Ast, hexstr, pair, text};
 use super::flatten::flatten;
 use super::{Loader, Result, dangling, invalid, unsupported};
-use crate::control::KeyMatch;
 use crate::info::{
     ActionId, CounterId, KeyFieldInfo, MatchKind, MeterId, MeterUnit, TableId, TableInfo,
 };
 use crate::ir::{
     AnyField, Call, Condition, ConstEntry, Field, KeyPart, Node, Op, Table, WideField,
 };
-use crate::tables::key::value_bytes;
+use crate::key_match::KeyMatch;
+use crate::value::value_bytes;
 use serde_json::Value;
 use std::collections::HashMap;
 use weir_bmv2_json::{ActionEntry, Key, Pipeline, Table as JsonTable};

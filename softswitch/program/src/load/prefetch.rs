@@ -5,7 +5,7 @@
 //! A cell is not prefetched if a branch may skip its use or its index may still change, because an unused line evicts a
 //! useful one. Prefetches change nothing that a program can see.
 
-use super::{COUNTER_BYTES, Loader, METER_BYTES};
+use super::{CellBytes, Loader};
 use crate::ir::{ArrayRef, Flat, Flow, Prefetch, Slot, Step};
 
 /// Arrays up to this size stay in a cache anyway.
@@ -14,23 +14,20 @@ const NEAR_BYTES: u64 = 32 << 10;
 impl Loader<'_> {
     /// Adds the steps to the flat program.
     pub(super) fn prefetch(&mut self) {
-        let info = &self.info;
+        let (info, cells) = (&self.info, self.cells);
         insert(&mut self.ir.flat, |array| {
             let bytes = match array {
                 ArrayRef::Counter(i) => {
                     let array = info.counters.get(usize::from(i));
-                    array.map(|c| c.size.saturating_mul(COUNTER_BYTES))
+                    array.map(|c| c.size.saturating_mul(cells.counter))
                 }
                 ArrayRef::Meter(i) => {
                     let array = info.meters.get(usize::from(i));
-                    array.map(|m| m.size.saturating_mul(METER_BYTES))
+                    array.map(|m| m.size.saturating_mul(cells.meter))
                 }
                 ArrayRef::Register(i) => {
                     let array = info.registers.get(usize::from(i));
-                    array.map(|r| {
-                        r.size
-                            .saturating_mul(u64::from(r.width_bits.div_ceil(64) * 8))
-                    })
+                    array.map(|r| r.size.saturating_mul(CellBytes::register(r.width_bits)))
                 }
             };
             bytes.is_some_and(|bytes| bytes > NEAR_BYTES)

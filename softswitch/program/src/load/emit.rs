@@ -5,7 +5,7 @@ use super::bound::{bound, const_bits, const_shift, keeps_all, need, unsigned};
 use super::expr::Ast;
 use super::{Result, unsupported};
 use crate::ir::{AnyField, Code, Expr, Ir, Op, SHALLOW_STACK, STACK_DEPTH};
-use crate::packet::phv::low_mask;
+use crate::phv::low_mask;
 use crate::wide::Wide;
 
 /// Postfix code under construction, with the height of the stack.
@@ -242,14 +242,18 @@ impl Emitter {
 
 /// The bits of a value that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Demand {
+pub enum Demand {
+    /// All: the value itself.
     Exact,
     /// The low bits, for a field of this width.
     Low(u32),
 }
 
 /// Compiles an expression.
-pub(super) fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, location: &str) -> Result<Expr> {
+///
+/// # Errors
+/// [`LoadError::Unsupported`](crate::LoadError::Unsupported) if it needs more bits or values at once than the widest arithmetic has.
+pub fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, location: &str) -> Result<Expr> {
     let low64 = matches!(demand, Demand::Low(width) if width <= 64);
     // Writing to a field of that width masks anyway.
     if let (Demand::Low(width @ 1..=64), Ast::Binary(Op::And, a, b)) = (demand, ast)
@@ -311,7 +315,7 @@ fn finish(ir: &mut Ir, emitter: Emitter, start: u32, location: &str) -> Result<C
 
 /// Constant as words, `width` bits.
 pub(super) fn const_words(value: &Wide<33>, width: u32) -> Vec<u64> {
-    let mut words = crate::tables::to_words(value, width);
+    let mut words = crate::value::to_words(value, width);
     if let Some(last) = words.last_mut()
         && !width.is_multiple_of(64)
     {
@@ -319,7 +323,3 @@ pub(super) fn const_words(value: &Wide<33>, width: u32) -> Vec<u64> {
     }
     words
 }
-
-#[cfg(test)]
-#[path = "emit_tests.rs"]
-mod tests;

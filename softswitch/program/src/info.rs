@@ -10,7 +10,9 @@ macro_rules! id_type {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(pub u32);
         impl $name {
-            pub(crate) fn index(self) -> usize {
+            /// As an index.
+            #[inline]
+            pub fn index(self) -> usize {
                 self.0 as usize
             }
         }
