@@ -88,7 +88,7 @@ def make_run(run_dir: Path, *, plain: bool = True) -> int:
     if drawn and ended.problem is not None:
         restore_terminal(notes)
     if ended.problem is not None and ended.exit_status != EXIT_DISK:  # the run has printed a disk error
-        notes.print(f"weir: {ended.problem}", style="red", highlight=False)
+        notes.print(f"weir: {ended.problem}", style="red", highlight=False, soft_wrap=True)
     notes.print(
         f"weir: the run {_ENDS[ended.state]}; what it wrote is in {run_dir}",
         style="red",
