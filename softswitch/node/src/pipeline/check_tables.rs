@@ -14,7 +14,7 @@ use weir_p4runtime::p4::config::v1::{
 
 use super::check::{Declared, absent, meter_type, mismatch, named};
 use super::views::{ActionRefView, ActionView, MatchFieldView, ParamView, TableView, kind_name};
-use crate::node::failure::{Failure, listed};
+use crate::failure::{Failure, listed};
 
 pub fn tables(p4info: &P4Info, program: &ProgramInfo) -> Result<BTreeMap<u32, TableView>, Failure> {
     let view = |table| table_view(table, p4info, program).map(|view| (view.p4info_id, view));

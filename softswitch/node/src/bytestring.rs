@@ -10,6 +10,7 @@ use tonic::Code;
 use super::failure::Failure;
 
 /// The shortest string of the same value; at least one byte.
+#[inline]
 pub fn canonical(value: &[u8]) -> Vec<u8> {
     let zeros = value.iter().take_while(|byte| **byte == 0).count();
     if zeros == value.len() {

@@ -22,6 +22,7 @@ pub fn packet_out(pipeline: &Pipeline, packet: &PacketOut) -> Result<Vec<u8>, Fa
 }
 
 /// The packet-in for a frame sent to the CPU port; None when the frame is shorter than the header.
+#[inline]
 pub fn packet_in(pipeline: Option<&Pipeline>, frame: &[u8]) -> Option<PacketIn> {
     let fields = pipeline
         .and_then(|p| p.packet_in.as_deref())
@@ -63,6 +64,7 @@ fn header(fields: &[MetadataView], given: &[PacketMetadata]) -> Result<Vec<u8>, 
     Ok(bits.bytes)
 }
 
+#[inline]
 fn split_header<'a>(
     fields: &[MetadataView],
     frame: &'a [u8],
@@ -108,6 +110,7 @@ impl BitWriter {
 }
 
 /// The `width_bits` bits that start at bit `at`, right-aligned.
+#[inline]
 fn read_bits(bytes: &[u8], at: usize, width_bits: u32) -> Vec<u8> {
     let width = width_bits as usize;
     let mut value = vec![0_u8; width.div_ceil(8)];

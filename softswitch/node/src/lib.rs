@@ -4,6 +4,9 @@
 //! No I/O and no clock: requests, frames and times come in, results, frames and notifications go out. The dataplane
 //! thread owns the one [`Node`]; `service` translates between it and gRPC.
 //!
+//! Nearly everything here runs per request of a controller, and the crate is compiled accordingly (see the profiles in
+//! `Cargo.toml`). A function that runs per packet must be generic or `#[inline]`, so that `weir-engine` compiles it.
+//!
 //! Layout: `pipeline` (P4Info ↔ program), `write`, `read_plan` and `read` (updates and queries of entities), one file for
 //! each kind of entity (`table` with `entry_key`, `action` and `direct`, `profile`, `meter`, `counter`, `replication`,
 //! `register`, `value_set`, `digest`), `idle` (timeouts), `undo` and `state` (batches that are rolled back, pipelines that
@@ -186,6 +189,7 @@ impl Node {
     }
 
     /// Receives a frame at a port.
+    #[inline]
     pub fn receive(&mut self, port: Port, frame: &[u8], now_ns: u64) {
         match &mut self.switch {
             Some(switch) => switch.receive(port, frame, now_ns),
@@ -233,6 +237,7 @@ impl Node {
     }
 
     /// Time of the next event without further input.
+    #[inline]
     pub fn next_event_ns(&self) -> Option<u64> {
         let switch = self.switch.as_ref().and_then(Switch::next_event_ns);
         let digests = self.digests.values().filter_map(DigestQueue::due_ns);
@@ -316,6 +321,7 @@ impl Node {
     }
 
     /// Counters of frames and digests that ended in the node itself.
+    #[inline]
     pub fn stats(&self) -> NodeStats {
         self.stats
     }

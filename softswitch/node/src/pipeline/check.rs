@@ -15,7 +15,7 @@ use weir_p4runtime::preambles;
 
 use super::types::DataShape;
 use super::views::{ArrayView, DigestView, MetadataView};
-use crate::node::failure::{Failure, listed};
+use crate::failure::{Failure, listed};
 
 pub(super) fn named(preamble: Option<&Preamble>) -> Result<(u32, &str), Failure> {
     match preamble {

@@ -8,9 +8,9 @@ use weir_p4runtime::p4::v1::action_profile_action::WatchKind;
 use weir_p4runtime::p4::v1::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
 
 use super::{Spread, Watched, old_watch, profile_action, range, size_of, weight};
-use crate::node::failure::Failure;
-use crate::node::pipeline::ProfileView;
-use crate::node::{Node, parts};
+use crate::failure::Failure;
+use crate::pipeline::ProfileView;
+use crate::{Node, parts};
 
 /// First dataplane id of the members and groups of one-shot sets; controllers' ids are smaller.
 const FIRST_ID: u64 = 1 << 32;
@@ -27,7 +27,7 @@ pub struct OneShot {
 
 impl Node {
     /// Creates the members and the group of a one-shot set.
-    pub(in crate::node) fn create_one_shot(
+    pub(crate) fn create_one_shot(
         &mut self,
         profile: u32,
         given: &v1::ActionProfileActionSet,
@@ -119,7 +119,7 @@ impl Node {
     }
 
     /// Removes the members and the group of a set; no entry may point to it.
-    pub(in crate::node) fn remove_one_shot(&mut self, one_shot: &OneShot) -> Result<(), Failure> {
+    pub(crate) fn remove_one_shot(&mut self, one_shot: &OneShot) -> Result<(), Failure> {
         let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
         let profile = pipeline.profile(one_shot.profile)?.id;
         switch.delete_group(profile, one_shot.group)?;
@@ -130,7 +130,7 @@ impl Node {
     }
 
     /// Stores the set of an entry (None: the entry has none); returns the previous one.
-    pub(in crate::node) fn keep_one_shot(
+    pub(crate) fn keep_one_shot(
         &mut self,
         table: TableId,
         handle: EntryHandle,

@@ -10,7 +10,7 @@ use weir_p4runtime::p4::config::v1::{ActionProfile, P4Info, ValueSet};
 use super::check::{Declared, mismatch, named};
 use super::check_tables::{check_width, match_kind};
 use super::views::{MatchFieldView, ProfileView, TableView, ValueSetView};
-use crate::node::failure::Failure;
+use crate::failure::Failure;
 
 pub fn profiles(
     p4info: &P4Info,

@@ -8,8 +8,8 @@ use weir_p4runtime::p4::config::v1::{P4DataTypeSpec, P4TypeInfo};
 use weir_p4runtime::p4::v1::p4_data::Data;
 use weir_p4runtime::p4::v1::{P4Data, P4StructLike};
 
-use crate::node::bytestring::canonical;
-use crate::node::failure::Failure;
+use crate::bytestring::canonical;
+use crate::failure::Failure;
 
 /// The representation of one value in a `P4Data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -35,6 +35,7 @@ pub struct ReadyList {
 
 impl ReadyList {
     /// The P4Runtime message for the list, with time stamp `now_ns`.
+    #[inline]
     pub fn message(&self, view: &DigestView, now_ns: u64) -> v1::DigestList {
         v1::DigestList {
             digest_id: view.p4info_id,
@@ -124,6 +125,7 @@ impl DigestQueue {
     }
 
     /// Adds a message of the dataplane; returns the list when it is complete.
+    #[inline]
     pub fn offer(&mut self, values: Values, now_ns: u64) -> Option<ReadyList> {
         self.forget_expired(now_ns);
         if self.known.contains_key(&values) {
@@ -139,12 +141,14 @@ impl DigestQueue {
     }
 
     /// Time by which the buffer must be sent; None when it is empty.
+    #[inline]
     pub fn due_ns(&self) -> Option<u64> {
         (!self.buffer.is_empty())
             .then(|| self.buffered_since_ns.saturating_add(self.max_timeout_ns))
     }
 
     /// The buffer as a list, if it is due.
+    #[inline]
     pub fn take_due(&mut self, now_ns: u64) -> Option<ReadyList> {
         self.due_ns()
             .is_some_and(|due_ns| due_ns <= now_ns)
@@ -160,6 +164,7 @@ impl DigestQueue {
         }
     }
 
+    #[inline]
     fn flush(&mut self, now_ns: u64) -> ReadyList {
         let list = ReadyList {
             list_id: self.next_list_id,
@@ -189,6 +194,7 @@ impl DigestQueue {
         list
     }
 
+    #[inline]
     fn forget_expired(&mut self, now_ns: u64) {
         while let Some(list) = self.sent.front()
             && now_ns.saturating_sub(list.sent_ns) >= self.ack_timeout_ns
@@ -198,6 +204,7 @@ impl DigestQueue {
         }
     }
 
+    #[inline]
     fn forget(&mut self, list: &SentList) {
         for values in &list.messages {
             self.known.remove(values);
