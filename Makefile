@@ -32,10 +32,11 @@ target/.crates: Cargo.lock | system
 	@mkdir -p $(@D)
 	@cargo fetch --locked --quiet --target host-tuple 2>/dev/null && touch $@ || true
 
-# hatchling installs weir.
+# hatchling installs weir. The import compiles what a run needs of the packages, beside cargo.
 $(VENV)/.python: pyproject.toml constraints.txt $(VENV)/.venv
 	$(BIN)/python tools/pip_install.py -c constraints.txt hatchling editables
 	$(BIN)/python tools/pip_install.py -c constraints.txt --no-build-isolation -e .
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import finsy, plotly.graph_objects, pyarrow.parquet, ruamel.yaml, scipy.optimize, scipy.stats, typer"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.python
@@ -101,7 +102,8 @@ WORKERS ?= 2
 
 .PHONY: test
 test: export WEIR_SKIPPED_TESTS := $(CURDIR)/target/skipped-tests.txt
-test: system-tests setup p4runtime-shell ## every test, Rust and Python; the last lines list skipped tests and reasons
+test: system-tests ## every test, Rust and Python; the last lines list skipped tests and reasons
+	@$(MAKE) --no-print-directory -j2 $(RUST) $(VENV)/.dev $(P4RUNTIME_SHELL)/.python
 	@rm -f "$$WEIR_SKIPPED_TESTS"
 	cargo test --workspace --locked --quiet
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
