@@ -14,18 +14,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from weir.cli import options
 from weir.controlplane.errors import PipelineError
-from weir.kernel.boot import first_boot
-from weir.kernel.errors import KernelError
-from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.software import repair_command, weir_version
 from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
 from weir.topo.tools import TOOLS, ToolMissingError, find_own_program, find_tool
+
+if TYPE_CHECKING:
+    from weir.kernel.store import KernelStore
 
 CONGESTION_CONTROLS = ("bbr", "cubic")
 """Congestion controls of the shipped experiments."""
@@ -185,6 +186,9 @@ def pipeline_check(directory: Path | None) -> Check:
 
 def optional_checks() -> Iterator[Check]:
     """Parts and tools that a run does not need."""
+    # Loads pydantic, which other commands should not wait for.
+    from weir.kernel.store import KernelStore, kernels_folder
+
     # The switch in virtual time, `weir.Switch`; `make demo` does not build it.
     yield module_check("weir_softswitch", weir_version(), required=False)
     yield virtual_time_check(KernelStore(kernels_folder()))
@@ -199,6 +203,9 @@ def optional_checks() -> Iterator[Check]:
 
 def virtual_time_check(store: KernelStore) -> Check:
     """Boots the kernel of runs in virtual time, if one is built."""
+    from weir.kernel.boot import first_boot
+    from weir.kernel.errors import KernelError
+
     name = "virtual time"
     kernels = [kernel for kernel in store.kernels() if kernel.record.name]
     if not kernels:
