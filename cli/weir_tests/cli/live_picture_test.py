@@ -83,6 +83,8 @@ def weir_run(
     config.write_text(EXPERIMENT.format(duration=duration))
     master, slave = pty.openpty()
     weir = str(Path(sys.executable).with_name("weir"))
+    # Workers of pytest have COLUMNS, which would be the width of every terminal.
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     with (folder / "stdout").open("w") as stdout:
         process = Popen(
             # setsid --ctty: Ctrl-C typed on the terminal becomes SIGINT.
@@ -101,7 +103,7 @@ def weir_run(
             stdout=stdout,
             stderr=slave,
             text=True,
-            env={**os.environ, MARKER: marker, "TERM": "xterm-256color"},
+            env={**environment, MARKER: marker, "TERM": "xterm-256color"},
         )
     os.close(slave)
     terminal = Terminal(process, master, folder)
@@ -128,7 +130,7 @@ def widths(shown: bytes) -> list[int]:
 
 
 def test_the_picture_shows_drops_while_flows_run_and_the_run_is_explained(tmp_path: Path) -> None:
-    with weir_run(tmp_path, uuid.uuid4().hex, duration="8 s") as terminal:
+    with weir_run(tmp_path, uuid.uuid4().hex, duration="4 s") as terminal:
         terminal.read_until(lambda: COUNTED.search(terminal.shown) is not None)
         assert LEAVE not in terminal.shown, "the counts were only shown after the phase"
         terminal.resize(20, 40)
