@@ -32,7 +32,7 @@ _STARTED = re.compile(r"^\[ *\d+\.\d+\] ?")
 
 @dataclass(frozen=True)
 class FirstBoot:
-    """What a kernel says about itself."""
+    """The version and the congestion controls that a kernel reported."""
 
     version: str
     congestion_controls: tuple[str, ...]

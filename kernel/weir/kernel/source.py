@@ -21,7 +21,7 @@ from weir.rundir.kernel import KernelSource
 DEBIAN_SERIES = "6.12"
 PACKAGE = f"linux-source-{DEBIAN_SERIES}"
 INSTALLED = Path("/usr/src") / f"{PACKAGE}.tar.xz"
-"""Where Debian's package puts it."""
+"""The tar file of the installed package."""
 
 # More than half of the source is never part of a User-Mode Linux and is not unpacked. All Kconfig files are.
 _UNUSED = (

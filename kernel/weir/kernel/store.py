@@ -61,7 +61,7 @@ class KernelStore:
         self.sources = self.folder / "sources"
 
     def log_of(self, inputs_sha256: str) -> Path:
-        """Where the log of a failed build is kept."""
+        """The file that keeps the log of a failed build."""
         return self.folder / "logs" / f"{inputs_sha256[:_DIGITS]}.log"
 
     def built(self, inputs_sha256: str) -> StoredKernel | None:

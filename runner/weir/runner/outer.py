@@ -8,27 +8,12 @@ itself, the inner half notices and ends the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from weir.rundir.manifest_file import ManifestFile
+from weir.runner.ended import Ended
+from weir.runner.virtual import run_virtually
 from weir.topo.sandbox import run_in_sandbox
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run ended: the manifest's state and error, and the exit status of the sandbox's program."""
-
-    state: str
-    error: str | None
-    exit_status: int
-    problem: str | None
-    """Set if the program died before it recorded its end."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the run reached its end."""
-        return self.state == "complete"
 
 
 def is_virtual(run_dir: Path) -> bool:
@@ -53,9 +38,6 @@ def run_prepared(
     Raises SandboxError, ToolMissingError, KernelInputError if the kernel of the run does not exist any more.
     """
     if is_virtual(run_dir):
-        # Imported here: it imports this module.
-        from weir.runner.virtual import run_virtually
-
         return run_virtually(run_dir, program, options, on_line=on_line, on_virtual_s=on_virtual_s)
     status = run_in_sandbox(program, [str(run_dir), *options], announce_stop=announce_stop, on_line=on_line)
     manifest = ManifestFile.load(run_dir)

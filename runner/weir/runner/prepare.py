@@ -23,7 +23,7 @@ MEMORY_MB = 1024
 
 @dataclass(frozen=True)
 class TimeChoice:
-    """What a command line says about the time of a run; None leaves it to the experiment."""
+    """The command line's choice of time and kernel; None leaves it to the experiment."""
 
     time: Literal["real", "virtual"] | None = None
     kernel: str | None = None

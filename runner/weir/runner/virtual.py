@@ -23,7 +23,7 @@ from weir.kernel.guest_init import CONTROL
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest_file import ManifestFile
-from weir.runner.outer import Ended
+from weir.runner.ended import Ended
 from weir.topo.sandbox import inside, run_in_sandbox
 from weir.topo.sandbox_init import CONTROL_VARIABLE
 from weir.topo.stop import Interrupted, StopToken
