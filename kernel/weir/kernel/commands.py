@@ -105,7 +105,7 @@ def _end_group(process: subprocess.Popen[str]) -> None:
 
 
 def reason_of(log: Path) -> str:
-    """The reason of a failed build: the first error of a compiler or the linker in its log, else make's first."""
+    """The reason of a failed build: the first error of compiler or linker in its log, else of make."""
     lines = log.read_text(errors="replace").splitlines()
     for pattern in (_COMPILER_ERROR, _MAKE_ERROR):
         for line in lines:
