@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host's line: the frames that it sends leave one after the other, each for as long as its bits take.
 
-Linux has no queueing discipline that does this alone. htb sends a frame as soon as the one before is paid for,
-so an empty bucket spaces frames of all sizes, but it sends a packet that is segmented later (GSO) as one frame.
-tbf segments such packets, but its bucket holds at least the largest frame, so small frames leave in bursts.
-Hence htb at the line's rate, with a leaf of tbf that is ten times as fast and so never delays a frame. Unlike
-netem, neither takes packets away from their sockets: TCP Small Queues and sendmsg(2) see the line's queue. TCP
-paces as it does without them, because neither is fq.
+Linux has no queueing discipline that does this alone. htb sends a frame as soon as the one before is paid
+for, so an empty bucket spaces frames of all sizes, but it sends a packet that is segmented later (GSO) as
+one frame. tbf segments such packets, but its bucket holds at least the largest frame, so small frames
+leave in bursts. Hence htb at the line's rate, with a leaf of tbf that is ten times as fast and so never
+delays a frame. Unlike netem, neither takes packets away from their sockets: TCP Small Queues and
+sendmsg(2) see the line's queue. TCP paces as it does without them, because neither is fq.
 """
 
 from __future__ import annotations
