@@ -137,7 +137,7 @@ def gaps_ns(capture: Path, source: str) -> list[tuple[int, int]]:
 
 
 def check_lines(run_dir: Path, hosts: Mapping[str, Mapping[str, Any]]) -> None:
-    """No frame that a host sent is closer to the one before than line and host allow; windows are as close."""
+    """No frame of a host is closer to the one before than line and host allow; many are just as close."""
     for name, cost_ns in (("client", 0), ("server1", 0), ("server2", 5_000)):
         host = hosts[name]
         assert host["line_rate_bps"] == 10**10
