@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
-from weir.topo.process import run_tool
+from weir.topo.process import ProcessError, run_tool
 from weir.topo.sandbox import is_inside
 from weir.topo.tools import find_tool
 
@@ -248,8 +248,7 @@ class Testbed:
             )
             run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch + self._ipv6_commands(host))
             if host.line is not None:
-                lines = host.line.commands(host.interface)
-                run_tool("tc", "-n", host.namespace, "-batch", "-", input_text=lines)
+                _set_line(host, host.line)
         ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
         run_tool("ip", "-batch", "-", input_text="".join(ups))
         # The kernel detects a carrier asynchronously; until then, the noop qdisc drops all frames.
@@ -387,6 +386,16 @@ def _set_up_host_kernel(host: HostPort) -> None:
     if host.address6 is not None:
         _write_sysctls(_IPV6_SYSCTLS)
     _write_sysctls(_HOST_SYSCTLS)
+
+
+def _set_line(host: HostPort, line: Line) -> None:
+    try:
+        run_tool("tc", "-n", host.namespace, "-batch", "-", input_text=line.commands(host.interface))
+    except ProcessError as error:
+        raise TestbedError(
+            f"host {host.name!r}: it cannot have a line, for which the kernel needs the queueing disciplines htb "
+            f"and tbf; valid: no line rate and packet cost: {error}"
+        ) from error
 
 
 def _wait_link_active(where: list[str], interface: str) -> None:
