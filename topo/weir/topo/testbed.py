@@ -393,8 +393,8 @@ def _set_line(host: HostPort, line: Line) -> None:
         run_tool("tc", "-n", host.namespace, "-batch", "-", input_text=line.commands(host.interface))
     except ProcessError as error:
         raise TestbedError(
-            f"host {host.name!r}: it cannot have a line, for which the kernel needs the queueing disciplines htb "
-            f"and tbf; valid: no line rate and packet cost: {error}"
+            f"host {host.name!r}: no line, for which the kernel needs the queueing disciplines htb and tbf; "
+            f"valid: neither line_rate nor packet_cost: {error}"
         ) from error
 
 
