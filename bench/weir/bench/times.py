@@ -26,7 +26,7 @@ from weir.bench.times_numbers import METRICS, Comparison, Kept, Numbers, Samples
 CAMPAIGN = ROOT / "bench" / "times.yaml"
 TIMES = ("virtual", "real", "no line")
 PAIRS = (("virtual", "real"), ("virtual", "no line"), ("no line", "real"))
-DRAWN = ("goodput", "loss", "RTT, median", "uncongested RTT, median", "burst, mean")
+DRAWN = ("goodput", "Jain's index", "loss", "RTT, median", "uncongested RTT, median", "burst, mean")
 SIGNIFICANT = 0.01
 _SECONDS = "variables: {seconds: 20 s}"
 _COLUMNS = (
@@ -102,22 +102,28 @@ def drawing(samples: Samples) -> Figure:
     traces, layout, rows = [], {}, []
     for row, metric in enumerate(DRAWN):
         for column, cell in enumerate(cells):
-            axis = row * len(cells) + column + 1
+            number = row * len(cells) + column
+            axis = number + 2  # the page has a style of its own for the first axis
+            series = {time: values(samples, cell, time, metric) for time in TIMES}
+            known = [value for its in series.values() for value in its]
+            margin = (max(known) - min(known)) / 20 or 0.5 if known else 0.0
             width, height = 1 / len(cells), 1 / len(DRAWN)
             left, top = column * width, 1 - row * height
             layout[f"xaxis{axis}"] = {
                 "domain": [left + 0.02, left + width - 0.02],
                 "anchor": f"y{axis}",
+                "range": [min(known) - margin, max(known) + margin] if known else [0, 1],
+                "nticks": 5,
                 "title": {"text": f"{metric}, {METRICS[metric]}", "font": {"size": 11}},
             }
             layout[f"yaxis{axis}"] = {
-                "domain": [top - height + 0.075, top - 0.03],
+                "domain": [top - height + 0.065, top - 0.015],
                 "anchor": f"x{axis}",
                 "range": [0, 1.05],
                 "title": {"text": cell if row == 0 else "", "font": {"size": 11}},
             }
-            for number, time in enumerate(TIMES):
-                at, part = ecdf(values(samples, cell, time, metric))
+            for place, (time, its) in enumerate(series.items()):
+                at, part = ecdf(its)
                 rows += [(cell, metric, time, x, y) for x, y in zip(at.tolist(), part.tolist(), strict=True)]
                 if not len(at):
                     continue
@@ -128,12 +134,12 @@ def drawing(samples: Samples) -> Figure:
                         "mode": "lines",
                         "name": time,
                         "legendgroup": time,
-                        "showlegend": axis == 1,
+                        "showlegend": number == 0,
                         "x": [at[0], *at.tolist()],
                         "y": [0.0, *part.tolist()],
                         "xaxis": f"x{axis}",
                         "yaxis": f"y{axis}",
-                        "line": {"color": colour(number), "width": 1.7, "shape": "hv"},
+                        "line": {"color": colour(place), "width": 1.7, "shape": "hv"},
                     }
                 )
     return Figure(
@@ -144,7 +150,7 @@ def drawing(samples: Samples) -> Figure:
         tuple(rows),
         tuple(traces),
         layout,
-        height=230 * len(DRAWN),
+        height=190 * len(DRAWN),
         wide=True,
     )
 

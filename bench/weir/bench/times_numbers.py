@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.stats import false_discovery_control
 
-from weir.analysis.statistics import cliffs_delta, kolmogorov_smirnov
+from weir.analysis.statistics import cliffs_delta, jain_index, kolmogorov_smirnov
 from weir.api.run import Run
 from weir.rundir.whole_files import write_whole
 
@@ -26,6 +26,7 @@ BURST_GAP_NS = 20_000
 """Frames of a flow that leave its host less than this apart are one burst; 20 Mbit/s are 600 µs a frame."""
 METRICS = {
     "goodput": "Mbit/s",
+    "Jain's index": "of two",
     "loss": "%",
     "RTT, median": "ms",
     "RTT, 99 %": "ms",
@@ -41,7 +42,7 @@ METRICS = {
     "throughput-spearman: rho": "",
     "delay-spearman: rho": "",
 }
-"""Number of a run → its unit. Those of the measured flows are of both together."""
+"""Number of a run → its unit. Those of the measured flows are of both together; the goodput is their mean."""
 Numbers = Mapping[str, float | None]
 
 
@@ -53,6 +54,7 @@ def numbers_of(run: Run) -> dict[str, float | None]:
     thin = [flow["id"] for flow in every if flow["name"] == THIN]
     found: dict[str, float | None] = {
         "goodput": statistics.fmean(flow["goodput_bps"] for flow in flows) / 1e6,
+        "Jain's index": jain_index([flow["goodput_bps"] for flow in flows]),
         "loss": 100 * _sum(flows, "reported_drops") / _sum(flows, "sent"),
     }
     rtts = run.rtts.arrow()
