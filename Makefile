@@ -205,6 +205,10 @@ bench-pcap: setup ## packets/s from a capture to its losses beside tshark; peak 
 bench-inference: setup ## inferred losses against the switch's drops, BBR and CUBIC at 2 to 25 % loss, beside tshark's marks
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.inference $(ARGS)
 
+.PHONY: bench-times
+bench-times: setup ## the same experiments in virtual and in real time, 20 of each, and where they differ; resumable (hours)
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.times $(ARGS)
+
 .PHONY: pcap-memory
 pcap-memory: $(VENV)/.python ## docs/images/pcap-memory.png from the newest bench-pcap (needs chromium)
 	$(BIN)/python tools/pcap_memory.py target/pcap-memory.csv target/pcap-memory.html

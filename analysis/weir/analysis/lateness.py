@@ -13,16 +13,19 @@ from weir.rundir.manifest import Manifest
 
 ONE_CLOCK = "softswitch"
 """The target whose senders and receivers run on one machine, so that their timestamps can be subtracted."""
+FAST_LINE_BPS = 10**9
+"""On a slower line a frame is longer under way than the switch is late."""
 
 
 def switch_lateness(manifest: Manifest, flows: Iterable[Directed]) -> LatenessResult | None:
-    """Received − sent − delay of the link, over all frames on links without queue and jitter."""
+    """Received − sent − delay of the link, over all frames on links without queue, slow line and jitter."""
     if manifest.target != ONE_CLOCK:
         return None
     delay_ns = {
         address: round(host.delay_s * 1e9)
         for host in manifest.hosts
         if host.rate_bps is None and not host.jitter_s
+        if host.line_rate_bps is None or host.line_rate_bps >= FAST_LINE_BPS
         for address in host.addresses
     }
     found = [

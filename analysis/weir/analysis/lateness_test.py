@@ -50,9 +50,13 @@ def test_two_stalled_frames_in_a_hundred_show_at_the_99th_percentile_and_not_at_
     assert after.p99_s == pytest.approx(before.p50_s + 7e-3, abs=1e-4)
 
 
-@pytest.mark.parametrize("change", [{"rate_bps": 10**6}, {"jitter_s": 0.001}])
+@pytest.mark.parametrize("change", [{"rate_bps": 10**6}, {"jitter_s": 0.001}, {"line_rate_bps": 10**8}])
 def test_frames_that_may_have_been_queued_are_not_counted(data: RunData, change: dict[str, object]) -> None:
     assert switch_lateness(with_hosts(data.manifest, **change), data.flows) is None
+
+
+def test_frames_on_a_fast_line_are_counted(data: RunData) -> None:
+    assert switch_lateness(with_hosts(data.manifest, line_rate_bps=10**10), data.flows) is not None
 
 
 def test_two_clocks_are_not_subtracted(data: RunData) -> None:

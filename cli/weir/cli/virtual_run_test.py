@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
+from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
+from scapy.utils import RawPcapReader
 
 from weir.kernel.errors import KernelInputError
 from weir.kernel.source import DEBIAN_SERIES
@@ -24,7 +29,7 @@ name: virtual
 hosts:
   client: {{delay: 5 ms}}
   server1: {{delay: 5 ms}}
-  server2: {{delay: 5 ms}}
+  server2: {{delay: 5 ms, packet_cost: 5 us}}
 flows:
   - {{name: one, from: server1, to: client, congestion_control: bbr, duration: {duration}, measured: true}}
   - {{name: two, from: server2, to: client, congestion_control: vegas, duration: {duration}, measured: true}}
@@ -115,8 +120,38 @@ def test_a_run_in_virtual_time_explains_every_loss_and_records_its_kernel(tmp_pa
         assert flow["reported_drops"] > 0
         assert flow["unexplained"] == 0
     assert (run.run_dir / "report.html").is_file()
+    check_lines(run.run_dir, {host["name"]: host for host in manifest["hosts"]})
     # Nothing but the scheduler delays a wake-up, and in virtual time it costs none.
     assert manifest["scheduling"]["max_s"] < 1e-3
+
+
+def gaps_ns(capture: Path, source: str) -> list[tuple[int, int]]:
+    """(bytes of a frame, ns until the next one) of the frames from an IPv4 address in a capture."""
+    frames = []
+    with RawPcapReader(str(capture)) as packets:
+        assert packets.nano
+        for data, meta in packets:
+            if data[12:14] == b"\x08\x00" and data[26:30] == IPv4Address(source).packed:
+                frames.append((meta.wirelen, meta.sec * 10**9 + meta.usec))
+    return [(size, then - at) for (size, at), (_, then) in itertools.pairwise(frames)]
+
+
+def check_lines(run_dir: Path, hosts: Mapping[str, Mapping[str, Any]]) -> None:
+    """No frame of a host is closer to the one before than line and host allow; many are just as close."""
+    for name, cost_ns in (("client", 0), ("server1", 0), ("server2", 5_000)):
+        host = hosts[name]
+        assert host["line_rate_bps"] == 10**10
+        assert host["packet_cost_s"] == cost_ns / 1e9
+        gaps = gaps_ns(run_dir / host["pcap"], host["addresses"][0])
+        # 24 bytes of Ethernet's overhead; 0.8 ns a byte.
+        closest = min(gap - (size + 24) * 0.8 - cost_ns for size, gap in gaps)
+        assert closest >= 0, f"{name}: {-closest:.0f} ns too close"
+        if name != "client":
+            # The guest's clock has steps of 256 ns, and its timers fire up to two steps late.
+            least_ns = 1538 * 0.8 + cost_ns
+            window = [gap for size, gap in gaps if size == 1514 and gap <= least_ns + 768]
+            print(f"{name}: {len(window)} of {len(gaps)} frames back to back")
+            assert len(window) > 100
 
 
 def test_ctrl_c_ends_the_guest_and_leaves_nothing(tmp_path: Path) -> None:

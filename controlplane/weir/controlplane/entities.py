@@ -130,7 +130,7 @@ class CloneSession:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Shaper, queue, delay and random loss of the frames that leave through a port of the embedded switch.
+    """Shaper, queue, line, delay and random loss of frames that leave through a port of the embedded switch.
 
     None: no rate, no limit, or no deflection of frames that a full queue drops. A burst needs a rate.
     """
@@ -144,6 +144,7 @@ class Link:
     delay_ns: int = 0
     jitter_ns: int = 0
     loss_ppb: int = 0
+    line_rate_bps: int | None = None
 
     @property
     def key(self) -> str:
@@ -166,6 +167,7 @@ class Link:
             "delay": format_time(self.delay_ns),
             "jitter": format_time(self.jitter_ns),
             "loss": format_share(self.loss_ppb),
+            "line_rate": _or_none(format_rate, self.line_rate_bps),
         }
 
 

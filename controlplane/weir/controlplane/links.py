@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from weir.controlplane.attach import Attachment
 from weir.controlplane.config import ExperimentConfig, HostConfig, queue_bytes
@@ -24,21 +25,24 @@ def links_of(experiment: ExperimentConfig, attachment: Attachment) -> Iterator[L
 
 
 def _link(host: HostConfig, limit_bytes: int, port: int, deflect_to: int) -> Link:
-    link = Link(port, delay_ns=host.delay, jitter_ns=host.jitter, loss_ppb=host.loss)
+    link = Link(
+        port,
+        delay_ns=host.delay,
+        jitter_ns=host.jitter,
+        loss_ppb=host.loss,
+        line_rate_bps=host.line_rate or None,
+    )
     if host.rate is None:
         return link
     if host.burst is None:
         burst_bytes = max(host.rate * _DEFAULT_BURST_NS // 8 // 10**9, _LEAST_DEFAULT_BURST_BYTES)
     else:
         burst_bytes = host.burst.bytes_at(host.rate)
-    return Link(
-        port,
+    return replace(
+        link,
         rate_bps=host.rate,
         burst_bytes=burst_bytes,
         limit_bytes=limit_bytes,
         limit_packets=host.queue_packets,
         deflect_to=deflect_to,
-        delay_ns=host.delay,
-        jitter_ns=host.jitter,
-        loss_ppb=host.loss,
     )

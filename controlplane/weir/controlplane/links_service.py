@@ -119,7 +119,7 @@ class LinksService:
         return {port.number: _state(port) for port in (await self._get()).ports}
 
     async def set(self, link: Link) -> None:
-        """Set a port's link to ``link``; settings that it does not have (priorities, line rate) stay.
+        """Set a port's link to ``link``; settings that it does not have (priorities) stay.
 
         Raises:
             WriteError: the switch refused, or has no such port.
@@ -190,11 +190,12 @@ def _read(number: int, link: Any) -> Link:
         delay_ns=link.delay_ns,
         jitter_ns=link.jitter_ns,
         loss_ppb=link.loss_ppb,
+        line_rate_bps=optional("line_rate_bps"),
     )
 
 
 def _write(link: Link, message: Any) -> None:
-    for name in ("shaper", "queue_limit_bytes", "queue_limit_packets", "deflect_to"):
+    for name in ("shaper", "queue_limit_bytes", "queue_limit_packets", "deflect_to", "line_rate_bps"):
         message.ClearField(name)
     if link.rate_bps is not None:
         message.shaper.rate_bps, message.shaper.burst_bytes = link.rate_bps, link.burst_bytes or 0
@@ -202,6 +203,7 @@ def _write(link: Link, message: Any) -> None:
         ("queue_limit_bytes", link.limit_bytes),
         ("queue_limit_packets", link.limit_packets),
         ("deflect_to", link.deflect_to),
+        ("line_rate_bps", link.line_rate_bps),
     ):
         if value is not None:
             setattr(message, name, value)

@@ -28,7 +28,7 @@ hosts:
   a: {delay: 5 ms, jitter: 1 ms, loss: 0.5 %}
   b: {rate: 50 Mbit/s, burst: 20 kB, queue: 90 kB, queue_packets: 60}
   c: {rate: 50 Mbit/s}
-  d: {rate: 8 Mbit/s}
+  d: {rate: 8 Mbit/s, line_rate: 1 Gbit/s}
 flows: [{name: f, from: a, to: b, duration: 1 s}]
 """
 A, B = (
@@ -62,7 +62,7 @@ def test_each_port_has_the_link_of_its_host_and_queues_deflect_to_the_collector(
         B,
         # Defaults: a queue of 256 kB, and a bucket of 1 ms (50 Mbit/s are 6250 B/ms) but at least 3 kB.
         Link(3, 50_000_000, 6_250, 256_000, None, 5),
-        Link(4, 8_000_000, 3_000, 256_000, None, 5),
+        Link(4, 8_000_000, 3_000, 256_000, None, 5, line_rate_bps=10**9),
         Link(5),
     ]
 
@@ -79,7 +79,8 @@ def test_links_are_set_once_and_settings_outside_the_file_stay() -> None:
         assert len(await control.apply(phase)) == 0
 
     on(server, twice)
-    assert server.links[1].line_rate_bps == 10**9
+    assert not server.links[1].HasField("line_rate_bps")
+    assert server.links[4].line_rate_bps == 10**9
     assert [queue.priority for queue in server.links[1].queues] == [7]
     assert (server.links[2].shaper.rate_bps, server.links[2].shaper.burst_bytes) == (50_000_000, 20_000)
 

@@ -213,6 +213,10 @@ class Host(Record):
     """Limit of that queue."""
     loss: Number = 0.0
     """Probability of random loss on its link, for frames towards it."""
+    line_rate_bps: int | None = None
+    """Bit rate of its line in both directions; None if that is unlimited."""
+    packet_cost_s: Number = 0.0
+    """Time that it needs for each frame that it sends, in addition to that on the line."""
     capture_received: int | None = None
     capture_drops: int | None = None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
-from weir.controlplane.config import ExperimentConfig, load_experiment, queue_bytes
+from weir.controlplane.config import ExperimentConfig, HostConfig, load_experiment, queue_bytes, with_lines
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan
 from weir.rundir.directory import RunDirectory, hold
@@ -26,6 +26,7 @@ from weir.runner.sampling import sampled
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
 from weir.topo.capture import Capture, CaptureResult
 from weir.topo.collectorproc import CollectorProcess
+from weir.topo.line import Line
 from weir.topo.scheduling import SchedulingProbe
 from weir.topo.sockets import SocketSampler
 from weir.topo.stop import Interrupted, StopToken
@@ -74,7 +75,10 @@ async def execute(
     logs = files.logs
     with contextlib.ExitStack() as stack:
         progress.step("building hosts and links")
-        hosts = [HostSpec(name, host.address, host.address6) for name, host in experiment.hosts.items()]
+        hosts = [
+            HostSpec(name, host.address, host.address6, _line(host))
+            for name, host in experiment.hosts.items()
+        ]
         hosts.append(HostSpec(COLLECTOR))
         testbed = stack.enter_context(Testbed(hosts))
         addresses = {
@@ -179,6 +183,10 @@ async def execute(
         collector.stop()
 
 
+def _line(host: HostConfig) -> Line | None:
+    return Line(host.line_rate, host.packet_cost) if host.line_rate else None
+
+
 def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult, run_dir: Path) -> Host:
     host = experiment.hosts[captured.host]
     return Host(
@@ -190,6 +198,8 @@ def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult,
         rate_bps=host.rate,
         queue_bytes=_queue_bytes(experiment, captured.host),
         loss=host.loss / PPB,
+        line_rate_bps=host.line_rate or None,
+        packet_cost_s=host.packet_cost / NS,
         capture_received=captured.captured,
         capture_drops=captured.lost,
     )
@@ -204,7 +214,9 @@ def run_inside(run_dir: Path, stop: StopToken, progress: Progress, watcher: Watc
     hold(run_dir)
     manifest = ManifestFile.load(run_dir)
     try:
-        experiment = load_experiment(RunDirectory(run_dir).config)
+        experiment = with_lines(
+            load_experiment(RunDirectory(run_dir).config), virtual=manifest.manifest.virtual_time is not None
+        )
         asyncio.run(execute(experiment, run_dir, manifest, stop, progress, watcher))
     except Interrupted as interruption:
         manifest.end_if_possible("interrupted", str(interruption))

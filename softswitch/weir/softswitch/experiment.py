@@ -71,5 +71,6 @@ def _options(link: Link) -> str:
         ("delay", link.delay_ns or None, "ns"),
         ("jitter", link.jitter_ns or None, "ns"),
         ("loss", link.loss_ppb or None, "ppb"),
+        ("line", link.line_rate_bps, "bit/s"),
     )
     return ",".join(f"{name}={value}{unit}" for name, value, unit in settings if value is not None)

@@ -28,8 +28,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
-from weir.topo.process import run_tool
+from weir.topo.process import ProcessError, run_tool
 from weir.topo.sandbox import is_inside
 from weir.topo.tools import find_tool
 
@@ -93,11 +94,15 @@ class TestbedError(Exception):
 
 @dataclass(frozen=True)
 class HostSpec:
-    """One host to build. `address` defaults to the next free one of 10.0.0.0/24, `address6` to none."""
+    """One host to build. `address` defaults to the next free one of 10.0.0.0/24, `address6` to none.
+
+    Without a `line`, its frames leave as fast as the processor makes them.
+    """
 
     name: str
     address: str | None = None
     address6: str | None = None
+    line: Line | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ class HostPort:
     switch_interface: str
     switch_port: int
     address6: str | None = None
+    line: Line | None = None
 
     def ip(self, version: int) -> str:
         """Its address of an IP version. Raises TestbedError if it has none."""
@@ -241,6 +247,8 @@ class Testbed:
                 f"link set {host.interface} up\n"
             )
             run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch + self._ipv6_commands(host))
+            if host.line is not None:
+                _set_line(host, host.line)
         ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
         run_tool("ip", "-batch", "-", input_text="".join(ups))
         # The kernel detects a carrier asynchronously; until then, the noop qdisc drops all frames.
@@ -319,6 +327,7 @@ def lay_out(hosts: Sequence[HostSpec]) -> list[HostPort]:
                 switch_interface=f"weir{number}",
                 switch_port=number,
                 address6=host.address6,
+                line=host.line,
             )
         )
     return ports
@@ -377,6 +386,16 @@ def _set_up_host_kernel(host: HostPort) -> None:
     if host.address6 is not None:
         _write_sysctls(_IPV6_SYSCTLS)
     _write_sysctls(_HOST_SYSCTLS)
+
+
+def _set_line(host: HostPort, line: Line) -> None:
+    try:
+        run_tool("tc", "-n", host.namespace, "-batch", "-", input_text=line.commands(host.interface))
+    except ProcessError as error:
+        raise TestbedError(
+            f"host {host.name!r}: no line, for which the kernel needs the queueing disciplines htb and tbf; "
+            f"valid: neither line_rate nor packet_cost: {error}"
+        ) from error
 
 
 def _wait_link_active(where: list[str], interface: str) -> None:

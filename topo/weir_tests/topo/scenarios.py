@@ -21,6 +21,7 @@ from typing import Any
 
 from weir.topo.capture import Capture
 from weir.topo.collectorproc import REPORT_PORT, CollectorProcess
+from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
 from weir.topo.process import ProcessError, run_tool
 from weir.topo.sandbox import inside
@@ -285,6 +286,38 @@ def captured(stop: StopToken, folder: Path) -> dict[str, Any]:
         return {"uid": os.getuid(), "captured": capture.stop().captured}
 
 
+LINES = {"plain": None, "fast": Line(20_000_000), "costly": Line(20_000_000, packet_cost_ns=400_000)}
+"""Hosts of `lines`; a full frame takes 615 µs at 20 Mbit/s."""
+
+
+def lines(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Each host of `LINES` sends 100 kB to the client in one write; captures of what leaves them."""
+    hosts = [HostSpec("client"), *(HostSpec(name, line=line) for name, line in LINES.items())]
+    with Testbed(hosts) as testbed:
+        bridge(testbed)
+        client = testbed.host("client")
+        server = in_network_namespace(
+            client.namespace, lambda: socket.create_server((client.address, 7000), backlog=8)
+        )
+        server.settimeout(20)
+        for name in LINES:
+            path = folder / f"{name}.pcap"
+            with Capture(testbed, name, path, folder, filter_expression="tcp dst port 7000") as capture:
+                capture.wait_ready(stop)
+                sender = in_network_namespace(
+                    testbed.host(name).namespace,
+                    lambda: socket.create_connection((client.address, 7000), timeout=20),
+                )
+                with sender:
+                    sender.sendall(bytes(100_000))
+                accepted, _ = server.accept()
+                with accepted, accepted.makefile("rb") as stream:
+                    assert len(stream.read()) == 100_000
+                capture.stop()
+        server.close()
+        return {"drops": {name: asdict(drop) for name, drop in testbed.link_drops().items()}}
+
+
 def _names_in(folder: str) -> list[str]:
     return sorted(path.name for path in Path(folder).iterdir())
 
@@ -299,7 +332,7 @@ SCENARIOS: dict[str, Scenario] = {
         describe, crash, die, orphans, linger, stop_itself, let_through, hang,
         connect, first_frames, half_built, congestion_controls,
         switch_life, switch_without_interface, collector_life, captured,
-        over_ipv6,
+        over_ipv6, lines,
     )
 }  # fmt: skip
 

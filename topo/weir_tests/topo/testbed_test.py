@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+import itertools
 import json
+import statistics
 from pathlib import Path
 
 import pytest
+from scapy.utils import RawPcapReader
 
 from weir.topo.testbed import HostSpec, Testbed, TestbedError, active_offloads, lay_out
 from weir_tests.topo.runner import Runner
+from weir_tests.topo.scenarios import LINES
 
 
 def test_hosts_get_addresses_macs_and_ports_in_order() -> None:
@@ -94,6 +98,35 @@ def test_hosts_with_ipv6_send_only_frames_of_flows(any_runner: Runner) -> None:
     # No neighbour solicitation, no multicast listener report, no router solicitation.
     assert report["frames"] > 5
     assert report["others"] == []
+
+
+def gaps_ns(path: Path) -> list[tuple[int, int]]:
+    """(bytes of a frame, ns until the next one) of a capture."""
+    with RawPcapReader(str(path)) as packets:
+        assert packets.nano
+        frames = [(meta.wirelen, meta.sec * 10**9 + meta.usec) for _, meta in packets]
+    return [(size, then - at) for (size, at), (_, then) in itertools.pairwise(frames)]
+
+
+def test_frames_of_one_write_are_as_far_apart_as_the_line_and_the_host_have_them(any_runner: Runner) -> None:
+    report = any_runner.result("lines")
+    assert report["drops"] == {
+        name: {"to_switch": 0, "from_switch": 0} for name in ("client", "plain", "fast", "costly")
+    }
+    medians = {}
+    for name, line in LINES.items():
+        gaps = gaps_ns(any_runner.folder / f"{name}.pcap")
+        full = [gap for size, gap in gaps if size == 1514]
+        assert len(full) > 60
+        medians[name] = statistics.median(full)
+        if line is not None:
+            # Time stamps are taken some time after the decision to send: up to 5 % more or less.
+            early = [gap for size, gap in gaps if gap < 0.95 * line.spacing_ns(size)]
+            assert len(early) <= len(gaps) / 20, f"{name}: {early}"
+    print(medians)
+    assert medians["plain"] < 100_000
+    assert 615_000 * 0.95 < medians["fast"] < 1_000_000
+    assert 1_015_000 * 0.95 < medians["costly"] < 2_000_000
 
 
 def test_first_frame_after_building_is_not_dropped(runner: Runner) -> None:

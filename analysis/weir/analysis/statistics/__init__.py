@@ -2,7 +2,7 @@
 """Statistics of runs: pure functions from numbers to frozen results, without drawing."""
 
 from weir.analysis.statistics.correlations import best_correlation
-from weir.analysis.statistics.distributions import Box, KsTest, box, ecdf, kolmogorov_smirnov
+from weir.analysis.statistics.distributions import Box, KsTest, box, cliffs_delta, ecdf, kolmogorov_smirnov
 from weir.analysis.statistics.flows import (
     QueueingDelay,
     bandwidth_share,
@@ -26,6 +26,7 @@ __all__ = [
     "bandwidth_share",
     "best_correlation",
     "box",
+    "cliffs_delta",
     "decision_tree",
     "ecdf",
     "gp_gain_percent",

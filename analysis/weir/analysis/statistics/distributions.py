@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of samples: box plots, empirical distribution functions, Kolmogorov–Smirnov tests."""
+"""Comparison of samples: boxes, empirical distribution functions, Kolmogorov–Smirnov, Cliff's delta."""
 
 from __future__ import annotations
 
@@ -88,3 +88,16 @@ def kolmogorov_smirnov(a: ArrayLike, b: ArrayLike, alternative: Alternative = "t
         return None
     found = stats.ks_2samp(one, other, alternative=alternative)
     return KsTest(float(found.statistic), float(found.pvalue), len(one), len(other))
+
+
+def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float | None:
+    """How often a value of `a` exceeds one of `b`, minus how often it is less: −1 to 1; None without values.
+
+    N. Cliff, "Dominance statistics", Psychological Bulletin 114 (1993).
+    """
+    one, other = finite(a), np.sort(finite(b))
+    if not len(one) or not len(other):
+        return None
+    less = np.searchsorted(other, one, side="left").sum()
+    more = len(one) * len(other) - np.searchsorted(other, one, side="right").sum()
+    return float(int(less) - int(more)) / (len(one) * len(other))

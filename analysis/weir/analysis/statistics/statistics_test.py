@@ -15,6 +15,7 @@ from weir.analysis.statistics import (
     bandwidth_share,
     best_correlation,
     box,
+    cliffs_delta,
     decision_tree,
     ecdf,
     gp_gain_percent,
@@ -201,3 +202,15 @@ def test_a_tree_of_one_class_is_a_leaf_and_a_tree_without_samples_is_refused() -
         decision_tree([], [])
     with pytest.raises(ValueError, match="features y beside x"):
         decision_tree([{"x": 1.0}, {"y": 1.0}], ["a", "b"])
+
+
+def test_cliffs_delta_counts_every_pair_of_values() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(20):
+        # Few different values, so that some are equal; NaN is a missing one.
+        a = random.integers(0, 6, random.integers(1, 9)).astype(float)
+        b = random.integers(0, 6, random.integers(1, 9)).astype(float)
+        pairs = [int(x > y) - int(x < y) for x, y in itertools.product(a, b)]
+        assert cliffs_delta([*a, math.nan], b) == pytest.approx(sum(pairs) / len(pairs))
+    assert cliffs_delta([2.0, 3.0], [1.0]) == 1.0
+    assert cliffs_delta([], [1.0]) is None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experiment files: schema, loading with line numbers, checks, and the sizes of queues."""
 
+from weir.controlplane.config.lines import with_lines
 from weir.controlplane.config.load import (
     Source,
     experiment_of,
@@ -53,5 +54,6 @@ __all__ = [
     "queue_bytes",
     "read_text",
     "schema_text",
+    "with_lines",
     "yaml_text",
 ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weir.controlplane.config.checks_policer import check_changes, check_policer
+from weir.controlplane.config.lines import check_line
 from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig
 from weir.controlplane.config.problems import Location, Problem, known, one_of, unique
 from weir.controlplane.config.queues import check_queue
@@ -47,6 +48,7 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
         if name in RESERVED_HOSTS:
             yield Problem(location, f"{name!r} is reserved for the run itself; valid: any other name")
         yield from check_queue(experiment, name)
+        yield from check_line(experiment, name)
     for key in ("address", "address6", "mac", "port"):
         users: dict[object, str] = {}
         for name, host in experiment.hosts.items():

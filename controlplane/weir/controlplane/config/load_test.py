@@ -315,6 +315,26 @@ CASES = {
         ("a: {delay: 10 ms}", "a: {delay: 10 ms, queue: 64 kB}"),
         "x.yaml:3: hosts.a.queue: has no effect without a rate; valid: give a a rate, or leave queue out",
     ),
+    "a line without a unit": (
+        ("a: {delay: 10 ms}", "a: {line_rate: 10}"),
+        "x.yaml:3: hosts.a.line_rate: 10 has no unit; "
+        "valid: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, such as '40 Mbit/s'",
+    ),
+    "a line that is slower than any": (
+        ("a: {delay: 10 ms}", "a: {line_rate: 9 kbit/s}"),
+        "x.yaml:3: hosts.a.line_rate: 9 kbit/s is no rate of a line; "
+        "valid: unlimited, or 1 Mbit/s to 1 Tbit/s",
+    ),
+    "a cost of packets on an unlimited line": (
+        ("a: {delay: 10 ms}", "a: {line_rate: unlimited, packet_cost: 1 us}"),
+        "x.yaml:3: hosts.a.packet_cost: has no effect on an unlimited line; "
+        "valid: a line_rate, or leave packet_cost out",
+    ),
+    "a cost of packets that tc cannot count": (
+        ("a: {delay: 10 ms}", "a: {packet_cost: 1 ms}"),
+        "x.yaml:3: hosts.a.packet_cost: 1 ms for each frame is too long at 10 Gbit/s; "
+        "valid: at most 52 us, or a slower line",
+    ),
     "queue below a frame": (
         ("queue: 64 kB", "queue: 1 kB"),
         "x.yaml:4: hosts.b.queue: 1000 B do not hold one frame; valid: at least 1514 B (one frame)",
@@ -422,8 +442,8 @@ CASES = {
     "a list where a mapping belongs": (
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
         "x.yaml:3: hosts.a: a list is not a mapping; "
-        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, address, address6, "
-        "mac, port",
+        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, line_rate, "
+        "packet_cost, address, address6, mac, port",
     ),
     "one host": (
         ("  a: {delay: 10 ms}\n", ""),

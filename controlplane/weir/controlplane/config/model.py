@@ -20,6 +20,7 @@ from weir.controlplane.config.values import (
     DurationNs,
     HostNames,
     KernelName,
+    LineRateBps,
     Mac,
     Name,
     PortNumber,
@@ -77,6 +78,13 @@ class HostConfig(_Model):
     """Added to the delay of each frame, uniform from 0 to this; frames keep their order."""
     loss: SharePpb = 0
     """Share of the frames to the host that its link loses at random; no report tells of them."""
+    line_rate: LineRateBps | None = None
+    """Bit rate of the line between host and switch, in both directions, with Ethernet's overhead of 24 bytes
+    for each frame; or `unlimited`. By default 10 Gbit/s in virtual time, where a window would otherwise leave
+    in one instant, and unlimited in real time."""
+    packet_cost: TimeNs = 0
+    """Time that the host needs for each frame that it sends, in addition to its time on the line; a host with
+    a cost has a line, by default of 10 Gbit/s."""
     address: Address | None = None
     """IPv4 address; in a run, of 10.0.0.0/24. Without it the next free one of 10.0.0.0/24."""
     address6: Address6 | None = None

@@ -98,6 +98,23 @@ def _rate(value: object) -> int:
     return rate_bps
 
 
+UNLIMITED = 0
+"""`line_rate: unlimited`, as a number."""
+
+
+def _line_rate(value: object) -> int:
+    if value in ("unlimited", UNLIMITED):
+        return UNLIMITED
+    rate_bps = _rate(value)
+    if not 10**6 <= rate_bps <= 10**12:
+        raise ValueError(f"{value} is no rate of a line; valid: unlimited, or 1 Mbit/s to 1 Tbit/s")
+    return rate_bps
+
+
+def _format_line_rate(rate_bps: int) -> str:
+    return "unlimited" if rate_bps == UNLIMITED else format_rate(rate_bps)
+
+
 def _duration(value: object) -> int:
     time_ns = parse_time(value)
     if time_ns == 0:
@@ -194,6 +211,12 @@ KernelName = Annotated[
 ]
 RateBps = Annotated[
     int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
+]
+LineRateBps = Annotated[
+    int,
+    BeforeValidator(_line_rate),
+    PlainSerializer(_format_line_rate),
+    _json("10 Gbit/s", rf"({RATE.pattern})|(^unlimited$)"),
 ]
 SizeBytes = Annotated[
     int, BeforeValidator(parse_size), PlainSerializer(format_size), _json("100 kB", SIZE.pattern)

@@ -46,6 +46,8 @@ def _missing(experiment: ExperimentConfig, has: Capabilities) -> Iterator[str]:
             yield f"{at}.queue_packets: queues are not limited in packets; valid: queue"
         if (host.delay or host.jitter) and not has.port_delay:
             yield f"{at}.delay: ports delay nothing; valid: no delay and jitter"
+        if host.line_rate and not has.links_service:
+            yield f"{at}.line_rate: ports have the rate that the switch gives them; valid: no line_rate"
         if host.loss and not has.port_delay:
             yield f"{at}.loss: ports lose nothing at random; valid: no loss"
     for phase in experiment.effective_phases():

@@ -36,6 +36,11 @@ def test_every_target_of_the_schema_is_there():
         ("bmv2", {"a": "delay: 1 ms"}, "hosts.a.delay: ports delay nothing; valid: no delay and jitter"),
         (
             "bmv2",
+            {"a": "line_rate: 1 Gbit/s"},
+            "hosts.a.line_rate: ports have the rate that the switch gives them; valid: no line_rate",
+        ),
+        (
+            "bmv2",
             {"b": "rate: 1 Mbit/s, burst: 9 kB"},
             "hosts.b.burst: queues are served in packets and have no burst; valid: no burst",
         ),
