@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects runs of a campaign: by `--only`, and by the congestion controls of this machine's kernel."""
+"""Selects runs of a campaign: by `--only`, and by the congestion controls of their kernels."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weir.campaign.errors import CampaignError
-from weir.campaign.load import Campaign
+from weir.campaign.load import Campaign, PlannedRun
 from weir.controlplane.config import nearest, one_of
+from weir.rundir.kernel import Kernel
 from weir.runner.machine import available, offered
 
 
@@ -47,9 +49,42 @@ def _by_axis(campaign: Campaign, wanted: Sequence[str]) -> Mapping[str, set[str]
 
 
 def without_lacking(campaign: Campaign) -> tuple[Campaign, str]:
-    """The campaign without runs that this kernel cannot make, and a sentence about those (may be empty)."""
-    kept = campaign.offered_by(offered(set().union(*(run.congestion_controls for run in campaign.runs))))
-    if not kept.left_out:
-        return kept, ""
-    lacking = ", ".join(f"{runs} with {name}" for name, runs in kept.left_out.items())
-    return kept, f"left out, because this kernel lacks it: {lacking}; it has {available()}"
+    """The campaign without runs that their kernels cannot make, and a sentence about those (may be empty).
+
+    Raises CampaignError for runs in virtual time, if the file does not have `lacking: leave_out`.
+    """
+    may_leave_out = campaign.lacking == "leave_out"
+    real = [run for run in campaign.runs if run.virtual_time is None] if may_leave_out else []
+    here = offered(set().union(*(run.congestion_controls for run in real)))
+    kept: list[PlannedRun] = []
+    kernels: dict[str | None, Kernel | None] = {}
+    left_out: dict[str | None, Counter[str]] = {}
+    for run in campaign.runs:
+        kernel = None if run.virtual_time is None else run.virtual_time.kernel
+        has = here if kernel is None else set(kernel.congestion_controls)
+        missing = sorted(run.congestion_controls - has)
+        if missing and (kernel is not None or may_leave_out):
+            its_name = None if kernel is None else kernel.name
+            kernels[its_name] = kernel
+            left_out.setdefault(its_name, Counter())[missing[0]] += 1
+        else:
+            kept.append(run)
+    if not left_out:
+        return campaign, ""
+    lacking = "; ".join(_lacking(kernels[name], counts) for name, counts in left_out.items())
+    if not may_leave_out:
+        raise CampaignError(f"{lacking}; valid: another kernel, or lacking: leave_out")
+    named = {
+        name if kernel is None else f"{name} in kernel {kernel}": runs
+        for kernel, counts in left_out.items()
+        for name, runs in counts.items()
+    }
+    return replace(campaign, runs=tuple(kept), left_out=named), f"left out: {lacking}"
+
+
+def _lacking(kernel: Kernel | None, counts: Mapping[str, int]) -> str:
+    """What a kernel lacks, for how many runs, and what it has."""
+    its_name = "this kernel" if kernel is None else f"kernel {kernel.name}"
+    has = available() if kernel is None else " ".join(kernel.congestion_controls)
+    missing = ", ".join(f"{name} ({runs} run{'s' if runs > 1 else ''})" for name, runs in counts.items())
+    return f"{its_name} lacks {missing}; it has {has}"

@@ -9,7 +9,7 @@ import pytest
 
 from weir.campaign.choice import only, without_lacking
 from weir.campaign.errors import CampaignError
-from weir.campaign.load import parse_campaign
+from weir.campaign.load import Overrides, parse_campaign
 from weir.runner.machine import offered
 
 TEXT = """
@@ -40,7 +40,7 @@ def test_selecting_on_an_axis_leaves_out_parts_without_that_axis() -> None:
 
 
 def test_more_repeats_do_not_change_existing_runs() -> None:
-    more = parse_campaign(TEXT, repeats=5)
+    more = parse_campaign(TEXT, overrides=Overrides(repeats=5))
     assert len(more.runs) == len(ALL.runs) * 5 // 2
     assert {run.key: (run.seed, run.digest) for run in ALL.runs}.items() <= {
         run.key: (run.seed, run.digest) for run in more.runs
@@ -80,5 +80,5 @@ def test_runs_with_a_congestion_control_that_the_kernel_lacks_are_left_out_and_n
     assert offered([*listed, "no_such_cc"]) == set(listed)
     campaign, said = without_lacking(parse_campaign(LACKING % listed[0]))
     assert [run.cell["cc"] for run in campaign.runs] == [listed[0]]
-    assert said.startswith("left out, because this kernel lacks it: 1 with no_such_cc; it has ")
+    assert said.startswith("left out: this kernel lacks no_such_cc (1 run); it has ")
     assert all(name in said for name in listed)

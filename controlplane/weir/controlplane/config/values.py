@@ -65,10 +65,12 @@ def max_datagram_bytes(ip_version: int) -> int:
 
 
 def _kernel_name(value: object) -> str:
-    """A kernel's name; YAML reads 6.12 as a number."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value):
+    """A kernel's name. The value of a variable may be a number, from which 6.1 and 6.10 are the same."""
+    if isinstance(value, float):
+        raise ValueError(f"{value!r} is a number; valid: the kernel's name in quotes, such as '{value}'")
+    if not isinstance(value, str) or not value:
         raise ValueError(f"{value!r} is not the name of a kernel; valid: a name of `weir kernel list`")
-    return str(value)
+    return value
 
 
 def _name(value: str) -> str:
@@ -190,7 +192,7 @@ Name = Annotated[
 KernelName = Annotated[
     str,
     BeforeValidator(_kernel_name),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["6.12"]}),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["6.12"]}),  # a number's text is the name
 ]
 RateBps = Annotated[
     int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
