@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import Campaign, PlannedRun
 from weir.controlplane.config import nearest, one_of
-from weir.rundir.kernel import Kernel
 from weir.runner.machine import available, offered
 
 
@@ -56,35 +55,25 @@ def without_lacking(campaign: Campaign) -> tuple[Campaign, str]:
     may_leave_out = campaign.lacking == "leave_out"
     real = [run for run in campaign.runs if run.virtual_time is None] if may_leave_out else []
     here = offered(set().union(*(run.congestion_controls for run in real)))
-    kept: list[PlannedRun] = []
-    kernels: dict[str | None, Kernel | None] = {}
-    left_out: dict[str | None, Counter[str]] = {}
+    by_kernel: dict[str | None, list[PlannedRun]] = {}
     for run in campaign.runs:
-        kernel = None if run.virtual_time is None else run.virtual_time.kernel
-        has = here if kernel is None else set(kernel.congestion_controls)
-        missing = sorted(run.congestion_controls - has)
-        if missing and (kernel is not None or may_leave_out):
-            its_name = None if kernel is None else kernel.name
-            kernels[its_name] = kernel
-            left_out.setdefault(its_name, Counter())[missing[0]] += 1
-        else:
-            kept.append(run)
-    if not left_out:
+        judged = may_leave_out or run.virtual_time is not None
+        if judged and run.lacking(here) is not None:
+            kernel = None if run.virtual_time is None else run.virtual_time.kernel.name
+            by_kernel.setdefault(kernel, []).append(run)
+    if not by_kernel:
         return campaign, ""
-    lacking = "; ".join(_lacking(kernels[name], counts) for name, counts in left_out.items())
+    said = "; ".join(_lacking(runs, here) for runs in by_kernel.values())
     if not may_leave_out:
-        raise CampaignError(f"{lacking}; valid: another kernel, or lacking: leave_out")
-    named = {
-        name if kernel is None else f"{name} in kernel {kernel}": runs
-        for kernel, counts in left_out.items()
-        for name, runs in counts.items()
-    }
-    return replace(campaign, runs=tuple(kept), left_out=named), f"left out: {lacking}"
+        raise CampaignError(f"{said}; valid: another kernel, or lacking: leave_out")
+    return campaign.offered_by(here), f"left out: {said}"
 
 
-def _lacking(kernel: Kernel | None, counts: Mapping[str, int]) -> str:
-    """What a kernel lacks, for how many runs, and what it has."""
+def _lacking(runs: Sequence[PlannedRun], here: Collection[str]) -> str:
+    """What the kernel of these runs lacks, and what it has."""
+    kernel = None if runs[0].virtual_time is None else runs[0].virtual_time.kernel
     its_name = "this kernel" if kernel is None else f"kernel {kernel.name}"
     has = available() if kernel is None else " ".join(kernel.congestion_controls)
-    missing = ", ".join(f"{name} ({runs} run{'s' if runs > 1 else ''})" for name, runs in counts.items())
+    counts = Counter(run.lacking(here) for run in runs)
+    missing = ", ".join(f"{name} ({count} run{'s' if count > 1 else ''})" for name, count in counts.items())
     return f"{its_name} lacks {missing}; it has {has}"

@@ -10,7 +10,11 @@ import pytest
 from weir.campaign.choice import only, without_lacking
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import Overrides, parse_campaign
+from weir.campaign.virtual import with_kernels
+from weir.kernel.errors import KernelInputError
+from weir.kernel.store import kernels_folder
 from weir.runner.machine import offered
+from weir_tests.kernel.made_up_kernels import add_kernel
 
 TEXT = """
 name: many
@@ -63,6 +67,53 @@ def test_an_invalid_selection_is_an_error_that_lists_what_is_valid(wanted: str, 
 def test_a_selection_without_runs_is_an_error() -> None:
     with pytest.raises(CampaignError, match="no run has all of these"):
         only(ALL, ["part=short", "s=8 s"])
+
+
+KERNELS = """
+name: x
+time: virtual
+lacking: %s
+matrix: {kernel: [6.12, bbr3], cc: [cubic, vegas]}
+repeats: 3
+hosts: {client: {}, server: {}}
+flows:
+  - {name: one, from: server, to: client, congestion_control: $cc, duration: 1 s}
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    add_kernel(kernels_folder(), "6.12", ("cubic", "vegas"))
+    add_kernel(kernels_folder(), "bbr3", ("bbr", "cubic"))
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_congestion_control_that_a_kernel_lacks_is_named_before_the_first_run() -> None:
+    with pytest.raises(CampaignError) as refused:
+        without_lacking(with_kernels(parse_campaign(KERNELS % "refuse"), 512))
+    assert str(refused.value) == (
+        "kernel bbr3 lacks vegas (3 runs); it has bbr cubic; valid: another kernel, or lacking: leave_out"
+    )
+
+
+@pytest.mark.usefixtures("kernels")
+def test_runs_with_a_congestion_control_that_their_kernel_lacks_may_be_left_out() -> None:
+    campaign, said = without_lacking(with_kernels(parse_campaign(KERNELS % "leave_out"), 512))
+    assert {(run.cell["kernel"], run.cell["cc"]) for run in campaign.runs} == {
+        ("6.12", "cubic"),
+        ("6.12", "vegas"),
+        ("bbr3", "cubic"),
+    }
+    assert campaign.left_out == {"vegas in kernel bbr3": 3}
+    assert said == "left out: kernel bbr3 lacks vegas (3 runs); it has bbr cubic"
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_kernel_that_does_not_exist_is_named_with_those_that_do() -> None:
+    text = (KERNELS % "refuse").replace("6.12, bbr3", "6.12, bbr4")
+    with pytest.raises(KernelInputError, match=r"no kernel 'bbr4'; valid: 6.12, bbr3; build one with: "):
+        with_kernels(parse_campaign(text), 512)
 
 
 LACKING = """

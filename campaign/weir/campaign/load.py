@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -85,6 +85,11 @@ class PlannedRun:
         )
         return {flow.congestion_control for flow in sending if flow.protocol == "tcp"}
 
+    def lacking(self, here: Collection[str]) -> str | None:
+        """A congestion control that the run's kernel lacks; `here` are those of this machine's kernel."""
+        has = here if self.virtual_time is None else self.virtual_time.kernel.congestion_controls
+        return min(self.congestion_controls - set(has), default=None)
+
     @property
     def traffic_s(self) -> float:
         """Duration of the traffic of all phases, in seconds."""
@@ -120,6 +125,25 @@ class Campaign:
         for run in self.runs:
             found.setdefault(tuple(run.cell.items()), []).append(run)
         return list(found.values())
+
+    def offered_by(self, congestion_controls: Collection[str]) -> Campaign:
+        """Without the runs that lack a congestion control, if the file has `lacking: leave_out`.
+
+        Those of this machine's kernel are given; runs in virtual time have that of another.
+        """
+        if self.lacking != "leave_out":
+            return self
+        kept: list[PlannedRun] = []
+        left_out: dict[str, int] = {}
+        for run in self.runs:
+            lacking = run.lacking(congestion_controls)
+            if lacking is None:
+                kept.append(run)
+                continue
+            if run.virtual_time is not None:
+                lacking += f" in kernel {run.virtual_time.kernel.name}"
+            left_out[lacking] = left_out.get(lacking, 0) + 1
+        return replace(self, runs=tuple(kept), left_out=left_out)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,8 @@ def jobs_in_memory(jobs: int, memory_mb: int, available_mb: int) -> tuple[int, s
         )
     if fitting >= jobs:
         return jobs, ""
+    runs = "1 run" if fitting == 1 else f"{fitting} runs"
     return fitting, (
-        f"{fitting} runs at a time instead of {jobs}: each needs {needed_mb:,} MB, and {available_mb:,} MB "
-        "are available; a smaller --memory allows more"
+        f"{runs} at a time instead of {jobs}: each needs {needed_mb:,} MB, and {available_mb:,} MB are "
+        "available; a smaller --memory allows more"
     )

@@ -77,6 +77,7 @@ async def execute(
         hosts = [HostSpec(name, host.address, host.address6) for name, host in experiment.hosts.items()]
         hosts.append(HostSpec(COLLECTOR))
         testbed = stack.enter_context(Testbed(hosts))
+        testbed.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
         addresses = {
             name: HostPort(host.switch_port, host.mac, host.address, host.address6)
             for name, host in testbed.hosts.items()

@@ -82,6 +82,21 @@ def _name(value: str) -> str:
     return value
 
 
+def _sysctl(value: str) -> str:
+    # It becomes a path below /proc/sys/net.
+    if re.fullmatch(r"net(\.[A-Za-z0-9_-]+)+", value) is None:
+        raise ValueError(
+            f"{value!r} is not a setting of a network namespace; valid: such as net.ipv4.tcp_ecn"
+        )
+    return value
+
+
+def _sysctl_value(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or "\n" in str(value):
+        raise ValueError(f"{value!r} is not the value of a setting; valid: a whole number, or a line of text")
+    return str(value)
+
+
 def _congestion_control(value: str) -> str:
     if re.fullmatch(r"[a-z][a-z0-9_]{0,15}", value) is None:
         raise ValueError(
@@ -196,6 +211,18 @@ KernelName = Annotated[
 ]
 RateBps = Annotated[
     int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
+]
+Sysctl = Annotated[
+    StrictStr,
+    AfterValidator(_sysctl),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^net(\.[A-Za-z0-9_-]+)+$", "examples": ["net.ipv4.tcp_ecn"]}
+    ),
+]
+SysctlValue = Annotated[
+    str,
+    BeforeValidator(_sysctl_value),
+    WithJsonSchema({"type": ["integer", "string"], "examples": [1]}),
 ]
 SizeBytes = Annotated[
     int, BeforeValidator(parse_size), PlainSerializer(format_size), _json("100 kB", SIZE.pattern)
