@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -79,14 +80,20 @@ def _published(study_module: str, found: Sequence[Outcome]) -> tuple[Section, ..
     if len(kernels) < 2:
         return sections(found)
     return tuple(
-        replace(
-            section,
-            anchor=f"{section.anchor}-{kernel}",
-            title=f"{section.title} (kernel {kernel})",
-            items=tuple(replace(item, name=f"{item.name}-{kernel}") for item in section.items),
-        )
+        _of_kernel(section, str(kernel))
         for kernel in kernels
         for section in sections([outcome for outcome in found if outcome.cell.get(KERNEL) == kernel])
+    )
+
+
+def _of_kernel(section: Section, kernel: str) -> Section:
+    """A section with the kernel in its title, and in the names of its files."""
+    suffix = re.sub(r"[^A-Za-z0-9]+", "-", kernel)
+    return replace(
+        section,
+        anchor=f"{section.anchor}-{suffix}",
+        title=f"{section.title} (kernel {kernel})",
+        items=tuple(replace(item, name=f"{item.name}-{suffix}") for item in section.items),
     )
 
 
