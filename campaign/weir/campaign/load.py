@@ -153,7 +153,7 @@ class Overrides:
     repeats: int | None = None
     time: Time | None = None
     kernels: Sequence[str] = ()
-    """The kernel of all runs; several are an axis."""
+    """The kernel of all runs, which are then in virtual time; several are an axis."""
 
 
 def load_campaign(path: Path, *, quick: bool = False, overrides: Overrides | None = None) -> Campaign:
@@ -176,8 +176,9 @@ def parse_campaign(
         raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
     template = {key: value for key, value in source.data.items() if key not in KEYS}
     in_file = template.get("time", "real")
-    if overrides.time is not None:
-        template["time"] = overrides.time
+    time = overrides.time or ("virtual" if overrides.kernels and in_file == "real" else None)
+    if time is not None:
+        template["time"] = time
     if overrides.kernels:
         template[KERNEL] = f"${KERNEL}" if len(overrides.kernels) > 1 else overrides.kernels[0]
     grids = [
@@ -195,9 +196,7 @@ def parse_campaign(
     first = runs[0].experiment
     return Campaign(
         # Runs in real and in virtual time have separate folders.
-        name=first.name
-        + ("-quick" if quick else "")
-        + ("" if overrides.time in (None, in_file) else f"-{overrides.time}"),
+        name=first.name + ("-quick" if quick else "") + ("" if time in (None, in_file) else f"-{time}"),
         description=first.description,
         text=text,
         axes={name: tuple(labels) for name, labels in axes.items()},

@@ -75,6 +75,7 @@ def test_the_command_lines_time_and_kernels_make_separate_campaigns_of_the_same_
     assert not {run.digest for run in virtual.runs} & {run.digest for run in real.runs}
     several = parse_campaign(TEXT, overrides=Overrides(time="virtual", kernels=("6.10", "bbr3")))
     assert several.axes["kernel"] == ("6.10", "bbr3")
+    assert parse_campaign(TEXT, overrides=Overrides(kernels=("6.10",))).name == "small-virtual"
     in_file = parse_campaign(TEXT + "time: virtual\n", overrides=Overrides(time="virtual"))
     assert in_file.name == "small"
 

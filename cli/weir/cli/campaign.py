@@ -86,7 +86,6 @@ def campaign(
     weir campaign wehey-bbr --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
     """
     from weir.campaign.load import Overrides
-    from weir.runner.prepare import MEMORY_MB
 
     if time == "real" and (kernel or memory):
         raise InputError("--kernel and --memory are of runs in virtual time; valid: --time virtual")
@@ -95,8 +94,8 @@ def campaign(
         runs,
         quick=quick,
         wanted=only or (),
-        overrides=Overrides(repeats, time or ("virtual" if kernel or memory else None), kernel or ()),
-        memory_mb=memory or MEMORY_MB,
+        overrides=Overrides(repeats, time, kernel or ()),
+        memory_mb=memory,
         dry_run=dry_run,
         jobs=jobs,
         scheduler=scheduler,
@@ -113,7 +112,7 @@ def campaign_command(
     quick: bool,
     wanted: Sequence[str],
     overrides: Overrides,
-    memory_mb: int,
+    memory_mb: int | None,
     dry_run: bool,
     jobs: int | None,
     scheduler: str | None,
@@ -137,11 +136,15 @@ def campaign_command(
     from weir.cli.campaign_run import command
     from weir.cli.terminal.campaign import LiveView
     from weir.runner.checks import check_runnable
+    from weir.runner.prepare import MEMORY_MB
 
     planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
     for run in planned.runs:
         if run.repeat == 0:
             check_runnable(run.experiment, file)
+    if memory_mb is not None and all(run.experiment.time == "real" for run in planned.runs):
+        raise InputError("--memory is of runs in virtual time; valid: --time virtual")
+    memory_mb = memory_mb or MEMORY_MB
     campaign, left_out = without_lacking(with_kernels(planned, memory_mb))
     if not campaign.runs:
         raise InputError(f"{file}: no run is left; {left_out}")
