@@ -11,7 +11,8 @@ from weir.campaign.load import Campaign, PlannedRun
 from weir.runner.prepare import TimeChoice, virtual_time_of
 
 OUTSIDE_MB = 300
-"""Memory of a run's processes outside the guest: about that of its analysis, which follows the guest."""
+"""Memory of a run's processes outside the guest: 180 MB beside it, 270 MB for the analysis after it, as
+measured on 30 s of 20 Mbit/s."""
 
 
 def with_kernels(campaign: Campaign, memory_mb: int) -> Campaign:

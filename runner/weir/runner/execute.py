@@ -77,13 +77,13 @@ async def execute(
         hosts = [HostSpec(name, host.address, host.address6) for name, host in experiment.hosts.items()]
         hosts.append(HostSpec(COLLECTOR))
         testbed = stack.enter_context(Testbed(hosts))
-        testbed.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
         addresses = {
             name: HostPort(host.switch_port, host.mac, host.address, host.address6)
             for name, host in testbed.hosts.items()
         }
         sink = addresses.pop(COLLECTOR)
         endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
+        testbed.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
         plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}))
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 

@@ -204,14 +204,6 @@ Name = Annotated[
     AfterValidator(_name),
     WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "examples": ["name"]}),
 ]
-KernelName = Annotated[
-    str,
-    BeforeValidator(_kernel_name),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["6.12"]}),  # a number's text is the name
-]
-RateBps = Annotated[
-    int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
-]
 Sysctl = Annotated[
     StrictStr,
     AfterValidator(_sysctl),
@@ -223,6 +215,14 @@ SysctlValue = Annotated[
     str,
     BeforeValidator(_sysctl_value),
     WithJsonSchema({"type": ["integer", "string"], "examples": [1]}),
+]
+KernelName = Annotated[
+    str,
+    BeforeValidator(_kernel_name),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["6.12"]}),  # a number's text is the name
+]
+RateBps = Annotated[
+    int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
 ]
 SizeBytes = Annotated[
     int, BeforeValidator(parse_size), PlainSerializer(format_size), _json("100 kB", SIZE.pattern)
