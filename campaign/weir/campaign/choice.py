@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects runs of a campaign: by `--only`, and by the congestion controls of this machine's kernel."""
+"""Selects runs of a campaign: by `--only`, and by the congestion controls of their kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weir.campaign.errors import CampaignError
-from weir.campaign.load import Campaign
+from weir.campaign.load import Campaign, PlannedRun
 from weir.controlplane.config import nearest, one_of
 from weir.runner.machine import available, offered
 
@@ -47,9 +48,32 @@ def _by_axis(campaign: Campaign, wanted: Sequence[str]) -> Mapping[str, set[str]
 
 
 def without_lacking(campaign: Campaign) -> tuple[Campaign, str]:
-    """The campaign without runs that this kernel cannot make, and a sentence about those (may be empty)."""
-    kept = campaign.offered_by(offered(set().union(*(run.congestion_controls for run in campaign.runs))))
-    if not kept.left_out:
-        return kept, ""
-    lacking = ", ".join(f"{runs} with {name}" for name, runs in kept.left_out.items())
-    return kept, f"left out, because this kernel lacks it: {lacking}; it has {available()}"
+    """The campaign without runs that their kernels cannot make, and a sentence about those (may be empty).
+
+    Raises CampaignError for runs in virtual time, if the file does not have `lacking: leave_out`.
+    """
+    may_leave_out = campaign.lacking == "leave_out"
+    real = [run for run in campaign.runs if run.virtual_time is None] if may_leave_out else []
+    here = offered(set().union(*(run.congestion_controls for run in real)))
+    by_kernel: dict[str | None, list[PlannedRun]] = {}
+    for run in campaign.runs:
+        judged = may_leave_out or run.virtual_time is not None
+        if judged and run.lacking(here) is not None:
+            kernel = None if run.virtual_time is None else run.virtual_time.kernel.name
+            by_kernel.setdefault(kernel, []).append(run)
+    if not by_kernel:
+        return campaign, ""
+    said = "; ".join(_lacking(runs, here) for runs in by_kernel.values())
+    if not may_leave_out:
+        raise CampaignError(f"{said}; valid: another kernel, or lacking: leave_out")
+    return campaign.offered_by(here), f"left out: {said}"
+
+
+def _lacking(runs: Sequence[PlannedRun], here: Collection[str]) -> str:
+    """What the kernel of these runs lacks, and what it has."""
+    kernel = None if runs[0].virtual_time is None else runs[0].virtual_time.kernel
+    its_name = "this kernel" if kernel is None else f"kernel {kernel.name}"
+    has = available() if kernel is None else " ".join(kernel.congestion_controls)
+    counts = Counter(run.lacking(here) for run in runs)
+    missing = ", ".join(f"{name} ({count} run{'s' if count > 1 else ''})" for name, count in counts.items())
+    return f"{its_name} lacks {missing}; it has {has}"

@@ -9,8 +9,12 @@ import pytest
 
 from weir.campaign.choice import only, without_lacking
 from weir.campaign.errors import CampaignError
-from weir.campaign.load import parse_campaign
+from weir.campaign.load import Overrides, parse_campaign
+from weir.campaign.virtual import with_kernels
+from weir.kernel.errors import KernelInputError
+from weir.kernel.store import kernels_folder
 from weir.runner.machine import offered
+from weir_tests.kernel.made_up_kernels import add_kernel
 
 TEXT = """
 name: many
@@ -40,7 +44,7 @@ def test_selecting_on_an_axis_leaves_out_parts_without_that_axis() -> None:
 
 
 def test_more_repeats_do_not_change_existing_runs() -> None:
-    more = parse_campaign(TEXT, repeats=5)
+    more = parse_campaign(TEXT, overrides=Overrides(repeats=5))
     assert len(more.runs) == len(ALL.runs) * 5 // 2
     assert {run.key: (run.seed, run.digest) for run in ALL.runs}.items() <= {
         run.key: (run.seed, run.digest) for run in more.runs
@@ -65,6 +69,53 @@ def test_a_selection_without_runs_is_an_error() -> None:
         only(ALL, ["part=short", "s=8 s"])
 
 
+KERNELS = """
+name: x
+time: virtual
+lacking: %s
+matrix: {kernel: [6.12, bbr3], cc: [cubic, vegas]}
+repeats: 3
+hosts: {client: {}, server: {}}
+flows:
+  - {name: one, from: server, to: client, congestion_control: $cc, duration: 1 s}
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    add_kernel(kernels_folder(), "6.12", ("cubic", "vegas"))
+    add_kernel(kernels_folder(), "bbr3", ("bbr", "cubic"))
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_congestion_control_that_a_kernel_lacks_is_named_before_the_first_run() -> None:
+    with pytest.raises(CampaignError) as refused:
+        without_lacking(with_kernels(parse_campaign(KERNELS % "refuse"), 512))
+    assert str(refused.value) == (
+        "kernel bbr3 lacks vegas (3 runs); it has bbr cubic; valid: another kernel, or lacking: leave_out"
+    )
+
+
+@pytest.mark.usefixtures("kernels")
+def test_runs_with_a_congestion_control_that_their_kernel_lacks_may_be_left_out() -> None:
+    campaign, said = without_lacking(with_kernels(parse_campaign(KERNELS % "leave_out"), 512))
+    assert {(run.cell["kernel"], run.cell["cc"]) for run in campaign.runs} == {
+        ("6.12", "cubic"),
+        ("6.12", "vegas"),
+        ("bbr3", "cubic"),
+    }
+    assert campaign.left_out == {"vegas in kernel bbr3": 3}
+    assert said == "left out: kernel bbr3 lacks vegas (3 runs); it has bbr cubic"
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_kernel_that_does_not_exist_is_named_with_those_that_do() -> None:
+    text = (KERNELS % "refuse").replace("6.12, bbr3", "6.12, bbr4")
+    with pytest.raises(KernelInputError, match=r"no kernel 'bbr4'; valid: 6.12, bbr3; build one with: "):
+        with_kernels(parse_campaign(text), 512)
+
+
 LACKING = """
 name: x
 lacking: leave_out
@@ -80,5 +131,5 @@ def test_runs_with_a_congestion_control_that_the_kernel_lacks_are_left_out_and_n
     assert offered([*listed, "no_such_cc"]) == set(listed)
     campaign, said = without_lacking(parse_campaign(LACKING % listed[0]))
     assert [run.cell["cc"] for run in campaign.runs] == [listed[0]]
-    assert said.startswith("left out, because this kernel lacks it: 1 with no_such_cc; it has ")
+    assert said.startswith("left out: this kernel lacks no_such_cc (1 run); it has ")
     assert all(name in said for name in listed)

@@ -8,10 +8,10 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -31,11 +31,15 @@ from weir.controlplane.config import (
     read_text,
     yaml_text,
 )
+from weir.rundir.manifest import VirtualTime
 from weir.runner.replays import Replays, read_replays
 
 Cell = Mapping[str, str]
 """A point of the matrix: axis name → label."""
 
+Time = Literal["real", "virtual"]
+KERNEL = "kernel"
+"""The axis of kernels, which needs no `kernel: $kernel`. Runs that differ in it alone have the same seed."""
 MAX_RUNS = 100_000
 _NS = 10**9
 
@@ -54,6 +58,8 @@ class PlannedRun:
     """The experiment as parsed from YAML, after substitution."""
     replays: Replays = field(default_factory=dict)
     """Text of the replay files that it names, by name."""
+    virtual_time: VirtualTime | None = None
+    """Its kernel, once `weir.campaign.virtual` has found it; None for a run in real time."""
 
     @property
     def text(self) -> str:
@@ -79,6 +85,11 @@ class PlannedRun:
         )
         return {flow.congestion_control for flow in sending if flow.protocol == "tcp"}
 
+    def lacking(self, here: Collection[str]) -> str | None:
+        """A congestion control that the run's kernel lacks; `here` are those of this machine's kernel."""
+        has = here if self.virtual_time is None else self.virtual_time.kernel.congestion_controls
+        return min(self.congestion_controls - set(has), default=None)
+
     @property
     def traffic_s(self) -> float:
         """Duration of the traffic of all phases, in seconds."""
@@ -102,7 +113,7 @@ class Campaign:
     runs: tuple[PlannedRun, ...]
     lacking: str = "refuse"
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Number of runs left out, by the congestion control that the kernel lacks."""
+    """Number of runs left out, by the congestion control that their kernel lacks."""
 
     def labels(self, cell: Cell) -> tuple[str, ...]:
         """A cell's label on each axis, in order; empty for axes that its part does not have."""
@@ -116,40 +127,63 @@ class Campaign:
         return list(found.values())
 
     def offered_by(self, congestion_controls: Collection[str]) -> Campaign:
-        """Without the runs that need another congestion control, if the file has `lacking: leave_out`."""
+        """Without the runs that lack a congestion control, if the file has `lacking: leave_out`.
+
+        Those of this machine's kernel are given; runs in virtual time have that of another.
+        """
         if self.lacking != "leave_out":
             return self
         kept: list[PlannedRun] = []
         left_out: dict[str, int] = {}
         for run in self.runs:
-            lacking = sorted(run.congestion_controls - set(congestion_controls))
-            if lacking:
-                left_out[lacking[0]] = left_out.get(lacking[0], 0) + 1
-            else:
+            lacking = run.lacking(congestion_controls)
+            if lacking is None:
                 kept.append(run)
+                continue
+            if run.virtual_time is not None:
+                lacking += f" in kernel {run.virtual_time.kernel.name}"
+            left_out[lacking] = left_out.get(lacking, 0) + 1
         return replace(self, runs=tuple(kept), left_out=left_out)
 
 
-def load_campaign(path: Path, *, quick: bool = False, repeats: int | None = None) -> Campaign:
-    """Read and expand a campaign file; with `quick`, its quick grid; `repeats` overrides the file's value.
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line says instead of the file."""
+
+    repeats: int | None = None
+    time: Time | None = None
+    kernels: Sequence[str] = ()
+    """The kernel of all runs, which are then in virtual time; several are an axis."""
+
+
+def load_campaign(path: Path, *, quick: bool = False, overrides: Overrides | None = None) -> Campaign:
+    """Read and expand a campaign file; with `quick`, its quick grid.
 
     Raises:
         ConfigError: the file cannot be read, or it or one of its experiments is not valid.
     """
-    return parse_campaign(read_text(path), str(path), quick=quick, repeats=repeats)
+    return parse_campaign(read_text(path), str(path), quick=quick, overrides=overrides)
 
 
 def parse_campaign(
-    text: str, filename: str = "campaign.yaml", *, quick: bool = False, repeats: int | None = None
+    text: str, filename: str = "campaign.yaml", *, quick: bool = False, overrides: Overrides | None = None
 ) -> Campaign:
     """Read and expand a campaign from YAML text, as `load_campaign` does; raises ConfigError."""
     source = Source.parse(text, filename)
-    config = config_of(source)
+    overrides = overrides or Overrides()
+    config = _with_kernels(config_of(source), overrides.kernels, filename)
     if quick and config.quick is None:
         raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
     template = {key: value for key, value in source.data.items() if key not in KEYS}
+    in_file = template.get("time", "real")
+    time = overrides.time or ("virtual" if overrides.kernels and in_file == "real" else None)
+    if time is not None:
+        template["time"] = time
+    if overrides.kernels:
+        template[KERNEL] = f"${KERNEL}" if len(overrides.kernels) > 1 else overrides.kernels[0]
     grids = [
-        grid if repeats is None else replace(grid, repeats=repeats) for grid in _grids(config, quick, source)
+        grid if overrides.repeats is None else replace(grid, repeats=overrides.repeats)
+        for grid in _grids(config, quick, source)
     ]
     if sum(grid.size for grid in grids) > MAX_RUNS:
         message = f"{sum(grid.size for grid in grids)} runs are too many; valid: at most {MAX_RUNS}"
@@ -161,7 +195,8 @@ def parse_campaign(
             axes.setdefault(name, {}).update(dict.fromkeys(by_label))
     first = runs[0].experiment
     return Campaign(
-        name=first.name + ("-quick" if quick else ""),
+        # Runs in real and in virtual time have separate folders.
+        name=first.name + ("-quick" if quick else "") + ("" if time in (None, in_file) else f"-{time}"),
         description=first.description,
         text=text,
         axes={name: tuple(labels) for name, labels in axes.items()},
@@ -174,6 +209,16 @@ def parse_campaign(
         runs=runs,
         lacking=config.lacking,
     )
+
+
+def _with_kernels(config: CampaignConfig, kernels: Sequence[str], filename: str) -> CampaignConfig:
+    """The file's keys with several kernels of the command line as an axis."""
+    axes = {*config.matrix, *(name for part in config.parts.values() for name in part.matrix)}
+    if kernels and KERNEL in axes:
+        raise ConfigError([f"{filename}: --kernel: the file has an axis {KERNEL}; valid: --only {KERNEL}=…"])
+    if len(kernels) < 2:
+        return config
+    return config.model_copy(update={"matrix": {**config.matrix, KERNEL: tuple(kernels)}})
 
 
 def config_of(source: Source) -> CampaignConfig:
@@ -292,6 +337,8 @@ def _labels(axis: Any) -> dict[str, Any]:
 
 
 def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[PlannedRun]:
+    if KERNEL in grid.axes and KERNEL not in template:
+        template = template | {KERNEL: f"${KERNEL}"}
     used: set[str] = set()
     for labels in itertools.product(*grid.axes.values()):
         cell = dict(zip(grid.axes, labels, strict=True))
@@ -339,9 +386,9 @@ def run_seed(campaign_seed: int, cell: Cell, repeat: int) -> int:
     """The seed of one run, from 0 to 2^63 - 1.
 
     A hash of the campaign's seed, the cell and the repeat alone, so that added values and repeats do not
-    change the seeds of existing runs.
+    change the seeds of existing runs. Kernels are compared under the same choices: they change no seed.
     """
-    identity = json.dumps([campaign_seed, sorted(cell.items()), repeat])
+    identity = json.dumps([campaign_seed, sorted(item for item in cell.items() if item[0] != KERNEL), repeat])
     return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "big") >> 1
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.campaign.load import MAX_RUNS, Campaign, load_campaign, parse_campaign, run_key, run_seed
+from weir.campaign.load import MAX_RUNS, Campaign, Overrides, load_campaign, parse_campaign, run_key, run_seed
 from weir.controlplane.config import ConfigError, parse_experiment
 from weir.topo.script import Block, Script
 
@@ -50,6 +50,40 @@ def test_a_matrix_becomes_every_combination_repeated() -> None:
     assert last.policers[0].rate == 20_000_000
     assert [flow.congestion_control for flow in last.flows] == ["bbr", "cubic"]
     assert first.traffic_s == 3.0
+
+
+def test_kernels_are_an_axis_that_changes_no_seed() -> None:
+    text = TEXT.replace("matrix:\n", "time: virtual\nmatrix:\n  kernel: [6.10, bbr3]\n")
+    campaign = parse_campaign(text)
+    assert campaign.axes["kernel"] == ("6.10", "bbr3")
+    seeds: dict[str, list[int]] = {}
+    for run in campaign.runs:
+        assert run.experiment.kernel == run.cell["kernel"]
+        assert run.key.startswith(run.cell["kernel"])
+        seeds.setdefault(run.cell["kernel"], []).append(run.seed)
+    assert seeds["6.10"] == seeds["bbr3"] == [run.seed for run in parse_campaign(TEXT).runs]
+    assert len({run.digest for run in campaign.runs}) == 16
+
+
+def test_the_command_lines_time_and_kernels_make_separate_campaigns_of_the_same_seeds() -> None:
+    real = parse_campaign(TEXT)
+    virtual = parse_campaign(TEXT, overrides=Overrides(time="virtual", kernels=("6.10",)))
+    assert (real.name, virtual.name) == ("small", "small-virtual")
+    assert [run.seed for run in virtual.runs] == [run.seed for run in real.runs]
+    assert [run.key for run in virtual.runs] == [run.key for run in real.runs]
+    assert {(run.experiment.time, run.experiment.kernel) for run in virtual.runs} == {("virtual", "6.10")}
+    assert not {run.digest for run in virtual.runs} & {run.digest for run in real.runs}
+    several = parse_campaign(TEXT, overrides=Overrides(time="virtual", kernels=("6.10", "bbr3")))
+    assert several.axes["kernel"] == ("6.10", "bbr3")
+    assert parse_campaign(TEXT, overrides=Overrides(kernels=("6.10",))).name == "small-virtual"
+    in_file = parse_campaign(TEXT + "time: virtual\n", overrides=Overrides(time="virtual"))
+    assert in_file.name == "small"
+
+
+def test_kernels_of_the_command_line_do_not_replace_an_axis_of_the_file() -> None:
+    text = TEXT.replace("matrix:\n", "time: virtual\nmatrix:\n  kernel: [6.10, bbr3]\n")
+    with pytest.raises(ConfigError, match="--kernel: the file has an axis kernel; valid: --only kernel="):
+        parse_campaign(text, overrides=Overrides(time="virtual", kernels=("bbr3",)))
 
 
 def test_every_run_is_a_complete_experiment_file_with_its_seed() -> None:

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weir.campaign.outcome import Outcome, summary_line
-from weir.rundir.manifest import Manifest
+from weir.campaign.config import LimitsConfig
+from weir.campaign.outcome import Outcome, over_limits, summary_line
+from weir.rundir.manifest import Manifest, Scheduling, VirtualTime
+from weir_tests.kernel.made_up_kernels import add_kernel
 
 
 def a_run(*, emulated_losses: int, reasons: tuple[str, ...] = ()) -> Outcome:
@@ -20,6 +22,14 @@ def a_run(*, emulated_losses: int, reasons: tuple[str, ...] = ()) -> Outcome:
     result = {"flows": [flow, flow | {"measured": False}], "other_flows": [], "pairs": pairs}
     manifest = Manifest(schema=1, name="x", run_id="k")
     return Outcome("k", Path("k"), {}, 0, manifest, result, reasons)
+
+
+def test_only_runs_in_real_time_have_limits_of_lateness(tmp_path: Path) -> None:
+    real = Manifest(schema=1, name="x", run_id="k", scheduling=Scheduling(p99_s=1.0))
+    assert len(over_limits(real, {}, LimitsConfig())) == 2
+    kernel = add_kernel(tmp_path, "6.12", ("cubic",)).record
+    virtual = real.model_copy(update={"virtual_time": VirtualTime(kernel=kernel, memory_mb=512)})
+    assert over_limits(virtual, {}, LimitsConfig()) == []
 
 
 def test_the_summary_line_has_loss_at_the_switch_and_emulated_loss_on_links() -> None:

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from weir.analysis.figures import Link, Records, Section, Study, Table, of_run, study, write_study
 from weir.analysis.policers import AGREEMENT_PERCENT
-from weir.campaign.load import Campaign, Cell
+from weir.campaign.load import KERNEL, Campaign, Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies import STUDIES
 from weir.rundir.directory import RunDirectory
@@ -60,15 +61,50 @@ def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
     )
     published: tuple[Section, ...] = ()
     if campaign.study is not None:
-        published = importlib.import_module(STUDIES[campaign.study]).sections(found)
+        published = _published(STUDIES[campaign.study], found)
     invalid, unexplained = len(found) - len(valid), sum(outcome.unexplained for outcome in found)
     left_out = "".join(f", {runs} left out: no {cc}" for cc, runs in campaign.left_out.items())
     meta = (
         f"{len(found)} of {len(campaign.runs)} runs complete, {invalid} of them invalid, "
-        f"{unexplained} packets unexplained{left_out}"
+        f"{unexplained} packets unexplained{left_out}{_virtual_time(found)}"
     )
     sections = (*published, *own_sections, *general.sections)
     return Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
+
+
+def _published(study_module: str, found: Sequence[Outcome]) -> tuple[Section, ...]:
+    """The study's sections; of several kernels, those of each, because none was measured on two."""
+    sections: Callable[[Sequence[Outcome]], tuple[Section, ...]]
+    sections = importlib.import_module(study_module).sections
+    kernels = list(dict.fromkeys(outcome.cell.get(KERNEL) for outcome in found))
+    if len(kernels) < 2:
+        return sections(found)
+    return tuple(
+        _of_kernel(section, str(kernel))
+        for kernel in kernels
+        for section in sections([outcome for outcome in found if outcome.cell.get(KERNEL) == kernel])
+    )
+
+
+def _of_kernel(section: Section, kernel: str) -> Section:
+    """A section with the kernel in its title, and in the names of its files."""
+    suffix = re.sub(r"[^A-Za-z0-9]+", "-", kernel)
+    return replace(
+        section,
+        anchor=f"{section.anchor}-{suffix}",
+        title=f"{section.title} (kernel {kernel})",
+        items=tuple(replace(item, name=f"{item.name}-{suffix}") for item in section.items),
+    )
+
+
+def _virtual_time(found: Sequence[Outcome]) -> str:
+    """The kernels of runs in virtual time, as the end of a sentence."""
+    kernels = dict.fromkeys(
+        f"{made_on.kernel.name} ({made_on.kernel.version})"
+        for outcome in found
+        if (made_on := outcome.manifest.virtual_time) is not None
+    )
+    return f"; virtual time, kernel {', '.join(kernels)}" if kernels else ""
 
 
 def _records(outcomes: Sequence[Outcome]) -> Records:

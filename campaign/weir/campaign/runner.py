@@ -122,7 +122,14 @@ class Runner:
     def _start(self, run: PlannedRun) -> _Started:
         partial = self._store.begin(run)
         identity = identity_of(run, self._store.made_by)
-        prepare(partial, run.experiment, run.text.encode(), run.replays, campaign=identity)
+        prepare(
+            partial,
+            run.experiment,
+            run.text.encode(),
+            run.replays,
+            campaign=identity,
+            virtual_time=run.virtual_time,
+        )
         started = _Started(run, partial, self._executor.start(run, partial), time.monotonic())
         self._started[started.execution.fd] = started
         self._watcher.run_started(run)

@@ -25,7 +25,7 @@ from weir.campaign.load import Campaign, PlannedRun
 from weir.rundir import manifest
 from weir.rundir.directory import RunDirectory, is_held, sync_directory, sync_tree
 from weir.rundir.errors import RunFileError
-from weir.rundir.manifest import CampaignRun, Manifest, Software
+from weir.rundir.manifest import CampaignRun, Manifest, Software, VirtualTime
 from weir.rundir.whole_files import write_whole
 
 PARTIAL, FAILED, INVALID, LOCK = ".partial", "failed", "invalid", ".lock"
@@ -104,7 +104,8 @@ class Store:
     def done(self) -> dict[str, Path]:
         """Directories of the campaign's complete runs, by key.
 
-        Raises CampaignError when one of them was made from another experiment or by other software.
+        Raises CampaignError when one of them was made from another experiment, by other software, or on
+        another kernel.
         """
         found: dict[str, Path] = {}
         foreign: list[tuple[Path, str]] = []
@@ -112,7 +113,7 @@ class Store:
             path = self.path_of(run)
             if not path.is_dir():
                 continue
-            difference = _difference(read_manifest(path).campaign, identity_of(run, self.made_by))
+            difference = _difference(read_manifest(path), run, identity_of(run, self.made_by))
             if difference:
                 foreign.append((path, difference))
             found[run.key] = path
@@ -198,8 +199,9 @@ def read_manifest(run_dir: Path) -> Manifest:
         raise CampaignError(f"{error}; valid: a complete run, or no {run_dir.name} at all") from error
 
 
-def _difference(found: CampaignRun | None, wanted: CampaignRun) -> str:
-    """How a run's identity differs from the wanted one; empty if it does not."""
+def _difference(made: Manifest, run: PlannedRun, wanted: CampaignRun) -> str:
+    """How a complete run's identity differs from the wanted one; empty if it does not."""
+    found = made.campaign
     if found is None:
         return "not a run of a campaign"
     if found.config_digest != wanted.config_digest:
@@ -208,7 +210,18 @@ def _difference(found: CampaignRun | None, wanted: CampaignRun) -> str:
         )
     if found.software != wanted.software:
         return f"made by {found.software}, this is {wanted.software}"
+    if _guest(made.virtual_time) != _guest(run.virtual_time):
+        return f"made {_guest(made.virtual_time)}, now {_guest(run.virtual_time)}"
     return ""
+
+
+def _guest(virtual_time: VirtualTime | None) -> str:
+    """The guest of a run; its memory limits the queues of its sockets."""
+    if virtual_time is None:
+        return "in real time"
+    kernel = virtual_time.kernel
+    digest = kernel.inputs_sha256[:12]
+    return f"on the kernel {kernel.name} (inputs {digest}) with {virtual_time.memory_mb} MB"
 
 
 def _next_path(folder: Path, key: str) -> Path:

@@ -14,15 +14,19 @@ import pytest
 from distributed import Client, LocalCluster
 
 from weir.campaign.errors import CampaignError
-from weir.campaign.executors.cluster import ClusterExecutor, connect
+from weir.campaign.executors.cluster import ClusterExecutor, GuestNeeds, connect
 from weir.campaign.executors.local import LocalExecutor
 from weir.campaign.load import parse_campaign
 from weir.campaign.runner import Ending, Runner
 from weir.campaign.store import FAILED, PARTIAL, Store
+from weir.campaign.virtual import kernel_digests, with_kernels
+from weir.kernel.store import kernels_folder
+from weir.rundir.manifest import read_manifest
 from weir_tests.campaign import stand_in as doubles
 from weir_tests.campaign.runner_test import TEXT, Events, marks, tree
 from weir_tests.campaign.stand_in import SOFTWARE, stand_in
 from weir_tests.cli.processes import wait_until
+from weir_tests.kernel.made_up_kernels import add_kernel, digest_of
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -131,6 +135,56 @@ def test_workers_of_other_software_are_not_used(tmp_path: Path, client: Client) 
         work(tmp_path, client, describe=doubles.describe_other, note=notes.append)
     assert len(notes) == 2
     assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("needs", "why"),
+    [
+        (
+            GuestNeeds({digest_of("gain"): "gain", digest_of("6.12"): "6.12"}, 500),
+            r"on here has no kernel 'gain' \(inputs 6761696e0000\); valid: `weir kernel build` there",
+        ),
+        (
+            GuestNeeds({digest_of("6.12"): "6.12"}, 1324),
+            "on here has 1,000 MB of memory available, and a run needs 1,324 MB",
+        ),
+    ],
+)
+def test_workers_without_the_kernels_or_the_memory_of_guests_are_not_used(
+    tmp_path: Path, client: Client, needs: GuestNeeds, why: str
+) -> None:
+    notes: list[str] = []
+    with pytest.raises(CampaignError, match=why):
+        work(tmp_path, client, describe=doubles.describe_with_kernel, note=notes.append, needs=needs)
+    assert len(notes) == 2
+    assert tree(tmp_path) == {}
+
+
+def test_workers_make_runs_in_virtual_time_on_the_campaigns_kernel(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    add_kernel(kernels_folder(), "6.12", ("cubic",))
+    campaign = with_kernels(parse_campaign(TEXT + "time: virtual\n"), 512)
+    notes: list[str] = []
+    with Store(campaign, tmp_path, lambda: SOFTWARE) as store:
+        executor = ClusterExecutor(
+            client,
+            SOFTWARE,
+            keep_raw=True,
+            note=notes.append,
+            command=stand_in,
+            describe=doubles.describe_with_kernel,
+            needs=GuestNeeds(kernel_digests(campaign), 512),
+        )
+        assert Runner(store, executor, Events()).run() == Ending()
+        done = store.done()
+    assert notes == [], "a busy machine does not disturb virtual time"
+    assert len(done) == 12
+    for path in done.values():
+        made = read_manifest(path).virtual_time
+        assert made is not None
+        assert (made.kernel.inputs_sha256, made.memory_mb) == (digest_of("6.12"), 512)
 
 
 def test_an_address_without_a_scheduler_is_bad_input() -> None:

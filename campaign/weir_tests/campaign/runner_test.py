@@ -18,11 +18,15 @@ import pytest
 from weir.campaign.errors import CampaignError
 from weir.campaign.executors.local import LocalExecutor
 from weir.campaign.identity import Software
-from weir.campaign.load import PlannedRun, parse_campaign
+from weir.campaign.load import Campaign, PlannedRun, parse_campaign
 from weir.campaign.runner import GIVE_UP_AFTER, Ending, Runner
 from weir.campaign.store import FAILED, PARTIAL, Store
+from weir.campaign.virtual import with_kernels
+from weir.kernel.store import KernelStore, kernels_folder
+from weir.rundir.manifest import read_manifest
 from weir_tests.campaign import stand_in as doubles
 from weir_tests.campaign.stand_in import SOFTWARE, stand_in
+from weir_tests.kernel.made_up_kernels import add_kernel
 
 TEXT = """
 name: many
@@ -246,6 +250,34 @@ def test_results_of_different_configs_and_versions_are_never_mixed(
         CampaignError, match=f"{message}.*and so are 11 more runs.*valid: --runs with another directory"
     ):
         work(tmp_path, text, software=software)
+    assert marks(tmp_path) == before
+
+
+def test_results_of_different_kernels_and_memories_are_never_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    digest = add_kernel(kernels_folder(), "6.12", ("cubic",)).record.inputs_sha256[:12]
+    planned = parse_campaign(TEXT + "time: virtual\nkernel: 6.12\n")
+
+    def make(campaign: Campaign) -> Ending:
+        with Store(campaign, tmp_path, lambda: SOFTWARE) as store:
+            return Runner(store, LocalExecutor(2, stand_in), Events()).run()
+
+    assert make(with_kernels(planned, 512)) == Ending()
+    before = marks(tmp_path)
+    for path in (tmp_path / "many").glob("*_r*"):
+        made = read_manifest(path).virtual_time
+        assert made is not None
+        assert (made.kernel.name, made.memory_mb) == ("6.12", 512)
+    made_on = f"made on the kernel 6.12 \\(inputs {digest}\\) with 512 MB, now on the kernel 6.12"
+    with pytest.raises(CampaignError, match=rf"{made_on} \(inputs {digest}\) with 1024 MB,"):
+        make(with_kernels(planned, 1024))
+    rebuilt = add_kernel(kernels_folder(), "6.12-patched", ("cubic",))
+    KernelStore(kernels_folder()).give_name(rebuilt, "6.12")
+    newer = rebuilt.record.inputs_sha256[:12]
+    with pytest.raises(CampaignError, match=rf"{made_on} \(inputs {newer}\) with 512 MB"):
+        make(with_kernels(planned, 512))
     assert marks(tmp_path) == before
 
 

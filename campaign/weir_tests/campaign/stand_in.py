@@ -21,6 +21,7 @@ if __name__ != "__main__":
     from weir.campaign.runner import Runner
     from weir.campaign.store import Store
     from weir.rundir.manifest import Software
+    from weir_tests.kernel.made_up_kernels import digest_of
 
     SOFTWARE = Software(weir_version="0", commit="commit", programs={"weir-switch": "digest"})
 
@@ -31,6 +32,10 @@ if __name__ != "__main__":
     def describe_alike(_busy_over_s: float) -> WorkerInfo:
         """A worker with the campaign's software."""
         return WorkerInfo("here", SOFTWARE, 0.0)
+
+    def describe_with_kernel(_busy_over_s: float) -> WorkerInfo:
+        """A worker with the campaign's software, one kernel and little memory."""
+        return WorkerInfo("here", SOFTWARE, 0.9, kernels=(digest_of("6.12"),), available_mb=1000)
 
     def describe_other(_busy_over_s: float) -> WorkerInfo:
         """A worker with another version."""

@@ -22,7 +22,7 @@ from weir.cli.errors import EXIT_FAILED, InputError
 if TYPE_CHECKING:
     from weir.campaign.estimate import Estimate
     from weir.campaign.executors.executor import Executor
-    from weir.campaign.load import Campaign
+    from weir.campaign.load import Campaign, Overrides
     from weir.campaign.outcome import Outcome
     from weir.campaign.runner import Ending
     from weir.campaign.store import Store
@@ -67,6 +67,9 @@ def campaign(
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Runs at a time; by default what the cores carry.")
     ] = None,
+    time: options.TimeOption = None,
+    kernel: options.Kernels = None,
+    memory: options.Memory = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of dask; its workers run.")
     ] = None,
@@ -82,12 +85,17 @@ def campaign(
 
     weir campaign wehey-bbr --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
     """
+    from weir.campaign.load import Overrides
+
+    if time == "real" and (kernel or memory):
+        raise InputError("--kernel and --memory are of runs in virtual time; valid: --time virtual")
     return campaign_command(
         file,
         runs,
         quick=quick,
         wanted=only or (),
-        repeats=repeats,
+        overrides=Overrides(repeats, time, kernel or ()),
+        memory_mb=memory,
         dry_run=dry_run,
         jobs=jobs,
         scheduler=scheduler,
@@ -103,7 +111,8 @@ def campaign_command(
     *,
     quick: bool,
     wanted: Sequence[str],
-    repeats: int | None,
+    overrides: Overrides,
+    memory_mb: int | None,
     dry_run: bool,
     jobs: int | None,
     scheduler: str | None,
@@ -123,21 +132,29 @@ def campaign_command(
     from weir.campaign.page import write_page
     from weir.campaign.runner import Runner
     from weir.campaign.store import Store
+    from weir.campaign.virtual import is_virtual, processors, with_kernels
     from weir.cli.campaign_run import command
     from weir.cli.terminal.campaign import LiveView
     from weir.runner.checks import check_runnable
+    from weir.runner.prepare import MEMORY_MB
 
-    campaign, left_out = without_lacking(only(load_campaign(file, quick=quick, repeats=repeats), wanted))
-    if not campaign.runs:
-        raise InputError(f"{file}: no run is left; {left_out}")
-    for run in campaign.runs:
+    planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
+    for run in planned.runs:
         if run.repeat == 0:
             check_runnable(run.experiment, file)
+    if memory_mb is not None and all(run.experiment.time == "real" for run in planned.runs):
+        raise InputError("--memory is of runs in virtual time; valid: --time virtual")
+    memory_mb = memory_mb or MEMORY_MB
+    campaign, left_out = without_lacking(with_kernels(planned, memory_mb))
+    if not campaign.runs:
+        raise InputError(f"{file}: no run is left; {left_out}")
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs with --scheduler: each worker makes one run at a time; valid: one of them")
-    jobs = jobs or default_jobs()
-    store = Store(campaign, runs)
     notes = Console(stderr=True)
+    jobs = jobs or (processors() if is_virtual(campaign) else default_jobs())
+    if scheduler is None:
+        jobs = _fitting(campaign, jobs, memory_mb, notes)
+    store = Store(campaign, runs)
     if left_out:
         notes.print(f"weir: {left_out}", highlight=False, soft_wrap=True)
     if dry_run:
@@ -156,7 +173,7 @@ def campaign_command(
         estimate = estimate_from(campaign, outcomes(campaign, done))
         executor: Executor = LocalExecutor(jobs, command)
         if len(done) < len(campaign.runs):
-            executor = _executor(store, jobs, scheduler, notes, stack)
+            executor = _executor(store, jobs, scheduler, memory_mb, notes, stack)
             _announce(campaign, len(done), executor.jobs, estimate, store, notes)
         with LiveView(campaign, done, executor.jobs, estimate, notes) as view:
             ending = Runner(store, executor, view).run()
@@ -180,12 +197,31 @@ def campaign_command(
     return _exit_code(ending, tally)
 
 
+def _fitting(campaign: Campaign, jobs: int, memory_mb: int, notes: Console) -> int:
+    """As many runs at a time as memory allows, at most `jobs`; raises CampaignError if it allows none."""
+    from weir.campaign.virtual import jobs_in_memory, kernel_digests
+    from weir.topo.memory import available_mb
+
+    if not kernel_digests(campaign):
+        return jobs
+    fitting, note = jobs_in_memory(min(jobs, len(campaign.runs)), memory_mb, available_mb())
+    if note:
+        notes.print(f"weir: {note}", style="yellow", highlight=False, soft_wrap=True)
+    return fitting
+
+
 def _executor(
-    store: Store, jobs: int, scheduler: str | None, notes: Console, stack: contextlib.ExitStack
+    store: Store,
+    jobs: int,
+    scheduler: str | None,
+    memory_mb: int,
+    notes: Console,
+    stack: contextlib.ExitStack,
 ) -> Executor:
     """The executor of the runs. Warns if the machine is busy; raises CampaignError without usable workers."""
     from weir.campaign.executors.executor import BUSY_SHARE
     from weir.campaign.executors.local import LocalExecutor
+    from weir.campaign.virtual import OUTSIDE_MB, is_virtual, kernel_digests
     from weir.cli.campaign_run import command
     from weir.topo.processors import busy_share
 
@@ -193,13 +229,22 @@ def _executor(
         notes.print(f"weir: {text}", style="yellow", highlight=False, soft_wrap=True)
 
     if scheduler is not None:
-        from weir.campaign.executors.cluster import ClusterExecutor, connect
+        from weir.campaign.executors.cluster import ClusterExecutor, GuestNeeds, connect
 
         client = stack.enter_context(connect(scheduler))
-        keep_raw = store.campaign.keep == "all"
-        workers = ClusterExecutor(client, store.made_by, keep_raw=keep_raw, note=note, command=command)
+        kernels = kernel_digests(store.campaign)
+        workers = ClusterExecutor(
+            client,
+            store.made_by,
+            keep_raw=store.campaign.keep == "all",
+            note=note,
+            command=command,
+            needs=GuestNeeds(kernels, memory_mb + OUTSIDE_MB) if kernels else None,
+        )
         workers.is_free()
         return workers
+    if is_virtual(store.campaign):
+        return LocalExecutor(jobs, command)
     if jobs > default_jobs():
         note(
             f"{jobs} runs at a time on {os.cpu_count()} cores may disturb each other, {default_jobs()} "
@@ -235,8 +280,8 @@ def _announce(
     resumed = f", {done} of them done" if done else ""
     time_left = duration_text(estimate.seconds(left, [], jobs))
     notes.print(
-        f"[bold]{campaign.name}[/bold]: {len(campaign.runs)} runs{resumed}, about {time_left} left "
-        f"→ {store.folder}",
+        f"[bold]{campaign.name}[/bold]: {len(campaign.runs)} runs{resumed}, {jobs} at a time, about "
+        f"{time_left} left ({estimate.basis(left)}) → {store.folder}",
         highlight=False,
         soft_wrap=True,
     )
@@ -258,10 +303,18 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
             "runs": len(campaign.runs),
             "complete": len(done),
             "seconds_left": round(seconds),
+            "seconds_left_assumes": estimate.basis(left),
+            "virtual_seconds_left": round(sum(run.traffic_s for run in left if run.virtual_time is not None)),
             "jobs": jobs,
             "folder": str(store.folder),
             "plan": [
-                {"run": run.key, "cell": dict(run.cell), "repeat": run.repeat + 1, "seed": run.seed}
+                {
+                    "run": run.key,
+                    "cell": dict(run.cell),
+                    "repeat": run.repeat + 1,
+                    "seed": run.seed,
+                    "kernel": None if run.virtual_time is None else run.virtual_time.kernel.name,
+                }
                 for run in left
             ],
         }
@@ -274,10 +327,11 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
         flows = len(its[0].experiment.flows)
         table.add_row(*labels, str(flows), duration_text(its[0].traffic_s), str(len(its)), str(complete))
     console.print(table)
-    basis = "measured on finished runs" if estimate.measured else "assumed, until a run has finished"
+    virtual_s = sum(run.traffic_s for run in left if run.virtual_time is not None)
+    of = f" for {duration_text(virtual_s)} of virtual time" if virtual_s else ""
     console.print(
         f"{len(campaign.runs)} runs, {len(done)} done, {len(left)} to do with {jobs} at a time: about "
-        f"{duration_text(seconds)} ({estimate.overhead_s:.0f} s per run in addition to its traffic, {basis})",
+        f"{duration_text(seconds)}{of} ({estimate.basis(left)})",
         highlight=False,
         soft_wrap=True,
     )

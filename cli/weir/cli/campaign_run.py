@@ -3,8 +3,8 @@
 
 The directory is already prepared. The process exits when its campaign does, even if that is killed; then the
 sandbox exits too, and keeps its lock on the directory until then. The environment may name a file descriptor,
-which is closed after the traffic so that the next run can start; the analysis then runs at the lowest
-priority.
+which is closed after the traffic of a run in real time so that the next run can start; the analysis then runs
+at the lowest priority.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from weir.campaign.executors.executor import MEASURING_VARIABLE
 from weir.cli.failures import report_error
 from weir.cli.run import analyse_run, make_run
 from weir.rundir.directory import hold
+from weir.runner.outer import is_virtual
 from weir.topo.linux import die_with_parent, take_spare_time_only
 
 
@@ -35,7 +36,8 @@ def main() -> int:
         code = make_run(run_dir)
         if code != 0:
             return code
-        if measuring is not None:
+        # In virtual time the next run waits for the analysis too: it disturbs nothing, but takes memory.
+        if measuring is not None and not is_virtual(run_dir):
             take_spare_time_only()
             os.close(int(measuring))
         return analyse_run(run_dir)

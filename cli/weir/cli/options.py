@@ -78,6 +78,14 @@ Memory = Annotated[
     int | None,
     typer.Option("--memory", metavar="MB", min=128, help="Memory of that kernel; by default 1024 MB."),
 ]
+Kernels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kernel",
+        metavar="NAME",
+        help="Kernel of runs in virtual time; several are an axis of the campaign.",
+    ),
+]
 Plain = Annotated[
     bool, typer.Option("--plain", help="Print lines, where a terminal would show a live picture.")
 ]

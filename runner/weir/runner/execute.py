@@ -87,6 +87,7 @@ async def execute(
         }
         sink = addresses.pop(COLLECTOR)
         endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
+        testbed.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
         plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}))
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 

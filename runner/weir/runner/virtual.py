@@ -73,7 +73,7 @@ def run_virtually(
     job = {
         "kernel": str(stored.program),
         "memory_mb": virtual_time.memory_mb,
-        "run_dir": str(run_dir),
+        "run_dir": str(run_dir.absolute()),
         "program": program,
         "options": list(options),
     }

@@ -20,7 +20,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
@@ -197,6 +197,16 @@ class Testbed:
                 problem = in_network_namespace(namespace, partial(_try_congestion_control, name))
                 if problem is not None:
                     raise TestbedError(f"host {host}: {problem}")
+
+    def set_sysctls(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
+        """Set sysctls of hosts; `wanted` is host → name, such as net.ipv4.tcp_ecn → value.
+
+        Raises TestbedError if the kernel lacks one, or refuses its value.
+        """
+        for host, values in wanted.items():
+            problem = in_network_namespace(self.host(host).namespace, partial(_try_sysctls, dict(values)))
+            if problem is not None:
+                raise TestbedError(f"host {host}: {problem}")
 
     def silence(self) -> None:
         """Stop all hosts from sending IP packets; packets in flight still arrive, are captured and delivered.
@@ -379,6 +389,19 @@ def _write_sysctls(values: dict[str, str]) -> None:
         if name.startswith("net/ipv6") and not path.exists():
             continue  # the kernel has no IPv6 to turn off
         path.write_text(value)
+
+
+def _try_sysctls(values: dict[str, str]) -> str | None:
+    """Set sysctls of this namespace; returns the problem of the first that cannot be set."""
+    for name, value in values.items():
+        path = Path("/proc/sys", *name.split("."))
+        try:
+            path.write_text(value)
+        except FileNotFoundError:
+            return f"this kernel has no setting {name} of a network namespace"
+        except OSError as error:
+            return f"the kernel refuses {name} = {value}: {error.strerror}"
+    return None
 
 
 def _set_up_host_kernel(host: HostPort) -> None:

@@ -239,6 +239,23 @@ def congestion_controls(stop: StopToken, folder: Path) -> dict[str, Any]:
     return {"available": available, "message": ""}
 
 
+def sysctls(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """Set a sysctl of one host, then one that does not exist, and a value that the kernel refuses."""
+    messages = []
+    with Testbed(HOSTS) as testbed:
+        testbed.set_sysctls({"client": {"net.ipv4.tcp_ecn": "1"}, "server1": {}})
+        values = {
+            name: in_network_namespace(name, Path("/proc/sys/net/ipv4/tcp_ecn").read_text).strip()
+            for name in ("client", "server1")
+        }
+        for wanted in ({"net.ipv4.tcp_nothing": "1"}, {"net.ipv4.tcp_ecn": "1000"}):
+            try:
+                testbed.set_sysctls({"server2": wanted})
+            except TestbedError as error:
+                messages.append(str(error))
+    return {"values": values, "messages": messages}
+
+
 def switch_life(stop: StopToken, folder: Path) -> dict[str, Any]:
     """Start and stop the switch on the testbed's links."""
     with Testbed(HOSTS) as testbed:
@@ -330,7 +347,7 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
         describe, crash, die, orphans, linger, stop_itself, let_through, hang,
-        connect, first_frames, half_built, congestion_controls,
+        connect, first_frames, half_built, congestion_controls, sysctls,
         switch_life, switch_without_interface, collector_life, captured,
         over_ipv6, lines,
     )

@@ -147,3 +147,12 @@ def test_missing_congestion_control_is_refused_with_the_available_ones(any_runne
     assert "host server1: congestion control 'nosuchcc' is not available" in report["message"]
     for name in report["available"]:
         assert name in report["message"]
+
+
+def test_a_sysctl_is_of_one_host_and_one_that_cannot_be_set_is_named(runner: Runner) -> None:
+    report = runner.result("sysctls")
+    assert report["values"] == {"client": "1", "server1": "2"}
+    assert report["messages"] == [
+        "host server2: this kernel has no setting net.ipv4.tcp_nothing of a network namespace",
+        "host server2: the kernel refuses net.ipv4.tcp_ecn = 1000: Invalid argument",
+    ]

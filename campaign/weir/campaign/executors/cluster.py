@@ -15,7 +15,8 @@ import time
 import uuid
 import zipfile
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,16 @@ def connect(address: str) -> Client:
         ) from error
 
 
+@dataclass(frozen=True)
+class GuestNeeds:
+    """What a worker needs for runs in virtual time."""
+
+    kernels: Mapping[str, str]
+    """Digest of a kernel's inputs → name."""
+    run_mb: int
+    """Memory of a run, its guest's included."""
+
+
 class ClusterExecutor:
     """The workers of a scheduler."""
 
@@ -68,9 +79,13 @@ class ClusterExecutor:
         note: Note,
         command: Command,
         describe: Callable[[float], WorkerInfo] = worker.describe_worker,
+        needs: GuestNeeds | None = None,
     ) -> None:
-        """Use workers with software `made_by`; `note` receives a line for each unusable worker."""
-        self._client, self._made_by, self._keep_raw = client, made_by, keep_raw
+        """Use workers with software `made_by` and all that guests need.
+
+        `note` receives a line for each unusable worker.
+        """
+        self._client, self._made_by, self._keep_raw, self._needs = client, made_by, keep_raw, needs
         self._note, self._command, self._describe = note, command, describe
         self._usable: dict[str, str] = {}
         self._refused: dict[str, str] = {}
@@ -120,9 +135,11 @@ class ClusterExecutor:
             self._refused[address] = (
                 f"worker {address} on {found.host} has {found.software}, this is {self._made_by}"
             )
+        elif self._needs is not None and (lacking := _lacking(self._needs, found)):
+            self._refused[address] = f"worker {address} on {found.host} {lacking}"
         else:
             self._usable[address] = f"{address} on {found.host}"
-            if found.busy > BUSY_SHARE:
+            if found.busy > BUSY_SHARE and self._needs is None:
                 self._note(f"worker {address} on {found.host} is busy: {found.busy:.0%} of its processors")
             return
         self._note(f"{self._refused[address]}; it is not used")
@@ -138,6 +155,7 @@ class ClusterExecutor:
             identity=identity_of(run, self._made_by),
             keep_raw=self._keep_raw,
             command=self._command,
+            virtual_time=run.virtual_time,
         )
         future = self._client.submit(
             worker.make_run, request, workers=[address], allow_other_workers=False, pure=False
@@ -172,6 +190,23 @@ class ClusterExecutor:
     def remove(self, address: str) -> None:
         """Forget the run of a worker, which has ended."""
         del self._running[address]
+
+
+def _lacking(needs: GuestNeeds, found: WorkerInfo) -> str:
+    """What a worker lacks for guests; empty if nothing."""
+    missing = [
+        f"{name!r} (inputs {digest[:12]})"
+        for digest, name in needs.kernels.items()
+        if digest not in found.kernels
+    ]
+    if missing:
+        return (
+            f"has no kernel {', '.join(missing)}; valid: `weir kernel build` there of the same source and "
+            "patches, or a copy of the folder of kernels"
+        )
+    if found.available_mb < needs.run_mb:
+        return f"has {found.available_mb:,} MB of memory available, and a run needs {needs.run_mb:,} MB"
+    return ""
 
 
 class _ClusterExecution:

@@ -15,6 +15,8 @@ from typing import Protocol
 
 from weir.campaign.load import PlannedRun
 from weir.rundir.directory import RunDirectory
+from weir.rundir.errors import RunFileError
+from weir.rundir.manifest import read_manifest
 
 LOG = "run.log"
 BUSY_SHARE = 0.15
@@ -83,9 +85,18 @@ def start_process(
 
 
 def why_failed(code: int, run_dir: Path) -> str | None:
-    """The reason why a run's process failed: its exit code and last log line; None for exit code 0."""
+    """The reason why a run's process failed; None for exit code 0.
+
+    It is the error that the manifest records, else the exit code and the last log line.
+    """
     if code == 0:
         return None
+    try:
+        recorded = read_manifest(run_dir).error
+    except (OSError, RunFileError):
+        recorded = None
+    if recorded:
+        return recorded
     how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
     return f"{how}; {_last_line(run_dir / 'logs' / LOG)}"
 

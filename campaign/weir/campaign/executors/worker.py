@@ -23,10 +23,12 @@ from weir.campaign.executors.executor import Command, start_process, why_failed
 from weir.campaign.identity import software
 from weir.campaign.store import remove_raw
 from weir.controlplane.config import parse_experiment
+from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
-from weir.rundir.manifest import CampaignRun, Software
+from weir.rundir.manifest import CampaignRun, Software, VirtualTime
 from weir.runner.prepare import prepare
 from weir.runner.replays import Replays
+from weir.topo.memory import available_mb
 from weir.topo.processors import busy_share
 
 SILENCE_S = 60.0
@@ -52,6 +54,7 @@ class RunRequest:
     identity: CampaignRun
     keep_raw: bool
     command: Command
+    virtual_time: VirtualTime | None = None
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,15 @@ class WorkerInfo:
     host: str
     software: Software
     busy: float
+    kernels: tuple[str, ...] = ()
+    """Digests of the inputs of its kernels for virtual time."""
+    available_mb: int = 0
 
 
 def describe_worker(busy_over_s: float) -> WorkerInfo:
     """This worker; measures the processors for `busy_over_s` seconds. Raises ToolMissingError."""
-    return WorkerInfo(socket.gethostname(), software(), busy_share(busy_over_s))
+    kernels = tuple(stored.record.inputs_sha256 for stored in KernelStore(kernels_folder()).kernels())
+    return WorkerInfo(socket.gethostname(), software(), busy_share(busy_over_s), kernels, available_mb())
 
 
 def make_run(request: RunRequest) -> FinishedRun:
@@ -96,7 +103,14 @@ def make_run(request: RunRequest) -> FinishedRun:
         run_dir = folder / request.key
         run_dir.mkdir()
         experiment = parse_experiment(request.config, RunDirectory(run_dir).config.name)
-        prepare(run_dir, experiment, request.config.encode(), request.replays, campaign=request.identity)
+        prepare(
+            run_dir,
+            experiment,
+            request.config.encode(),
+            request.replays,
+            campaign=request.identity,
+            virtual_time=request.virtual_time,
+        )
         process = start_process(request.command(run_dir), run_dir)
         _processes[request.token] = process
         if request.token in _signalled:

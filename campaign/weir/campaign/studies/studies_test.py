@@ -14,15 +14,18 @@ import pytest
 
 from weir.analysis.figures import Figure, Section, Table, browser, render_study
 from weir.analysis.figures.page import as_csv
-from weir.campaign.load import Campaign, PlannedRun, load_campaign
+from weir.campaign.load import Campaign, Overrides, PlannedRun, load_campaign
 from weir.campaign.outcome import Outcome
 from weir.campaign.page import page_of
 from weir.campaign.studies import STUDIES
 from weir.campaign.studies.bbr_dominant import first_ahead
 from weir.campaign.studies.statements import compare
 from weir.campaign.studies.when_to_use_bbr import kept_until
+from weir.campaign.virtual import with_kernels
 from weir.controlplane.config import FlowConfig
+from weir.kernel.store import kernels_folder
 from weir_tests.campaign.made_up_runs import MEAN_DELAY_S, MIN_RTT_S, by_weight, made_up, simulated
+from weir_tests.kernel.made_up_kernels import add_kernel
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
 SHIPPED = [
@@ -124,6 +127,28 @@ def test_invalid_runs_are_not_counted(tmp_path: Path, shape: dict[str, Any]) -> 
     spoiled = Outcome(**{**vars(runs[-1]), "invalid_reasons": ("busy",), "result": {"flows": []}})
     found = sections("bbr-dominant", [*runs[:-1], spoiled])
     assert f"that {len(runs) - 1} valid runs" in found[0].text
+
+
+def test_each_kernel_is_compared_by_itself(
+    tmp_path: Path, shape: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("6.12", "bbr3"):
+        add_kernel(kernels_folder(), name, ("bbr", "cubic"))
+    overrides = Overrides(time="virtual", kernels=("6.12", "bbr3"))
+    campaign = load_campaign(EXPERIMENTS / "bbr-or-cubic-table.yaml", quick=True, overrides=overrides)
+    (tmp_path / "runs").mkdir()
+    found = made_up(with_kernels(campaign, 1024), tmp_path / "runs", shape)
+    page = page_of(campaign, found)
+    names = [table.name for table in page.tables]
+    assert len(set(names)) == len(names)
+    halves = [[run for run in found if run.cell["kernel"] == name] for name in ("6.12", "bbr3")]
+    assert len(halves[0]) == len(halves[1]) == len(found) / 2
+    for half, suffix in zip(halves, ("6-12", "bbr3"), strict=True):
+        alone = item(sections("bbr-or-cubic-table", half), "statements")
+        assert item(page.sections, f"statements-{suffix}").rows == alone.rows
+    assert column(item(page.sections, "cells"), "kernel").count("bbr3") == len(halves[1])
+    assert page.meta.endswith("; virtual time, kernel 6.12 (6.12.117), bbr3 (6.12.117)")
 
 
 def test_bbr_dominant_shows_mean_goodput_by_congestion_control_and_queueing_delay(

@@ -12,14 +12,20 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.tag import Tag
 
 from weir.controlplane.config.checks import check
 from weir.controlplane.config.explain import explain, repair
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.problems import ConfigError, Location, Problem, key_text
 
+_NAMES = "kernel"
+"""Numbers at a key of this name are names, read as they are written: the kernel 6.10 is not 6.1."""
+_NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
+_TEXT = "tag:yaml.org,2002:str"
 _TOO_LARGE = 4 * 2**20  # a config is written by hand; a larger file is another file
 
 
@@ -113,8 +119,37 @@ def _caused_by(problem: Problem, repaired: frozenset[Location]) -> bool:
     return any(location[: len(fixed)] == fixed for location in locations for fixed in repaired)
 
 
+class _Constructor(RoundTripConstructor):
+    """Reads names of kernels as text."""
+
+    def construct_document(self, node: Node) -> Any:
+        """The document's data."""
+        _name_kernels(node, is_name=False, seen=set())
+        return super().construct_document(node)
+
+
+def _name_kernels(node: Node, *, is_name: bool, seen: set[tuple[int, bool]]) -> None:
+    """Make text of the numbers that are kernels' names: values of the key, items of its list, its labels."""
+    if (id(node), is_name) in seen:  # an anchor that contains itself
+        return
+    seen.add((id(node), is_name))
+    if isinstance(node, ScalarNode):
+        if is_name and str(node.tag) in _NUMBERS:
+            node.ctag = Tag(suffix=_TEXT)
+    elif isinstance(node, SequenceNode):
+        for item in node.value:
+            _name_kernels(item, is_name=is_name, seen=seen)
+    elif isinstance(node, MappingNode):
+        for key, value in node.value:
+            if is_name:
+                _name_kernels(key, is_name=True, seen=seen)
+            named = isinstance(key, ScalarNode) and key.value == _NAMES
+            _name_kernels(value, is_name=named, seen=seen)
+
+
 def _parse_yaml(text: str, filename: str) -> CommentedMap:
     yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
     try:
         tree: object = yaml.load(text)
     except DuplicateKeyError as error:

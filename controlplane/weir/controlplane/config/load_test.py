@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
+from weir.controlplane.config import (
+    ConfigError,
+    Source,
+    experiment_of,
+    load_experiment,
+    parse_experiment,
+)
 
 VALID = """\
 name: tiny
@@ -42,6 +48,31 @@ def test_the_demo_is_two_phases_of_one_and_two_policers() -> None:
         ["left", "right"],
     ]
     assert [flow.name for flow in experiment.flows if flow.measured] == ["measured1", "measured2"]
+
+
+def test_the_name_of_a_kernel_is_read_as_it_is_written() -> None:
+    for written in ("6.10", "'6.10'", "6.12", "007", "bbr3"):
+        experiment = parse_experiment(VALID + f"time: virtual\nkernel: {written}\n")
+        assert experiment.kernel == written.strip("'")
+    anchored = parse_experiment(VALID + "time: virtual\nkernel: &same 6.10\ndescription: *same\n")
+    assert (anchored.kernel, anchored.description) == ("6.10", "6.10")
+
+
+def test_a_kernel_of_data_that_is_a_number_must_be_quoted() -> None:
+    source = Source.parse(VALID, "x.yaml")
+    with pytest.raises(
+        ConfigError, match=r"kernel: 6\.1 is a number; valid: the kernel's name in quotes, such as '6\.1'"
+    ):
+        experiment_of(source.data | {"kernel": 6.10}, source)
+
+
+def test_settings_of_a_host_are_text_or_whole_numbers() -> None:
+    settings = "{net.ipv4.tcp_ecn: 1, net.ipv4.tcp_rmem: 4096 131072 6291456}"
+    experiment = parse_experiment(VALID.replace("a: {delay: 10 ms}", f"a: {{sysctl: {settings}}}"))
+    assert experiment.hosts["a"].sysctl == {
+        "net.ipv4.tcp_ecn": "1",
+        "net.ipv4.tcp_rmem": "4096 131072 6291456",
+    }
 
 
 CASES = {
@@ -81,7 +112,17 @@ CASES = {
     ),
     "a kernel that is no name": (
         ("flows:", "kernel: [6.12]\nflows:"),
-        "x.yaml:5: kernel: [6.12] is not the name of a kernel; valid: a name of `weir kernel list`",
+        "x.yaml:5: kernel: ['6.12'] is not the name of a kernel; valid: a name of `weir kernel list`",
+    ),
+    "a setting that is not of a network namespace": (
+        ("{delay: 10 ms}\n  b", "{sysctl: {kernel.panic: 1}}\n  b"),
+        "x.yaml:3: hosts.a.sysctl.kernel.panic: 'kernel.panic' is not a setting of a network namespace; "
+        "valid: such as net.ipv4.tcp_ecn",
+    ),
+    "a setting's value that is a list": (
+        ("{delay: 10 ms}\n  b", "{sysctl: {net.ipv4.tcp_ecn: [1]}}\n  b"),
+        "x.yaml:3: hosts.a.sysctl.net.ipv4.tcp_ecn: [1] is not the value of a setting; "
+        "valid: a whole number, or a line of text",
     ),
     "unknown key at the top": (
         ("flows:", "sed: 2\nflows:"),
@@ -443,7 +484,7 @@ CASES = {
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
         "x.yaml:3: hosts.a: a list is not a mapping; "
         "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, line_rate, "
-        "packet_cost, address, address6, mac, port",
+        "packet_cost, address, address6, mac, port, sysctl",
     ),
     "one host": (
         ("  a: {delay: 10 ms}\n", ""),

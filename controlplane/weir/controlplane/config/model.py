@@ -31,6 +31,8 @@ from weir.controlplane.config.values import (
     SharePpb,
     SizeBytes,
     SwitchPortNumber,
+    Sysctl,
+    SysctlValue,
     TimeNs,
     Verdict,
     VerdictText,
@@ -94,6 +96,9 @@ class HostConfig(_Model):
     """MAC address, of a host that is not `weir run`'s. Without it the one that `weir run` would give."""
     port: SwitchPortNumber | None = None
     """Switch port that the host is behind, if `weir run` has not numbered them: by their order, from 1."""
+    sysctl: dict[Sysctl, SysctlValue] = {}
+    """Settings of its network namespace by the names of sysctl(8), such as net.ipv4.tcp_ecn; its other
+    settings are the same on every machine."""
 
 
 class WritesConfig(_Model):

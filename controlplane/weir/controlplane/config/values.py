@@ -65,10 +65,12 @@ def max_datagram_bytes(ip_version: int) -> int:
 
 
 def _kernel_name(value: object) -> str:
-    """A kernel's name; YAML reads 6.12 as a number."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value):
+    """A kernel's name. The value of a variable may be a number, from which 6.1 and 6.10 are the same."""
+    if isinstance(value, float):
+        raise ValueError(f"{value!r} is a number; valid: the kernel's name in quotes, such as '{value}'")
+    if not isinstance(value, str) or not value:
         raise ValueError(f"{value!r} is not the name of a kernel; valid: a name of `weir kernel list`")
-    return str(value)
+    return value
 
 
 def _name(value: str) -> str:
@@ -78,6 +80,21 @@ def _name(value: str) -> str:
             "valid: 1 to 32 of A-Z a-z 0-9 _ -, the first a letter or digit"
         )
     return value
+
+
+def _sysctl(value: str) -> str:
+    # It becomes a path below /proc/sys/net.
+    if re.fullmatch(r"net(\.[A-Za-z0-9_-]+)+", value) is None:
+        raise ValueError(
+            f"{value!r} is not a setting of a network namespace; valid: such as net.ipv4.tcp_ecn"
+        )
+    return value
+
+
+def _sysctl_value(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or "\n" in str(value):
+        raise ValueError(f"{value!r} is not the value of a setting; valid: a whole number, or a line of text")
+    return str(value)
 
 
 def _congestion_control(value: str) -> str:
@@ -204,10 +221,22 @@ Name = Annotated[
     AfterValidator(_name),
     WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "examples": ["name"]}),
 ]
+Sysctl = Annotated[
+    StrictStr,
+    AfterValidator(_sysctl),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^net(\.[A-Za-z0-9_-]+)+$", "examples": ["net.ipv4.tcp_ecn"]}
+    ),
+]
+SysctlValue = Annotated[
+    str,
+    BeforeValidator(_sysctl_value),
+    WithJsonSchema({"type": ["integer", "string"], "examples": [1]}),
+]
 KernelName = Annotated[
     str,
     BeforeValidator(_kernel_name),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["6.12"]}),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["6.12"]}),  # a number's text is the name
 ]
 RateBps = Annotated[
     int, BeforeValidator(_rate), PlainSerializer(format_rate), _json("40 Mbit/s", RATE.pattern)
