@@ -29,6 +29,16 @@ class _Discard(asyncio.BufferedProtocol):
 
     _buffer = bytearray(1 << 20)
 
+    def __init__(self, low_water_bytes: int | None) -> None:
+        """Be woken for this much data (SO_RCVLOWAT), or for each segment."""
+        self._low_water_bytes = low_water_bytes
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Set the socket's option."""
+        if self._low_water_bytes is not None:
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._low_water_bytes)
+
     def get_buffer(self, sizehint: int) -> bytearray:
         """The same buffer for all connections: its content is not used."""
         return self._buffer
@@ -56,7 +66,9 @@ async def sink(config: dict[str, Any]) -> None:
             print("ready", flush=True)
             await ended.wait()
         return
-    server = await loop.create_server(_Discard, config["address"], config["port"], backlog=_BACKLOG)
+    server = await loop.create_server(
+        lambda: _Discard(config["low_water_bytes"]), config["address"], config["port"], backlog=_BACKLOG
+    )
     print("ready", flush=True)
     await ended.wait()
     server.close()
