@@ -115,9 +115,7 @@ class Draining:
                 for flow in searching:
                     flow.receiver = shared_socket(flow.pid, flow.pidfd, flow.sender)
                     if flow.receiver is not None and self._low_water_bytes is not None:
-                        flow.receiver.setsockopt(
-                            socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._low_water_bytes
-                        )
+                        flow.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._low_water_bytes)
                 for key, _ in selector.select(_SEARCH_INTERVAL_S if searching else None):
                     if key.data is None:
                         return

@@ -152,15 +152,29 @@ def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 def paced_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
     """One paced flow whose program always has more data than TCP may send, captured at its sender."""
-    with Testbed(HOSTS) as testbed:
+    return _paced_flow(stop, folder / "paced", virtual_time=False)
+
+
+def seldom_woken_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """The same flow with the options of virtual time."""
+    return _paced_flow(stop, folder / "seldom-woken", virtual_time=True)
+
+
+def _paced_flow(stop: StopToken, folder: Path, *, virtual_time: bool) -> dict[str, Any]:
+    with Testbed(HOSTS, virtual_time=virtual_time) as testbed:
         bridge(testbed)
         flow = replace(_two_flows(1)[0], rate_bps=None, pacing_bps=RATE_BPS)
-        with Capture(testbed, "server1", folder / "pcap" / "server1.pcap", folder / "log") as capture:
+        path = folder / "server1.pcap"
+        with Capture(testbed, "server1", path, folder / "log") as capture:
             capture.wait_ready(stop)
             traffic = run_flows(testbed, [flow], folder / "log", stop)
             testbed.silence()
             capture.stop()
-    return {"flows": [_summary(result) for result in traffic.flows], "notes": traffic.notes}
+    return {
+        "flows": [_summary(result) for result in traffic.flows],
+        "notes": traffic.notes,
+        "capture": str(path),
+    }
 
 
 def sampled_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
@@ -387,6 +401,7 @@ SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
         drawn_datagrams,
         lacking_congestion_control,
         paced_flow,
+        seldom_woken_flow,
         sampled_flows,
         silenced_hosts,
         cut_flow,

@@ -16,7 +16,7 @@ pub fn realtime_ns() -> i64 {
 }
 
 /// Waits after which a clock of virtual time is read: each ends up to 2 us late, which would add up without frames.
-const WAITS_PER_READING: u32 = 16;
+const WAITS_PER_READING: u32 = 8;
 
 /// The kind of the system's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
