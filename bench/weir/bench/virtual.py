@@ -166,7 +166,7 @@ def finish(started: Started) -> Measured:
     assert stats is not None
     names = [name for name, _ in _PARTS]
     edges = [*(begins[name] for name in names), ended]
-    lasted = {name: after - before for name, before, after in zip(names, edges, edges[1:], strict=True)}
+    lasted = {name: after - before for name, before, after in zip(names, edges[:-1], edges[1:], strict=True)}
     return Measured(
         **lasted,
         wall_s=ended - started.began,

@@ -147,7 +147,11 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
     let (threads, interfaces) = open(cli.send_threads, ports)?;
     let (listener, address) = listen_at("--p4runtime", cli.p4runtime).await?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
-    let time = if cli.virtual_time { Time::Virtual } else { Time::Real };
+    let time = if cli.virtual_time {
+        Time::Virtual
+    } else {
+        Time::Real
+    };
     let engine =
         Engine::start(node, interfaces, threads, notify, time).map_err(RunError::System)?;
     let mut service = Service::new(cli.device_id, engine.handle(), notifications);

@@ -15,8 +15,10 @@ pub fn realtime_ns() -> i64 {
     i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Waits after which a clock of virtual time is read: each ends up to 2 us late, which would add up without frames.
+/// Waits after which a clock of virtual time is read: each ends one or two microseconds late, which would add up.
 const WAITS_PER_READING: u32 = 8;
+/// After shorter waits it is always read: a train of frames must not leave more slowly than its line carries it.
+const SHORT_WAIT_NS: u64 = 20_000;
 
 /// The kind of the system's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,7 +86,8 @@ impl Clock {
     pub fn waited_until(&self, at_ns: Option<u64>) {
         let Some(held) = &self.held else { return };
         let waits = held.waits.get() + 1;
-        let at_ns = at_ns.filter(|_| waits < WAITS_PER_READING);
+        let long = |at_ns: &u64| *at_ns >= held.now_ns.get() + SHORT_WAIT_NS;
+        let at_ns = at_ns.filter(|at_ns| waits < WAITS_PER_READING && long(at_ns));
         held.waits.set(if at_ns.is_some() { waits } else { 0 });
         let now_ns = at_ns.unwrap_or_else(|| self.read_ns());
         held.now_ns.set(held.now_ns.get().max(now_ns));
@@ -124,22 +127,28 @@ mod tests {
         assert_eq!(clock.now_ns(), begin_ns);
         clock.saw_frame(begin_ns + 10);
         assert_eq!(clock.now_ns(), begin_ns + 10);
-        clock.waited_until(Some(begin_ns + 50));
-        assert_eq!(clock.now_ns(), begin_ns + 50);
+        let later_ns = begin_ns + 10 + SHORT_WAIT_NS;
+        clock.waited_until(Some(later_ns));
+        assert_eq!(clock.now_ns(), later_ns);
         clock.saw_frame(begin_ns + 20);
-        assert_eq!(clock.now_ns(), begin_ns + 50);
+        assert_eq!(clock.now_ns(), later_ns);
     }
 
     #[test]
-    fn virtual_time_is_read_after_a_wake_up_without_a_time_and_after_many_timeouts() {
+    fn virtual_time_is_read_after_short_waits_after_many_and_after_those_without_a_time() {
         let clock = Clock::start(Time::Virtual);
         let begin_ns = clock.now_ns();
         clock.waited_until(None);
         assert!((begin_ns..LATER_NS).contains(&clock.now_ns()));
         // The times in the future show which waits were believed.
+        clock.waited_until(Some(clock.now_ns() + LATER_NS));
+        let believed_ns = clock.now_ns();
+        assert!(believed_ns >= LATER_NS);
+        clock.waited_until(Some(believed_ns + SHORT_WAIT_NS - 1));
+        assert_eq!(clock.now_ns(), believed_ns);
         let believed = (1..=u64::from(WAITS_PER_READING))
             .take_while(|wait| {
-                let at_ns = LATER_NS + wait;
+                let at_ns = believed_ns + wait * SHORT_WAIT_NS;
                 clock.waited_until(Some(at_ns));
                 clock.now_ns() == at_ns
             })

@@ -67,7 +67,8 @@ impl TestSwitch {
             ports,
         });
         let (notify, notifications) = mpsc::channel(1024);
-        let running = Engine::start(node, Vec::new(), SendThreads::default(), notify, Time::Real).unwrap();
+        let running =
+            Engine::start(node, Vec::new(), SendThreads::default(), notify, Time::Real).unwrap();
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut service = Service::new(DEVICE, running.handle(), notifications);
