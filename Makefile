@@ -51,6 +51,9 @@ softswitch/p4runtime/p4runtime.binpb: softswitch/p4runtime/descriptors.py | $(VE
 PROFILE ?= release
 BUILD := tools/build_rust.py $(RUST_SOURCES) softswitch/p4runtime/p4runtime.binpb
 
+# weir's crates as in the dev profile, with the other crates that `make setup` has built.
+UNOPTIMISED := --config .cargo/tests.toml
+
 # The environment holds the programs of one profile, so the stamps of the other are removed.
 RUNS := $(VENV)/.runs-$(PROFILE)
 RUST := $(VENV)/.rust-$(PROFILE)
@@ -105,7 +108,7 @@ test: export WEIR_SKIPPED_TESTS := $(CURDIR)/target/skipped-tests.txt
 test: system-tests ## every test, Rust and Python; the last lines list skipped tests and reasons
 	@$(MAKE) --no-print-directory -j2 $(RUST) $(VENV)/.dev $(P4RUNTIME_SHELL)/.python
 	@rm -f "$$WEIR_SKIPPED_TESTS"
-	cargo test --workspace --locked --quiet
+	cargo $(UNOPTIMISED) test --release --workspace --locked --quiet
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 ARGS ?=
@@ -136,7 +139,7 @@ bench-policer: setup ## long-run rate and first burst of the policer in real tim
 .PHONY: lint
 lint: setup ## formats, linters, types and the direction of imports
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo $(UNOPTIMISED) clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 	ruff format --check .
 	ruff check .
 	mypy

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the switch is filled with when it is measured: weir's own pipeline under its stated load.
 
-The same shapes as `softswitch/dataplane/benches/workload`, which measures the dataplane alone: 1,000 classify
+The same shapes as `softswitch/dataplane/tests/workload`, which measures the dataplane alone: 1,000 classify
 entries of eight shapes, each with policer cells of its own, 1,000 MAC addresses, 1 % of the flows dropped and
 reported.
 """

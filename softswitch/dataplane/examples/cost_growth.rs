@@ -4,7 +4,7 @@
 //!
 //! `cargo run --release -p weir-dataplane --example cost_growth [SERIES]`; SERIES is the beginning of a series' name
 
-#[path = "../benches/workload/mod.rs"]
+#[path = "../tests/workload/mod.rs"]
 mod workload;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p weir-dataplane --example dataplane_pps [ROUNDS]`
 
-#[path = "../benches/workload/mod.rs"]
+#[path = "../tests/workload/mod.rs"]
 mod workload;
 
 use std::time::Instant;

@@ -5,7 +5,6 @@
     reason = "a global allocator is unsafe to implement; this one only counts"
 )]
 
-#[path = "../benches/workload/mod.rs"]
 mod workload;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -11,6 +11,7 @@ pub mod guard;
 mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
@@ -26,6 +27,8 @@ pub struct Limits {
     pub entities: usize,
     /// Connections that are served.
     pub connections: usize,
+    /// Longest pause within a message.
+    pub patience: Duration,
 }
 
 /// Largest message that counts as small.
@@ -46,6 +49,7 @@ impl Default for Limits {
             small_bytes: 64 << 20,
             entities: 2_500_000,
             connections: 256,
+            patience: Duration::from_secs(30),
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -12,8 +11,6 @@ use tonic::{Status, body::Body};
 
 use super::{Admission, Hold};
 
-/// Longest pause between two parts of a message that holds budget.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 /// gRPC's prefix of each message: whether it is compressed, and its length in four bytes.
 const PREFIX_BYTES: usize = 5;
 
@@ -29,12 +26,14 @@ pub struct Counted {
     have: usize,
     /// Bytes of the message still to be received.
     rest: usize,
-    patience: Pin<Box<Sleep>>,
+    /// Over when the rest of a message has been missing for `Limits::patience`.
+    pause: Pin<Box<Sleep>>,
 }
 
 impl Counted {
     /// Wraps `body`; its messages take budget from `admission`, kept in `hold`.
     pub fn new(body: Body, admission: Admission, method: String, hold: Hold) -> Self {
+        let pause = Box::pin(sleep(admission.limits.patience));
         Self {
             body,
             admission,
@@ -43,7 +42,7 @@ impl Counted {
             prefix: [0; PREFIX_BYTES],
             have: 0,
             rest: 0,
-            patience: Box::pin(sleep(PATIENCE)),
+            pause,
         }
     }
 
@@ -84,19 +83,20 @@ impl http_body::Body for Counted {
             if self.rest == 0 {
                 return Poll::Pending;
             }
-            ready!(self.patience.as_mut().poll(context));
+            ready!(self.pause.as_mut().poll(context));
             return Poll::Ready(Some(Err(Status::deadline_exceeded(format!(
                 "the rest of a {}, {} bytes, did not come within {} s",
                 self.method,
                 self.rest,
-                PATIENCE.as_secs()
+                self.admission.limits.patience.as_secs_f64()
             )))));
         };
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
             self.count(data)?;
-            self.patience.as_mut().reset(Instant::now() + PATIENCE);
+            let patience = self.admission.limits.patience;
+            self.pause.as_mut().reset(Instant::now() + patience);
         }
         Poll::Ready(frame)
     }

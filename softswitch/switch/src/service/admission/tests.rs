@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use http_body_util::channel::{Channel, Sender};
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-use super::body::{Counted, PATIENCE};
+use super::body::Counted;
 use super::{Admission, Hold, Limits, SMALL_BYTES};
 
 const LIMITS: Limits = Limits {
@@ -14,6 +16,11 @@ const LIMITS: Limits = Limits {
     small_bytes: 40_000,
     entities: 10,
     connections: 2,
+    patience: Duration::from_secs(30),
+};
+const IMPATIENT: Limits = Limits {
+    patience: Duration::from_millis(50),
+    ..LIMITS
 };
 
 /// The body of a request and the end where its client sends; nothing has been sent.
@@ -154,31 +161,31 @@ async fn each_message_of_a_stream_is_counted_by_itself_wherever_it_is_cut() {
     );
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_message_whose_rest_does_not_come_is_given_up() {
-    let admission = Admission::new(LIMITS);
+    let admission = Admission::new(IMPATIENT);
     let (mut body, mut sender, hold) = request(&admission, "Write");
     sent(&mut body, &mut sender, beginning(100_000))
         .await
         .unwrap();
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let given_up = body.frame().await.unwrap().unwrap_err();
     assert_eq!(given_up.code(), Code::DeadlineExceeded);
-    assert!(began.elapsed() >= PATIENCE);
+    assert!(began.elapsed() >= IMPATIENT.patience);
     assert_eq!(
         given_up.message(),
-        "the rest of a Write, 99990 bytes, did not come within 30 s"
+        "the rest of a Write, 99990 bytes, did not come within 0.05 s"
     );
     drop((body, hold));
     assert_eq!(free(&admission).0, 300_000);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_stream_without_an_unfinished_message_may_be_silent() {
-    let admission = Admission::new(LIMITS);
+    let admission = Admission::new(IMPATIENT);
     let (mut body, mut sender, _hold) = request(&admission, "StreamChannel");
     sent(&mut body, &mut sender, beginning(10)).await.unwrap();
-    let silent = tokio::time::timeout(10 * PATIENCE, body.frame()).await;
+    let silent = tokio::time::timeout(10 * IMPATIENT.patience, body.frame()).await;
     assert!(silent.is_err(), "{silent:?}");
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The access of roles, and batches that are carried out as a whole or not at all.
 
-mod support;
-
-use prost::Message;
-use support::{
+use crate::support::{
     CPU_PORT, Controller, batch_errors, config, exact, frame, group, id, role, running,
     table_entry, update,
 };
+use prost::Message;
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity;

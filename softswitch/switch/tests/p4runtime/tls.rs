@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The service with TLS, and with certificates of controllers.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{DEVICE, TestSwitch};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use support::{DEVICE, TestSwitch};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use weir_p4runtime::p4::v1::CapabilitiesRequest;
 use weir_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;

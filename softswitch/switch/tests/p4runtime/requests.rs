@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The P4Runtime service over loopback, with the two test programs, without interfaces.
 
-mod support;
-
-use http::uri::PathAndQuery;
-use support::{
+use crate::support::{
     CPU_PORT, Controller, DEVICE, TestSwitch, batch_errors, config, exact, frame, group, id,
     running, table_entry, uint128, update,
 };
+use http::uri::PathAndQuery;
 use tonic::client::Grpc;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request};

@@ -10,7 +10,7 @@ fn file(name: &str) -> PathBuf {
     if name.contains('/') {
         crate_folder.join("..").join(name)
     } else {
-        crate_folder.join("tests").join(name)
+        crate_folder.join("tests/p4runtime").join(name)
     }
 }
 

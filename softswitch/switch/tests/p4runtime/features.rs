@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Action profiles, idle timeouts, value sets, translated types, initial entries, counters by colour and backups.
 
-mod support;
-
 use std::time::Instant;
 
-use support::{
+use crate::support::{
     Controller, PATIENCE, TestSwitch, config, exact, frame, group, id, running, table_entry, update,
 };
 use tonic::Code;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Controllers that race for mastership: after one is notified as primary, its predecessors can change nothing.
 
-mod support;
-
-use support::{Controller, TestSwitch, exact, role, running, table_entry, update};
+use crate::support::{Controller, TestSwitch, exact, role, running, table_entry, update};
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity;
@@ -61,7 +59,7 @@ async fn race(switch: &TestSwitch, p4info: &P4Info, role: Option<Role>, key: u8)
         let mut client = switch.client().await;
         // The previous primary keeps writing; none of its writes may take effect any more.
         for _ in 0..3 {
-            let found = support::read_as(&mut client, String::new(), mine_key(&mine))
+            let found = crate::support::read_as(&mut client, String::new(), mine_key(&mine))
                 .await
                 .unwrap();
             assert_eq!(

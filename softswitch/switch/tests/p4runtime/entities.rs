@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every kind of entity that the switch serves, on a program that has one of each.
 
-mod support;
-
-use support::{Controller, batch_errors, exact, frame, group, id, running, table_entry, update};
+use crate::support::{
+    Controller, batch_errors, exact, frame, group, id, running, table_entry, update,
+};
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity;
@@ -655,7 +655,7 @@ async fn a_batch_of_reads_gives_what_it_can_and_names_the_rest() {
     };
     let counter_id = id(&p4info, "class_counter");
     let request = v1::ReadRequest {
-        device_id: support::DEVICE,
+        device_id: crate::support::DEVICE,
         entities: vec![
             entity(Entity::CounterEntry(CounterEntry {
                 counter_id,

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A switch in this process, without interfaces, and controllers that talk to it over loopback.
 
-// Each test file is a separate crate and uses only a part of this module.
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
