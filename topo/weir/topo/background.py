@@ -22,7 +22,6 @@ from typing import Any
 from weir.topo.process import LoggedProcess, StartedTogether, bare_python
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
-from weir.topo.traffic import RECEIVE_LOW_WATER_BYTES
 
 _READY_S = 15.0
 _END_GRACE_S = 15.0
@@ -159,7 +158,7 @@ class BackgroundTraffic(StartedTogether):
                     "port": spec.port,
                     "congestion_control": spec.congestion_control,
                     "datagram_bytes": spec.datagram_bytes,
-                    "low_water_bytes": RECEIVE_LOW_WATER_BYTES if testbed.virtual_time else None,
+                    "virtual_time": testbed.virtual_time,
                     "pacing_bytes_per_s": None if spec.pacing_bps is None else spec.pacing_bps // 8,
                     "start_s": spec.start_s,
                     "duration_s": spec.duration_s,

@@ -47,14 +47,8 @@ class Draining:
     A context manager around the flows; `finish` waits until all are drained. Leaving it closes the others.
     """
 
-    def __init__(
-        self, receivers: Iterable[tuple[str, int, Address]], *, low_water_bytes: int | None = None
-    ) -> None:
-        """`receivers`: name of the flow, process id of its running server, address and port of its sender.
-
-        A server is woken for `low_water_bytes` of data (SO_RCVLOWAT) and not for each segment.
-        """
-        self._low_water_bytes = low_water_bytes
+    def __init__(self, receivers: Iterable[tuple[str, int, Address]]) -> None:
+        """`receivers`: name of the flow, process id of its running server, address and port of its sender."""
         self._flows = [_Flow(name, pid, sender, os.pidfd_open(pid)) for name, pid, sender in receivers]
         self._left = {flow.name for flow in self._flows}
         self._lost: set[str] = set()
@@ -114,8 +108,6 @@ class Draining:
                 searching = [f for f in self._flows if f.receiver is None and not f.server_ended]
                 for flow in searching:
                     flow.receiver = shared_socket(flow.pid, flow.pidfd, flow.sender)
-                    if flow.receiver is not None and self._low_water_bytes is not None:
-                        flow.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._low_water_bytes)
                 for key, _ in selector.select(_SEARCH_INTERVAL_S if searching else None):
                     if key.data is None:
                         return

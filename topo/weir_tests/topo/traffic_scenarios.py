@@ -128,6 +128,19 @@ def drawn_datagrams(stop: StopToken, folder: Path) -> dict[str, Any]:
     return {"records": records, "problems": problems}
 
 
+def background_in_threads(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """A TCP background with the receiver of virtual time."""
+    spec = BackgroundSpec(
+        "main/t", "server1", "client", 5203, "cubic", 0.0, 1.0, 4 * 10**6, 20_000, 100_000, 1.2, 1, 10**7
+    )
+    with Testbed(HOSTS, virtual_time=True) as testbed:
+        bridge(testbed)
+        with BackgroundTraffic(testbed, [spec], folder / "log", stop) as background:
+            background.go()
+            records, problems = background.finish()
+    return {"records": records, "problems": problems}
+
+
 def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
     """Start each kind of traffic with a congestion control that no kernel has."""
     missing = "nosuch"
@@ -152,29 +165,15 @@ def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
 
 def paced_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
     """One paced flow whose program always has more data than TCP may send, captured at its sender."""
-    return _paced_flow(stop, folder / "paced", virtual_time=False)
-
-
-def seldom_woken_flow(stop: StopToken, folder: Path) -> dict[str, Any]:
-    """The same flow with the options of virtual time."""
-    return _paced_flow(stop, folder / "seldom-woken", virtual_time=True)
-
-
-def _paced_flow(stop: StopToken, folder: Path, *, virtual_time: bool) -> dict[str, Any]:
-    with Testbed(HOSTS, virtual_time=virtual_time) as testbed:
+    with Testbed(HOSTS) as testbed:
         bridge(testbed)
         flow = replace(_two_flows(1)[0], rate_bps=None, pacing_bps=RATE_BPS)
-        path = folder / "server1.pcap"
-        with Capture(testbed, "server1", path, folder / "log") as capture:
+        with Capture(testbed, "server1", folder / "pcap" / "server1.pcap", folder / "log") as capture:
             capture.wait_ready(stop)
             traffic = run_flows(testbed, [flow], folder / "log", stop)
             testbed.silence()
             capture.stop()
-    return {
-        "flows": [_summary(result) for result in traffic.flows],
-        "notes": traffic.notes,
-        "capture": str(path),
-    }
+    return {"flows": [_summary(result) for result in traffic.flows], "notes": traffic.notes}
 
 
 def sampled_flows(stop: StopToken, folder: Path) -> dict[str, Any]:
@@ -399,9 +398,9 @@ SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
         measured_flows,
         played_flows,
         drawn_datagrams,
+        background_in_threads,
         lacking_congestion_control,
         paced_flow,
-        seldom_woken_flow,
         sampled_flows,
         silenced_hosts,
         cut_flow,
