@@ -36,7 +36,7 @@ _SERVER_READY_S = 10.0
 _CONNECT_TIMEOUT_MS = 5000
 _INTERRUPT_GRACE_S = 2.0
 _VIRTUAL_PACING_TIMER_US = 2000
-"""Interval at which iperf3 compares its rate in virtual time, with four system calls each time; it has 1 ms."""
+"""Interval at which iperf3 compares its rate in virtual time: four system calls each. Its default is 1 ms."""
 
 FlowState = Literal["complete", "failed", "killed"]
 
