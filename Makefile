@@ -201,6 +201,10 @@ bench-pcap: setup ## packets/s from a capture to its losses beside tshark; peak 
 	mkdir -p target
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.pcap --csv target/pcap-memory.csv $(ARGS)
 
+.PHONY: bench-virtual
+bench-virtual: setup ## virtual by wall time of one cell of wehey-bbr on one core, and of two at once (make kernel first)
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.virtual $(ARGS)
+
 .PHONY: bench-inference
 bench-inference: setup ## inferred losses against the switch's drops, BBR and CUBIC at 2 to 25 % loss, beside tshark's marks
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.inference $(ARGS)

@@ -121,8 +121,9 @@ def test_a_run_in_virtual_time_explains_every_loss_and_records_its_kernel(tmp_pa
         assert flow["unexplained"] == 0
     assert (run.run_dir / "report.html").is_file()
     check_lines(run.run_dir, {host["name"]: host for host in manifest["hosts"]})
-    # Nothing but the scheduler delays a wake-up, and in virtual time it costs none.
-    assert manifest["scheduling"]["max_s"] < 1e-3
+    # Nothing is late in virtual time, so nothing is measured inside; the captures show what the switch adds.
+    assert "scheduling" not in manifest or manifest["scheduling"] is None
+    assert result["switch_lateness"]["p99_s"] < 1e-4
 
 
 def gaps_ns(capture: Path, source: str) -> list[tuple[int, int]]:

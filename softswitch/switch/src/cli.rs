@@ -86,6 +86,12 @@ pub struct Cli {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(MAX_SEND_THREADS)))]
     pub send_threads: u8,
 
+    /// The kernel is one whose time passes only while every process waits (User-Mode Linux, time-travel=inf-cpu).
+    ///
+    /// The switch then takes the time from arriving frames and its own timers, and hardly ever reads the clock.
+    #[arg(long)]
+    pub virtual_time: bool,
+
     /// Port number whose frames go to the controller as packet-ins.
     #[arg(long, value_name = "N", default_value_t = 510, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PORT)))]
     pub cpu_port: Port,

@@ -20,7 +20,7 @@ use crate::service::{Service, listen, serve_links};
 use crate::stats::Snapshot;
 use crate::tls::TlsError;
 use crate::wire::{self, PairError, WireOptions};
-use weir_engine::engine::{Engine, Forwarder, Handle};
+use weir_engine::engine::{Engine, Forwarder, Handle, Time};
 use weir_engine::node::failure::Failure;
 use weir_engine::node::{Node, NodeConfig};
 
@@ -147,7 +147,13 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
     let (threads, interfaces) = open(cli.send_threads, ports)?;
     let (listener, address) = listen_at("--p4runtime", cli.p4runtime).await?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
-    let engine = Engine::start(node, interfaces, threads, notify).map_err(RunError::System)?;
+    let time = if cli.virtual_time {
+        Time::Virtual
+    } else {
+        Time::Real
+    };
+    let engine =
+        Engine::start(node, interfaces, threads, notify, time).map_err(RunError::System)?;
     let mut service = Service::new(cli.device_id, engine.handle(), notifications);
     if let Some(tls) = tls {
         service = service.with_tls(tls);

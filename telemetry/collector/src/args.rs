@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) receive_buffer: u32,
 
+    /// Let datagrams wait in the receive buffer for this many milliseconds, for fewer system calls
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) gather: u16,
+
     /// Write a row group after this many rows, or a minute; what waits for that survives kill -9 after a second
     #[arg(long, value_name = "ROWS", default_value = "65536")]
     pub(crate) row_group: NonZeroU32,

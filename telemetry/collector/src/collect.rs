@@ -127,7 +127,7 @@ impl Collector<'_> {
                 // The interface is gone; the reports that it received before are still in its ring.
                 Err(gone) => return self.drain().and(Err(gone)),
             };
-            if told_to_stop || stop_at.is_some_and(|stop_at| now >= stop_at) {
+            if told_to_stop || stop_at.is_some_and(|stop_at| now >= stop_at) || self.gather()? {
                 return self.drain();
             }
             let received = self.receive()?;
@@ -167,6 +167,19 @@ impl Collector<'_> {
                 }
                 Ok(told_to_stop)
             }
+            Err(nix::errno::Errno::EINTR) => Ok(false),
+            Err(errno) => Err(wait_failed(errno)),
+        }
+    }
+
+    /// Lets further datagrams arrive, for as long as the command line says. True on a signal to stop.
+    fn gather(&self) -> Result<bool, CollectorError> {
+        if self.args.gather == 0 || self.source.waits_for().is_none() {
+            return Ok(false);
+        }
+        let mut waited = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut waited, PollTimeout::from(self.args.gather)) {
+            Ok(ready) => Ok(ready > 0),
             Err(nix::errno::Errno::EINTR) => Ok(false),
             Err(errno) => Err(wait_failed(errno)),
         }

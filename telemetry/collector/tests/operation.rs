@@ -74,6 +74,21 @@ fn rows_in(folder: &Folder, name: &str) -> u64 {
 }
 
 #[test]
+fn reports_gather_until_the_time_or_a_signal() {
+    let folder = Folder::new();
+    // Nobody waits for that minute: the signal ends it, and takes what has arrived.
+    let (collector, metrics) = start(&folder, &["--gather", "60000"]);
+    for sequence in 0..300 {
+        collector.send_report(&red(sequence));
+    }
+    let name = "weir_policer_packets_total{node_id=\"7\",policer=\"3\"}";
+    assert_eq!(value(&get(&metrics, "/metrics"), name), 0.0);
+    let ended = collector.stop();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(rows_in(&folder, "telemetry.parquet"), 300);
+}
+
+#[test]
 fn after_a_kill_what_was_stored_is_whole_and_the_next_start_says_so() {
     let folder = Folder::new();
     // Both kinds of stored rows: row groups of ten, and rows that wait for one.

@@ -158,6 +158,7 @@ class BackgroundTraffic(StartedTogether):
                     "port": spec.port,
                     "congestion_control": spec.congestion_control,
                     "datagram_bytes": spec.datagram_bytes,
+                    "virtual_time": testbed.virtual_time,
                     "pacing_bytes_per_s": None if spec.pacing_bps is None else spec.pacing_bps // 8,
                     "start_s": spec.start_s,
                     "duration_s": spec.duration_s,

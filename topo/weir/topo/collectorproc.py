@@ -29,13 +29,19 @@ class CollectorProcess(RunningProgram):
         run_id: str | None = None,
         port: int = REPORT_PORT,
         program: Path | None = None,
+        gather_ms: int = 0,
     ) -> None:
-        """Start it on the host's address. Raises ToolMissingError or ProcessError."""
+        """Start it on the host's address. Raises ToolMissingError or ProcessError.
+
+        Reports wait in its socket for `gather_ms`, so that it is woken less often.
+        """
         self.output = output
         self.accounting = accounting
         executable = program if program is not None else find_own_program("weir-collector")
         argv = [str(executable), "--listen", f"{testbed.host(host).address}:{port}"]
         argv += ["--output", str(output), "--accounting", str(accounting)]
+        if gather_ms:
+            argv += ["--gather", str(gather_ms)]
         if run_id is not None:
             argv += ["--run-id", run_id]
         log = log_folder / "weir-collector.log"

@@ -143,8 +143,12 @@ class Testbed:
 
     __test__ = False
 
-    def __init__(self, hosts: Sequence[HostSpec]) -> None:
-        """Assign addresses and ports; nothing is created yet. Port numbers follow the order, from 1."""
+    def __init__(self, hosts: Sequence[HostSpec], *, virtual_time: bool = False) -> None:
+        """Assign addresses and ports; nothing is created yet. Port numbers follow the order, from 1.
+
+        With `virtual_time`, processing takes no time here, and traffic programs avoid needless wake-ups.
+        """
+        self.virtual_time = virtual_time
         self.hosts: dict[str, HostPort] = {port.name: port for port in lay_out(hosts)}
 
     def __enter__(self) -> Self:

@@ -35,6 +35,8 @@ MAX_FLOWS = FIRST_SOURCE_PORT - FIRST_DESTINATION_PORT
 _SERVER_READY_S = 10.0
 _CONNECT_TIMEOUT_MS = 5000
 _INTERRUPT_GRACE_S = 2.0
+_VIRTUAL_PACING_TIMER_US = 2000
+"""Interval at which iperf3 compares its rate in virtual time: four system calls each. Its default is 1 ms."""
 
 FlowState = Literal["complete", "failed", "killed"]
 
@@ -268,6 +270,8 @@ class _Client:
         self._ended_ns = 0
         address = testbed.host(flow.destination).ip(flow.ip_version)
         argv = [find_tool("iperf3"), *client_arguments(flow, address)]
+        if testbed.virtual_time and flow.rate_bps is not None:
+            argv += ["--pacing-timer", str(_VIRTUAL_PACING_TIMER_US)]
         self._launched_ns = time.time_ns()
         self._late_s = time.monotonic() - due
         with self.output.open("wb") as output:

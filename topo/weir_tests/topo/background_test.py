@@ -117,3 +117,12 @@ def test_a_background_of_udp_sends_each_drawn_byte_once(runner: Runner) -> None:
     # Sources may have one port one after the other. What was cut off had not been sent.
     assert 0 < len(ports) <= record["flows"]
     assert total == record["offered_bytes"] or (record["cut"] and total < record["offered_bytes"])
+
+
+def test_in_virtual_time_threads_receive_a_background_of_tcp(runner: Runner) -> None:
+    report = runner.result("background_in_threads")
+    (record,) = report["records"]
+    assert report["problems"] == []
+    # A flow is complete once the receiver has read its end and closed; the last ones may be cut by the time.
+    assert record["complete"] >= 1
+    assert record["complete"] + record["cut"] == record["flows"] > 5

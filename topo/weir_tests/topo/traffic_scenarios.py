@@ -128,6 +128,19 @@ def drawn_datagrams(stop: StopToken, folder: Path) -> dict[str, Any]:
     return {"records": records, "problems": problems}
 
 
+def background_in_threads(stop: StopToken, folder: Path) -> dict[str, Any]:
+    """A TCP background with the receiver of virtual time."""
+    spec = BackgroundSpec(
+        "main/t", "server1", "client", 5203, "cubic", 0.0, 1.0, 4 * 10**6, 20_000, 100_000, 1.2, 1, 10**7
+    )
+    with Testbed(HOSTS, virtual_time=True) as testbed:
+        bridge(testbed)
+        with BackgroundTraffic(testbed, [spec], folder / "log", stop) as background:
+            background.go()
+            records, problems = background.finish()
+    return {"records": records, "problems": problems}
+
+
 def lacking_congestion_control(stop: StopToken, folder: Path) -> dict[str, Any]:
     """Start each kind of traffic with a congestion control that no kernel has."""
     missing = "nosuch"
@@ -385,6 +398,7 @@ SCENARIOS: dict[str, Callable[[StopToken, Path], dict[str, Any]]] = {
         measured_flows,
         played_flows,
         drawn_datagrams,
+        background_in_threads,
         lacking_congestion_control,
         paced_flow,
         sampled_flows,

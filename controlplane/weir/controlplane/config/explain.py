@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,12 @@ from pydantic_core import ErrorDetails
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.problems import Location, Problem, nearest, one_of
 
-_SCHEMA: dict[str, Any] = ExperimentConfig.model_json_schema(by_alias=True)
+
+@functools.cache
+def _schema() -> dict[str, Any]:
+    """The schema of an experiment, which takes a tenth of a second and only errors need."""
+    return ExperimentConfig.model_json_schema(by_alias=True)
+
 
 _WRONG_TYPE = {
     "string_type": "text",
@@ -114,7 +120,7 @@ def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
     """Follow references, and drop the alternative null, which no config writes."""
     while True:
         if "$ref" in schema:
-            schema = _SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+            schema = _schema()["$defs"][schema["$ref"].rpartition("/")[2]]
         elif "anyOf" in schema and any(branch == {"type": "null"} for branch in schema["anyOf"]):
             branches = [branch for branch in schema["anyOf"] if branch != {"type": "null"}]
             schema = {**branches[0], **({"examples": schema["examples"]} if "examples" in schema else {})}
@@ -124,7 +130,7 @@ def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _schema_at(location: Location) -> dict[str, Any]:
     """The JSON Schema of the value at ``location``; empty if the schema has no such location."""
-    schema = _resolve(_SCHEMA)
+    schema = _resolve(_schema())
     for part in location:
         if isinstance(part, int):
             inner = schema.get("items")

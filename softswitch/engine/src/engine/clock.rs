@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The switch's clock: nanoseconds of `CLOCK_MONOTONIC` since the start.
 
+use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Readings of which the fastest counts: an interruption of all of them is unlikely.
@@ -14,27 +15,90 @@ pub fn realtime_ns() -> i64 {
     i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
 }
 
+/// Waits after which a clock of virtual time is read: each ends one or two microseconds late, which would add up.
+const WAITS_PER_READING: u32 = 8;
+/// After shorter waits it is always read: a train of frames must not leave more slowly than its line carries it.
+const SHORT_WAIT_NS: u64 = 20_000;
+
+/// The kind of the system's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Time {
+    /// Passes at any moment.
+    #[default]
+    Real,
+    /// Passes only while everything waits (User-Mode Linux, `time-travel=inf-cpu`). The clock is hardly read there: a
+    /// reading is a system call, the dearest part of a frame, and takes 256 ns of the virtual time.
+    Virtual,
+}
+
 /// The clock.
 pub struct Clock {
     start: Instant,
+    held: Option<Held>,
+}
+
+/// What a clock of virtual time knows without a reading.
+struct Held {
+    now_ns: Cell<u64>,
+    realtime_minus_switch_ns: i128,
+    waits: Cell<u32>,
 }
 
 impl Clock {
     /// A clock that shows 0 now.
-    pub fn start() -> Self {
-        Self {
+    pub fn start(time: Time) -> Self {
+        let mut clock = Self {
             start: Instant::now(),
+            held: None,
+        };
+        if time == Time::Virtual {
+            clock.held = Some(Held {
+                // Measured once: nobody sets the guest's clock while the switch runs.
+                realtime_minus_switch_ns: clock.realtime_minus_switch_ns(),
+                now_ns: Cell::new(clock.now_ns()),
+                waits: Cell::new(0),
+            });
         }
+        clock
     }
 
     /// Time since the start, ns (64 bits hold 584 years).
     pub fn now_ns(&self) -> u64 {
+        match &self.held {
+            Some(held) => held.now_ns.get(),
+            None => self.read_ns(),
+        }
+    }
+
+    fn read_ns(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Tells a clock of virtual time that a frame arrived at `at_ns`.
+    pub fn saw_frame(&self, at_ns: u64) {
+        if let Some(held) = &self.held {
+            held.now_ns.set(held.now_ns.get().max(at_ns));
+            held.waits.set(0);
+        }
+    }
+
+    /// Tells a clock of virtual time that a wait lasted until `at_ns`; None: something else than the time ended it.
+    pub fn waited_until(&self, at_ns: Option<u64>) {
+        let Some(held) = &self.held else { return };
+        let waits = held.waits.get() + 1;
+        let long = |at_ns: &u64| *at_ns >= held.now_ns.get() + SHORT_WAIT_NS;
+        let at_ns = at_ns.filter(|at_ns| waits < WAITS_PER_READING && long(at_ns));
+        held.waits.set(if at_ns.is_some() { waits } else { 0 });
+        let now_ns = at_ns.unwrap_or_else(|| self.read_ns());
+        held.now_ns.set(held.now_ns.get().max(now_ns));
     }
 
     /// `CLOCK_REALTIME` minus this clock, ns, accurate to half the time of the fastest reading. An interruption between
     /// the readings of the two clocks would add to the difference, so the fastest of several counts.
     pub fn realtime_minus_switch_ns(&self) -> i128 {
+        if let Some(held) = &self.held {
+            return held.realtime_minus_switch_ns;
+        }
         let readings = (0..READINGS).map(|_| {
             let before_ns = self.now_ns();
             // With a wall clock before 1970, arrival times are clamped to the present.
@@ -46,5 +110,57 @@ impl Clock {
         readings
             .min_by_key(|(took_ns, _)| *took_ns)
             .map_or(0, |(_, difference_ns)| difference_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATER_NS: u64 = 3_600_000_000_000;
+
+    #[test]
+    fn virtual_time_follows_frames_and_timeouts_without_readings() {
+        let clock = Clock::start(Time::Virtual);
+        let begin_ns = clock.now_ns();
+        std::thread::yield_now();
+        assert_eq!(clock.now_ns(), begin_ns);
+        clock.saw_frame(begin_ns + 10);
+        assert_eq!(clock.now_ns(), begin_ns + 10);
+        let later_ns = begin_ns + 10 + SHORT_WAIT_NS;
+        clock.waited_until(Some(later_ns));
+        assert_eq!(clock.now_ns(), later_ns);
+        clock.saw_frame(begin_ns + 20);
+        assert_eq!(clock.now_ns(), later_ns);
+    }
+
+    #[test]
+    fn virtual_time_is_read_after_short_waits_after_many_and_after_those_without_a_time() {
+        let clock = Clock::start(Time::Virtual);
+        let begin_ns = clock.now_ns();
+        clock.waited_until(None);
+        assert!((begin_ns..LATER_NS).contains(&clock.now_ns()));
+        // The times in the future show which waits were believed.
+        clock.waited_until(Some(clock.now_ns() + LATER_NS));
+        let believed_ns = clock.now_ns();
+        assert!(believed_ns >= LATER_NS);
+        clock.waited_until(Some(believed_ns + SHORT_WAIT_NS - 1));
+        assert_eq!(clock.now_ns(), believed_ns);
+        let believed = (1..=u64::from(WAITS_PER_READING))
+            .take_while(|wait| {
+                let at_ns = believed_ns + wait * SHORT_WAIT_NS;
+                clock.waited_until(Some(at_ns));
+                clock.now_ns() == at_ns
+            })
+            .count();
+        assert_eq!(believed, WAITS_PER_READING as usize - 1);
+    }
+
+    #[test]
+    fn real_time_believes_nobody() {
+        let clock = Clock::start(Time::Real);
+        clock.saw_frame(LATER_NS);
+        clock.waited_until(Some(LATER_NS));
+        assert!(clock.now_ns() < LATER_NS);
     }
 }

@@ -13,7 +13,7 @@ use weir_ports::arrivals::{ArrivalClock, Source, earliest};
 use super::clock::{Clock, realtime_ns};
 use super::forwarder::Forwarder;
 use super::handle::{Command, Core};
-use super::wait::{WaitSet, Waker, set_exact_timers};
+use super::wait::{WaitSet, Waker, Woken, set_exact_timers};
 use crate::node::{Notification, Output};
 
 /// Frames handled before commands and due output.
@@ -114,7 +114,9 @@ impl<F: Forwarder> EventLoop<F> {
                 let interface = &mut interfaces[index];
                 let stamp_ns = interface.oldest_ns().unwrap_or_default();
                 // A later stamp than the last clock reading: the frame arrived during this batch, so read the clock again.
-                if i128::from(stamp_ns) - offset_ns > i128::from(now_ns) {
+                let since_start_ns = i128::from(stamp_ns) - offset_ns;
+                if since_start_ns > i128::from(now_ns) {
+                    self.clock.saw_frame(since_start_ns as u64);
                     now_ns = self.clock.now_ns();
                 }
                 let arrival_ns = self.arrivals.arrival_ns(stamp_ns, offset_ns, now_ns);
@@ -175,8 +177,15 @@ impl<F: Forwarder> EventLoop<F> {
             wake_at_ns = wake_at_ns.into_iter().chain(again_at_ns).min();
         }
         let timeout_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
-        if self.waits.wait(timeout_ns) {
-            self.waker.clear();
+        let woken = self.waits.wait(timeout_ns);
+        match woken {
+            Woken::Waker => self.waker.clear(),
+            Woken::Input | Woken::Timeout | Woken::Interrupted => {}
+        }
+        // The stamps of frames say when a wait for input ended.
+        if woken != Woken::Input {
+            let timeout_at_ns = wake_at_ns.filter(|_| woken == Woken::Timeout);
+            self.clock.waited_until(timeout_at_ns);
         }
         for index in self.waits.failed() {
             self.core.interfaces[index].check();

@@ -22,6 +22,7 @@ use weir_ports::{Interface, SendThreads};
 
 use crate::node::{Node, Notification};
 use clock::Clock;
+pub use clock::Time;
 use event_loop::EventLoop;
 pub use forwarder::Forwarder;
 pub use handle::{Core, Handle, Stopped};
@@ -49,8 +50,9 @@ impl Engine<Node> {
         interfaces: Vec<Interface>,
         send_threads: SendThreads,
         notifications: tokio_mpsc::Sender<Notification>,
+        time: Time,
     ) -> io::Result<Self> {
-        Self::launch(node, interfaces, send_threads, notifications)
+        Self::launch(node, interfaces, send_threads, notifications, time)
     }
 }
 
@@ -65,7 +67,7 @@ impl Engine<Wire> {
         send_threads: SendThreads,
     ) -> io::Result<Self> {
         let (notifications, _) = tokio_mpsc::channel(1);
-        Self::launch(wires, interfaces, send_threads, notifications)
+        Self::launch(wires, interfaces, send_threads, notifications, Time::Real)
     }
 }
 
@@ -75,6 +77,7 @@ impl<F: Forwarder> Engine<F> {
         interfaces: Vec<Interface>,
         send_threads: SendThreads,
         notifications: tokio_mpsc::Sender<Notification>,
+        time: Time,
     ) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel();
         let waker = Arc::new(Waker::new()?);
@@ -92,7 +95,7 @@ impl<F: Forwarder> Engine<F> {
             Arc::clone(&waker),
             Arc::clone(&stop),
             notifications,
-            Clock::start(),
+            Clock::start(time),
         );
         let thread = std::thread::Builder::new()
             .name("dataplane".to_owned())

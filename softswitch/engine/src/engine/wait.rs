@@ -46,6 +46,19 @@ impl Waker {
     }
 }
 
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// The waker, and perhaps input.
+    Waker,
+    /// Input only.
+    Input,
+    /// The time.
+    Timeout,
+    /// A signal.
+    Interrupted,
+}
+
 /// The descriptors to wait for; kept between waits so that waiting allocates nothing.
 #[derive(Default)]
 pub struct WaitSet {
@@ -67,8 +80,8 @@ impl WaitSet {
         self.descriptors.push(pollfd(fd));
     }
 
-    /// Waits for input, a wake-up, or until `timeout_ns` has passed (None: no limit). True: the waker was used.
-    pub fn wait(&mut self, timeout_ns: Option<u64>) -> bool {
+    /// Waits for input, a wake-up, or until `timeout_ns` has passed (None: no limit).
+    pub fn wait(&mut self, timeout_ns: Option<u64>) -> Woken {
         let timeout = timeout_ns.map(|ns| libc::timespec {
             tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (ns % 1_000_000_000) as libc::c_long,
@@ -78,7 +91,7 @@ impl WaitSet {
             .map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: pointer and length describe `descriptors`; the timeout is null or a timespec that outlives the
         // call. After an error (EINTR) the caller checks everything again, as after any return.
-        unsafe {
+        let ready = unsafe {
             libc::ppoll(
                 self.descriptors.as_mut_ptr(),
                 self.descriptors.len() as libc::nfds_t,
@@ -86,9 +99,13 @@ impl WaitSet {
                 std::ptr::null(),
             )
         };
-        self.descriptors
-            .first()
-            .is_some_and(|waker| waker.revents & libc::POLLIN != 0)
+        let waker = self.descriptors.first();
+        match ready {
+            0 => Woken::Timeout,
+            1.. if waker.is_some_and(|waker| waker.revents & libc::POLLIN != 0) => Woken::Waker,
+            1.. => Woken::Input,
+            _ => Woken::Interrupted,
+        }
     }
 
     /// Ports whose descriptor reported an error in the last wait.

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, ServerTlsConfig};
 use tonic::{Code, Status, Streaming};
 use weir_dataplane::{PortConfig, SwitchConfig};
-use weir_engine::engine::{Engine, Handle};
+use weir_engine::engine::{Engine, Handle, Time};
 use weir_engine::node::{Node, NodeConfig};
 use weir_p4runtime::google::rpc;
 use weir_p4runtime::p4::config::v1::{P4Info, Preamble};
@@ -64,7 +64,8 @@ impl TestSwitch {
             ports,
         });
         let (notify, notifications) = mpsc::channel(1024);
-        let running = Engine::start(node, Vec::new(), SendThreads::default(), notify).unwrap();
+        let running =
+            Engine::start(node, Vec::new(), SendThreads::default(), notify, Time::Real).unwrap();
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut service = Service::new(DEVICE, running.handle(), notifications);
