@@ -205,6 +205,10 @@ bench-pcap: setup ## packets/s from a capture to its losses beside tshark; peak 
 bench-virtual: setup ## virtual by wall time of one cell of wehey-bbr on one core, and of two at once (make kernel first)
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.virtual $(ARGS)
 
+.PHONY: bench-repeats
+bench-repeats: setup ## how many of 20 runs in virtual time are the same bytes, every second beside a load (make kernel first)
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.repeats $(ARGS)
+
 .PHONY: bench-inference
 bench-inference: setup ## inferred losses against the switch's drops, BBR and CUBIC at 2 to 25 % loss, beside tshark's marks
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.inference $(ARGS)

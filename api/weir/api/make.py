@@ -10,6 +10,7 @@ from weir.api.errors import RunFailedError, RunInterrupted
 from weir.api.progress import shower
 from weir.api.run import Run, open_run
 from weir.controlplane.given import Given, read_given
+from weir.rundir.digest import record_digest
 from weir.runner.outer import run_prepared
 from weir.runner.prepare import new_run_of
 from weir.runner.progress import Step
@@ -59,5 +60,6 @@ def run(
         raise RunFailedError(run_dir, ended.problem or ended.error or f"exit code {ended.exit_status}")
     show(f"{experiment.name}: analysing")
     made = open_run(run_dir).analyse()
+    record_digest(run_dir)
     show(f"{experiment.name}: {run_dir}: {made.result.headline}")
     return made

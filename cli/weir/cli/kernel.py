@@ -72,10 +72,13 @@ def build(
     record = outcome.kernel.record
     how = f"built in {_minutes(time.monotonic() - began)}" if outcome.is_new else "was built before"
     console = Console()
-    for text in (
+    lines = [
         f"{record.name}: Linux {record.version}, {how}: {outcome.kernel.folder}",
         f"congestion controls: {' '.join(record.congestion_controls)}",
-    ):
+    ]
+    if not record.repeatable:
+        lines.append("not repeatable: weir's patch for the guest's entropy does not apply to this source")
+    for text in lines:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     return 0
 
@@ -84,7 +87,8 @@ def build(
 def list_kernels(as_json: options.AsJson = False) -> int:
     """Show the kernels that exist: name, version, source, patches and congestion controls.
 
-    A kernel without a name is one whose name a newer kernel has.
+    A kernel without a name is one whose name a newer kernel has. Runs on a repeatable one are the same each
+    time; weir's patch for that does not apply to every source.
     """
     from weir.kernel.store import KernelStore, kernels_folder
 
@@ -100,13 +104,16 @@ def list_kernels(as_json: options.AsJson = False) -> int:
         )
         return 0
     table = Table(box=None, pad_edge=False)
-    for heading in ("name", "version", "source", "patches", "congestion controls"):
+    for heading in ("name", "version", "source", "patches", "repeatable", "congestion controls"):
         table.add_column(heading, overflow="fold")
     for kernel in kernels:
         record = kernel.record
         patches = " ".join(patch.file for patch in record.patches)
         controls = " ".join(record.congestion_controls)
-        table.add_row(record.name or "–", record.version, record.source.origin, patches or "–", controls)
+        repeatable = "yes" if record.repeatable else "no"
+        table.add_row(
+            record.name or "–", record.version, record.source.origin, patches or "–", repeatable, controls
+        )
     console.print(table, markup=False)
     return 0
 

@@ -99,9 +99,14 @@ def make_run(run_dir: Path, *, plain: bool = True) -> int:
 
 
 def analyse_run(run_dir: Path, *, as_json: bool = False) -> int:
-    """Analyse a complete run; returns and raises what `report_run` does."""
+    """Analyse a complete run; returns and raises what `report_run` does. A virtual one gets its digest."""
     Console(stderr=True).print("  analysing")
     # Imported here: the analysis takes seconds to load, and the traffic should not wait for that.
     from weir.cli.report import report_run
+    from weir.rundir.digest import record_digest
 
-    return report_run(run_dir, as_json=as_json, console=Console())
+    code = report_run(run_dir, as_json=as_json, console=Console())
+    digest = record_digest(run_dir)
+    if digest is not None:
+        Console(stderr=True).print(f"  digest {digest}", highlight=False, soft_wrap=True)
+    return code

@@ -36,16 +36,26 @@ class FirstBoot:
 
     version: str
     congestion_controls: tuple[str, ...]
+    entropy: str | None
+    """Random bytes that it drew."""
 
 
 def guest_command(
-    program: Path, init: Sequence[str], *, memory_mb: int, state: Path, writable: bool
+    program: Path,
+    init: Sequence[str],
+    *,
+    memory_mb: int,
+    state: Path,
+    writable: bool,
+    seed: int = 0,
+    realtime_ns: int = 0,
 ) -> list[str]:
     """The command that boots `program` and runs `init` as its first process.
 
     `state` is a folder for the process's files; `writable` lets the guest write wherever this user may. Its
-    console is on stdout. Raises KernelError for characters
-    that a kernel's command line cannot have.
+    console is on stdout. All entropy of the guest follows from `seed`, if the kernel has weir's patch for
+    that; `realtime_ns` is its wall clock when it boots. Raises KernelError for characters that a kernel's
+    command line cannot have.
     """
     for word in (*init, str(state)):
         if '"' in word or "\n" in word:
@@ -54,6 +64,9 @@ def guest_command(
     return [
         str(program),
         "time-travel=inf-cpu",
+        f"time-travel-start={realtime_ns}",
+        f"weir.seed={seed}",
+        "norandmaps",
         f"mem={memory_mb}M",
         "root=/dev/root",
         "rootfstype=hostfs",
@@ -100,8 +113,13 @@ def start_kernel(
 def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
     """Boot a new kernel and ask it for its version and congestion controls. Raises KernelError.
 
-    `folder` is for temporary files; `log` is only named in errors.
+    `folder` is for temporary files, of which none is left; `log` is only named in errors.
     """
+    with tempfile.TemporaryDirectory(prefix="boot-", dir=folder) as scratch:
+        return _probe(program, Path(scratch), log)
+
+
+def _probe(program: Path, folder: Path, log: Path) -> FirstBoot:
     answer, state = folder / "answer.json", folder / "guest"
     state.mkdir()
     init = [sys.executable, "-S", "-E", probe_init.__file__, str(answer)]
@@ -123,7 +141,7 @@ def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
         raise KernelError(
             f"the new kernel does not boot: {why_it_ended(said) or 'its console is empty'}"
         ) from None
-    return FirstBoot(found["version"], tuple(found["congestion_controls"]))
+    return FirstBoot(found["version"], tuple(found["congestion_controls"]), found.get("entropy"))
 
 
 def why_it_ended(console: str) -> str:

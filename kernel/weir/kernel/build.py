@@ -27,7 +27,7 @@ from weir.kernel.configuration import (
     set_options,
 )
 from weir.kernel.errors import KernelError
-from weir.kernel.patches import Patch, apply_patches, read_patch
+from weir.kernel.patches import SEED_PATCH, Patch, applies, apply_patches, read_patch
 from weir.kernel.source import Source, debian_source, tree_source
 from weir.kernel.store import CONFIG, LOG, PROGRAM, RECORD, KernelStore, StoredKernel, check_name
 from weir.rundir.kernel import Kernel, KernelBuild
@@ -40,7 +40,7 @@ OBJECTS = 790
 _TOOLS = ("gcc", "make", "flex", "bison", "bc")
 _COMPILED = re.compile(r"^  (?:CC|AS|HOSTCC) ")
 _FREE_BYTES = 1_000_000_000
-_FREE_BYTES_PATCHED = 2_700_000_000
+_FREE_BYTES_WHOLE = 2_700_000_000
 
 
 class BuildProgress(Protocol):
@@ -80,7 +80,7 @@ def build_kernel(order: Order, store: KernelStore, progress: BuildProgress) -> O
     """
     if order.name is not None:
         check_name(order.name)
-    check_tools([*_TOOLS, *(["patch"] if order.patches else [])])
+    check_tools([*_TOOLS, "patch"])
     patches = [read_patch(path) for path in order.patches]
     progress.step("reading the source")
     source = tree_source(order.source) if order.source is not None else debian_source(store.sources)
@@ -110,6 +110,7 @@ def inputs_digest(source: Source, patches: Sequence[Patch]) -> str:
         "recipe": RECIPE,
         "source": source.record.sha256,
         "patches": [patch.record.sha256 for patch in patches],
+        "seed_patch": read_patch(SEED_PATCH).record.sha256,
         "options": configuration.read_fragment() | {"CONFIG_HZ": str(configuration.HZ)},
     }
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
@@ -127,16 +128,22 @@ def _build(
     """Build in `folder`; returns the folder of the finished kernel below it."""
     began, before = time.monotonic(), _processor_s()
     log, kept_log = folder / LOG, store.log_of(digest)
-    _check_room(folder, _FREE_BYTES_PATCHED if patches else _FREE_BYTES)
-    if source.record.kind == "debian" or patches:
-        progress.step("unpacking the source")
+    is_whole = bool(patches) or source.record.kind == "tree"
+    _check_room(folder, _FREE_BYTES_WHOLE if is_whole else _FREE_BYTES)
+    progress.step("unpacking the source" if source.record.kind == "debian" else "copying the source")
     unpacked, objects, finished = folder / "source", folder / "objects", folder / "finished"
     for made in (unpacked, objects, finished):
         made.mkdir()
-    tree = source.tree(unpacked, log, changed=bool(patches))
+    source.unpack(unpacked, log, whole=bool(patches))
+    tree = unpacked
     if patches:
         progress.step("applying patches")
         apply_patches(patches, tree, folder, log)
+    # After the user's, which may have changed the same lines.
+    seed_patch = read_patch(SEED_PATCH)
+    is_seeded = applies(seed_patch, tree, folder, log)
+    if is_seeded:
+        apply_patches([seed_patch], tree, folder, log)
 
     progress.step("configuring")
     make = ["make", "-C", str(tree), f"O={objects}", "ARCH=um", f"KBUILD_KCONFIG={folder / 'Kconfig'}"]
@@ -157,7 +164,7 @@ def _build(
     (finished / CONFIG).write_text(config)
 
     progress.step("booting")
-    found = first_boot(finished / PROGRAM, folder, kept_log)
+    found, again = (first_boot(finished / PROGRAM, folder, kept_log) for _ in range(2))
     log.rename(finished / LOG)
     log.touch()  # until the folder is removed
     program = (finished / PROGRAM).read_bytes()
@@ -167,6 +174,8 @@ def _build(
         version=found.version,
         source=source.record,
         patches=tuple(patch.record for patch in patches),
+        seed_patch=seed_patch.record if is_seeded else None,
+        repeatable=found.entropy is not None and found.entropy == again.entropy,
         congestion_controls=tuple(sorted(found.congestion_controls)),
         inputs_sha256=digest,
         config_sha256=hashlib.sha256(as_config(options).encode()).hexdigest(),

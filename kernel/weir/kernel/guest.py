@@ -58,19 +58,29 @@ def run_guest(
     *,
     memory_mb: int,
     state: Path,
+    seed: int = 0,
     stop: int | None = None,
     still_s: float = STILL_S,
 ) -> int:
     """Run the job on the kernel `program`; returns the exit code of the job's program.
 
-    `state` is an empty folder, outside of the job's, for the files of the guest's process. Raises KernelError
+    `state` is an empty folder, outside of the job's, for the files of the guest's process; `seed` is that of
+    all its entropy (see `guest_command`). Raises KernelError
     if the guest ends otherwise (panic, no memory on the host, killed) or its time stands still for `still_s`
     seconds; Stopped once the descriptor `stop` is readable. The guest has ended in each case.
     """
     description = state / "job.json"
     description.write_text(json.dumps(asdict(job)))
     init = [sys.executable, "-S", "-E", guest_init.__file__, str(description)]
-    command = guest_command(program, init, memory_mb=memory_mb, state=state, writable=False)
+    command = guest_command(
+        program,
+        init,
+        memory_mb=memory_mb,
+        state=state,
+        writable=False,
+        seed=seed,
+        realtime_ns=job.realtime_ns,
+    )
     errors_read, errors_write = os.pipe()
     lines_read, lines_write = os.pipe()
     channels = [f"con1=null,fd:{errors_write}", f"con2=null,fd:{lines_write}"]

@@ -18,6 +18,10 @@ _HUNK = re.compile(r"^Hunk #(\d+) FAILED at (\d+)")
 _MISSING = re.compile(r"^\|\+\+\+ ([^\t\n]+)")
 
 
+SEED_PATCH = Path(__file__).with_name("seed.patch")
+"""weir's patch: all entropy of a guest follows from a seed, so that a run can be repeated."""
+
+
 @dataclass(frozen=True)
 class Patch:
     """A patch file, with its content at the start of the build."""
@@ -57,6 +61,14 @@ def apply_patches(patches: Sequence[Patch], tree: Path, scratch: Path, log: Path
         if run_logged(["patch", *options, f"--input={copy}"], log, lines.append, folder=tree) != 0:
             raise_if_full(log, tree)
             raise KernelInputError(f"{patch.path} does not apply to this source: {why_not(lines)}")
+
+
+def applies(patch: Patch, tree: Path, scratch: Path, log: Path) -> bool:
+    """Whether all of a patch applies to the tree, which is not changed."""
+    copy = scratch / "tried.patch"
+    copy.write_bytes(patch.content)
+    options = ["--strip=1", "--batch", "--forward", "--dry-run"]
+    return run_logged(["patch", *options, f"--input={copy}"], log, folder=tree) == 0
 
 
 def why_not(lines: Sequence[str]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first process of a new kernel: writes its version and congestion controls to a file, and powers it off.
+"""The first process of a new kernel: writes what it finds to a file, and powers the kernel off.
 
 Runs without the package (`python -S -E`), so it imports only the standard library.
 """
@@ -14,7 +14,7 @@ _POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF of reboot(2)
 
 
 def main() -> None:
-    """Write `version` and `congestion_controls` as JSON."""
+    """Write `version`, `congestion_controls` and 32 random bytes (`entropy`, hexadecimal) as JSON."""
     if os.getpid() != 1:  # the power-off would be the host's
         sys.exit("this is the first process of a guest")
     libc = ctypes.CDLL(None)
@@ -22,7 +22,11 @@ def main() -> None:
     if "User Mode Linux" not in Path("/proc/cpuinfo").read_text():
         sys.exit("this is the first process of a guest")
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
-    answer = {"version": os.uname().release, "congestion_controls": available.split()}
+    answer = {
+        "version": os.uname().release,
+        "congestion_controls": available.split(),
+        "entropy": os.urandom(32).hex(),
+    }
     with Path(sys.argv[1]).open("w") as file:
         json.dump(answer, file)
         file.flush()

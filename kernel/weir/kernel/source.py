@@ -50,8 +50,8 @@ class Source(Protocol):
     def name(self) -> str:
         """The name of a kernel that is made of it, unless the user chooses one."""
 
-    def tree(self, folder: Path, log: Path, *, changed: bool) -> Path:
-        """The source as a tree; in the empty `folder` if it is unpacked, or must be writable (`changed`)."""
+    def unpack(self, folder: Path, log: Path, *, whole: bool) -> None:
+        """Write the source into the empty `folder`; all of it, or (not `whole`) at least what is compiled."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,14 @@ class DebianSource:
     record: KernelSource
     name: str = DEBIAN_SERIES
 
-    def tree(self, folder: Path, log: Path, *, changed: bool) -> Path:
-        """Unpack it: all of it for patches, which may touch any file, else what is compiled."""
+    def unpack(self, folder: Path, log: Path, *, whole: bool) -> None:
+        """Unpack it: all of it for patches of the user's, which may touch any file."""
         check_tools(["tar", "xz"])
-        left_out = [] if changed else [f"--exclude={pattern}" for pattern in _UNUSED]
+        left_out = [] if whole else [f"--exclude={pattern}" for pattern in _UNUSED]
         command = ["tar", "--extract", "--xz", f"--file={self.tar_file}", "--strip-components=1", *left_out]
         if run_logged(command, log, folder=folder) != 0:
             raise_if_full(log, folder)
             raise KernelError(f"{self.tar_file} cannot be unpacked: {_last_line(log.read_text())}")
-        return folder
 
 
 @dataclass(frozen=True)
@@ -81,15 +80,12 @@ class TreeSource:
     record: KernelSource
     name: str
 
-    def tree(self, folder: Path, log: Path, *, changed: bool) -> Path:
-        """The tree itself, which a build leaves as it is; a copy for patches."""
-        if not changed:
-            return self.path
+    def unpack(self, folder: Path, log: Path, *, whole: bool) -> None:
+        """Copy it, always whole: a build leaves the user's tree as it is."""
         for file in _files(self.path):
             copy = folder / file.relative_to(self.path)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, copy, follow_symlinks=False)
-        return folder
 
 
 def tree_source(path: Path) -> TreeSource:

@@ -26,13 +26,11 @@ def test_a_tree_has_its_version_and_a_digest_of_its_files(tree: Path) -> None:
     assert tree_source(tree).record.sha256 != source.record.sha256
 
 
-def test_a_tree_is_built_as_it_is_and_copied_for_patches(tree: Path, tmp_path: Path) -> None:
-    folder, log = tmp_path / "copy", tmp_path / "log"
+def test_a_tree_is_copied_with_its_links(tree: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
     folder.mkdir()
-    source = tree_source(tree)
-    assert source.tree(folder, log, changed=False) == tree
     (tree / "link").symlink_to("Makefile")
-    assert source.tree(folder, log, changed=True) == folder
+    tree_source(tree).unpack(folder, tmp_path / "log", whole=False)
     assert (folder / "net" / "ipv4" / "Kconfig").read_text() == (
         tree / "net" / "ipv4" / "Kconfig"
     ).read_text()
@@ -79,14 +77,14 @@ def test_debians_source_is_unpacked_without_what_is_never_compiled_unless_it_is_
     subprocess.run(["tar", "--create", "--xz", f"--file={tar_file}", tree.name], cwd=tree.parent, check=True)
     source = debian_source(kept)
     assert source.record.origin == "linux-source-6.12 6.12.9-1"
-    for changed in (False, True):
-        folder = tmp_path / f"changed-{changed}"
+    for whole in (False, True):
+        folder = tmp_path / f"whole-{whole}"
         folder.mkdir()
-        assert source.tree(folder, tmp_path / "log", changed=changed) == folder
+        source.unpack(folder, tmp_path / "log", whole=whole)
         assert (folder / "arch" / "um" / "Kconfig").is_file()
         assert (folder / "drivers" / "gpu" / "drm" / "Kconfig").is_file()
-        assert (folder / "drivers" / "gpu" / "drm" / "a.c").exists() == changed
-        assert (folder / "arch" / "arm" / "kernel.S").exists() == changed
+        assert (folder / "drivers" / "gpu" / "drm" / "a.c").exists() == whole
+        assert (folder / "arch" / "arm" / "kernel.S").exists() == whole
 
 
 @pytest.mark.skipif(shutil.which("xz") is None, reason="xz: not installed")
@@ -97,7 +95,7 @@ def test_a_damaged_tar_file_is_an_error_that_names_it(tree: Path, tmp_path: Path
     folder = tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(KernelError, match=f"^{tar_file} cannot be unpacked: "):
-        source.tree(folder, tmp_path / "log", changed=False)
+        source.unpack(folder, tmp_path / "log", whole=False)
 
 
 def test_without_apt_and_an_installed_source_the_option_for_a_tree_is_named(

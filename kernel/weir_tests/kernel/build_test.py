@@ -15,6 +15,7 @@ from weir.kernel import build as build_module
 from weir.kernel.build import BuildProgress, Order, build_kernel
 from weir.kernel.commands import PACKAGES
 from weir.kernel.errors import KernelError, KernelInputError
+from weir.kernel.patches import SEED_PATCH, read_patch
 from weir.kernel.store import KernelStore
 from weir_tests.kernel.fake_source import make_source
 
@@ -62,7 +63,13 @@ def test_a_kernel_is_built_recorded_and_named(store: KernelStore, tmp_path: Path
     before = {path: path.stat().st_mtime_ns for path in tree.rglob("*")}
     outcome = build_kernel(Order(tree), store, seen)
     assert outcome.is_new
-    assert seen.steps == ["reading the source", "configuring", "compiling", "booting"]
+    assert seen.steps == [
+        "reading the source",
+        "copying the source",
+        "configuring",
+        "compiling",
+        "booting",
+    ]
     assert seen.counts == [1]
     record = outcome.kernel.record
     assert record == store.find("6.12.9-rc1").record
@@ -101,6 +108,20 @@ def test_a_patch_makes_another_kernel_and_leaves_the_tree(store: KernelStore, tm
     assert patched.record.name == "6.12.9-rc1+bbr-gain"
     assert [found.file for found in patched.record.patches] == ["bbr gain.patch"]
     assert (tree / "net" / "ipv4" / "tcp_bbr.c").read_text() == "int gain = 2;\n"
+
+
+def test_a_kernel_is_repeatable_if_weirs_patch_applies_and_its_entropy_follows_from_the_seed(
+    store: KernelStore, tmp_path: Path
+) -> None:
+    seeded = make_source(tmp_path / "seeded", seeded=True)
+    before = (seeded / "drivers" / "char" / "random.c").read_text()
+    record = build_kernel(Order(seeded, name="seeded"), store, Steps()).kernel.record
+    assert record.seed_patch == read_patch(SEED_PATCH).record
+    assert record.repeatable
+    assert record.patches == ()  # those of the user
+    assert (seeded / "drivers" / "char" / "random.c").read_text() == before
+    other = build_kernel(Order(make_source(tmp_path / "other"), name="other"), store, Steps()).kernel.record
+    assert (other.seed_patch, other.repeatable) == (None, False)
 
 
 def test_a_patch_that_does_not_apply_is_named_with_its_hunk(store: KernelStore, tmp_path: Path) -> None:
@@ -164,7 +185,7 @@ def test_a_full_disk_is_an_error_of_the_disk(
     with pytest.raises(OSError, match="No space left on device") as failed:
         build_kernel(Order(tree), store, Steps())
     assert failed.value.errno == errno.ENOSPC
-    monkeypatch.setattr(build_module, "_FREE_BYTES", 10**18)
+    monkeypatch.setattr(build_module, "_FREE_BYTES_WHOLE", 10**18)
     with pytest.raises(OSError, match=r"a kernel's build needs 1000000000.0 GB, .* GB are free"):
         build_kernel(Order(tree), store, Steps())
 

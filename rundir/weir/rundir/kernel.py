@@ -47,6 +47,10 @@ class Kernel(Record):
     source: KernelSource
     patches: tuple[KernelPatch, ...] = ()
     """In the order of their application."""
+    seed_patch: KernelPatch | None = None
+    """weir's patch, with which all entropy of the guest follows from a seed; None where it does not apply."""
+    repeatable: bool = False
+    """Whether two boots with the same seed drew the same random bytes."""
     congestion_controls: tuple[str, ...]
     """All that the booted kernel offers, sorted."""
     inputs_sha256: str

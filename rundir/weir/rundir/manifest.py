@@ -315,6 +315,8 @@ class VirtualTime(Record):
 
     kernel: Kernel
     memory_mb: int
+    epoch_ns: int | None = None
+    """The guest's wall clock at its start, and so the base of all times of the run but its start and end."""
 
 
 class Manifest(Record):
@@ -323,10 +325,12 @@ class Manifest(Record):
     schema_version: Literal[1] = Field(alias="schema")
     name: str
     run_id: str
+    """The name of its directory; in virtual time, a digest of all that determines the run (`virtual-…`)."""
     weir_version: str = ""
     commit: str | None = None
     started_ns: int | None = None
     finished_ns: int | None = None
+    """Both of the user's clock, in virtual time too."""
     complete: bool = False
     state: State | Literal[""] = ""
     error: str | None = None
@@ -344,6 +348,8 @@ class Manifest(Record):
     scheduling: Scheduling | None = None
     virtual_time: VirtualTime | None = None
     """None for a run in real time."""
+    digest: str | None = None
+    """`weir.rundir.digest` of a run in virtual time, after its analysis."""
 
 
 def read_manifest(run_dir: Path) -> Manifest:

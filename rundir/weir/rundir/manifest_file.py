@@ -137,6 +137,10 @@ class ManifestFile:
         finally:
             os.close(handle)
 
+    def rewrite(self) -> None:
+        """Write the file of a run that has ended: atomically, without space for more. Raises OSError."""
+        self._write()
+
     def _write(self) -> int:
         data = self.manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
         text = (json.dumps(data, indent=2) + "\n").encode()

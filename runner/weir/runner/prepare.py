@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +21,9 @@ from weir.runner.replays import Replays, keep_replays, read_replays
 
 MEMORY_MB = 1024
 """Memory of a guest, most of which is its cache of files."""
+EPOCH_NS = 946_684_800_000_000_000
+"""The wall clock at the start of a run in virtual time, 2000-01-01 00:00 UTC, so that repeats have the same
+time stamps, and nobody takes them for the time of the run."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +72,20 @@ def prepare(
     """
     write_whole(RunDirectory(run_dir).config, config)
     keep_replays(run_dir, replays)
+    virtual_time = virtual_time or virtual_time_of(experiment, TimeChoice())
+    if virtual_time is None or campaign is not None:
+        run_id = run_dir.name
+    else:
+        run_id = _virtual_run_id(config, replays, virtual_time)
     ManifestFile.create(
         run_dir,
-        run_dir.name,
+        run_id,
         name=experiment.name,
         target=experiment.switch.target,
         seed=experiment.seed,
         detectors=experiment.analysis.detectors,
         campaign=campaign,
-        virtual_time=virtual_time or virtual_time_of(experiment, TimeChoice()),
+        virtual_time=virtual_time,
     )
 
 
@@ -85,4 +95,15 @@ def virtual_time_of(experiment: ExperimentConfig, choice: TimeChoice) -> Virtual
         return None
     store = KernelStore(kernels_folder())
     found = store.find(choice.kernel or experiment.kernel or DEBIAN_SERIES)
-    return VirtualTime(kernel=found.record, memory_mb=choice.memory_mb)
+    return VirtualTime(kernel=found.record, memory_mb=choice.memory_mb, epoch_ns=EPOCH_NS)
+
+
+def _virtual_run_id(config: bytes, replays: Replays, virtual_time: VirtualTime) -> str:
+    """An id that repeats share: the telemetry and the result have it in them."""
+    inputs = [
+        hashlib.sha256(config).hexdigest(),
+        sorted(replays.items()),
+        virtual_time.kernel.inputs_sha256,
+        virtual_time.memory_mb,
+    ]
+    return f"virtual-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]}"

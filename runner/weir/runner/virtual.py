@@ -9,10 +9,12 @@ weir run
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest_file import ManifestFile
 from weir.runner.ended import Ended
+from weir.topo.capture import GUEST_VARIABLE
 from weir.topo.sandbox import inside, run_in_sandbox
 from weir.topo.sandbox_init import CONTROL_VARIABLE
 from weir.topo.stop import Interrupted, StopToken
@@ -46,6 +49,9 @@ sys.stderr.flush()
 os._exit(code)
 """
 _PROBLEM = "problem"
+_NOT_REPEATABLE = (
+    "this kernel takes entropy from the host (weir kernel list): another run of the same file will differ"
+)
 _ENDED = 1
 # Variables that a program in the guest gets from the user's environment.
 _PASSED_ON = ("LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "WEIR_DEBUG", "COLUMNS", "HOME", "USER")
@@ -63,11 +69,15 @@ def run_virtually(
 
     Raises KernelInputError if the store has no kernel of the manifest's digest.
     """
-    virtual_time = ManifestFile.load(run_dir).manifest.virtual_time
+    manifest = ManifestFile.load(run_dir)
+    virtual_time = manifest.manifest.virtual_time
     assert virtual_time is not None
     stored = KernelStore(kernels_folder()).built(virtual_time.kernel.inputs_sha256)
     if stored is None:
         raise KernelInputError(f"kernel {virtual_time.kernel.name!r} of this run does not exist any more")
+    if not virtual_time.kernel.repeatable:
+        manifest.add_notes([_NOT_REPEATABLE])
+        manifest.write()
     problems: list[str] = []
 
     def receive(line: str) -> None:
@@ -99,6 +109,10 @@ def run_virtually(
         else:
             problem = problem or f"the run died with exit code {status}"
             manifest.end_if_possible("failed", problem)
+    else:
+        manifest.update(finished_ns=time.time_ns())  # the guest recorded its end in its own time
+        with contextlib.suppress(OSError):  # a full disk
+            manifest.rewrite()
     return Ended(manifest.state, manifest.manifest.error, status, problem)
 
 
@@ -107,7 +121,8 @@ def main(stop: StopToken) -> int:
     job: dict[str, Any] = json.loads(sys.argv[1])
     files = RunDirectory(Path(job["run_dir"]))
     files.logs.mkdir(exist_ok=True)
-    started_ns = ManifestFile.load(files.path).manifest.started_ns
+    manifest = ManifestFile.load(files.path).manifest
+    assert manifest.virtual_time is not None
     argv = [
         sys.executable,
         "-c",
@@ -122,7 +137,9 @@ def main(stop: StopToken) -> int:
         "TERM": "dumb",
         "TMPDIR": "/run/tmp",
         "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
         CONTROL_VARIABLE: str(CONTROL),
+        GUEST_VARIABLE: "1",
     }
     outputs = Outputs(
         on_line=lambda line: print(line, flush=True),
@@ -133,10 +150,11 @@ def main(stop: StopToken) -> int:
         try:
             return run_guest(
                 Path(job["kernel"]),
-                GuestJob(argv, environment, job["run_dir"], started_ns or 0),
+                GuestJob(argv, environment, job["run_dir"], manifest.virtual_time.epoch_ns or 0),
                 outputs,
                 memory_mb=job["memory_mb"],
                 state=Path(state),
+                seed=manifest.seed or 0,
                 stop=stop.fileno(),
             )
         except Stopped:

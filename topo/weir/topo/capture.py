@@ -24,6 +24,8 @@ from weir.topo.tools import find_tool
 # Ethernet, IPv4 and TCP headers with all options need 14 + 20 + 60 bytes; the rest is payload.
 DEFAULT_SNAP_BYTES = 128
 DEFAULT_BUFFER_BYTES = 32 * 1024 * 1024
+GUEST_VARIABLE = "WEIR_GUEST"
+"""Set in a guest, where every program is root and the files belong to the user."""
 _READY_S = 10.0
 _DRAIN_S = 10.0
 _DRAIN_POLL_S = 0.02
@@ -78,7 +80,14 @@ class Capture:
         interface = testbed.host(host).interface
         argv = [find_tool("tcpdump"), "-n", "-i", interface, "--time-stamp-precision=nano"]
         argv += ["-s", str(snap_bytes), "-B", str(buffer_bytes // 1024), "-w", str(self._part)]
-        if os.geteuid() == 0:
+        owner_uid = 0
+        if GUEST_VARIABLE in os.environ:
+            # The run's folder is the user's, and a file in it cannot be made root's, which tcpdump would try.
+            owner = path.parent.stat()
+            owner_uid = owner.st_uid
+            # For root too, so that its run is the same.
+            argv = [*_as_user(owner_uid, owner.st_gid), *argv]
+        if os.geteuid() == 0 and owner_uid == 0:
             # As root, tcpdump would switch to user `tcpdump`, who may not write to the run's folder.
             argv += ["-Z", "root"]
         if filter_expression:
@@ -136,6 +145,20 @@ class Capture:
     ) -> None:
         """End tcpdump if `stop` has not; the unfinished file keeps the suffix `.part`."""
         self._process.stop(signal.SIGINT)
+
+
+def _as_user(uid: int, gid: int) -> list[str]:
+    """The command that runs another one as a user who may capture."""
+    capabilities = "+net_raw,+net_admin"
+    return [
+        find_tool("setpriv"),
+        f"--reuid={uid}",
+        f"--regid={gid}",
+        "--clear-groups",
+        f"--inh-caps={capabilities}",
+        f"--ambient-caps={capabilities}",
+        "--",
+    ]
 
 
 _FINAL = ("captured", "received by filter", "dropped by kernel")

@@ -13,6 +13,7 @@ from weir.rundir.software import repair_command
 TOOLS = {
     "unshare": "util-linux",
     "nsenter": "util-linux",
+    "setpriv": "util-linux",
     "ip": "iproute2",
     "tc": "iproute2",
     "ethtool": "ethtool",
