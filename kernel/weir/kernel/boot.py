@@ -8,6 +8,7 @@ starts at 0 and advances only while everything in it waits.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -25,6 +26,10 @@ from weir.kernel import probe_init
 from weir.kernel.errors import KernelError
 
 PROBE_MEMORY_MB = 128
+_libc = ctypes.CDLL(None)
+# personality(2)
+_ADDR_NO_RANDOMIZE = 0x0040000
+_CURRENT = 0xFFFFFFFF
 _PATIENCE_S = 120.0
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _STARTED = re.compile(r"^\[ *\d+\.\d+\] ?")
@@ -94,7 +99,11 @@ def guest_environment(memory_mb: int) -> dict[str, str]:
 def start_kernel(
     command: Sequence[str], console: IO[Any], *, memory_mb: int, state: Path, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start the process of a `guest_command`; it leads a session, and its panic leaves no core file."""
+    """Start the process of a `guest_command`; it leads a session, and its panic leaves no core file.
+
+    Its addresses are not random, if this machine allows that: the guest's memory is larger by the random gap
+    between its program and its heap, and Linux sizes hash tables and TCP's buffers by the memory.
+    """
     process = subprocess.Popen(
         command,
         cwd=state,
@@ -104,10 +113,15 @@ def start_kernel(
         pass_fds=pass_fds,
         env=guest_environment(memory_mb),
         start_new_session=True,
+        preexec_fn=_without_random_addresses,
     )
     with contextlib.suppress(ProcessLookupError):
         resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
     return process
+
+
+def _without_random_addresses() -> None:
+    _libc.personality(_libc.personality(_CURRENT) | _ADDR_NO_RANDOMIZE)
 
 
 def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
