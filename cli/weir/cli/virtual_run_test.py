@@ -46,7 +46,7 @@ def kernel() -> StoredKernel | None:
 
 
 pytestmark = [
-    pytest.mark.skipif(kernel() is None, reason="kernel: none of virtual time is built; make kernel"),
+    pytest.mark.skipif(kernel() is None, reason="virtual time: no kernel is built; make kernel"),
     pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}"),
 ]
 
