@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for a run's process in tests of the runner: writes a run directory in steps.
 
-`python stand_in.py RUN_DIR` needs only the standard library. It fails if the manifest's seed is in the
+`python stand_in.py RUN_DIR PARENT` needs only the standard library. It fails if the manifest's seed is in the
 environment variable FAIL_SEEDS, at most FAIL_TIMES times per run.
 """
 
@@ -27,7 +27,7 @@ if __name__ != "__main__":
 
     def stand_in(run_dir: Path) -> list[str]:
         """The command of a stand-in."""
-        return [sys.executable, "-S", "-E", __file__, str(run_dir)]
+        return [sys.executable, "-S", "-E", __file__, str(run_dir), str(os.getpid())]
 
     def describe_alike(_busy_over_s: float) -> WorkerInfo:
         """A worker with the campaign's software."""
@@ -91,6 +91,9 @@ def main() -> int:
     run_dir = Path(sys.argv[1])
     handle = os.open(run_dir, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_SH)
+    # As a real run: its campaign was killed before the lock, and the directory may be the next campaign's.
+    if os.getppid() != int(sys.argv[2]):
+        return 1
     manifest = json.loads((run_dir / "manifest.json").read_text())
     if str(manifest["seed"]) in os.environ.get("FAIL_SEEDS", "").split(","):
         failed = run_dir.parent.parent / "failed"
