@@ -314,3 +314,5 @@ class Result(_Model):
     """None where senders and receivers have no common clock, or every link has a queue."""
     notes: tuple[str, ...] = ()
     """Notes for the reader on the run's configuration and captures."""
+    kernel: str | None = None
+    """Name and version of the kernel of a run in virtual time; None for a run in real time."""

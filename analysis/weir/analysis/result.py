@@ -41,7 +41,7 @@ from weir.analysis.series import series_table
 from weir.analysis.tables import Bools
 from weir.analysis.validity import headline, invalid_reasons, notes, same_clock
 from weir.rundir.directory import RunDirectory
-from weir.rundir.manifest import Phase
+from weir.rundir.manifest import Manifest, Phase
 from weir.rundir.whole_files import replacing, write_whole
 
 MAX_LISTED = 1000
@@ -105,6 +105,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
         run_id=manifest.run_id,
         weir_version=manifest.weir_version,
         commit=manifest.commit,
+        kernel=_kernel(manifest),
         target=manifest.target,
         state=manifest.state,
         complete=manifest.complete,
@@ -310,6 +311,13 @@ def _telemetry(data: RunData, lost: LostReports) -> TelemetryResult:
         unmatched_reports=data.unmatched_reports,
         unmatched_received=data.unmatched_received,
     )
+
+
+def _kernel(manifest: Manifest) -> str | None:
+    if manifest.virtual_time is None:
+        return None
+    kernel = manifest.virtual_time.kernel
+    return f"{kernel.name or 'without a name'} ({kernel.version})"
 
 
 def _explained(accounts: Mapping[str, Account], policers: Sequence[PolicerResult], data: RunData) -> bool:

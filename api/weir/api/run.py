@@ -80,7 +80,7 @@ class Run:
 
     @property
     def run_id(self) -> str:
-        """The name of its directory: when it began, in UTC."""
+        """The name of its directory, which is its start in UTC; in virtual time `virtual-` and a digest."""
         return self.manifest.run_id
 
     @property

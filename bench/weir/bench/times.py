@@ -103,7 +103,7 @@ def drawing(samples: Samples) -> Figure:
     for row, metric in enumerate(DRAWN):
         for column, cell in enumerate(cells):
             number = row * len(cells) + column
-            axis = number + 2  # the page has a style of its own for the first axis
+            axis = number + 2  # the page styles the first axis differently
             series = {time: values(samples, cell, time, metric) for time in TIMES}
             known = [value for its in series.values() for value in its]
             margin = (max(known) - min(known)) / 20 or 0.5 if known else 0.0
@@ -122,7 +122,7 @@ def drawing(samples: Samples) -> Figure:
                 "range": [0, 1.05],
                 "title": {"text": cell if row == 0 else "", "font": {"size": 11}},
             }
-            for place, (time, its) in enumerate(series.items()):
+            for order, (time, its) in enumerate(series.items()):
                 at, part = ecdf(its)
                 rows += [(cell, metric, time, x, y) for x, y in zip(at.tolist(), part.tolist(), strict=True)]
                 if not len(at):
@@ -139,7 +139,7 @@ def drawing(samples: Samples) -> Figure:
                         "y": [0.0, *part.tolist()],
                         "xaxis": f"x{axis}",
                         "yaxis": f"y{axis}",
-                        "line": {"color": colour(place), "width": 1.7, "shape": "hv"},
+                        "line": {"color": colour(order), "width": 1.7, "shape": "hv"},
                     }
                 )
     return Figure(

@@ -70,7 +70,7 @@ def without_lacking(campaign: Campaign) -> tuple[Campaign, str]:
 
 
 def _lacking(runs: Sequence[PlannedRun], here: Collection[str]) -> str:
-    """What the kernel of these runs lacks, and what it has."""
+    """A sentence: the congestion controls that the kernel of these runs lacks, and those that it has."""
     kernel = None if runs[0].virtual_time is None else runs[0].virtual_time.kernel
     its_name = "this kernel" if kernel is None else f"kernel {kernel.name}"
     has = available() if kernel is None else " ".join(kernel.congestion_controls)

@@ -36,7 +36,7 @@ class Estimate:
 
     def learn(self, run: PlannedRun, wall_s: float) -> None:
         """Record that a run took `wall_s` seconds from its first process to its report."""
-        if is_virtual(run):
+        if run.is_virtual:
             self._ratios.append(wall_s / assumed_virtual_s(run))
         else:
             self._overheads_s.append(wall_s - run.traffic_s)
@@ -58,11 +58,11 @@ class Estimate:
 
     def of_run(self, run: PlannedRun) -> float:
         """The wall time of a run in seconds."""
-        return self.ratio * assumed_virtual_s(run) if is_virtual(run) else run.traffic_s + self.overhead_s
+        return self.ratio * assumed_virtual_s(run) if run.is_virtual else run.traffic_s + self.overhead_s
 
     def basis(self, runs: Sequence[PlannedRun]) -> str:
         """The assumptions behind the estimate of these runs, as text."""
-        if any(is_virtual(run) for run in runs):
+        if any(run.is_virtual for run in runs):
             assumed = (
                 f"{ASSUMED_VIRTUAL_OVERHEAD_S:g} s of wall time per run and {ASSUMED_PACKET_S * 1e3:g} ms "
                 "per packet that its rates let through"
@@ -82,11 +82,6 @@ class Estimate:
         whole, longest = sum(each), max(each, default=0.0)
         lanes = max(1, min(jobs, len(runs)))
         return max(0.0, min(longest, whole), (whole - sum(running_s)) / lanes) if runs else 0.0
-
-
-def is_virtual(run: PlannedRun) -> bool:
-    """Whether a run is in virtual time."""
-    return run.experiment.time == "virtual"
 
 
 def assumed_virtual_s(run: PlannedRun) -> float:

@@ -85,6 +85,11 @@ class PlannedRun:
         )
         return {flow.congestion_control for flow in sending if flow.protocol == "tcp"}
 
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is in virtual time."""
+        return self.experiment.time == "virtual"
+
     def lacking(self, here: Collection[str]) -> str | None:
         """A congestion control that the run's kernel lacks; `here` are those of this machine's kernel."""
         has = here if self.virtual_time is None else self.virtual_time.kernel.congestion_controls
@@ -148,7 +153,7 @@ class Campaign:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line says instead of the file."""
+    """Options of the command line that replace values of the file."""
 
     repeats: int | None = None
     time: Time | None = None

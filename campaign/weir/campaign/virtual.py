@@ -35,7 +35,7 @@ def _kernel(run: PlannedRun) -> tuple[str, str | None]:
 
 def is_virtual(campaign: Campaign) -> bool:
     """Whether all its runs are in virtual time, so that none can disturb another."""
-    return all(run.experiment.time == "virtual" for run in campaign.runs)
+    return all(run.is_virtual for run in campaign.runs)
 
 
 def kernel_digests(campaign: Campaign) -> dict[str, str]:

@@ -16,12 +16,10 @@ import pytest
 
 from weir.campaign.page import PAGE
 from weir.campaign.virtual import OUTSIDE_MB, processors
-from weir.kernel.errors import KernelInputError
-from weir.kernel.source import DEBIAN_SERIES
-from weir.kernel.store import KernelStore, StoredKernel, kernels_folder
 from weir.topo.memory import available_mb
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until
+from weir_tests.kernel.real_kernel import needs_real_kernel
 
 MEMORY_MB = 512
 # In real time, no run could be within these limits.
@@ -39,15 +37,8 @@ policers:
 """
 
 
-def kernel() -> StoredKernel | None:
-    try:
-        return KernelStore(kernels_folder()).find(DEBIAN_SERIES)
-    except KernelInputError:
-        return None
-
-
 pytestmark = [
-    pytest.mark.skipif(kernel() is None, reason="kernel: none of virtual time is built; make kernel"),
+    needs_real_kernel,
     pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}"),
 ]
 

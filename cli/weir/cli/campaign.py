@@ -142,7 +142,7 @@ def campaign_command(
     for run in planned.runs:
         if run.repeat == 0:
             check_runnable(run.experiment, file)
-    if memory_mb is not None and all(run.experiment.time == "real" for run in planned.runs):
+    if memory_mb is not None and not any(run.is_virtual for run in planned.runs):
         raise InputError("--memory is of runs in virtual time; valid: --time virtual")
     memory_mb = memory_mb or MEMORY_MB
     campaign, left_out = without_lacking(with_kernels(planned, memory_mb))

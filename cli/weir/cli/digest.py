@@ -27,7 +27,7 @@ def digest(
 ) -> int:
     """Print the digest of a run's captures, telemetry and results; of several runs, say what differs.
 
-    In virtual time the same experiment has the same digest everywhere. Exit code 1 if the runs differ.
+    In virtual time, repeats of an experiment have the same digest. Exit code 1 if the runs differ.
     """
     from weir.rundir.digest import digest_of
 

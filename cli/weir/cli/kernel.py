@@ -76,8 +76,10 @@ def build(
         f"{record.name}: Linux {record.version}, {how}: {outcome.kernel.folder}",
         f"congestion controls: {' '.join(record.congestion_controls)}",
     ]
-    if not record.repeatable:
+    if record.seed_patch is None:
         lines.append("not repeatable: weir's patch for the guest's entropy does not apply to this source")
+    elif not record.repeatable:
+        lines.append("not repeatable: two boots with the same seed drew different random bytes")
     for text in lines:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     return 0
@@ -87,8 +89,8 @@ def build(
 def list_kernels(as_json: options.AsJson = False) -> int:
     """Show the kernels that exist: name, version, source, patches and congestion controls.
 
-    A kernel without a name is one whose name a newer kernel has. Runs on a repeatable one are the same each
-    time; weir's patch for that does not apply to every source.
+    A kernel without a name is one whose name a newer kernel has. A repeatable one draws the same random
+    bytes in each run; weir's patch for that does not apply to every source.
     """
     from weir.kernel.store import KernelStore, kernels_folder
 

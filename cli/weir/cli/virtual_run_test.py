@@ -18,11 +18,9 @@ from typing import Any
 import pytest
 from scapy.utils import RawPcapReader
 
-from weir.kernel.errors import KernelInputError
-from weir.kernel.source import DEBIAN_SERIES
-from weir.kernel.store import KernelStore, StoredKernel, kernels_folder
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until
+from weir_tests.kernel.real_kernel import needs_real_kernel, real_kernel
 
 EXPERIMENT = """
 name: virtual
@@ -38,15 +36,8 @@ policers:
 """
 
 
-def kernel() -> StoredKernel | None:
-    try:
-        return KernelStore(kernels_folder()).find(DEBIAN_SERIES)
-    except KernelInputError:
-        return None
-
-
 pytestmark = [
-    pytest.mark.skipif(kernel() is None, reason="virtual time: no kernel is built; make kernel"),
+    needs_real_kernel,
     pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}"),
 ]
 
@@ -106,7 +97,7 @@ def test_a_run_in_virtual_time_explains_every_loss_and_records_its_kernel(tmp_pa
     code, output = run.end()
     assert code == 0, run.errors
     assert json.loads(output)
-    found = kernel()
+    found = real_kernel()
     assert found is not None
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
     assert manifest["complete"]
@@ -119,7 +110,8 @@ def test_a_run_in_virtual_time_explains_every_loss_and_records_its_kernel(tmp_pa
     for flow in result["flows"]:
         assert flow["reported_drops"] > 0
         assert flow["unexplained"] == 0
-    assert (run.run_dir / "report.html").is_file()
+    assert result["kernel"] == f"{recorded['name']} ({recorded['version']})"
+    assert f"virtual time, kernel {result['kernel']}" in (run.run_dir / "report.html").read_text()
     check_lines(run.run_dir, {host["name"]: host for host in manifest["hosts"]})
     # Nothing is late in virtual time, so nothing is measured inside; the captures show what the switch adds.
     assert "scheduling" not in manifest or manifest["scheduling"] is None

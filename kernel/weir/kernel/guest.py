@@ -32,7 +32,7 @@ class GuestJob:
     folder: str
     """The only folder of the host that the guest can write to."""
     realtime_ns: int
-    """The guest's wall clock when the program begins."""
+    """The guest's wall clock when it boots."""
 
 
 class Stopped(Exception):

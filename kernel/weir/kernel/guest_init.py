@@ -44,8 +44,6 @@ def main() -> None:
     # A guest that lacks memory ends at once and says so, instead of losing one of its processes.
     Path("/proc/sys/vm/panic_on_oom").write_text("1")
     _prepare(job["folder"])
-    # After the mounts, because it says when the program may begin.
-    time.clock_settime_ns(time.CLOCK_REALTIME, job["realtime_ns"])
     lines = _terminal(_LINES)
     code = _run(job, lines)
     os.sync()
@@ -77,7 +75,7 @@ def _describe_processor() -> None:
     """Give the frequency of the time-stamp counter, for which gRPC otherwise calibrates a clock.
 
     It would read the guest's clock for 63 to 255 ms of virtual time, up to a million times, and compare it
-    with the counter, which is the host's, so that runs would differ. The value is of no account.
+    with the counter, which is the host's, so that runs would differ. Any value will do.
     """
     _mount("tmpfs", _PROCESSORS)
     for name in ("online", "possible", "present"):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-import json
 from pathlib import Path
 
 import pytest
 
 from weir.kernel.errors import KernelInputError
 from weir.kernel.store import KernelStore, kernels_folder
+from weir_tests.kernel.made_up_kernels import write_kernel
 
 DIGEST = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4
@@ -13,22 +13,7 @@ OTHER = "fedcba9876543210" * 4
 
 def finished(folder: Path, version: str = "6.12.117") -> Path:
     """A folder as a build leaves it."""
-    folder.mkdir()
-    (folder / "linux").touch(mode=0o755)
-    record = {
-        "schema": 1,
-        "version": version,
-        "source": {"kind": "debian", "origin": "linux-source-6.12 6.12.117-1", "sha256": "0" * 64},
-        "congestion_controls": ["bbr", "cubic"],
-        "inputs_sha256": DIGEST,
-        "config_sha256": "1" * 64,
-        "config": ["CONFIG_HZ=1000"],
-        "program_sha256": "2" * 64,
-        "compiler": "gcc 12",
-        "build": {"wall_s": 1.0, "processor_s": 2.0, "objects": 3},
-    }
-    (folder / "kernel.json").write_text(json.dumps(record))
-    return folder
+    return write_kernel(folder, version, DIGEST, ["bbr", "cubic"])
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from weir.kernel.store import KernelStore, StoredKernel
@@ -14,23 +15,28 @@ def digest_of(name: str) -> str:
     return name.encode().hex().ljust(64, "0")[:64]
 
 
-def add_kernel(folder: Path, name: str, congestion_controls: tuple[str, ...]) -> StoredKernel:
-    """Add a kernel of this name to the store in `folder`."""
-    store = KernelStore(folder)
-    made = folder / f"made-{name}"
-    made.mkdir(parents=True)
-    (made / "linux").touch(mode=0o755)
+def write_kernel(folder: Path, version: str, digest: str, congestion_controls: Iterable[str]) -> Path:
+    """Make a folder as a build leaves it, with an empty program."""
+    folder.mkdir(parents=True)
+    (folder / "linux").touch(mode=0o755)
     record = {
         "schema": 1,
-        "version": "6.12.117",
+        "version": version,
         "source": {"kind": "debian", "origin": "linux-source-6.12 6.12.117-1", "sha256": "0" * 64},
         "congestion_controls": sorted(congestion_controls),
-        "inputs_sha256": digest_of(name),
+        "inputs_sha256": digest,
         "config_sha256": "1" * 64,
         "config": ["CONFIG_HZ=1000"],
         "program_sha256": "2" * 64,
         "compiler": "gcc 12",
         "build": {"wall_s": 1.0, "processor_s": 2.0, "objects": 3},
     }
-    (made / "kernel.json").write_text(json.dumps(record))
+    (folder / "kernel.json").write_text(json.dumps(record))
+    return folder
+
+
+def add_kernel(folder: Path, name: str, congestion_controls: tuple[str, ...]) -> StoredKernel:
+    """Add a kernel of this name to the store in `folder`."""
+    store = KernelStore(folder)
+    made = write_kernel(folder / f"made-{name}", "6.12.117", digest_of(name), congestion_controls)
     return store.give_name(store.keep(made, digest_of(name)), name)

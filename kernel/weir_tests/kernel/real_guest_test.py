@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from weir.kernel.errors import KernelError, KernelInputError
+from weir.kernel.errors import KernelError
 from weir.kernel.guest import GuestJob, Outputs, run_guest
-from weir.kernel.source import DEBIAN_SERIES
-from weir.kernel.store import KernelStore, StoredKernel, kernels_folder
+from weir_tests.kernel.real_kernel import needs_real_kernel, real_kernel
 
 # Overwrites the code of process 1; the kernel panics when that dies.
 PANIC = """
@@ -32,19 +31,12 @@ BUSY = "while True: pass"
 GREEDY = "kept = []\nwhile True: kept.append(b'x' * (1 << 20))"
 
 
-def kernel() -> StoredKernel | None:
-    try:
-        return KernelStore(kernels_folder()).find(DEBIAN_SERIES)
-    except KernelInputError:
-        return None
-
-
-pytestmark = pytest.mark.skipif(kernel() is None, reason="kernel: none of virtual time is built; make kernel")
+pytestmark = needs_real_kernel
 
 
 def error_of(folder: Path, program: str, *, still_s: float = 60.0) -> str:
     """The error of a guest that runs a Python program."""
-    found = kernel()
+    found = real_kernel()
     assert found is not None
     state, job = folder / "state", folder / "job"
     state.mkdir()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The digest of a run: one string for its captures, telemetry and results, to compare runs with.
 
-Of a run in virtual time it depends on the experiment, its seed and the programs, not on the machine's load,
-the directory or the user (docs/virtual-time.md).
+Repeats of a run in virtual time have the same one, whatever the machine's load (docs/virtual-time.md).
 """
 
 from __future__ import annotations

@@ -325,7 +325,8 @@ class Manifest(Record):
     schema_version: Literal[1] = Field(alias="schema")
     name: str
     run_id: str
-    """The name of its directory; in virtual time, a digest of all that determines the run (`virtual-…`)."""
+    """The name of its directory; in virtual time `virtual-` and a digest of experiment, replay files, kernel
+    and memory."""
     weir_version: str = ""
     commit: str | None = None
     started_ns: int | None = None

@@ -23,7 +23,7 @@ MEMORY_MB = 1024
 """Memory of a guest, most of which is its cache of files."""
 EPOCH_NS = 946_684_800_000_000_000
 """The wall clock at the start of a run in virtual time, 2000-01-01 00:00 UTC, so that repeats have the same
-time stamps, and nobody takes them for the time of the run."""
+time stamps, which cannot be mistaken for those of real time."""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,9 @@ def render_report(result: Result, series: Series) -> str:
 
 
 def _started(result: Result) -> str | None:
+    """The start of the first phase; of a run in virtual time, whose clock tells nothing, the kernel."""
+    if result.kernel is not None:
+        return f"virtual time, kernel {result.kernel}"
     starts = [phase.start_ns for phase in result.phases]
     if not starts:
         return None

@@ -59,7 +59,7 @@ def connect(address: str) -> Client:
 
 @dataclass(frozen=True)
 class GuestNeeds:
-    """What a worker needs for runs in virtual time."""
+    """The kernels and the memory that a worker must have for runs in virtual time."""
 
     kernels: Mapping[str, str]
     """Digest of a kernel's inputs → name."""
@@ -81,7 +81,7 @@ class ClusterExecutor:
         describe: Callable[[float], WorkerInfo] = worker.describe_worker,
         needs: GuestNeeds | None = None,
     ) -> None:
-        """Use workers with software `made_by` and all that guests need.
+        """Use workers with software `made_by`, and the kernels and memory of `needs`.
 
         `note` receives a line for each unusable worker.
         """
@@ -193,7 +193,7 @@ class ClusterExecutor:
 
 
 def _lacking(needs: GuestNeeds, found: WorkerInfo) -> str:
-    """What a worker lacks for guests; empty if nothing."""
+    """The kernels or the memory that a worker lacks for guests, as text; empty if it has all."""
     missing = [
         f"{name!r} (inputs {digest[:12]})"
         for digest, name in needs.kernels.items()

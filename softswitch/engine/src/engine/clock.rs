@@ -21,10 +21,9 @@ const WAITS_PER_READING: u32 = 8;
 const SHORT_WAIT_NS: u64 = 20_000;
 
 /// The kind of the system's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
     /// Passes at any moment.
-    #[default]
     Real,
     /// Passes only while everything waits (User-Mode Linux, `time-travel=inf-cpu`). The clock is hardly read there: a
     /// reading is a system call, the dearest part of a frame, and takes 256 ns of the virtual time.
@@ -37,7 +36,7 @@ pub struct Clock {
     held: Option<Held>,
 }
 
-/// What a clock of virtual time knows without a reading.
+/// The state of a clock of virtual time, which replaces most readings.
 struct Held {
     now_ns: Cell<u64>,
     realtime_minus_switch_ns: i128,
@@ -140,24 +139,24 @@ mod tests {
         let begin_ns = clock.now_ns();
         clock.waited_until(None);
         assert!((begin_ns..LATER_NS).contains(&clock.now_ns()));
-        // The times in the future show which waits were believed.
+        // Times in the future show for which waits the clock was not read.
         clock.waited_until(Some(clock.now_ns() + LATER_NS));
-        let believed_ns = clock.now_ns();
-        assert!(believed_ns >= LATER_NS);
-        clock.waited_until(Some(believed_ns + SHORT_WAIT_NS - 1));
-        assert_eq!(clock.now_ns(), believed_ns);
-        let believed = (1..=u64::from(WAITS_PER_READING))
+        let claimed_ns = clock.now_ns();
+        assert!(claimed_ns >= LATER_NS);
+        clock.waited_until(Some(claimed_ns + SHORT_WAIT_NS - 1));
+        assert_eq!(clock.now_ns(), claimed_ns);
+        let unread = (1..=u64::from(WAITS_PER_READING))
             .take_while(|wait| {
-                let at_ns = believed_ns + wait * SHORT_WAIT_NS;
+                let at_ns = claimed_ns + wait * SHORT_WAIT_NS;
                 clock.waited_until(Some(at_ns));
                 clock.now_ns() == at_ns
             })
             .count();
-        assert_eq!(believed, WAITS_PER_READING as usize - 1);
+        assert_eq!(unread, WAITS_PER_READING as usize - 1);
     }
 
     #[test]
-    fn real_time_believes_nobody() {
+    fn in_real_time_the_clock_is_read() {
         let clock = Clock::start(Time::Real);
         clock.saw_frame(LATER_NS);
         clock.waited_until(Some(LATER_NS));

@@ -178,9 +178,8 @@ impl<F: Forwarder> EventLoop<F> {
         }
         let timeout_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
         let woken = self.waits.wait(timeout_ns);
-        match woken {
-            Woken::Waker => self.waker.clear(),
-            Woken::Input | Woken::Timeout | Woken::Interrupted => {}
+        if woken == Woken::Waker {
+            self.waker.clear();
         }
         // The stamps of frames say when a wait for input ended.
         if woken != Woken::Input {

@@ -46,7 +46,7 @@ impl Waker {
     }
 }
 
-/// What ended a wait.
+/// The cause of the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
     /// The waker, and perhaps input.

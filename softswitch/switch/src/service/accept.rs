@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,13 +19,15 @@ use super::admission::{Admission, Place};
 /// Pause after the system refused a connection: when descriptors run out, the listener stays ready, and retrying at once
 /// would occupy a whole core.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A refusal is logged if there was none for so long: while clients come and go, accepted and refused ones alternate.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// The stream of accepted connections; it never ends and never fails.
 pub struct Connections {
     listener: TcpListener,
     admission: Admission,
     pause: Option<Pin<Box<Sleep>>>,
-    warned: bool,
+    last_refusal: Option<Instant>,
 }
 
 impl Connections {
@@ -35,7 +37,7 @@ impl Connections {
             listener,
             admission,
             pause: None,
-            warned: false,
+            last_refusal: None,
         }
     }
 }
@@ -51,7 +53,6 @@ impl Stream for Connections {
             }
             match ready!(self.listener.poll_accept(context)) {
                 Ok((stream, _)) => {
-                    self.warned = false;
                     // Responses are small and awaited, so Nagle's algorithm must not delay them.
                     if stream.set_nodelay(true).is_ok() {
                         let place = self.admission.connect();
@@ -59,10 +60,10 @@ impl Stream for Connections {
                     }
                 }
                 Err(error) => {
-                    if !self.warned {
+                    if self.last_refusal.is_none_or(|last| last.elapsed() > QUIET) {
                         warn!("cannot accept a connection: {error}; will retry");
                     }
-                    self.warned = true;
+                    self.last_refusal = Some(Instant::now());
                     self.pause = Some(Box::pin(sleep(PAUSE)));
                 }
             }
