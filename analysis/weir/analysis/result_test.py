@@ -2,9 +2,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -82,6 +85,23 @@ def test_pairs_carry_verdict_and_truth(run: tuple[Path, SyntheticJoin, Result]) 
     assert ours == ["shared", "separate"]
     for pair in result.pairs:
         assert pair.detail["switch_view"]["verdict"] in ("shared", "separate", "insufficient_loss")
+
+
+def test_the_view_of_the_switch_is_judged_by_its_drops(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=8)
+    manifest = json.loads((tmp_path / "manifest.json").read_text()) | {"detectors": ["shared"]}
+    edit(tmp_path, "manifest.json", manifest)
+    same = analyse(tmp_path, joined).pairs
+
+    column = joined.packets.schema.get_field_index("inferred_lost")
+    none = pa.array(np.zeros(len(joined.packets), dtype=bool))
+    blind = analyse(
+        tmp_path, replace(joined, packets=joined.packets.set_column(column, "inferred_lost", none))
+    ).pairs
+    for pair, seen in zip(same, blind, strict=True):
+        assert pair.detail["switch_view"] == {"verdict": pair.verdict, "reason": pair.reason}
+        assert seen.verdict == "insufficient_loss"
+        assert seen.detail["switch_view"] == pair.detail["switch_view"]
 
 
 def test_a_run_is_judged_by_the_detectors_that_it_names(tmp_path: Path) -> None:

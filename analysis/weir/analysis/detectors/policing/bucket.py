@@ -15,6 +15,7 @@ v, found in one pass over the packets (Lindley's recursion as a running minimum)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Arrivals:
         """The packets from `first` up to, not including, `end`."""
         return Arrivals(self.time_s[first:end], self.length[first:end], self.lost[first:end])
 
-    @property
+    @cached_property
     def passed_before(self) -> Floats:
         """Bytes that passed before each packet."""
         passed = np.where(self.lost, 0.0, self.length)
@@ -87,9 +88,10 @@ def best_threshold(v: Floats, lost: Bools) -> Threshold:
     of_lost = np.sort(v[lost])
     of_passed = v[~lost]
     losses = len(of_lost)
-    # reached[k]: packets that passed with at least the demand of the k-th smallest loss.
-    smaller_losses = np.searchsorted(of_lost, of_passed, side="right")
-    reached = np.cumsum(np.bincount(smaller_losses, minlength=losses + 1)[::-1])[::-1][1:]
+    # reached[k]: packets that passed with at least the demand of the k-th smallest loss. Near the right rate
+    # few of them have the demand of any loss, and numpy sorts faster than it searches for unsorted values.
+    above = np.sort(of_passed[of_passed >= of_lost[0]])
+    reached = len(above) - np.searchsorted(above, of_lost, side="left")
     hits = losses - np.arange(losses)
     scores = hits / (losses + reached)
     best = int(np.argmax(scores))

@@ -64,6 +64,23 @@ def test_demand_follows_the_bucket_step_by_step(rng: np.random.Generator) -> Non
     assert found.low <= BURST < found.high
 
 
+def test_the_best_threshold_scores_as_the_best_of_all_thresholds(rng: np.random.Generator) -> None:
+    for losses in range(1, 30):
+        # Few values, so that many are equal.
+        v = rng.integers(0, 12, 30).astype(float)
+        lost = rng.permutation(np.arange(30) < losses)
+        found = best_threshold(v, lost)
+        above = [v > burst for burst in np.arange(-1, 12)]
+        scores = [np.sum(lost & drops) / np.sum(lost | drops) for drops in above]
+        assert found.score == max(scores)
+        drops = v >= found.high
+        assert (found.hits, found.misses, found.false_drops) == (
+            np.sum(lost & drops),
+            np.sum(lost & ~drops),
+            np.sum(~lost & drops),
+        )
+
+
 @pytest.mark.parametrize("load", [0.7, 1.2, 3.0])
 def test_rate_and_burst_are_recovered_from_the_losses(load: float, rng: np.random.Generator) -> None:
     time_s = bursts(rng, 30, load * RATE)
