@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -171,18 +172,23 @@ class AlignedClock:
         line = self.delay_ns[:-2] * (1 - share) + self.delay_ns[2:] * share
         return round(1.4826 * float(np.median(np.abs(self.delay_ns[1:-1] - line))) / math.sqrt(1.5))
 
+    @cached_property
+    def _anchors(self) -> Floats:
+        """Relative to the fit's origin, so that they fit a float64 to the nanosecond."""
+        return (self.anchor_ns - self.fit.origin_ns).astype(np.float64)
+
+    @cached_property
+    def _usual_ns(self) -> float:
+        return float(np.median(self.delay_ns))
+
     def to_target(self, source_ns: Ints) -> Ints:
         """Convert times of the sender's clock to the switch's (int64 ns)."""
         moved = self.fit.to_target(source_ns)
         if len(self.anchor_ns) == 0:
             return moved
-        # Relative to the fit's origin the times fit a float64 to the nanosecond.
-        origin = self.fit.origin_ns
-        at = (source_ns - origin).astype(np.float64)
-        usual = float(np.median(self.delay_ns))
-        between = np.interp(
-            at, (self.anchor_ns - origin).astype(np.float64), self.delay_ns, left=usual, right=usual
-        )
+        at = (source_ns - self.fit.origin_ns).astype(np.float64)
+        usual = self._usual_ns
+        between = np.interp(at, self._anchors, self.delay_ns, left=usual, right=usual)
         return np.asarray(moved + np.rint(between).astype(np.int64), dtype=np.int64)
 
 

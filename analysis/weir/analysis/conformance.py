@@ -94,9 +94,10 @@ def first_burst(
     """The burst that passed before the first drop, packets in order of time; None without a drop."""
     if passed.all():
         return None
-    deficit = bucket_deficit(times_ns, wire_bytes, passed, rate_bps, burst_bytes)
     drop = int(np.flatnonzero(~passed)[0])
-    full = int(np.flatnonzero(deficit[: drop + 1] == 0)[-1])
+    until = slice(drop + 1)
+    deficit = bucket_deficit(times_ns[until], wire_bytes[until], passed[until], rate_bps, burst_bytes)
+    full = int(np.flatnonzero(deficit == 0)[-1])
     elapsed_ns = int(times_ns[drop] - times_ns[full])
     return FirstBurst(
         passed_bytes=int(wire_bytes[full:drop].sum()),

@@ -75,7 +75,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     own = pinned_clocks(inside)
     fits = {host: clock.fit for host, clock in own.items()}
     aligned = same_clock(own, {flow.src_host for flow in inside if flow.src_host})
-    flying = {flow.label: _flying(flow, data) for flow in inside}
+    flying = _flying(inside, data)
     lost = _lost_reports(data, inside)
     accounts = conservation.attribute(
         {flow.label: conservation.count(flow.packets, flying[flow.label]) for flow in inside},
@@ -165,13 +165,17 @@ def _policer_key(flow: Directed) -> str | None:
     return f"{flow.phase.name}/{flow.policer.name}"
 
 
-def _flying(flow: Directed, data: RunData) -> Bools:
-    """Mark the packets of a flow that were in flight when the captures ended."""
+def _flying(flows: Sequence[Directed], data: RunData) -> dict[str, Bools]:
+    """Mark the packets of each flow, by label, that were in flight when the captures ended."""
     ends = [phase.end_ns for phase in data.manifest.phases if phase.end_ns is not None]
+    end_ns = max([data.last_packet_ns, *ends])
     round_trips = [f.row.min_rtt_ns for f in data.flows if f.row.min_rtt_ns is not None]
-    round_trip_ns = flow.row.min_rtt_ns or max(round_trips, default=1_000_000_000)
-    path_ns = conservation.path_time_ns(flow.packets, round_trip_ns)
-    return conservation.in_flight(flow.packets, max([data.last_packet_ns, *ends]), path_ns)
+    longest_ns = max(round_trips, default=1_000_000_000)
+    found = {}
+    for flow in flows:
+        path_ns = conservation.path_time_ns(flow.packets, flow.row.min_rtt_ns or longest_ns)
+        found[flow.label] = conservation.in_flight(flow.packets, end_ns, path_ns)
+    return found
 
 
 def _lost_reports(data: RunData, flows: Sequence[Directed]) -> LostReports:
