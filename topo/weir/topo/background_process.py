@@ -49,7 +49,7 @@ def family(config: dict[str, Any]) -> socket.AddressFamily:
 
 
 def _accept(server: socket.socket) -> None:
-    """Read each connection in a thread: one system call for each wake-up, where asyncio makes five."""
+    """Read each connection in a thread: a system call per megabyte, where asyncio makes five per segment."""
     while True:
         connection, _ = server.accept()
         threading.Thread(target=_discard, args=(connection,), daemon=True).start()
@@ -58,7 +58,7 @@ def _accept(server: socket.socket) -> None:
 def _discard(connection: socket.socket) -> None:
     """Read to the end, into the buffer that all share."""
     with connection, contextlib.suppress(OSError):
-        while connection.recv_into(_discarded):
+        while connection.recv_into(_discarded, 0, socket.MSG_WAITALL):
             pass
 
 
