@@ -98,7 +98,7 @@ async def execute(
         # Without link options: the plan sets the links along with the tables, and reads them back.
         wires = [SwitchPort(host.switch_port, host.switch_interface) for host in testbed.hosts.values()]
         switch = stack.enter_context(
-            SwitchProcess(wires, logs, options=["--virtual-time"] if virtual else [])
+            SwitchProcess(wires, logs, run_ahead_except=sink.port if virtual else None)
         )
         collector = stack.enter_context(
             CollectorProcess(

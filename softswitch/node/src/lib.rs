@@ -296,6 +296,16 @@ impl Node {
         self.notify_idle(now_ns, output);
     }
 
+    /// Outputs the frames that reach the ends of their links by `until_ns`, as [`Switch::release`]. The CPU port's link
+    /// has no delay, so there are no packet-ins among them.
+    pub fn release(&mut self, until_ns: u64, output: &mut impl Output) {
+        if let Some(switch) = &mut self.switch {
+            switch.release(until_ns, &mut |port: Port, frame: &[u8], time_ns: u64| {
+                output.transmit(port, frame, time_ns);
+            });
+        }
+    }
+
     /// Advances the dataplane's clock before an operation that depends on the time.
     pub fn catch_up(&mut self, now_ns: u64) {
         if let Some(switch) = &mut self.switch {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::arrivals::Source;
-use super::frame_ring::{FrameRing, SlotFrame};
+use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, SlotFrame};
 use super::send_threads::{RemoteSender, SendThread, SendThreads};
 use super::sender::Sender;
 use super::socket::interface_state;
@@ -75,6 +75,8 @@ pub struct Interface {
     sent: Arc<Tally>,
     /// The thread that sends them; None: the caller's.
     send_thread: Option<SendThread>,
+    /// The kernel keeps frames until their departure times.
+    departures: bool,
 }
 
 struct Open {
@@ -106,6 +108,7 @@ impl Interface {
             sends: 0,
             sent: Arc::default(),
             send_thread: threads.next_thread().cloned(),
+            departures: threads.has_departures(),
         };
         if !port.try_open().map_err(|error| open_error(name, error))? {
             warn!("port {number}: interface {name} is down, waiting for it");
@@ -120,8 +123,17 @@ impl Interface {
             return Ok(false);
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
-        let ring = FrameRing::open(state.index, max_frame_bytes)?;
-        let sender = Sender::open(state.index, state.mtu_bytes)?;
+        let frames = if self.departures {
+            RING_FRAMES_VIRTUAL
+        } else {
+            RING_FRAMES
+        };
+        let ring = FrameRing::open(state.index, max_frame_bytes, frames)?;
+        let sender = if self.departures {
+            Sender::open_with_departures(state.index)?
+        } else {
+            Sender::open(state.index, state.mtu_bytes)?
+        };
         let sender = match &self.send_thread {
             None => PortSender::Local(sender),
             Some(thread) => {
@@ -235,14 +247,15 @@ impl Interface {
         }
     }
 
-    /// Queues a frame for the next [`Interface::flush`], or counts it as an error.
-    pub fn send(&mut self, frame: &[u8]) {
+    /// Queues a frame for the next [`Interface::flush`], or counts it as an error. `departure_ns` (`CLOCK_MONOTONIC`) is of
+    /// no effect unless the kernel keeps departure times ([`SendThreads::with_departures`]).
+    pub fn send(&mut self, frame: &[u8], departure_ns: u64) {
         self.sends += 1;
         match &mut self.open {
             // An empty frame cannot be sent, and would not count as one.
             Some(open) if !frame.is_empty() => match &mut open.sender {
                 PortSender::Local(sender) => {
-                    if sender.push(frame) {
+                    if sender.push_at(frame, departure_ns) {
                         self.flush();
                     }
                 }

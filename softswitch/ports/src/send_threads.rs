@@ -36,6 +36,7 @@ pub struct SendThreads {
     joins: Mutex<Vec<JoinHandle<()>>>,
     /// Set when the threads are to send what is in their rings and exit.
     stop: Arc<AtomicBool>,
+    departures: bool,
 }
 
 /// One of the threads, for the ports that send through it.
@@ -64,6 +65,18 @@ impl SendThreads {
             joins.unwrap_or_else(PoisonError::into_inner).push(join);
         }
         Ok(started)
+    }
+
+    /// No threads; the kernel keeps the frames until their departure times.
+    pub fn with_departures() -> Self {
+        let mut none = Self::default();
+        none.departures = true;
+        none
+    }
+
+    /// Whether the kernel is given departure times.
+    pub fn has_departures(&self) -> bool {
+        self.departures
     }
 
     /// The thread for the next port, in rotation.

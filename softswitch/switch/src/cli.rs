@@ -92,6 +92,18 @@ pub struct Cli {
     #[arg(long)]
     pub virtual_time: bool,
 
+    /// Give frames to the kernel ahead of time, with their departure times, by up to the least delay of the links, at most 1 ms.
+    ///
+    /// Frames to port N do not count, and may leave late by as much: it is for reports, which carry their times. The
+    /// interface of each port needs the queueing discipline fq, which keeps departure times.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "virtual_time",
+        conflicts_with = "send_threads"
+    )]
+    pub run_ahead: Option<Port>,
+
     /// Port number whose frames go to the controller as packet-ins.
     #[arg(long, value_name = "N", default_value_t = 510, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PORT)))]
     pub cpu_port: Port,

@@ -144,11 +144,18 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
         .ports
         .iter()
         .map(|port| (port.number, port.interface.as_str()));
-    let (threads, interfaces) = open(cli.send_threads, ports)?;
+    let threads = if cli.run_ahead.is_some() {
+        SendThreads::with_departures()
+    } else {
+        start_threads(cli.send_threads)?
+    };
+    let interfaces = open(&threads, ports)?;
     let (listener, address) = listen_at("--p4runtime", cli.p4runtime).await?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
     let time = if cli.virtual_time {
-        Time::Virtual
+        Time::Virtual {
+            ahead_except: cli.run_ahead,
+        }
     } else {
         Time::Real
     };
@@ -177,7 +184,8 @@ async fn run_wire(options: WireOptions) -> Result<(), RunError> {
     let ports = ends
         .iter()
         .map(|(number, interface)| (*number, interface.as_str()));
-    let (threads, interfaces) = open(options.send_threads, ports)?;
+    let threads = start_threads(options.send_threads)?;
+    let interfaces = open(&threads, ports)?;
     let (listener, address) = listen_at("--links", options.links).await?;
     let engine = Engine::start_wires(wires, interfaces, threads).map_err(RunError::System)?;
     let served = engine.handle();
@@ -193,15 +201,17 @@ async fn run_wire(options: WireOptions) -> Result<(), RunError> {
     .await
 }
 
-/// Starts the send threads and opens the ports' interfaces.
+fn start_threads(count: u8) -> Result<SendThreads, RunError> {
+    SendThreads::start(usize::from(count)).map_err(RunError::System)
+}
+
+/// Opens the ports' interfaces.
 fn open<'a>(
-    send_threads: u8,
+    threads: &SendThreads,
     ports: impl Iterator<Item = (Port, &'a str)>,
-) -> Result<(SendThreads, Vec<Interface>), RunError> {
-    let threads = SendThreads::start(usize::from(send_threads)).map_err(RunError::System)?;
-    let interfaces = ports.map(|(number, name)| Interface::open(number, name, &threads));
-    let interfaces = interfaces.collect::<Result<_, _>>()?;
-    Ok((threads, interfaces))
+) -> Result<Vec<Interface>, RunError> {
+    let interfaces = ports.map(|(number, name)| Interface::open(number, name, threads));
+    Ok(interfaces.collect::<Result<_, _>>()?)
 }
 
 async fn listen_at(

@@ -8,7 +8,7 @@ from typing import Any
 
 from weir.topo.process import LoggedProcess, RunningProgram
 from weir.topo.stop import StopToken
-from weir.topo.tools import find_own_program
+from weir.topo.tools import find_own_program, find_tool
 
 DEFAULT_P4RUNTIME = "127.0.0.1:9559"
 _READY_S = 15.0
@@ -69,10 +69,12 @@ class SwitchProcess(RunningProgram):
         program: Path | None = None,
         json_path: Path | None = None,
         options: Sequence[str] = (),
+        run_ahead_except: int | None = None,
     ) -> None:
         """Start it. Its log and stats.json go to `folder`; `json_path` loads a P4 program at start.
 
-        `options` are further options of weir-switch. Raises ToolMissingError or ProcessError.
+        `options` are further options of weir-switch. With `run_ahead_except` it runs in virtual time, with
+        this port for reports (`weir-switch --help`: --run-ahead). Raises ToolMissingError or ProcessError.
         """
         self.p4runtime = p4runtime
         self.stats_path = folder / "stats.json"
@@ -84,6 +86,10 @@ class SwitchProcess(RunningProgram):
         if json_path is not None:
             argv += ["--json", str(json_path)]
         argv += options
+        if run_ahead_except is not None:
+            # A program that starts takes virtual time for failed system calls; the switch must not wait.
+            argv = [find_tool("chrt"), "--fifo", "1", *argv]
+            argv += ["--virtual-time", "--run-ahead", str(run_ahead_except)]
         super().__init__(LoggedProcess("weir-switch", argv, folder / "weir-switch.log"), _STOP_S)
 
     def wait_ready(self, stop: StopToken | None = None) -> None:

@@ -14,6 +14,7 @@ TOOLS = {
     "unshare": "util-linux",
     "nsenter": "util-linux",
     "setpriv": "util-linux",
+    "chrt": "util-linux",
     "ip": "iproute2",
     "tc": "iproute2",
     "ethtool": "ethtool",

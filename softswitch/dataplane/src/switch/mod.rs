@@ -32,8 +32,9 @@ use std::sync::Arc;
 
 /// Receives the frames that the switch transmits.
 pub trait Sink {
-    /// `frame` leaves `port` at `time_ns` (not after the `now_ns` of the `advance` that delivers it). A frame sent to
-    /// the CPU port comes out here like any other, with the program's controller header before it.
+    /// `frame` leaves `port` at `time_ns` (not after the `now_ns` of the `advance`, or `until_ns` of the `release`, that
+    /// delivers it). A frame sent to the CPU port comes out here like any other, with the program's controller header
+    /// before it.
     fn transmit(&mut self, port: Port, frame: &[u8], time_ns: u64);
 }
 
@@ -255,17 +256,23 @@ impl Switch {
             // A packet may leave its queue only after the frames that left the switch before it.
             let dequeue = self.tm.next_dequeue_ns().filter(|at| *at <= until_ns);
             let limit = dequeue.map_or(until_ns, |at| at.saturating_sub(1));
-            while let Some((at, packet)) = self.tm.release(limit) {
-                self.externs.stats.transmitted += 1;
-                sink.transmit(packet.egress_port, packet.original(), at);
-                self.pool.recycle(packet);
-            }
+            self.release(limit, sink);
             match dequeue {
                 Some(at) => self.run_queues(at),
                 None => break,
             }
         }
         self.now_ns = until_ns;
+    }
+
+    /// Passes the frames that reach the ends of their links by `until_ns` to the sink ahead of time, without advancing
+    /// time. What is received later must not reach the end of a link by then.
+    pub fn release(&mut self, until_ns: u64, sink: &mut impl Sink) {
+        while let Some((at, packet)) = self.tm.release(until_ns) {
+            self.externs.stats.transmitted += 1;
+            sink.transmit(packet.egress_port, packet.original(), at);
+            self.pool.recycle(packet);
+        }
     }
 
     /// Totals of the switch.

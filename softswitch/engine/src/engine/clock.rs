@@ -4,6 +4,8 @@
 use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use weir_dataplane::Port;
+
 /// Readings of which the fastest counts: an interruption of all of them is unlikely.
 const READINGS: usize = 3;
 
@@ -27,7 +29,11 @@ pub enum Time {
     Real,
     /// Passes only while everything waits (User-Mode Linux, `time-travel=inf-cpu`). The clock is hardly read there: a
     /// reading is a system call, the dearest part of a frame, and takes 256 ns of the virtual time.
-    Virtual,
+    Virtual {
+        /// Frames are given to the kernel ahead of time, with their departure times, except those to this port, which may
+        /// leave late.
+        ahead_except: Option<Port>,
+    },
 }
 
 /// The clock.
@@ -40,6 +46,7 @@ pub struct Clock {
 struct Held {
     now_ns: Cell<u64>,
     realtime_minus_switch_ns: i128,
+    monotonic_minus_switch_ns: i128,
     waits: Cell<u32>,
 }
 
@@ -50,10 +57,13 @@ impl Clock {
             start: Instant::now(),
             held: None,
         };
-        if time == Time::Virtual {
+        if time != Time::Real {
+            // Measured once: nobody sets the guest's clock while the switch runs.
+            let realtime_minus_switch_ns = clock.realtime_minus_switch_ns();
             clock.held = Some(Held {
-                // Measured once: nobody sets the guest's clock while the switch runs.
-                realtime_minus_switch_ns: clock.realtime_minus_switch_ns(),
+                realtime_minus_switch_ns,
+                // Arrivals and departures have the same error, so a frame's time in the switch has none.
+                monotonic_minus_switch_ns: realtime_minus_switch_ns - realtime_minus_monotonic_ns(),
                 now_ns: Cell::new(clock.now_ns()),
                 waits: Cell::new(0),
             });
@@ -98,29 +108,53 @@ impl Clock {
         if let Some(held) = &self.held {
             return held.realtime_minus_switch_ns;
         }
-        let readings = (0..READINGS).map(|_| {
-            let before_ns = self.now_ns();
-            // With a wall clock before 1970, arrival times are clamped to the present.
-            let realtime_ns = i128::from(realtime_ns());
-            let took_ns = self.now_ns() - before_ns;
-            let middle_ns = i128::from(before_ns + took_ns / 2);
-            (took_ns, realtime_ns - middle_ns)
-        });
-        readings
-            .min_by_key(|(took_ns, _)| *took_ns)
-            .map_or(0, |(_, difference_ns)| difference_ns)
+        // With a wall clock before 1970, arrival times are clamped to the present.
+        realtime_minus(|| self.now_ns())
     }
+
+    /// `CLOCK_MONOTONIC` minus this clock, ns; 0 in real time, where only differences are of use.
+    pub fn monotonic_minus_switch_ns(&self) -> i128 {
+        let held = self.held.as_ref();
+        held.map_or(0, |held| held.monotonic_minus_switch_ns)
+    }
+}
+
+/// `CLOCK_REALTIME` minus another clock, ns.
+fn realtime_minus(other_ns: impl Fn() -> u64) -> i128 {
+    let readings = (0..READINGS).map(|_| {
+        let before_ns = other_ns();
+        let realtime_ns = i128::from(realtime_ns());
+        let took_ns = other_ns() - before_ns;
+        let middle_ns = i128::from(before_ns + took_ns / 2);
+        (took_ns, realtime_ns - middle_ns)
+    });
+    readings
+        .min_by_key(|(took_ns, _)| *took_ns)
+        .map_or(0, |(_, difference_ns)| difference_ns)
+}
+
+fn realtime_minus_monotonic_ns() -> i128 {
+    realtime_minus(|| {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the call fills the timespec; it cannot fail for this clock.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const VIRTUAL: Time = Time::Virtual { ahead_except: None };
     const LATER_NS: u64 = 3_600_000_000_000;
 
     #[test]
     fn virtual_time_follows_frames_and_timeouts_without_readings() {
-        let clock = Clock::start(Time::Virtual);
+        let clock = Clock::start(VIRTUAL);
         let begin_ns = clock.now_ns();
         std::thread::yield_now();
         assert_eq!(clock.now_ns(), begin_ns);
@@ -135,7 +169,7 @@ mod tests {
 
     #[test]
     fn virtual_time_is_read_after_short_waits_after_many_and_after_those_without_a_time() {
-        let clock = Clock::start(Time::Virtual);
+        let clock = Clock::start(VIRTUAL);
         let begin_ns = clock.now_ns();
         clock.waited_until(None);
         assert!((begin_ns..LATER_NS).contains(&clock.now_ns()));

@@ -10,6 +10,7 @@ use tracing::warn;
 use weir_ports::Interface;
 use weir_ports::arrivals::{ArrivalClock, Source, earliest};
 
+use super::ahead::{Ahead, Wait};
 use super::clock::{Clock, realtime_ns};
 use super::forwarder::Forwarder;
 use super::handle::{Command, Core};
@@ -32,6 +33,7 @@ pub struct EventLoop<F> {
     stop: Arc<AtomicBool>,
     notifications: tokio_mpsc::Sender<Notification>,
     clock: Clock,
+    ahead: Option<Ahead>,
     arrivals: ArrivalClock,
     waits: WaitSet,
     reopen_at_ns: u64,
@@ -45,6 +47,7 @@ impl<F: Forwarder> EventLoop<F> {
         stop: Arc<AtomicBool>,
         notifications: tokio_mpsc::Sender<Notification>,
         clock: Clock,
+        ahead: Option<Ahead>,
     ) -> Self {
         Self {
             core,
@@ -53,6 +56,7 @@ impl<F: Forwarder> EventLoop<F> {
             stop,
             notifications,
             clock,
+            ahead,
             arrivals: ArrivalClock::default(),
             waits: WaitSet::default(),
             reopen_at_ns: 0,
@@ -75,10 +79,15 @@ impl<F: Forwarder> EventLoop<F> {
             busy |= self.run_commands();
             // Output caused by the frames and commands.
             self.advance(self.core.now_ns);
+            let lookahead_ns = self.lookahead_ns();
+            if !busy && !congested && lookahead_ns > 0 {
+                // Not `before_ns`: a wait that a frame ended is known to have ended since the frame was taken.
+                self.release(self.clock.now_ns() + lookahead_ns);
+            }
             self.core.interfaces.iter_mut().for_each(Interface::flush);
             self.reopen_lost();
             if !busy {
-                self.wait(congested);
+                self.wait(congested, lookahead_ns);
             }
         }
         self.core.interfaces.iter_mut().for_each(Interface::end);
@@ -100,6 +109,9 @@ impl<F: Forwarder> EventLoop<F> {
     fn run_frames(&mut self) -> bool {
         if earliest(&self.core.interfaces).is_none() {
             return false;
+        }
+        if let Some(ahead) = &mut self.ahead {
+            ahead.received();
         }
         let offset_ns = self.clock.realtime_minus_switch_ns();
         let mut now_ns = self.clock.now_ns();
@@ -128,19 +140,35 @@ impl<F: Forwarder> EventLoop<F> {
         })
     }
 
+    fn lookahead_ns(&self) -> u64 {
+        let ahead = self.ahead.as_ref();
+        ahead.map_or(0, |ahead| ahead.lookahead_ns(&self.core))
+    }
+
     fn advance(&mut self, now_ns: u64) {
+        let (node, mut output) = self.node_and_output();
+        node.advance(now_ns, &mut output);
+    }
+
+    fn release(&mut self, until_ns: u64) {
+        let (node, mut output) = self.node_and_output();
+        node.release(until_ns, &mut output);
+    }
+
+    fn node_and_output(&mut self) -> (&mut F, PortOutput<'_>) {
         let Core {
             node,
             interfaces,
             notifications_lost,
             ..
         } = &mut self.core;
-        let mut output = PortOutput {
+        let output = PortOutput {
             interfaces,
             notifications: &self.notifications,
             lost: notifications_lost,
+            monotonic_minus_switch_ns: self.clock.monotonic_minus_switch_ns(),
         };
-        node.advance(now_ns, &mut output);
+        (node, output)
     }
 
     fn reopen_lost(&mut self) {
@@ -159,15 +187,24 @@ impl<F: Forwarder> EventLoop<F> {
     }
 
     /// Waits for the next frame, command or event; while `congested`, not for frames.
-    fn wait(&mut self, congested: bool) {
+    fn wait(&mut self, congested: bool, lookahead_ns: u64) {
         let core = &self.core;
         self.waits.reset(&self.waker);
         let now_ns = self.clock.now_ns();
         let soon_ns = now_ns + RESEND_INTERVAL_NS;
-        let mut wake_at_ns = core.node.next_event_ns();
+        let next_ns = core.node.next_event_ns();
+        let wait = match &mut self.ahead {
+            Some(ahead) => ahead.wait(now_ns, lookahead_ns, next_ns),
+            None => Wait {
+                for_frames: true,
+                until_ns: next_ns,
+            },
+        };
+        let mut wake_at_ns = wait.until_ns;
         for (index, interface) in core.interfaces.iter().enumerate() {
             let again_at_ns = match interface.poll_fd() {
                 Some(_) if congested => Some(soon_ns),
+                Some(_) if !wait.for_frames => None,
                 Some(fd) => {
                     self.waits.add(index, fd);
                     interface.is_sending().then_some(soon_ns)
@@ -196,13 +233,15 @@ struct PortOutput<'a> {
     interfaces: &'a mut [Interface],
     notifications: &'a tokio_mpsc::Sender<Notification>,
     lost: &'a AtomicU64,
+    monotonic_minus_switch_ns: i128,
 }
 
 impl Output for PortOutput<'_> {
-    fn transmit(&mut self, port: u32, frame: &[u8], _time_ns: u64) {
+    fn transmit(&mut self, port: u32, frame: &[u8], time_ns: u64) {
         // Every port of the node has an interface; with few ports a linear search is the fastest lookup.
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.number() == port) {
-            interface.send(frame);
+            let departure_ns = i128::from(time_ns) + self.monotonic_minus_switch_ns;
+            interface.send(frame, departure_ns as u64);
         }
     }
 

@@ -19,6 +19,8 @@ pub trait Forwarder: Send + 'static {
     fn next_event_ns(&self) -> Option<u64>;
     /// Advances time to `now_ns`; everything due until then is output.
     fn advance(&mut self, now_ns: u64, output: &mut impl Output);
+    /// Outputs what reaches the ends of the links by `until_ns`, without advancing time.
+    fn release(&mut self, until_ns: u64, output: &mut impl Output);
     /// A port's link; None for a port that does not exist.
     fn link(&self, port: Port) -> Option<PortConfig>;
     /// Creates a port or changes its link.
@@ -56,6 +58,10 @@ impl Forwarder for Node {
 
     fn advance(&mut self, now_ns: u64, output: &mut impl Output) {
         self.advance(now_ns, output);
+    }
+
+    fn release(&mut self, until_ns: u64, output: &mut impl Output) {
+        self.release(until_ns, output);
     }
 
     fn link(&self, port: Port) -> Option<PortConfig> {
@@ -113,6 +119,9 @@ impl Forwarder for Wire {
         }
         self.advance(now_ns, &mut ToOutput(output));
     }
+
+    /// No effect: wires run in real time.
+    fn release(&mut self, _: u64, _: &mut impl Output) {}
 
     fn link(&self, port: Port) -> Option<PortConfig> {
         let mut ports = self.ports();

@@ -4,6 +4,7 @@
 //! It takes frames from the rings in order of arrival; events due before a frame are handled before it. Control
 //! operations are closures that the thread runs between two batches of frames ([`Handle::call`]).
 
+mod ahead;
 mod clock;
 mod event_loop;
 mod forwarder;
@@ -21,6 +22,7 @@ use tokio::sync::mpsc as tokio_mpsc;
 use weir_ports::{Interface, SendThreads};
 
 use crate::node::{Node, Notification};
+use ahead::Ahead;
 use clock::Clock;
 pub use clock::Time;
 use event_loop::EventLoop;
@@ -96,6 +98,10 @@ impl<F: Forwarder> Engine<F> {
             Arc::clone(&stop),
             notifications,
             Clock::start(time),
+            match time {
+                Time::Virtual { ahead_except } => ahead_except.map(Ahead::new),
+                Time::Real => None,
+            },
         );
         let thread = std::thread::Builder::new()
             .name("dataplane".to_owned())
