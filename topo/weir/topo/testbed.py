@@ -32,6 +32,7 @@ from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
 from weir.topo.process import ProcessError, run_tool
 from weir.topo.sandbox import is_inside
+from weir.topo.stop import StopToken
 from weir.topo.tools import find_tool
 
 SUBNET = IPv4Network("10.0.0.0/24")
@@ -39,6 +40,7 @@ MTU_BYTES = 1500
 HOST_INTERFACE = "eth0"
 _LINK_ACTIVE_S = 10.0
 _LINK_POLL_S = 0.01
+_GRID_NS = 100_000_000
 # tc-fq(8). The limits in packets are out of reach: the switch gives frames 1 ms ahead. By default a frame may
 # leave 10 µs after its time.
 _KEEP_DEPARTURES = "qdisc replace dev {} root fq limit 1000000 flow_limit 1000000 timer_slack 0\n"
@@ -149,8 +151,7 @@ class Testbed:
     def __init__(self, hosts: Sequence[HostSpec], *, virtual_time: bool = False) -> None:
         """Assign addresses and ports; nothing is created yet. Port numbers follow the order, from 1.
 
-        With `virtual_time`, processing takes no time here, traffic programs avoid needless wake-ups, and the
-        switch ends of the links keep frames until their departure times.
+        With `virtual_time`, processing takes no time here, and traffic programs avoid needless wake-ups.
         """
         self.virtual_time = virtual_time
         self.hosts: dict[str, HostPort] = {port.name: port for port in lay_out(hosts)}
@@ -216,6 +217,23 @@ class Testbed:
             if problem is not None:
                 raise TestbedError(f"host {host}: {problem}")
 
+    def keep_departures(self) -> None:
+        """Make the switch ends of the links keep frames until their departure times; raises ProcessError.
+
+        For a switch that runs ahead. The kernel needs the queueing discipline fq.
+        """
+        ends = (host.switch_interface for host in self.hosts.values())
+        run_tool("tc", "-batch", "-", input_text="".join(_KEEP_DEPARTURES.format(end) for end in ends))
+
+    def align(self, stop: StopToken) -> None:
+        """In virtual time, wait for the next tenth of a second of the clock; raises Interrupted.
+
+        How long a set-up takes depends on the files that Python finds, and so on the checkout; what follows
+        then begins at the same time in each.
+        """
+        if self.virtual_time:
+            stop.sleep((_GRID_NS - time.time_ns() % _GRID_NS) / 1e9)
+
     def silence(self) -> None:
         """Stop all hosts from sending IP packets; packets in flight still arrive, are captured and delivered.
 
@@ -267,9 +285,6 @@ class Testbed:
             run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch + self._ipv6_commands(host))
             if host.line is not None:
                 _set_line(host, host.line)
-        if self.virtual_time:
-            ends = (host.switch_interface for host in self.hosts.values())
-            run_tool("tc", "-batch", "-", input_text="".join(_KEEP_DEPARTURES.format(end) for end in ends))
         ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
         run_tool("ip", "-batch", "-", input_text="".join(ups))
         # The kernel detects a carrier asynchronously; until then, the noop qdisc drops all frames.
