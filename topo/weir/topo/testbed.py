@@ -232,7 +232,9 @@ class Testbed:
         then begins at the same time in each.
         """
         if self.virtual_time:
-            stop.sleep((_GRID_NS - time.time_ns() % _GRID_NS) / 1e9)
+            stop.raise_if_stopped()
+            # Exact to the nanosecond; waiting for an event rounds to microseconds.
+            time.sleep((_GRID_NS - time.time_ns() % _GRID_NS) / 1e9)
 
     def silence(self) -> None:
         """Stop all hosts from sending IP packets; packets in flight still arrive, are captured and delivered.
