@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -79,7 +80,8 @@ def main() -> int:
         pair: list[Measured] = []
         if len(cores) > 1 and not chosen.alone:
             runs = [start(experiment, folder / f"pair-{core}", chosen.kernel, core) for core in cores[:2]]
-            pair = [finish(run) for run in runs]
+            with ThreadPoolExecutor(len(runs)) as threads:  # each notes when its run prints a line
+                pair = list(threads.map(finish, runs))
             for measured in pair:
                 _show("of two", measured)
     slower = [(1 - measured.speedup / alone.speedup) * 100 for measured in pair]

@@ -18,7 +18,7 @@ ASSUMED_OVERHEAD_S = 15.0
 """Set-up and analysis of a run, until a finished run has been measured."""
 ASSUMED_VIRTUAL_OVERHEAD_S = 20.0
 """Boot, set-up and analysis of a run in virtual time, until a finished run has been measured."""
-ASSUMED_PACKET_S = 300e-6
+ASSUMED_PACKET_S = 120e-6
 """Wall time of a data packet with its acknowledgement, through both hosts and the switch, likewise."""
 UNLIMITED_BPS = 100_000_000
 """The rate of a flow that nothing limits: it is as fast as its window and RTT allow, which is not known."""

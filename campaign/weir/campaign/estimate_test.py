@@ -50,7 +50,7 @@ def test_wall_time_in_virtual_time_follows_the_packets_and_not_the_duration() ->
     estimate = Estimate()
     assert estimate.seconds([run], [], 1) == pytest.approx(assumed)
     assert estimate.basis([run]) == (
-        "20 s of wall time per run and 0.3 ms per packet that its rates let through, "
+        "20 s of wall time per run and 0.12 ms per packet that its rates let through, "
         "assumed, until a run has finished"
     )
     estimate.learn(run, 2 * assumed)
