@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Capture files of every kind: all variants of pcap, cut files, foreign formats, garbage.
 
-mod support;
+use crate::support;
 
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Delivery rates against the rate of the bottleneck in simulated transfers.
 
-mod support;
+use crate::support;
 
 use std::io::Write;
 

@@ -2,7 +2,7 @@
 //! Captures that differ from what the sender did: they begin late, miss packets, hold them twice or out of order, or were
 //! taken at the other end. The truth comes from the simulator.
 
-mod support;
+use crate::support;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The inference against the truth of simulated transfers.
 
-mod support;
+use crate::support;
 
 use std::collections::HashSet;
 use std::io::Write;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Captures and drop reports of simulated transfers, joined.
 
-mod support;
+use crate::support;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

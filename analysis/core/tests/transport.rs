@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The TCP segments and UDP datagrams of a capture: frames cut by a snap length, fragments, captures that are not whole.
 
-mod support;
+use crate::support;
 
 use std::io::Write;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tables that an action profile or selector implements, their idle timeouts, and direct resources of default entries.
 
-mod common;
+use crate::common;
 
 use common::{collect, ethernet, send};
 use weir_dataplane::{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Departures ahead of time: the same frames at the same times as one by one.
 
-mod common;
+use crate::common;
 
 use common::{Sent, switch};
 use proptest::prelude::*;

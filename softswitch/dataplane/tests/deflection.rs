@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deflect-on-drop: a tail-dropped packet runs egress for another port, so that the program can report it.
 
-mod common;
+use crate::common;
 
 use common::{collect, switch};
 use weir_dataplane::{PortConfig, Shaper, Switch};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The router runs unchanged: the longest prefix wins, TTL and checksum are correct, bad packets are dropped.
 
-mod common;
+use crate::common;
 
 use common::{checksum, ethernet, insert, ipv4, ports, send, switch};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The learning switch runs unchanged: it floods, learns through digests, and never reflects.
 
-mod common;
+use crate::common;
 
 use common::{ethernet, insert, ports, send, switch};
 use weir_dataplane::{KeyMatch, Replica, Switch};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Log events of a program reach the switch's owner, and a packet with a false `assert` is dropped.
 
-mod common;
+use crate::common;
 
 use common::{send, switch};
 use weir_dataplane::{LogKind, Switch};

@@ -2,7 +2,7 @@
 //! Machine code, by the packet and in bursts, against the interpreter: the same frames, times and state for random
 //! entries and packets.
 
-mod common;
+use crate::common;
 
 use common::{Sent, collect, program, program_json};
 use proptest::prelude::*;

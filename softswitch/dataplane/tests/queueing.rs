@@ -3,7 +3,7 @@
 //!
 //! Frames are 4 bytes long and the shaper passes 4 bytes per millisecond, with a burst of 4.
 
-mod common;
+use crate::common;
 
 use common::{Sent, collect, program, switch};
 use weir_dataplane::{PortConfig, Replica, Shaper, Switch, SwitchConfig};

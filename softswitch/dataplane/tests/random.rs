@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Random numbers of a program: all values within the bounds occur, no others, and the same for the same seed.
 
-mod common;
+use crate::common;
 
 use common::{send, switch};
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 //! Nothing from outside makes the switch panic: random frames, mutated frames, mutated programs.
 //! And it accounts for every packet.
 
-mod common;
+use crate::common;
 
 use common::program_json;
 use proptest::prelude::*;
@@ -108,31 +108,59 @@ fn replacement() -> impl Strategy<Value = Value> {
     ]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 200, ..ProptestConfig::default() })]
-    #[test]
-    fn mutated_program_is_refused_or_runs(
-        which in 0_usize..3,
-        mutations in prop::collection::vec((prop::collection::vec(any::<usize>(), 2..9), replacement()), 1..4),
-        frames in prop::collection::vec(frame(), 1..6),
-    ) {
-        let mut json: Value = serde_json::from_slice(&program_json(PROGRAMS[which])).expect("JSON");
-        for (path, with) in &mutations {
-            mutate(&mut json, &mut path.iter().copied(), with);
-        }
-        let bytes = serde_json::to_vec(&json).expect("JSON");
-        match Program::from_json(&bytes) {
-            Err(error) => prop_assert!(!error.to_string().is_empty()),
-            Ok(program) => {
-                let mut switch = exercised(program);
-                for frame in &frames {
-                    switch.receive(1, frame, 1);
-                }
-                switch.advance(2, &mut |_: u32, _: &[u8], _: u64| {});
+fn mutations() -> impl Strategy<Value = Vec<(Vec<usize>, Value)>> {
+    let path = prop::collection::vec(any::<usize>(), 2..9);
+    prop::collection::vec((path, replacement()), 1..4)
+}
+
+fn frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(frame(), 1..6)
+}
+
+fn mutated_is_refused_or_runs(
+    program: &str,
+    mutations: &[(Vec<usize>, Value)],
+    frames: &[Vec<u8>],
+) -> Result<(), TestCaseError> {
+    let mut json: Value = serde_json::from_slice(&program_json(program)).expect("JSON");
+    for (path, with) in mutations {
+        mutate(&mut json, &mut path.iter().copied(), with);
+    }
+    let bytes = serde_json::to_vec(&json).expect("JSON");
+    match Program::from_json(&bytes) {
+        Err(error) => prop_assert!(!error.to_string().is_empty()),
+        Ok(program) => {
+            let mut switch = exercised(program);
+            for frame in frames {
+                switch.receive(1, frame, 1);
             }
+            switch.advance(2, &mut |_: u32, _: &[u8], _: u64| {});
         }
     }
+    Ok(())
+}
 
+// A test of each program, because tests run side by side.
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn mutated_l2_learning_is_refused_or_runs(mutations in mutations(), frames in frames()) {
+        mutated_is_refused_or_runs("l2_learning", &mutations, &frames)?;
+    }
+
+    #[test]
+    fn mutated_ipv4_router_is_refused_or_runs(mutations in mutations(), frames in frames()) {
+        mutated_is_refused_or_runs("ipv4_router", &mutations, &frames)?;
+    }
+
+    #[test]
+    fn mutated_weir_is_refused_or_runs(mutations in mutations(), frames in frames()) {
+        mutated_is_refused_or_runs("weir", &mutations, &frames)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
     fn cut_or_flipped_bytes_are_refused_or_run(which in 0_usize..3, at in any::<prop::sample::Index>(), flip in any::<u8>()) {
         let mut bytes = program_json(PROGRAMS[which]);

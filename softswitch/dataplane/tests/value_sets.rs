@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parser value sets: empty at first, replaced as a whole, matched with every kind, in the order of the `select`.
 
-mod common;
+use crate::common;
 
 use common::{send, switch};
 use weir_dataplane::{ControlError, KeyMatch, Switch, ValueSetId};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! weir's own pipeline: it polices, counts, and reports each drop in the format of docs/spec/telemetry-report.md.
 
-mod common;
+use crate::common;
 
 use common::{checksum, collect, ethernet, insert, ipv4, ports, send, switch};
 use weir_dataplane::{

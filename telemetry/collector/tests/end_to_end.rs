@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The binary on loopback: reports sent, rows stored, accounts.
 
-mod common;
+use crate::common;
 #[path = "../../report/tests/common/mod.rs"]
 mod spec;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Failures: one clear line, an exit code, and whole files are kept.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::net::UdpSocket;

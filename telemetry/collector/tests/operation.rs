@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Operation: files after a kill, rotation, metrics and the dashboard that shows them.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::fs;

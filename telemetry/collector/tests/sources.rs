@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reports from captures and interfaces are stored like those from a socket.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::net::UdpSocket;

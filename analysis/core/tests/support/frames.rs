@@ -18,7 +18,6 @@ pub struct Frame {
 
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
-pub const RST: u8 = 4;
 pub const ACK: u8 = 16;
 pub const SERVER: [u8; 4] = [10, 0, 0, 2];
 pub const CLIENT: [u8; 4] = [10, 0, 0, 1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shared by the integration tests: a packet-level TCP simulator that records the truth, and a pcap writer.
-#![allow(dead_code, missing_docs)]
+#![allow(missing_docs)]
 
 pub mod frames;
 pub mod receiver;

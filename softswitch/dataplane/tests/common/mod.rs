@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shared by the integration tests: loading, frames, and a switch with a sink that records.
-#![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::PathBuf;
 use weir_dataplane::{ActionCall, KeyMatch, PortConfig, Program, Switch, SwitchConfig, TableEntry};

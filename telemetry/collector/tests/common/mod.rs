@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A running collector, and its output.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

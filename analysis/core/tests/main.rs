@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The crate from outside. One program, because each links all of it and runs alone.
+
+mod captures;
+mod delivery;
+mod imperfect;
+mod inference;
+mod join;
+mod support;
+mod traces;
+mod transport;
