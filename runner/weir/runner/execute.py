@@ -95,7 +95,6 @@ async def execute(
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 
         progress.step("starting switch, collector and captures")
-        testbed.align(stop)
         if virtual:
             testbed.keep_departures()
         # Without link options: the plan sets the links along with the tables, and reads them back.

@@ -87,7 +87,7 @@ class SwitchProcess(RunningProgram):
             argv += ["--json", str(json_path)]
         argv += options
         if run_ahead_except is not None:
-            # A program that starts takes virtual time for failed system calls; the switch must not wait.
+            # A busy loop, as in iperf3 before a flow starts, takes virtual time; the switch must not wait.
             argv = [find_tool("chrt"), "--fifo", "1", *argv]
             argv += ["--virtual-time", "--run-ahead", str(run_ahead_except)]
         super().__init__(LoggedProcess("weir-switch", argv, folder / "weir-switch.log"), _STOP_S)

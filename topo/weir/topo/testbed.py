@@ -32,7 +32,6 @@ from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
 from weir.topo.process import ProcessError, run_tool
 from weir.topo.sandbox import is_inside
-from weir.topo.stop import StopToken
 from weir.topo.tools import find_tool
 
 SUBNET = IPv4Network("10.0.0.0/24")
@@ -40,7 +39,6 @@ MTU_BYTES = 1500
 HOST_INTERFACE = "eth0"
 _LINK_ACTIVE_S = 10.0
 _LINK_POLL_S = 0.01
-_GRID_NS = 100_000_000
 # tc-fq(8). The limits in packets are out of reach: the switch gives frames 1 ms ahead. By default a frame may
 # leave 10 µs after its time.
 _KEEP_DEPARTURES = "qdisc replace dev {} root fq limit 1000000 flow_limit 1000000 timer_slack 0\n"
@@ -224,17 +222,6 @@ class Testbed:
         """
         ends = (host.switch_interface for host in self.hosts.values())
         run_tool("tc", "-batch", "-", input_text="".join(_KEEP_DEPARTURES.format(end) for end in ends))
-
-    def align(self, stop: StopToken) -> None:
-        """In virtual time, wait for the next tenth of a second of the clock; raises Interrupted.
-
-        How long a set-up takes depends on the files that Python finds, and so on the checkout; what follows
-        then begins at the same time in each.
-        """
-        if self.virtual_time:
-            stop.raise_if_stopped()
-            # Exact to the nanosecond; waiting for an event rounds to microseconds.
-            time.sleep((_GRID_NS - time.time_ns() % _GRID_NS) / 1e9)
 
     def silence(self) -> None:
         """Stop all hosts from sending IP packets; packets in flight still arrive, are captured and delivered.

@@ -166,7 +166,6 @@ def run_flows(
         for server in servers:
             server.wait_line("Server listening", _SERVER_READY_S, stop)
         with Draining(_receivers(testbed, flows, servers)) as draining:
-            testbed.align(stop)
             start_ns = time.time_ns()
             on_start()
             clients = _run_clients(testbed, flows, log_folder, stop, grace_s)

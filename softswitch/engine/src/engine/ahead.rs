@@ -3,7 +3,7 @@
 //!
 //! A frame that arrives after this moment reaches the end of its link after the least delay of all links, the lookahead.
 //! So what leaves until then is known now, and the kernel is given each of these frames with its departure time, which
-//! the queueing discipline fq keeps to the nanosecond. For a lookahead the switch can sleep: frames that arrive meanwhile
+//! the queueing discipline fq keeps. For a lookahead the switch can sleep: frames that arrive meanwhile
 //! have the kernel's time stamps. (Lookahead as in conservative parallel simulation: K. M. Chandy, J. Misra, IEEE TSE
 //! SE-5(5), 1979.)
 
