@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from scapy.utils import RawPcapReader
 
+from weir.rundir.digest import digest_of
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until
 from weir_tests.kernel.real_kernel import needs_real_kernel, real_kernel
@@ -92,11 +93,17 @@ class VirtualRun:
         return [line for line in self.errors.splitlines() if line.startswith("weir: ")]
 
 
-def test_a_run_in_virtual_time_explains_every_loss_and_records_its_kernel(tmp_path: Path) -> None:
-    run = VirtualRun(tmp_path)
+@pytest.fixture(scope="module", name="run")
+def _run(tmp_path_factory: pytest.TempPathFactory) -> VirtualRun:
+    """A complete run."""
+    run = VirtualRun(tmp_path_factory.mktemp("run"))
     code, output = run.end()
     assert code == 0, run.errors
     assert json.loads(output)
+    return run
+
+
+def test_a_run_in_virtual_time_explains_every_loss_and_records_its_kernel(run: VirtualRun) -> None:
     found = real_kernel()
     assert found is not None
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
@@ -161,6 +168,17 @@ def check_switch(run_dir: Path, client: Mapping[str, Any]) -> None:
     print(f"switch: {closer} of {len(gaps)} frames too close, {window} back to back")
     assert closer < len(gaps) / 50
     assert window > len(gaps) / 10
+
+
+def test_a_repeat_in_a_deeper_directory_is_the_same_bytes(run: VirtualRun, tmp_path: Path) -> None:
+    deeper = tmp_path / ("deeper" * 9) / "still deeper"
+    deeper.mkdir(parents=True)
+    repeat = VirtualRun(deeper)
+    code, _ = repeat.end()
+    assert code == 0, repeat.errors
+    first = digest_of(run.run_dir)
+    assert first.differing(digest_of(repeat.run_dir)) == []
+    assert len(first.files) > 8
 
 
 def test_ctrl_c_ends_the_guest_and_leaves_nothing(tmp_path: Path) -> None:
