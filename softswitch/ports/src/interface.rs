@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::arrivals::Source;
+use super::departures::{DepartureSender, Departures};
 use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, SlotFrame};
 use super::send_threads::{RemoteSender, SendThread, SendThreads};
 use super::sender::Sender;
@@ -75,8 +76,8 @@ pub struct Interface {
     sent: Arc<Tally>,
     /// The thread that sends them; None: the caller's.
     send_thread: Option<SendThread>,
-    /// The kernel keeps frames until their departure times.
-    departures: bool,
+    /// The socket of all ports, if the kernel keeps frames until their departure times.
+    departures: Option<Arc<Departures>>,
 }
 
 struct Open {
@@ -108,7 +109,7 @@ impl Interface {
             sends: 0,
             sent: Arc::default(),
             send_thread: threads.next_thread().cloned(),
-            departures: threads.has_departures(),
+            departures: threads.departures().cloned(),
         };
         if !port.try_open().map_err(|error| open_error(name, error))? {
             warn!("port {number}: interface {name} is down, waiting for it");
@@ -123,16 +124,15 @@ impl Interface {
             return Ok(false);
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
-        let frames = if self.departures {
+        let frames = if self.departures.is_some() {
             RING_FRAMES_VIRTUAL
         } else {
             RING_FRAMES
         };
         let ring = FrameRing::open(state.index, max_frame_bytes, frames)?;
-        let sender = if self.departures {
-            Sender::open_with_departures(state.index)?
-        } else {
-            Sender::open(state.index, state.mtu_bytes)?
+        let sender = match &self.departures {
+            Some(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
+            None => Sender::open(state.index, state.mtu_bytes)?,
         };
         let sender = match &self.send_thread {
             None => PortSender::Local(sender),
@@ -255,7 +255,7 @@ impl Interface {
             // An empty frame cannot be sent, and would not count as one.
             Some(open) if !frame.is_empty() => match &mut open.sender {
                 PortSender::Local(sender) => {
-                    if sender.push_at(frame, departure_ns) {
+                    if sender.push(frame, departure_ns) {
                         self.flush();
                     }
                 }

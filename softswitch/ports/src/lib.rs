@@ -3,13 +3,14 @@
 //!
 //! Layout: [`interface`] is one port with its counters; it reopens an interface that disappeared and came back.
 //! [`frame_ring`] (each frame as it arrives, for the switch) and [`block_ring`] (whole blocks, for the collector) receive
-//! through what `packet_ring` opens; [`sender`] and [`xdp`] send, [`send_threads`] on other cores. [`checksum`] completes
+//! through what `packet_ring` opens; [`sender`], [`xdp`] and [`departures`] send, [`send_threads`] on other cores. [`checksum`] completes
 //! the checksums that the sending host left to its network card, [`arrivals`] merges the rings of all ports by time of
 //! arrival. Only the rings, the senders, [`socket`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
 
 pub mod arrivals;
 pub mod block_ring;
 pub mod checksum;
+pub mod departures;
 pub mod frame_ring;
 pub mod interface;
 pub mod mapping;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::departures::Departures;
 use super::sender::Sender;
 use super::tally::Tally;
 
@@ -36,7 +37,7 @@ pub struct SendThreads {
     joins: Mutex<Vec<JoinHandle<()>>>,
     /// Set when the threads are to send what is in their rings and exit.
     stop: Arc<AtomicBool>,
-    departures: bool,
+    departures: Option<Arc<Departures>>,
 }
 
 /// One of the threads, for the ports that send through it.
@@ -70,13 +71,13 @@ impl SendThreads {
     /// No threads; the kernel keeps the frames until their departure times.
     pub fn with_departures() -> Self {
         let mut none = Self::default();
-        none.departures = true;
+        none.departures = Some(Arc::default());
         none
     }
 
-    /// Whether the kernel is given departure times.
-    pub fn has_departures(&self) -> bool {
-        self.departures
+    /// The socket of all ports through which the kernel is given departure times, if it is.
+    pub fn departures(&self) -> Option<&Arc<Departures>> {
+        self.departures.as_ref()
     }
 
     /// The thread for the next port, in rotation.
@@ -249,12 +250,12 @@ impl PortQueue {
         };
         let (first, second) = chunk.as_slices();
         let full = if second.is_empty() {
-            self.sender.push(first)
+            self.sender.push(first, 0)
         } else {
             self.joined.clear();
             self.joined.extend_from_slice(first);
             self.joined.extend_from_slice(second);
-            self.sender.push(&self.joined)
+            self.sender.push(&self.joined, 0)
         };
         chunk.commit_all();
         if full {

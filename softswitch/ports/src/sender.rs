@@ -8,7 +8,8 @@ use std::ptr;
 
 use tracing::info;
 
-use super::socket::{bind, enlarge_send_buffer, packet_socket, set_option, set_option_at};
+use super::departures::DepartureSender;
+use super::socket::{bind, enlarge_send_buffer, packet_socket, set_option};
 use super::tally::Sent;
 use super::xdp::XdpSender;
 
@@ -23,6 +24,8 @@ pub enum Sender {
     Xdp(Box<XdpSender>),
     /// Through a packet socket.
     Packet(PacketSender),
+    /// Through a packet socket of all ports, with departure times.
+    Departures(DepartureSender),
 }
 
 impl Sender {
@@ -40,33 +43,14 @@ impl Sender {
         }
     }
 
-    /// Opens a packet socket whose frames the queueing discipline fq keeps until their departure times.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn open_with_departures(interface_index: u32) -> io::Result<Self> {
-        PacketSender::open_with_departures(interface_index).map(Self::Packet)
-    }
-
-    /// Adds a frame (Ethernet without FCS) to the batch; true when the batch is full.
-    pub fn push(&mut self, frame: &[u8]) -> bool {
+    /// Adds a frame (Ethernet without FCS) to the batch; true when the batch is full. Only [`Sender::Departures`] uses the
+    /// departure time (ns of `CLOCK_MONOTONIC`).
+    pub fn push(&mut self, frame: &[u8], departure_ns: u64) -> bool {
         match self {
             Self::Xdp(sender) => sender.push(frame),
             Self::Packet(sender) => sender.push(frame),
+            Self::Departures(sender) => sender.push(frame, departure_ns),
         }
-    }
-
-    /// The same with a departure time (ns of `CLOCK_MONOTONIC`), which the kernel keeps after
-    /// [`Sender::open_with_departures`].
-    pub fn push_at(&mut self, frame: &[u8], departure_ns: u64) -> bool {
-        if let Self::Packet(PacketSender {
-            departures: Some(departures),
-            ..
-        }) = self
-        {
-            departures.push(Departure::new(departure_ns));
-        }
-        self.push(frame)
     }
 
     /// Frames that wait to be sent.
@@ -74,6 +58,7 @@ impl Sender {
         match self {
             Self::Xdp(sender) => sender.waiting(),
             Self::Packet(sender) => sender.waiting(),
+            Self::Departures(sender) => sender.waiting(),
         }
     }
 
@@ -83,6 +68,7 @@ impl Sender {
         match self {
             Self::Xdp(sender) => sender.flush(),
             Self::Packet(sender) => sender.flush(),
+            Self::Departures(sender) => sender.flush(),
         }
     }
 }
@@ -93,27 +79,6 @@ pub struct PacketSender {
     bytes: Vec<u8>,
     /// End of each frame in `bytes`.
     ends: Vec<usize>,
-    /// The departure time of each frame, if the kernel is given them.
-    departures: Option<Vec<Departure>>,
-}
-
-/// A control message (`cmsg(3)`) with the departure time of a frame, `SCM_TXTIME`.
-#[repr(C)]
-struct Departure {
-    header: libc::cmsghdr,
-    /// `CLOCK_MONOTONIC`.
-    at_ns: u64,
-}
-
-impl Departure {
-    fn new(at_ns: u64) -> Self {
-        // SAFETY: an all-zero header is a valid value of a plain C structure.
-        let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
-        header.cmsg_len = size_of::<Self>() as _;
-        header.cmsg_level = libc::SOL_SOCKET;
-        header.cmsg_type = libc::SCM_TXTIME;
-        Self { header, at_ns }
-    }
 }
 
 impl PacketSender {
@@ -124,28 +89,6 @@ impl PacketSender {
     pub fn open(interface_index: u32) -> io::Result<Self> {
         let socket = packet_socket()?;
         set_option(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        Self::bound(socket, interface_index)
-    }
-
-    /// Opens a socket through the queueing discipline, which gets the departure times.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn open_with_departures(interface_index: u32) -> io::Result<Self> {
-        let socket = packet_socket()?;
-        let clock = libc::sock_txtime {
-            clockid: libc::CLOCK_MONOTONIC,
-            flags: 0,
-        };
-        set_option_at(&socket, libc::SOL_SOCKET, libc::SO_TXTIME, &clock)?;
-        let sender = Self::bound(socket, interface_index)?;
-        Ok(Self {
-            departures: Some(Vec::with_capacity(BATCH_FRAMES)),
-            ..sender
-        })
-    }
-
-    fn bound(socket: OwnedFd, interface_index: u32) -> io::Result<Self> {
         enlarge_send_buffer(&socket);
         // Protocol 0: this socket receives nothing.
         bind(&socket, interface_index, 0)?;
@@ -153,7 +96,6 @@ impl PacketSender {
             socket,
             bytes: Vec::with_capacity(BATCH_BYTES),
             ends: Vec::with_capacity(BATCH_FRAMES),
-            departures: None,
         })
     }
 
@@ -185,42 +127,43 @@ impl PacketSender {
             message.msg_hdr.msg_iovlen = 1;
             start = *end;
         }
-        for (message, departure) in messages.iter_mut().zip(self.departures.iter().flatten()) {
-            message.msg_hdr.msg_control = ptr::from_ref(departure).cast_mut().cast();
-            message.msg_hdr.msg_controllen = size_of::<Departure>() as _;
-        }
-        let mut next = 0;
-        while next < count {
-            // SAFETY: `next` is below `count`, so the pointer and the number describe messages that were filled above;
-            // the vectors that they point to, and the bytes of those, outlive the call and are only read.
-            let taken = unsafe {
-                libc::sendmmsg(
-                    self.socket.as_raw_fd(),
-                    messages.as_mut_ptr().add(next),
-                    (count - next) as libc::c_uint,
-                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-                )
-            };
-            let taken = match usize::try_from(taken) {
-                Ok(taken) if taken > 0 => taken,
-                _ => {
-                    // `sendmmsg` fails only for the first message that it is given.
-                    sent.refused += 1;
-                    sent.error = Some(io::Error::last_os_error());
-                    next += 1;
-                    continue;
-                }
-            };
-            sent.packets += taken as u64;
-            let accepted = vectors[next..].iter().take(taken);
-            sent.bytes += accepted.map(|vector| vector.iov_len as u64).sum::<u64>();
-            next += taken;
-        }
+        send_all(&self.socket, &mut messages[..count], |at, error| {
+            sent.add(vectors[at].iov_len, error);
+        });
         self.bytes.clear();
         self.ends.clear();
-        if let Some(departures) = &mut self.departures {
-            departures.clear();
-        }
         sent
+    }
+}
+
+/// Sends messages without blocking, and tells of each in turn why it was refused, or None. Their pointers must be valid.
+pub(crate) fn send_all(
+    socket: &OwnedFd,
+    messages: &mut [libc::mmsghdr],
+    mut result: impl FnMut(usize, Option<io::Error>),
+) {
+    let mut next = 0;
+    while next < messages.len() {
+        let rest = &mut messages[next..];
+        // SAFETY: the pointer and the number describe `rest`; the caller has filled these messages.
+        let taken = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                rest.as_mut_ptr(),
+                rest.len() as libc::c_uint,
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            )
+        };
+        match usize::try_from(taken) {
+            Ok(taken) if taken > 0 => {
+                (next..next + taken).for_each(|at| result(at, None));
+                next += taken;
+            }
+            _ => {
+                // `sendmmsg` fails only for the first message that it is given.
+                result(next, Some(io::Error::last_os_error()));
+                next += 1;
+            }
+        }
     }
 }

@@ -78,11 +78,7 @@ pub fn packet_socket() -> io::Result<OwnedFd> {
 /// # Errors
 /// The kernel's.
 pub fn bind(socket: &OwnedFd, interface_index: u32, protocol: u16) -> io::Result<()> {
-    // SAFETY: an all-zero sockaddr_ll is a valid value of a plain C structure.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as libc::c_ushort;
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = to_int(interface_index)?;
+    let address = link_address(interface_index, protocol)?;
     // SAFETY: pointer and size describe `address`.
     let result = unsafe {
         libc::bind(
@@ -96,6 +92,16 @@ pub fn bind(socket: &OwnedFd, interface_index: u32, protocol: u16) -> io::Result
     } else {
         Ok(())
     }
+}
+
+/// The address of an interface, for frames of `protocol` (0: none, or that in the frame).
+pub(crate) fn link_address(interface_index: u32, protocol: u16) -> io::Result<libc::sockaddr_ll> {
+    // SAFETY: an all-zero sockaddr_ll is a valid value of a plain C structure.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as libc::c_ushort;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = to_int(interface_index)?;
+    Ok(address)
 }
 
 /// Makes the interface receive frames for any address while the socket is open.

@@ -18,6 +18,17 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Counts a frame, with the error if it was refused.
+    pub(crate) fn add(&mut self, bytes: usize, error: Option<io::Error>) {
+        if error.is_some() {
+            self.refused += 1;
+            self.error = error;
+        } else {
+            self.packets += 1;
+            self.bytes += bytes as u64;
+        }
+    }
+
     /// The `errno` of the last refusal, if it means that the interface went down or away.
     pub fn interface_gone(&self) -> Option<i32> {
         let errno = self.error.as_ref()?.raw_os_error()?;

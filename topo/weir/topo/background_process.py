@@ -58,7 +58,7 @@ def _accept(server: socket.socket) -> None:
 def _discard(connection: socket.socket) -> None:
     """Read to the end, into the buffer that all share."""
     with connection, contextlib.suppress(OSError):
-        while connection.recv_into(_discarded, 0, socket.MSG_WAITALL):
+        while connection.recv_into(_discarded, 0, socket.MSG_WAITALL | socket.MSG_TRUNC):
             pass
 
 
