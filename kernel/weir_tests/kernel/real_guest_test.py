@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -28,30 +29,68 @@ with open("/proc/1/mem", "r+b", buffering=0) as memory:
 """
 _STARTED_NS = 1_700_000_000 * 10**9
 BUSY = "while True: pass"
+# Readings through the vDSO beside those of a system call; then a loop that makes no other call.
+CLOCKS = """
+import ctypes, json, time
+libc = ctypes.CDLL(None)
+class Timespec(ctypes.Structure):
+    _fields_ = [("s", ctypes.c_long), ("ns", ctypes.c_long)]
+def called(clock):
+    found = Timespec()
+    assert libc.syscall(228, clock, ctypes.byref(found)) == 0  # clock_gettime
+    return found.s * 10**9 + found.ns
+differ = 0
+for _ in range(100):
+    for clock in (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC):
+        before = [time.clock_gettime_ns(clock) for _ in range(100)]
+        differ += {called(clock)} != set(before)
+    time.sleep(0.001)
+begin = time.monotonic_ns()
+while time.monotonic_ns() - begin < 100_000:
+    pass
+waited = time.monotonic_ns() - begin
+print(json.dumps({"differ": differ, "started_ns": called(0) - called(1), "waited_ns": waited}))
+"""
 GREEDY = "kept = []\nwhile True: kept.append(b'x' * (1 << 20))"
 
 
 pytestmark = needs_real_kernel
 
 
-def error_of(folder: Path, program: str, *, still_s: float = 60.0) -> str:
-    """The error of a guest that runs a Python program."""
+def lines_of(folder: Path, program: str, *, still_s: float = 60.0) -> list[str]:
+    """The lines that a Python program prints in a guest."""
     found = real_kernel()
     assert found is not None
     state, job = folder / "state", folder / "job"
     state.mkdir()
     job.mkdir()
-    outputs = Outputs(lambda _line: None, lambda _line: None, job / "kernel.log")
+    lines: list[str] = []
+    outputs = Outputs(lines.append, lambda line: print(line, file=sys.stderr), job / "kernel.log")
+    code = run_guest(
+        found.program,
+        GuestJob([sys.executable, "-S", "-E", "-c", program], {}, str(job), _STARTED_NS),
+        outputs,
+        memory_mb=128,
+        state=state,
+        still_s=still_s,
+    )
+    assert code == 0
+    return [line for line in lines if "virtual_s" not in line]
+
+
+def error_of(folder: Path, program: str, *, still_s: float = 60.0) -> str:
+    """The error of a guest that runs a Python program."""
     with pytest.raises(KernelError) as failed:
-        run_guest(
-            found.program,
-            GuestJob([sys.executable, "-S", "-E", "-c", program], {}, str(job), _STARTED_NS),
-            outputs,
-            memory_mb=128,
-            state=state,
-            still_s=still_s,
-        )
+        lines_of(folder, program, still_s=still_s)
     return str(failed.value)
+
+
+def test_clocks_without_system_calls_are_exact_and_a_loop_that_reads_one_ends(tmp_path: Path) -> None:
+    (line,) = lines_of(tmp_path, CLOCKS)
+    found = json.loads(line)
+    assert found["differ"] == 0
+    assert abs(found["started_ns"] - _STARTED_NS) < 1000
+    assert 100_000 <= found["waited_ns"] < 110_000
 
 
 def test_a_panic_is_named(tmp_path: Path) -> None:
