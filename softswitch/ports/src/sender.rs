@@ -127,17 +127,23 @@ impl PacketSender {
             message.msg_hdr.msg_iovlen = 1;
             start = *end;
         }
-        send_all(&self.socket, &mut messages[..count], |at, error| {
-            sent.add(vectors[at].iov_len, error);
-        });
+        // SAFETY: these messages were filled above; their vectors, and the bytes of those, outlive the call and are only read.
+        unsafe {
+            send_all(&self.socket, &mut messages[..count], |at, error| {
+                sent.add(vectors[at].iov_len, error);
+            });
+        }
         self.bytes.clear();
         self.ends.clear();
         sent
     }
 }
 
-/// Sends messages without blocking, and tells of each in turn why it was refused, or None. Their pointers must be valid.
-pub(crate) fn send_all(
+/// Sends messages without blocking, and tells of each in turn why it was refused, or None.
+///
+/// # Safety
+/// What the messages point to is valid and is not changed during the call.
+pub(crate) unsafe fn send_all(
     socket: &OwnedFd,
     messages: &mut [libc::mmsghdr],
     mut result: impl FnMut(usize, Option<io::Error>),
@@ -145,7 +151,7 @@ pub(crate) fn send_all(
     let mut next = 0;
     while next < messages.len() {
         let rest = &mut messages[next..];
-        // SAFETY: the pointer and the number describe `rest`; the caller has filled these messages.
+        // SAFETY: the pointer and the number describe `rest`; the caller answers for what its messages point to.
         let taken = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
