@@ -56,7 +56,7 @@ def _accept(server: socket.socket) -> None:
 
 
 def _discard(connection: socket.socket) -> None:
-    """Read to the end, into the buffer that all share."""
+    """Read to the end; the kernel discards the data (MSG_TRUNC, tcp(7)), so the buffer only gives a size."""
     with connection, contextlib.suppress(OSError):
         while connection.recv_into(_discarded, 0, socket.MSG_WAITALL | socket.MSG_TRUNC):
             pass
