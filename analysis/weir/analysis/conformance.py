@@ -77,15 +77,14 @@ def bucket_deficit(
     than that frame, so the level is corrected at each drop: errors of the policer's rate or of the clocks do
     not accumulate over the run.
     """
-    per_ns = rate_bps / 8e9
-    found: list[float] = []
-    deficit, last = 0.0, int(times_ns[0])
-    for at, size, passes in zip(times_ns.tolist(), wire_bytes.tolist(), passed.tolist(), strict=True):
-        deficit = max(0.0, deficit - per_ns * (at - last))
-        last = at
-        found.append(deficit)
-        deficit = deficit + size if passes else max(deficit, burst_bytes - size)
-    return np.array(found)
+    passed_bytes = np.where(passed, wire_bytes, 0)
+    # The level of a bucket that is never full and never corrected; both only raise it, for all later packets.
+    level = np.cumsum(passed_bytes) - passed_bytes - rate_bps / 8e9 * (times_ns - times_ns[0])
+    raised = -level
+    after_drop = np.where(passed, -np.inf, burst_bytes - wire_bytes - level)
+    raised[1:] = np.maximum(raised[1:], after_drop[:-1])
+    deficit: Floats = level + np.maximum.accumulate(raised)
+    return deficit
 
 
 def first_burst(

@@ -33,8 +33,8 @@ def dropped_here(packets: Packets, policer: Policer) -> Bools:
     """Mark the packets that this policer dropped; a later queue drops packets of colours that pass."""
     if policer.dropped_colours is None:
         return packets.dropped
-    codes = [COLOURS.index(colour) for colour in policer.dropped_colours]
-    return np.asarray(packets.dropped & np.isin(packets.colour, codes), dtype=bool)
+    drops = np.array([colour in policer.dropped_colours for colour in COLOURS])
+    return np.asarray(packets.dropped & drops[packets.colour], dtype=bool)
 
 
 def at_policer(flow: Directed, fit: AlignedClock) -> Ints:

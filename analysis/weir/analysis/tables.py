@@ -63,19 +63,19 @@ class Packets:
         """The number of packets."""
         return len(self.flow)
 
-    def select(self, which: Bools | Ints) -> Packets:
-        """The packets selected by a mask or by indices, in that order."""
+    def select(self, which: Bools | Ints | slice) -> Packets:
+        """The packets selected by a mask or by indices, in that order; views of these arrays for a slice."""
         return Packets(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
     def by_flow(self) -> Iterator[tuple[int, Packets]]:
         """Each flow with its packets, in ascending flow number and in order of sending."""
         if not len(self):
             return
-        order = np.lexsort((self.sent_ns, self.flow))
-        ordered = self.flow[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        for start, end in zip(starts, np.r_[starts[1:], len(order)], strict=True):
-            yield int(ordered[start]), self.select(order[start:end])
+        ordered = self.select(np.lexsort((self.sent_ns, self.flow)))
+        flow = ordered.flow
+        starts = np.flatnonzero(np.r_[True, flow[1:] != flow[:-1]])
+        for start, end in zip(starts, np.r_[starts[1:], len(flow)], strict=True):
+            yield int(flow[start]), ordered.select(slice(start, end))
 
 
 def packets_from_arrow(table: Any) -> Packets:

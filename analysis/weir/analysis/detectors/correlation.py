@@ -32,6 +32,7 @@ from weir.analysis.detectors.wehey import (
     MIN_PACKETS,
     MULTIPLES,
     informative,
+    interval_edges,
     loss_ratios,
 )
 from weir.analysis.tables import Bools, Floats
@@ -158,17 +159,15 @@ def _series(flow: FlowEvents, metric: Metric, start: int, interval: int, count: 
     enough = packets >= MIN_PACKETS
     if metric == "loss":
         return ratio, enough
-    at, values = flow.sent_ns, flow.size_bytes * ~flow.lost
-    if metric == "delay":
-        at, values = flow.rtt_sent_ns, flow.rtt_ns - flow.min_rtt_ns
-    index = (at - start) // interval
-    inside = (index >= 0) & (index < count)
-    total = np.bincount(index[inside], values[inside].astype(np.float64), minlength=count)
+    edges = interval_edges(start, interval, count)
     if metric == "throughput":
-        return total * 8e9 / interval, enough
-    samples = np.bincount(index[inside], minlength=count)
+        at = np.searchsorted(flow.sent_ns, edges)
+        return np.diff(flow.bytes_sent[at] - flow.bytes_lost[at]) * 8e9 / interval, enough
+    sampled_ns, delays_ns = flow.delays
+    at = np.searchsorted(sampled_ns, edges)
+    samples = np.diff(at)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return total / samples / 1e9, enough & (samples > 0)
+        return np.diff(delays_ns[at]) / samples / 1e9, enough & (samples > 0)
 
 
 TRENDS = {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -37,3 +38,26 @@ class FlowEvents:
             )
         if self.min_rtt_ns <= 0:
             raise ValueError(f"minimum RTT of {self.min_rtt_ns} ns; it must be positive")
+
+    @cached_property
+    def bytes_sent(self) -> Ints:
+        """Bytes sent before each packet, and in all: one entry more than packets."""
+        return _sums(self.size_bytes)
+
+    @cached_property
+    def bytes_lost(self) -> Ints:
+        """Bytes lost before each packet, and in all: one entry more than packets."""
+        return _sums(self.size_bytes * self.lost)
+
+    @cached_property
+    def delays(self) -> tuple[Ints, Ints]:
+        """RTT samples by the time of sending: these times, and the sum of the delays before each and in all.
+
+        A sample's delay is what it is above the smallest RTT.
+        """
+        order = np.argsort(self.rtt_sent_ns, kind="stable")
+        return self.rtt_sent_ns[order], _sums(self.rtt_ns[order] - self.min_rtt_ns)
+
+
+def _sums(values: Ints) -> Ints:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(values, dtype=np.int64)])

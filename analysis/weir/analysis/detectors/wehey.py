@@ -97,14 +97,15 @@ def correlate(a: Floats, b: Floats) -> Correlation:
 
 def loss_ratios(flow: FlowEvents, start_ns: int, interval_ns: int, intervals: int) -> tuple[Floats, Ints]:
     """Bytes lost ÷ bytes sent per interval (NaN where nothing was sent), and packets sent per interval."""
-    index = (flow.sent_ns - start_ns) // interval_ns
-    inside = (index >= 0) & (index < intervals)
-    where, sizes = index[inside], flow.size_bytes[inside].astype(np.float64)
-    packets = np.bincount(where, minlength=intervals)
-    sent = np.bincount(where, sizes, minlength=intervals)
-    lost = np.bincount(where, sizes * flow.lost[inside], minlength=intervals)
+    edges = np.searchsorted(flow.sent_ns, interval_edges(start_ns, interval_ns, intervals))
+    lost, sent = np.diff(flow.bytes_lost[edges]), np.diff(flow.bytes_sent[edges])
     with np.errstate(invalid="ignore", divide="ignore"):
-        return lost / sent, packets
+        return lost / sent, np.diff(edges)
+
+
+def interval_edges(start_ns: int, interval_ns: int, intervals: int) -> Ints:
+    """Where intervals begin, and the last one ends."""
+    return start_ns + interval_ns * np.arange(intervals + 1, dtype=np.int64)
 
 
 def loss_series(

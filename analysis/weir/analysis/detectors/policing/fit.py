@@ -22,8 +22,8 @@ import numpy as np
 from weir.analysis.detectors.policing.bucket import Arrivals, Threshold, best_threshold, contradiction, demand
 from weir.analysis.tables import Floats
 
-SEARCH_PACKETS = 100_000
-"""Longest run of packets for the search; only the last zoom uses all packets."""
+SEARCH_PACKETS, SEARCH_LOSSES = 100_000, 4_000
+"""Longest run of packets for the search, and about how many losses it needs; only the last zoom uses all."""
 GRID_POINTS = 72
 GRID_FROM, GRID_TO = 0.3, 100.0
 """Grid of rates, in multiples of the mean rate of passed bytes."""
@@ -73,7 +73,8 @@ def fit_bucket(packets: Arrivals, *, from_start: bool = True) -> BucketFit | Non
     """
     if np.count_nonzero(packets.lost) < 2 or packets.time_s[-1] <= packets.time_s[0]:
         return None
-    _, part = _densest(packets, SEARCH_PACKETS)
+    enough = len(packets.lost) * SEARCH_LOSSES // np.count_nonzero(packets.lost)
+    _, part = _densest(packets, int(min(max(enough, WEIGHED_PACKETS), SEARCH_PACKETS)))
     ranked = sorted(((_score(part, rate), rate, width) for rate, width in _candidates(part)), reverse=True)
     peaks = [_zoom(part, rate, width) for _, rate, width in _apart(ranked)[:CANDIDATES]]
     _, rate, width = max(peaks)
