@@ -71,10 +71,11 @@ def fit_bucket(packets: Arrivals, *, from_start: bool = True) -> BucketFit | Non
     `from_start`: the flow's first packet was captured, so the bucket is full at it; otherwise an empty bucket
     is tried too.
     """
-    if np.count_nonzero(packets.lost) < 2 or packets.time_s[-1] <= packets.time_s[0]:
+    losses = int(np.count_nonzero(packets.lost))
+    if losses < 2 or packets.time_s[-1] <= packets.time_s[0]:
         return None
-    enough = len(packets.lost) * SEARCH_LOSSES // np.count_nonzero(packets.lost)
-    _, part = _densest(packets, int(min(max(enough, WEIGHED_PACKETS), SEARCH_PACKETS)))
+    enough = len(packets.lost) * SEARCH_LOSSES // losses
+    _, part = _densest(packets, min(max(enough, WEIGHED_PACKETS), SEARCH_PACKETS))
     ranked = sorted(((_score(part, rate), rate, width) for rate, width in _candidates(part)), reverse=True)
     peaks = [_zoom(part, rate, width) for _, rate, width in _apart(ranked)[:CANDIDATES]]
     _, rate, width = max(peaks)
