@@ -31,6 +31,7 @@ from weir.cli import (
     watch,
 )
 from weir.cli.errors import EXIT_INTERRUPTED
+from weir.rundir.without_pandas import hide_pandas
 
 # gRPC's log on stderr only repeats its exceptions. It reads the variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -136,4 +137,5 @@ def run_cli(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the `weir` program."""
+    hide_pandas()
     sys.exit(run_cli(sys.argv[1:]))

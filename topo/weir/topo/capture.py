@@ -17,6 +17,7 @@ from typing import Self
 
 from weir.rundir.whole_files import part_of
 from weir.topo.process import LoggedProcess, ProcessError
+from weir.topo.sandbox_init import GUEST_VARIABLE
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
 from weir.topo.tools import find_tool
@@ -24,8 +25,6 @@ from weir.topo.tools import find_tool
 # Ethernet, IPv4 and TCP headers with all options need 14 + 20 + 60 bytes; the rest is payload.
 DEFAULT_SNAP_BYTES = 128
 DEFAULT_BUFFER_BYTES = 32 * 1024 * 1024
-GUEST_VARIABLE = "WEIR_GUEST"
-"""Set in a guest, where every program is root and the files belong to the user."""
 _READY_S = 10.0
 _DRAIN_S = 10.0
 _DRAIN_POLL_S = 0.02

@@ -21,6 +21,8 @@ INTERRUPT = b"I"
 TERMINATE = b"T"
 KILL = b"K"
 
+GUEST_VARIABLE = "WEIR_GUEST"
+"""Set in a guest, where every program is root and the files belong to the user."""
 CONTROL_VARIABLE = "WEIR_SANDBOX_CONTROL_FD"
 EXIT_KILLED = 128 + signal.SIGKILL
 
