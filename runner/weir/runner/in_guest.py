@@ -55,6 +55,8 @@ class RunJob:
     seed: int
     epoch_ns: int
     """The guest's wall clock when it boots."""
+    core: int | None
+    """The only core of the guest; None: any."""
     run_dir: str
     console: str
     program: str
@@ -66,6 +68,8 @@ class RunJob:
 def main(stop: StopToken) -> int:
     """Boot the guest, pass on its output, return its program's exit code."""
     job = RunJob(**json.loads(sys.argv[1]))
+    if job.core is not None:
+        os.sched_setaffinity(0, {job.core})
     argv = [sys.executable, "-c", _START, json.dumps(sys.path), job.program, job.run_dir, *job.options]
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {
         "PATH": search_path(),

@@ -21,6 +21,7 @@ from weir.kernel.guest import report_of
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest_file import ManifestFile
+from weir.runner.core import own_core
 from weir.runner.ended import Ended
 from weir.runner.in_guest import PROBLEM, RunJob
 from weir.topo.sandbox import run_in_sandbox
@@ -66,17 +67,19 @@ def run_virtually(
         else:
             print(line, flush=True)
 
-    job = RunJob(
-        kernel=str(stored.program),
-        memory_mb=virtual_time.memory_mb,
-        seed=manifest.manifest.seed or 0,
-        epoch_ns=virtual_time.epoch_ns or 0,
-        run_dir=str(run_dir.absolute()),
-        console=str(RunDirectory(run_dir.absolute()).logs / "kernel.log"),
-        program=program,
-        options=tuple(options),
-    )
-    status = run_in_sandbox("weir.runner.in_guest", [json.dumps(asdict(job))], on_line=receive)
+    with own_core() as core:
+        job = RunJob(
+            kernel=str(stored.program),
+            memory_mb=virtual_time.memory_mb,
+            seed=manifest.manifest.seed or 0,
+            epoch_ns=virtual_time.epoch_ns or 0,
+            core=core,
+            run_dir=str(run_dir.absolute()),
+            console=str(RunDirectory(run_dir.absolute()).logs / "kernel.log"),
+            program=program,
+            options=tuple(options),
+        )
+        status = run_in_sandbox("weir.runner.in_guest", [json.dumps(asdict(job))], on_line=receive)
     manifest = ManifestFile.load(run_dir)
     problem = problems[0] if problems else None
     if manifest.state == "running":

@@ -48,11 +48,34 @@ def family(config: dict[str, Any]) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in config["address"] else socket.AF_INET
 
 
-def _accept(server: socket.socket) -> None:
-    """Read each connection in a thread: a system call per megabyte, where asyncio makes five per segment."""
-    while True:
-        connection, _ = server.accept()
-        threading.Thread(target=_discard, args=(connection,), daemon=True).start()
+class _Sink:
+    """Reads each connection in a thread: a system call per megabyte, where asyncio makes five per segment.
+
+    A thread whose connection has ended takes the next one.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Wait for connections."""
+        with self._lock:
+            self._waiting += 1
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            with self._lock:
+                self._waiting -= 1
+                last = self._waiting == 0
+            if last:
+                self.start()
+            _discard(connection)
+            with self._lock:
+                self._waiting += 1
 
 
 def _discard(connection: socket.socket) -> None:
@@ -77,7 +100,7 @@ async def sink(config: dict[str, Any]) -> None:
     if config["virtual_time"]:
         address = (config["address"], config["port"])
         with socket.create_server(address, family=family(config), backlog=_BACKLOG) as listener:
-            threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+            _Sink(listener).start()
             print("ready", flush=True)
             await ended.wait()
         return

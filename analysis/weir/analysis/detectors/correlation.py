@@ -161,8 +161,9 @@ def _series(flow: FlowEvents, metric: Metric, start: int, interval: int, count: 
         return ratio, enough
     edges = interval_edges(start, interval, count)
     if metric == "throughput":
-        at = np.searchsorted(flow.sent_ns, edges)
-        return np.diff(flow.bytes_sent[at] - flow.bytes_lost[at]) * 8e9 / interval, enough
+        sent_ns, sent_bytes, lost_bytes = flow.totals
+        at = np.searchsorted(sent_ns, edges)
+        return np.diff(sent_bytes[at] - lost_bytes[at]) * 8e9 / interval, enough
     sampled_ns, delays_ns = flow.delays
     at = np.searchsorted(sampled_ns, edges)
     samples = np.diff(at)

@@ -40,14 +40,14 @@ class FlowEvents:
             raise ValueError(f"minimum RTT of {self.min_rtt_ns} ns; it must be positive")
 
     @cached_property
-    def bytes_sent(self) -> Ints:
-        """Bytes sent before each packet, and in all: one entry more than packets."""
-        return _sums(self.size_bytes)
+    def totals(self) -> tuple[Ints, Ints, Ints]:
+        """Packets by time: these times, and the bytes sent and lost before each and in all.
 
-    @cached_property
-    def bytes_lost(self) -> Ints:
-        """Bytes lost before each packet, and in all: one entry more than packets."""
-        return _sums(self.size_bytes * self.lost)
+        Conversion to another clock may have changed their order.
+        """
+        order = np.argsort(self.sent_ns, kind="stable")
+        sizes, lost = self.size_bytes[order], self.lost[order]
+        return self.sent_ns[order], _sums(sizes), _sums(sizes * lost)
 
     @cached_property
     def delays(self) -> tuple[Ints, Ints]:

@@ -97,10 +97,10 @@ def correlate(a: Floats, b: Floats) -> Correlation:
 
 def loss_ratios(flow: FlowEvents, start_ns: int, interval_ns: int, intervals: int) -> tuple[Floats, Ints]:
     """Bytes lost ÷ bytes sent per interval (NaN where nothing was sent), and packets sent per interval."""
-    edges = np.searchsorted(flow.sent_ns, interval_edges(start_ns, interval_ns, intervals))
-    lost, sent = np.diff(flow.bytes_lost[edges]), np.diff(flow.bytes_sent[edges])
+    sent_ns, sent_bytes, lost_bytes = flow.totals
+    edges = np.searchsorted(sent_ns, interval_edges(start_ns, interval_ns, intervals))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return lost / sent, np.diff(edges)
+        return np.diff(lost_bytes[edges]) / np.diff(sent_bytes[edges]), np.diff(edges)
 
 
 def interval_edges(start_ns: int, interval_ns: int, intervals: int) -> Ints:

@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 from weir.analysis.detectors import FlowEvents, pair_detector
-from weir.analysis.detectors.wehey import correlate, loss_series, loss_trend_correlation
+from weir.analysis.detectors.wehey import correlate, loss_ratios, loss_series, loss_trend_correlation
 from weir.analysis.errors import UnknownDetectorError
 
 RTT_NS = 20_000_000
@@ -176,3 +176,15 @@ def test_of_a_run_without_loss_the_first_interval_is_kept_and_ten_packets_are_to
 def test_unknown_detector_names_the_valid_ones() -> None:
     with pytest.raises(UnknownDetectorError, match="wehey_loss_trend"):
         pair_detector("wehy")
+
+
+def test_loss_ratios_count_the_packets_of_each_interval_in_whatever_order() -> None:
+    rng = np.random.default_rng(7)
+    sent_ns, size_bytes = rng.integers(0, 1000, 300), rng.integers(1, 1448, 300)
+    lost = rng.random(300) < 0.2
+    flow = FlowEvents(sent_ns, size_bytes, lost, min_rtt_ns=1)
+    ratios, packets = loss_ratios(flow, start_ns=100, interval_ns=70, intervals=10)
+    for number in range(10):
+        inside = (sent_ns >= 100 + 70 * number) & (sent_ns < 170 + 70 * number)
+        assert packets[number] == np.count_nonzero(inside)
+        assert ratios[number] == size_bytes[inside & lost].sum() / size_bytes[inside].sum()
