@@ -8,6 +8,7 @@ from pathlib import Path
 from weir.analysis.detectors import FlowEvents, PairResult, pair_detector
 from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.analysis.errors import FlowChoiceError
+from weir.analysis.jitter import jitter_of
 from weir.analysis.traces import CaptureTraces, FlowTrace, traces_of
 
 CLOCK_ERROR_NS = 2_000_000
@@ -68,6 +69,7 @@ def events_of(flow: FlowTrace, clock_error_ns: int = 0) -> FlowEvents:
         lost=flow.lost[data],
         min_rtt_ns=int(flow.rtt_ns.min()),
         clock_error_ns=clock_error_ns,
+        jitter_ns=jitter_of(flow.rtt_sent_ns, flow.rtt_ns),
         rtt_sent_ns=flow.rtt_sent_ns,
         rtt_ns=flow.rtt_ns,
     )

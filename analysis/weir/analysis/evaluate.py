@@ -20,12 +20,16 @@ from scipy import stats
 
 from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
 from weir.analysis.detectors.buckets import BETTER
+from weir.analysis.detectors.level import MIN_Z
 from weir.analysis.detectors.memory import MIN_KAPPA
 from weir.analysis.errors import UnknownScenarioError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
-from weir.analysis.synthetic import SCENARIOS, generate
+from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
+
+JITTER_SEED = 1
+"""Beside the seed of a trial, so that its jitter is not drawn like its flows."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,26 @@ class Evaluation:
 
 
 def synthetic_trials(
-    detectors: Sequence[str], scenarios: Sequence[str], runs: int, seconds: float, seed: int = 0
+    detectors: Sequence[str],
+    scenarios: Sequence[str],
+    runs: int,
+    seconds: float,
+    seed: int = 0,
+    jitter_s: float = 0.0,
 ) -> Iterator[Trial]:
-    """Judge `runs` draws of each scenario; raises UnknownDetectorError, UnknownScenarioError."""
+    """Judge `runs` draws of each scenario, with jitter of this mean before the policer.
+
+    Raises UnknownDetectorError, UnknownScenarioError."""
     judges = {name: pair_detector(name) for name in detectors}
     for name in scenarios:
         if name not in SCENARIOS:
             raise UnknownScenarioError(f"no scenario {name!r}; valid: {', '.join(SCENARIOS)}")
     for name in scenarios:
         for run in range(runs):
-            a, b = generate(SCENARIOS[name], seed + run, seconds)
+            rng = np.random.default_rng([seed + run, JITTER_SEED])
+            a, b = (
+                with_jitter(flow, jitter_s, rng) for flow in generate(SCENARIOS[name], seed + run, seconds)
+            )
             for detector, judge in judges.items():
                 begun = time.process_time()
                 found = judge(a, b)
@@ -104,7 +118,9 @@ def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
 def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """The score for one bucket, and its p, from the `detail()` of any detector of pairs."""
     if isinstance(detail.get("memory"), dict):
-        return _score_of_shared(detail["decided_by"], detail["memory"], detail["buckets"])
+        return _score_of_shared(detail)
+    if "bin_ms" in detail:
+        return detail["z"], detail["p"]
     if "kappa" in detail:
         return detail["kappa"], detail["p"]
     if "rho" in detail:
@@ -119,13 +135,17 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return (float(np.mean(np.array(ps) < LEVEL)) if ps else None), None
 
 
-def _score_of_shared(
-    decided_by: str, memory: Mapping[str, Any], buckets: Mapping[str, Any] | None
-) -> tuple[float | None, float | None]:
-    """The distance of the deciding test to its own threshold, so that scores of both tests are comparable."""
-    if decided_by == "buckets" and buckets is not None:
-        return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, memory["p"]
-    return (None if memory["kappa"] is None else memory["kappa"] - MIN_KAPPA), memory["p"]
+def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """The distance of the deciding test to its own threshold, so that scores of the tests are comparable."""
+    memory, level, buckets = detail["memory"], detail.get("level"), detail["buckets"]
+    p = memory["p"] if memory["p"] is not None or level is None else level["p"]
+    if detail["decided_by"] == "buckets" and buckets is not None:
+        return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, p
+    if memory["kappa"] is not None:
+        return memory["kappa"] - MIN_KAPPA, p
+    if level is not None and level["z"] is not None:
+        return (level["z"] - MIN_Z) / MIN_Z, p
+    return None, p
 
 
 def evaluate(trials: Sequence[Trial]) -> list[Evaluation]:

@@ -7,19 +7,27 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from weir.analysis.detectors import pair_detector
-from weir.analysis.evaluate import Trial, score_of
+from weir.analysis.evaluate import JITTER_SEED, Trial, score_of
 from weir.analysis.pairs import events_of_pair
 from weir.analysis.reports import join_run, read_run
 from weir.analysis.result import pinned_clocks
 from weir.analysis.run_data import Join
+from weir.analysis.synthetic import with_jitter
 from weir.analysis.validity import same_clock
 
 
 def judged_trials(
-    directories: Iterable[Path], detectors: Sequence[str], joiner: Join = join_run
+    directories: Iterable[Path],
+    detectors: Sequence[str],
+    joiner: Join = join_run,
+    *,
+    jitter_s: float = 0.0,
+    seed: int = 0,
 ) -> Iterator[Trial]:
-    """Judge each pair of each run again, from the senders' captures.
+    """Judge each pair of each run again, from the senders' captures, with jitter of this mean added.
 
     `joiner` replaces `join_run`. Raises UnknownDetectorError before anything is read, RunFileError
     for a run without its captures and reports, and `weir_core.CaptureError`.
@@ -34,12 +42,15 @@ def judged_trials(
         for phase in manifest.phases:
             for pair in phase.pairs:
                 events = events_of_pair(pair, flows, clocks)
+                rng = np.random.default_rng([seed, JITTER_SEED])
+                seen = () if isinstance(events, str) else events.inferred
+                jittered = [with_jitter(flow, jitter_s, rng) for flow in seen]
                 for name, judge in judges.items():
                     if isinstance(events, str):
                         yield Trial(name, manifest.name, pair.truth, "insufficient_loss", None, None, 0.0)
                         continue
                     begun = time.process_time()
-                    found = judge(*events.inferred)
+                    found = judge(*jittered)
                     cost = time.process_time() - begun
                     score, p = score_of(found.detail())
                     yield Trial(name, manifest.name, pair.truth, found.verdict, score, p, cost)

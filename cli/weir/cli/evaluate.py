@@ -49,6 +49,12 @@ def evaluate(
     runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of each scenario.")] = 20,
     seconds: Annotated[float, typer.Option("--seconds", min=2, help="Length of each simulated run.")] = 20.0,
     seed: Annotated[int, typer.Option("--seed", help="First seed; validate from 1000 on.")] = 0,
+    jitter_ms: Annotated[
+        float,
+        typer.Option(
+            "--jitter", metavar="MS", min=0, help="Mean jitter before the policer, in milliseconds."
+        ),
+    ] = 0.0,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Also write a page with figures, SVG and CSV.")
     ] = None,
@@ -71,6 +77,7 @@ def evaluate(
         runs=runs,
         seconds=seconds,
         seed=seed,
+        jitter_ms=jitter_ms,
         out=out,
         policing=policing,
         as_json=as_json,
@@ -86,6 +93,7 @@ def evaluate_command(
     runs: int,
     seconds: float,
     seed: int,
+    jitter_ms: float = 0.0,
     out: Path | None = None,
     policing: bool = False,
     as_json: bool,
@@ -99,7 +107,7 @@ def evaluate_command(
         UnknownDetectorError, UnknownScenarioError: an unknown name; the message lists the valid ones.
         RunFileError: a directory without the result of a run; with `detectors` or `policing`, without its
             captures.
-        InputError: `scenarios` or `out` with `policing`.
+        InputError: `scenarios`, `out` or `jitter_ms` with `policing`; `jitter_ms` with results of runs.
         OSError: the page cannot be written to `out`.
     """
     from weir.analysis.evaluate import DEFAULT_DETECTORS, evaluate, run_trials, synthetic_trials
@@ -108,24 +116,27 @@ def evaluate_command(
     from weir.analysis.synthetic import SCENARIOS
 
     if policing:
-        if scenarios or out is not None:
+        if scenarios or out is not None or jitter_ms:
             raise InputError(
                 "--policing takes runs, --detector, --runs, --seconds, --seed, --json and no other options"
             )
         return _evaluate_policing(directories, detectors, runs, seconds, seed, as_json, console)
     if directories and detectors:
-        trials = list(judged_trials(directories, detectors))
+        trials = list(judged_trials(directories, detectors, jitter_s=jitter_ms / 1e3, seed=seed))
     elif directories:
+        if jitter_ms:
+            raise InputError("--jitter is added to captures, not to results: name a --detector")
         trials = list(run_trials(directories))
     else:
         names = detectors or DEFAULT_DETECTORS
-        trials = list(synthetic_trials(names, scenarios or tuple(SCENARIOS), runs, seconds, seed))
+        chosen = scenarios or tuple(SCENARIOS)
+        trials = list(synthetic_trials(names, chosen, runs, seconds, seed, jitter_ms / 1e3))
     found = evaluate(trials)
     over = (
         {"results": [str(directory) for directory in directories]}
         if directories
         else {"runs": runs, "seconds": seconds, "first_seed": seed}
-    )
+    ) | ({"jitter_ms": jitter_ms} if jitter_ms else {})
     page: Path | None = None
     warnings: tuple[str, ...] = ()
     if out is not None:
@@ -143,10 +154,12 @@ def evaluate_command(
 
 
 def _words(over: Mapping[str, Any]) -> str:
+    jitter = f", {over['jitter_ms']:g} ms of jitter" if "jitter_ms" in over else ""
     if "results" in over:
-        return f"results of {len(over['results'])} runs"
+        return f"results of {len(over['results'])} runs{jitter}"
     first, runs = over["first_seed"], over["runs"]
-    return f"{runs} draws of {over['seconds']:g} s of each scenario, seeds {first} to {first + runs - 1}"
+    seeds = f"seeds {first} to {first + runs - 1}"
+    return f"{runs} draws of {over['seconds']:g} s of each scenario, {seeds}{jitter}"
 
 
 def _evaluate_policing(

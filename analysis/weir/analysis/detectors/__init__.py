@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from weir.analysis.detectors.buckets import one_bucket_or_two
 from weir.analysis.detectors.correlation import RESAMPLED, TRENDS
 from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.detectors.level import bucket_level
 from weir.analysis.detectors.memory import frame_memory
 from weir.analysis.detectors.rfc8382 import rfc8382
 from weir.analysis.detectors.shared import shared_policer
@@ -37,6 +38,7 @@ PairDetector = Callable[[FlowEvents, FlowEvents], PairResult]
 PAIR_DETECTORS: dict[str, PairDetector] = {
     "shared": shared_policer,
     "frame-memory": frame_memory,
+    "bucket-level": bucket_level,
     "buckets": one_bucket_or_two,
     "wehey_loss_trend": loss_trend_correlation,
     "rfc8382": rfc8382,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The detector `shared`: the bucket's memory of one frame first, fitted buckets where that is undecided.
+"""The detector `shared`: each test where it can tell, that of the finest scale first.
 
-The memory test (`memory.py`) needs few assumptions and gives a p-value. Fitted buckets (`buckets.py`) need
-the two flows to be nearly all traffic of the policer, but then use every packet. Slow trends are evidence in
-neither.
+The memory test (`memory.py`) needs exact times and few assumptions. The bucket's level (`level.py`) couples
+flows over milliseconds, which jitter does not hide; it cannot show that there are two. Fitted buckets
+(`buckets.py`) need the two flows to be nearly all traffic of the policer, but then use every packet. Slow
+trends are evidence in none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 
 from weir.analysis.detectors.buckets import BucketsResult, one_bucket_or_two
 from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.detectors.level import LevelResult, bucket_level
 from weir.analysis.detectors.memory import MemoryResult, frame_memory
 
 Verdict = Literal["shared", "separate", "insufficient_loss"]
@@ -20,11 +22,13 @@ Verdict = Literal["shared", "separate", "insufficient_loss"]
 
 @dataclass(frozen=True)
 class SharedResult:
-    """The verdict of the first of both tests that decided."""
+    """The verdict of the first test that decided; `jitter_ns` is what the times were taken to be wrong by."""
 
-    decided_by: MemoryResult | BucketsResult
+    decided_by: MemoryResult | LevelResult | BucketsResult
     memory: MemoryResult
-    buckets: BucketsResult | None
+    jitter_ns: int
+    level: LevelResult | None = None
+    buckets: BucketsResult | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -38,20 +42,26 @@ class SharedResult:
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
+        tests = {"memory": self.memory, "level": self.level, "buckets": self.buckets}
         return {
-            "decided_by": "memory" if self.decided_by is self.memory else "buckets",
-            "memory": {"verdict": self.memory.verdict, **self.memory.detail()},
-            "buckets": None
-            if self.buckets is None
-            else {"verdict": self.buckets.verdict, **self.buckets.detail()},
+            "decided_by": next(name for name, test in tests.items() if test is self.decided_by),
+            "jitter_ns": self.jitter_ns,
+            **{
+                name: None if test is None else {"verdict": test.verdict, **test.detail()}
+                for name, test in tests.items()
+            },
         }
 
 
 def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     """Do two flows share a policer? See the module's text."""
+    jitter_ns = max(a.jitter_ns, b.jitter_ns)
     memory = frame_memory(a, b)
     if memory.verdict != "insufficient_loss":
-        return SharedResult(memory, memory, None)
+        return SharedResult(memory, memory, jitter_ns)
+    level = bucket_level(a, b)
+    if level.verdict != "insufficient_loss":
+        return SharedResult(level, memory, jitter_ns, level)
     buckets = one_bucket_or_two(a, b)
     decided = buckets if buckets.verdict != "insufficient_loss" else memory
-    return SharedResult(decided, memory, buckets)
+    return SharedResult(decided, memory, jitter_ns, level, buckets)

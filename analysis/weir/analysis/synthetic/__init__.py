@@ -2,6 +2,7 @@
 """Simulated flows with known truth for detectors: through a chosen kind of bottleneck, from a seed."""
 
 from weir.analysis.synthetic.bottleneck import Bottleneck, Kind, Sender, simulate
+from weir.analysis.synthetic.path import with_jitter
 from weir.analysis.synthetic.scenarios import SCENARIOS, Scenario, generate
 from weir.analysis.synthetic.series import modulated_pair
 from weir.analysis.synthetic.single import SINGLE_KINDS, SingleTruth, draw_single
@@ -22,4 +23,5 @@ __all__ = [
     "generate",
     "modulated_pair",
     "simulate",
+    "with_jitter",
 ]

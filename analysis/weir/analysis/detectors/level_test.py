@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bucket's level on simulated truth, with jitter between the senders and the policer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from weir.analysis.detectors import FlowEvents
+from weir.analysis.detectors.level import MIN_Z, bucket_level
+from weir.analysis.detectors.memory import frame_memory
+from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
+
+SECONDS = 20.0
+RTT_NS = 20_000_000
+
+
+def jittered(scenario: str, seed: int, jitter_s: float) -> tuple[FlowEvents, FlowEvents]:
+    rng = np.random.default_rng(seed)
+    a, b = generate(SCENARIOS[scenario], seed, SECONDS)
+    return with_jitter(a, jitter_s, rng), with_jitter(b, jitter_s, rng)
+
+
+@pytest.mark.parametrize("jitter_s", [0.0, 1e-4, 1e-3, 5e-3])
+def test_one_bucket_is_seen_through_jitter(jitter_s: float) -> None:
+    found = bucket_level(*jittered("cubic-shared", 3, jitter_s))
+    print(f"{jitter_s * 1e3:g} ms: z {found.z:.1f}, p {found.p:.4f} over {found.bin_ms:g} ms")
+    assert found.verdict == "shared", found.reason
+
+
+@pytest.mark.parametrize("scenario", ["cubic-separate", "bbr-separate", "modulated-separate", "random-loss"])
+@pytest.mark.parametrize("jitter_s", [0.0, 1e-3])
+def test_two_buckets_are_not_one(scenario: str, jitter_s: float) -> None:
+    found = bucket_level(*jittered(scenario, 3, jitter_s))
+    print(f"z {found.z:.1f}, p {found.p:.4f}")
+    assert found.verdict == "insufficient_loss"
+    assert found.z is not None
+    assert found.z < MIN_Z - 1
+
+
+def test_p_is_uniform_for_flows_that_share_only_a_slow_trend() -> None:
+    trend = np.random.default_rng(0).uniform(0.02, 0.2, 10)  # a value per second
+
+    def flow(rng: np.random.Generator) -> FlowEvents:
+        sent_ns = np.sort(rng.integers(0, 10_000_000_000, 6_000))
+        own = np.repeat(rng.gamma(2.0, 0.5, 2_000), 5)  # its own policer's loss, over 5 ms
+        p = np.clip(trend[sent_ns // 1_000_000_000] * own[sent_ns // 1_000_000], 0, 0.9)
+        return FlowEvents(sent_ns, np.full(6_000, 1448), rng.random(6_000) < p, RTT_NS)
+
+    ps = []
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 5])
+        found = bucket_level(flow(rng), flow(rng))
+        assert found.p is not None
+        ps.append(found.p)
+    uniform = stats.kstest(ps, "uniform").pvalue
+    print(f"p of the Kolmogorov–Smirnov test {uniform:.3f}; {np.mean(np.array(ps) < 0.05):.2f} below 0.05")
+    assert uniform > 0.001
+
+
+def test_flows_in_either_order_give_the_same_z() -> None:
+    a, b = jittered("cubic-shared", 4, 1e-3)
+    assert bucket_level(b, a).z == pytest.approx(bucket_level(a, b).z, rel=1e-6)
+
+
+def test_jitter_longer_than_a_quarter_of_the_rtt_leaves_no_bin() -> None:
+    a, b = (replace(flow, jitter_ns=6_000_000) for flow in generate(SCENARIOS["cubic-shared"], 3, SECONDS))
+    found = bucket_level(a, b)
+    assert found.verdict == "insufficient_loss"
+    assert "wrong by about 6.0 ms, and a quarter of an RTT is" in found.reason
+
+
+def test_flows_that_met_for_a_moment_or_lost_little_say_so() -> None:
+    a, b = generate(SCENARIOS["cubic-shared"], 3, SECONDS)
+    first = b.sent_ns < 5_000_000_000
+    moment = replace(b, sent_ns=b.sent_ns[first], size_bytes=b.size_bytes[first], lost=b.lost[first])
+    assert "less than 8 s" in bucket_level(a, moment).reason
+    lucky = replace(b, lost=b.lost & (np.cumsum(b.lost) < 10))
+    assert "9 losses in one of the flows" in bucket_level(a, lucky).reason
+
+
+def test_shared_says_what_jitter_leaves_to_say() -> None:
+    behind_one, behind_two = (jittered(f"cubic-{truth}", 3, 1e-3) for truth in ("shared", "separate"))
+    assert frame_memory(*behind_one).verdict == "insufficient_loss"
+    one, two = shared_policer(*behind_one), shared_policer(*behind_two)
+    assert (one.verdict, one.detail()["decided_by"]) == ("shared", "level")
+    assert one.detail()["jitter_ns"] == behind_one[0].jitter_ns or behind_one[1].jitter_ns
+    assert two.verdict == "insufficient_loss", two.reason
+    assert "times are wrong" in two.reason
