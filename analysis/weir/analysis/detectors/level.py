@@ -54,6 +54,8 @@ class LevelResult:
     p: float | None = None
     z: float | None = None
     bin_ms: float | None = None
+    pairs: int = 0
+    """Packets of one and of the other flow in the same shortest bin: of many, one bucket would be seen."""
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
@@ -94,9 +96,10 @@ def bucket_level(a: FlowEvents, b: FlowEvents) -> LevelResult:
             f"times are wrong by about {blurred_ns / 1e6:.1f} ms, and a quarter of an RTT is "
             f"{widest_ns / 1e6:.1f} ms: no bin is longer than the one and shorter than the other",
         )
-    curves = []
+    curves, pairs = [], []
     for width in usable:
         one, other = (_binned(flow, start_ns, width, count * (longest // width)) for flow in (a, b))
+        pairs.append(int(np.sum(one.packets * other.packets)))
         curves.append(_z(one, other, least * (longest // width))[:: longest // width])
     z = np.array(curves)
     best = int(np.argmax(z[:, 0]))
@@ -108,9 +111,9 @@ def bucket_level(a: FlowEvents, b: FlowEvents) -> LevelResult:
         f"over {bin_ms:g} ms, loss follows the other flow's load and loss with z = {found:.1f} (p = {p:.3f})"
     )
     if p < ALPHA and found >= MIN_Z:
-        return LevelResult("shared", said, p, found, bin_ms)
+        return LevelResult("shared", said, p, found, bin_ms, pairs[0])
     why = f"z of at least {MIN_Z:g} is needed: "
-    return LevelResult("insufficient_loss", why + said, p, found, bin_ms)
+    return LevelResult("insufficient_loss", why + said, p, found, bin_ms, pairs[0])
 
 
 def _binned(flow: FlowEvents, start_ns: int, width_ns: int, count: int) -> _Binned:

@@ -9,7 +9,7 @@ trends are evidence in none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from weir.analysis.detectors.buckets import BucketsResult, one_bucket_or_two
@@ -17,6 +17,9 @@ from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.level import LevelResult, bucket_level
 from weir.analysis.detectors.memory import MemoryResult, frame_memory
 
+SURE_KAPPA, ENOUGH_PAIRS = 0.6, 15_000
+"""A smaller κ must be confirmed by the level, if so many packets met. CUBIC flows in step behind two policers
+had κ of 0.25 to 0.5 and z below 4; of pairs with so many packets behind one, κ or z was larger."""
 Verdict = Literal["shared", "separate", "insufficient_loss"]
 
 
@@ -57,9 +60,15 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     """Do two flows share a policer? See the module's text."""
     jitter_ns = max(a.jitter_ns, b.jitter_ns)
     memory = frame_memory(a, b)
-    if memory.verdict != "insufficient_loss":
+    unsure = memory.verdict == "shared" and (memory.kappa or 0.0) < SURE_KAPPA
+    if memory.verdict != "insufficient_loss" and not unsure:
         return SharedResult(memory, memory, jitter_ns)
     level = bucket_level(a, b)
+    if unsure and level.verdict != "shared" and level.pairs >= ENOUGH_PAIRS:
+        why = f"bursts of flows in step may meet behind two policers, too: {memory.reason}; {level.reason}"
+        memory = replace(memory, verdict="insufficient_loss", reason=why)
+    elif unsure:
+        return SharedResult(memory, memory, jitter_ns, level)
     if level.verdict != "insufficient_loss":
         return SharedResult(level, memory, jitter_ns, level)
     buckets = one_bucket_or_two(a, b)
