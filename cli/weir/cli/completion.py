@@ -13,7 +13,8 @@ from pathlib import Path
 from weir.controlplane.shipped import experiment_names, experiments_directory
 
 DETECTORS = (
-    *("policing", "policing-flach", "shared", "frame-memory", "buckets", "wehey_loss_trend", "rfc8382"),
+    *("policing", "policing-flach", "shared", "frame-memory", "bucket-level", "buckets"),
+    *("wehey_loss_trend", "rfc8382"),
     *("loss-shifted", "loss-blocks", "loss-spearman", "loss-kendall", "loss-pearson"),
     *("throughput-spearman", "throughput-kendall", "throughput-pearson"),
     *("delay-spearman", "delay-kendall", "delay-pearson"),
