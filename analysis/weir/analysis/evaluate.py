@@ -82,7 +82,8 @@ def synthetic_trials(
 ) -> Iterator[Trial]:
     """Judge `runs` draws of each scenario, with jitter of this mean before the policer.
 
-    Raises UnknownDetectorError, UnknownScenarioError."""
+    Raises UnknownDetectorError, UnknownScenarioError.
+    """
     judges = {name: pair_detector(name) for name in detectors}
     for name in scenarios:
         if name not in SCENARIOS:
@@ -138,14 +139,12 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
 def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """The distance of the deciding test to its own threshold, so that scores of the tests are comparable."""
     memory, level, buckets = detail["memory"], detail.get("level"), detail["buckets"]
-    p = memory["p"] if memory["p"] is not None or level is None else level["p"]
-    if detail["decided_by"] == "buckets" and buckets is not None:
+    by, p = detail["decided_by"], memory["p"]
+    if by == "buckets" and buckets is not None:
         return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, p
-    if memory["kappa"] is not None:
-        return memory["kappa"] - MIN_KAPPA, p
-    if level is not None and level["z"] is not None:
-        return (level["z"] - MIN_Z) / MIN_Z, p
-    return None, p
+    if level is not None and level["z"] is not None and (memory["kappa"] is None or by == "level"):
+        return (level["z"] - MIN_Z) / MIN_Z, level["p"]
+    return (None if memory["kappa"] is None else memory["kappa"] - MIN_KAPPA), p
 
 
 def evaluate(trials: Sequence[Trial]) -> list[Evaluation]:

@@ -63,6 +63,18 @@ def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
     assert score_of(by_buckets) == (pytest.approx(0.25), 0.4)
     undecided = {"decided_by": "memory", "memory": memory, "buckets": buckets}
     assert score_of(undecided) == (pytest.approx(-0.20), 0.4)
+    level = {"z": 9.0, "p": 0.001, "bin_ms": 2.0}
+    by_level = {"decided_by": "level", "memory": memory, "level": level, "buckets": None}
+    assert score_of(by_level) == (pytest.approx(1.0), 0.001)
+    too_coarse = {"kappa": None, "p": None}
+    weak = {
+        "decided_by": "memory",
+        "memory": too_coarse,
+        "level": {**level, "z": 0.0, "p": 0.6},
+        "buckets": None,
+    }
+    assert score_of(weak) == (pytest.approx(-1.0), 0.6)
+    assert score_of(level) == (9.0, 0.001)
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))

@@ -34,6 +34,23 @@ def test_evaluation_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> Non
     ]
 
 
+def test_jitter_before_the_policer_is_seen_by_the_detector_and_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with_jitter = ["evaluate", "--runs", "1", "--seconds", "10", "--scenario", "cubic-separate", "--jitter"]
+    verdicts = []
+    for jitter_ms in ("0", "1"):
+        assert run_cli([*with_jitter, jitter_ms, "--detector", "shared", "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        verdicts.append((answer.get("jitter_ms"), answer["evaluations"][0]["undecided"]))
+    assert verdicts == [
+        (None, 0),
+        (1.0, 1),
+    ]  # two policers are found, and with jitter cannot be told from one
+    assert run_cli(["evaluate", str(tmp_path), "--jitter", "1"]) == 2
+    assert "--jitter is added to captures, not to results: name a --detector" in capsys.readouterr().err
+
+
 def test_an_unknown_name_is_an_error_that_lists_the_valid_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["evaluate", "--scenario", "x", "--detector", "shared"]) == 2
     assert "weir: no scenario 'x'; valid: cubic-shared" in capsys.readouterr().err

@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weir.analysis.tables import Bools, Ints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def statistics_of(result: DataclassInstance) -> dict[str, Any]:
+    """All fields of a detector's result but verdict and reason, ready for JSON."""
+    return {name: value for name, value in asdict(result).items() if name not in ("verdict", "reason")}
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from weir.analysis.detectors import FlowEvents
-from weir.analysis.detectors.level import MIN_Z, bucket_level
-from weir.analysis.detectors.memory import frame_memory
+from weir.analysis.detectors.level import MIN_Z, LevelResult, bucket_level
+from weir.analysis.detectors.memory import MemoryResult, frame_memory
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
 
@@ -88,6 +89,31 @@ def test_shared_says_what_jitter_leaves_to_say() -> None:
     assert frame_memory(*behind_one).verdict == "insufficient_loss"
     one, two = shared_policer(*behind_one), shared_policer(*behind_two)
     assert (one.verdict, one.detail()["decided_by"]) == ("shared", "level")
-    assert one.detail()["jitter_ns"] == behind_one[0].jitter_ns or behind_one[1].jitter_ns
+    assert one.detail()["jitter_ns"] == max(flow.jitter_ns for flow in behind_one) > 0
     assert two.verdict == "insufficient_loss", two.reason
     assert "times are wrong" in two.reason
+
+
+@pytest.mark.parametrize(
+    ("kappa", "level", "pairs", "verdict"),
+    [
+        (0.4, "insufficient_loss", 20_000, "insufficient_loss"),
+        (0.4, "shared", 20_000, "shared"),
+        (0.4, "insufficient_loss", 1_000, "shared"),
+        (0.9, "insufficient_loss", 20_000, "shared"),
+    ],
+)
+def test_a_small_kappa_is_believed_if_the_level_confirms_it_or_cannot(
+    monkeypatch: pytest.MonkeyPatch,
+    kappa: float,
+    level: Literal["shared", "insufficient_loss"],
+    pairs: int,
+    verdict: str,
+) -> None:
+    a, b = generate(SCENARIOS["random-loss"], 3, 3.0)
+    shared = "weir.analysis.detectors.shared"
+    monkeypatch.setattr(f"{shared}.frame_memory", lambda *_: MemoryResult("shared", "close", 0.01, kappa))
+    monkeypatch.setattr(f"{shared}.bucket_level", lambda *_: LevelResult(level, "by level", pairs=pairs))
+    found = shared_policer(a, b)
+    assert found.verdict == verdict
+    assert ("in step" in found.reason) == (verdict == "insufficient_loss")

@@ -24,12 +24,12 @@ test is much weaker, and blind for BBR, so the lack of an excess is no evidence 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.detectors.events import FlowEvents, statistics_of
 from weir.analysis.tables import Floats
 
 ALPHA = 0.05
@@ -76,9 +76,7 @@ class MemoryResult:
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
-        values = asdict(self)
-        del values["verdict"], values["reason"]
-        return values
+        return statistics_of(self)
 
 
 @dataclass(frozen=True)

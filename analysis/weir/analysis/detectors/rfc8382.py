@@ -24,12 +24,12 @@ intervals in which both flows experience a bottleneck.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.detectors.events import FlowEvents, statistics_of
 from weir.analysis.tables import Bools, Floats, Ints
 
 T_NS = 350_000_000
@@ -50,9 +50,7 @@ class Rfc8382Result:
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
-        values = asdict(self)
-        del values["verdict"], values["reason"]
-        return values
+        return statistics_of(self)
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,11 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     if memory.verdict != "insufficient_loss" and not unsure:
         return SharedResult(memory, memory, jitter_ns)
     level = bucket_level(a, b)
-    if unsure and level.verdict != "shared" and level.pairs >= ENOUGH_PAIRS:
+    if unsure:
+        if level.verdict == "shared" or level.pairs < ENOUGH_PAIRS:
+            return SharedResult(memory, memory, jitter_ns, level)
         why = f"bursts of flows in step may meet behind two policers, too: {memory.reason}; {level.reason}"
         memory = replace(memory, verdict="insufficient_loss", reason=why)
-    elif unsure:
-        return SharedResult(memory, memory, jitter_ns, level)
     if level.verdict != "insufficient_loss":
         return SharedResult(level, memory, jitter_ns, level)
     buckets = one_bucket_or_two(a, b)
