@@ -13,6 +13,8 @@ from weir.analysis.traces import CaptureTraces, FlowTrace, traces_of
 
 CLOCK_ERROR_NS = 2_000_000
 """Assumed bound on the difference of two captures' clocks: hosts with NTP or PTP, or one host."""
+ONE_WAY = 0.5
+"""Of the longer RTT: by so much one sender may be nearer to the policer than the other."""
 
 
 def policing(name: str, path: Path) -> tuple[CaptureTraces, list[FlowVerdict]]:
@@ -40,7 +42,8 @@ def detect(
     """Judge two flows by a detector of pairs: both from one capture, or one from each of two.
 
     Unless `flows` names them, these are the flow with the most data of each capture, or the two with the most
-    data of a single one. Clocks are not aligned, as two senders' captures have no packet in common. Raises
+    data of a single one. Clocks are not aligned, as two senders' captures have no packet in common, and
+    nothing tells how far from the policer each was made. Raises
     UnknownDetectorError, FlowChoiceError and the errors of `traces_of`.
     """
     judge = pair_detector(name)
@@ -54,7 +57,10 @@ def detect(
         one, other = (choose_flow(capture, flow) for capture, flow in zip(captures, flows, strict=True))
     if one is other:
         raise FlowChoiceError(f"{first}: the same flow twice ({one.name}); name two flows")
-    error_ns = 0 if captures[0] is captures[1] else CLOCK_ERROR_NS
+    error_ns = 0
+    if captures[0] is not captures[1]:
+        longer_ns = max((int(flow.rtt_ns.min()) for flow in (one, other) if len(flow.rtt_ns)), default=0)
+        error_ns = CLOCK_ERROR_NS + int(ONE_WAY * longer_ns)
     return judge(events_of(one, error_ns), events_of(other, error_ns)), (one, other)
 
 

@@ -3,7 +3,7 @@
 
 Error rates have exact intervals (C. Clopper, E. Pearson, Biometrika 26, 1934), scores the area under the ROC
 curve; p-values of separate flows have the part below 0.05 and a Kolmogorov–Smirnov test against the uniform
-distribution. The verdict `insufficient_loss` is counted as undecided, neither right nor wrong.
+distribution. The verdict `cannot_tell` is counted as undecided, neither right nor wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy import stats
 
 from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
 from weir.analysis.detectors.buckets import BETTER
-from weir.analysis.detectors.level import MIN_Z
+from weir.analysis.detectors.level import EVIDENCE
 from weir.analysis.detectors.memory import MIN_KAPPA
 from weir.analysis.errors import UnknownScenarioError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
@@ -121,7 +121,7 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
     if isinstance(detail.get("memory"), dict):
         return _score_of_shared(detail)
     if "bin_ms" in detail:
-        return detail["z"], detail["p"]
+        return detail.get("evidence"), detail["p"]
     if "kappa" in detail:
         return detail["kappa"], detail["p"]
     if "rho" in detail:
@@ -142,8 +142,9 @@ def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | N
     by, p = detail["decided_by"], memory["p"]
     if by == "buckets" and buckets is not None:
         return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, p
-    if level is not None and level["z"] is not None and (memory["kappa"] is None or by == "level"):
-        return (level["z"] - MIN_Z) / MIN_Z, level["p"]
+    evidence = level.get("evidence") if level is not None else None
+    if evidence is not None and (memory["kappa"] is None or by == "level"):
+        return evidence / EVIDENCE * MIN_KAPPA, level["p"]  # as memory's: κ of 0 is −MIN_KAPPA
     return (None if memory["kappa"] is None else memory["kappa"] - MIN_KAPPA), p
 
 

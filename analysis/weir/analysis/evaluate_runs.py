@@ -47,7 +47,7 @@ def judged_trials(
                 jittered = [with_jitter(flow, jitter_s, rng) for flow in seen]
                 for name, judge in judges.items():
                     if isinstance(events, str):
-                        yield Trial(name, manifest.name, pair.truth, "insufficient_loss", None, None, 0.0)
+                        yield Trial(name, manifest.name, pair.truth, "cannot_tell", None, None, 0.0)
                         continue
                     begun = time.process_time()
                     found = judge(*jittered)

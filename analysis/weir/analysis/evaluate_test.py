@@ -33,7 +33,7 @@ def test_an_undecided_trial_is_neither_right_nor_wrong() -> None:
     trials = [
         trial("shared", "shared", 0.9),
         trial("shared", "separate", 0.2),
-        trial("shared", "insufficient_loss", 0.1),
+        trial("shared", "cannot_tell", 0.1),
         trial("separate", "shared", 0.6, 0.01),
         trial("separate", "separate", 0.0, 0.7),
     ]
@@ -63,18 +63,18 @@ def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
     assert score_of(by_buckets) == (pytest.approx(0.25), 0.4)
     undecided = {"decided_by": "memory", "memory": memory, "buckets": buckets}
     assert score_of(undecided) == (pytest.approx(-0.20), 0.4)
-    level = {"z": 9.0, "p": 0.001, "bin_ms": 2.0}
+    level = {"z": 9.0, "p": 0.001, "bin_ms": 2.0, "evidence": 6.0}
     by_level = {"decided_by": "level", "memory": memory, "level": level, "buckets": None}
-    assert score_of(by_level) == (pytest.approx(1.0), 0.001)
+    assert score_of(by_level) == (pytest.approx(0.5), 0.001)
     too_coarse = {"kappa": None, "p": None}
     weak = {
         "decided_by": "memory",
         "memory": too_coarse,
-        "level": {**level, "z": 0.0, "p": 0.6},
+        "level": {**level, "evidence": -3.0, "p": 0.6},
         "buckets": None,
     }
-    assert score_of(weak) == (pytest.approx(-1.0), 0.6)
-    assert score_of(level) == (9.0, 0.001)
+    assert score_of(weak) == (pytest.approx(-0.25), 0.6)
+    assert score_of(level) == (6.0, 0.001)
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))

@@ -212,7 +212,7 @@ class PairResult(_Model):
     flows: tuple[str, str]
     truth: Literal["shared", "separate"]
     detector: str
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     detail: dict[str, Any]
     """The detector's statistics; `switch_view` is its verdict given the true drops."""

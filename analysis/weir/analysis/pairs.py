@@ -91,7 +91,7 @@ def _judge(name: str, phase: Phase, pair: Pair, events: PairEvents | str) -> Pai
             flows=pair.flows,
             truth=pair.truth,
             detector=name,
-            verdict="insufficient_loss",
+            verdict="cannot_tell",
             reason=events,
             detail={},
         )

@@ -84,7 +84,7 @@ def test_pairs_carry_verdict_and_truth(run: tuple[Path, SyntheticJoin, Result]) 
     ours = [pair.verdict for pair in result.pairs if pair.detector == "shared"]
     assert ours == ["shared", "separate"]
     for pair in result.pairs:
-        assert pair.detail["switch_view"]["verdict"] in ("shared", "separate", "insufficient_loss")
+        assert pair.detail["switch_view"]["verdict"] in ("shared", "separate", "cannot_tell")
 
 
 def test_the_view_of_the_switch_is_judged_by_its_drops(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_view_of_the_switch_is_judged_by_its_drops(tmp_path: Path) -> None:
     ).pairs
     for pair, seen in zip(same, blind, strict=True):
         assert pair.detail["switch_view"] == {"verdict": pair.verdict, "reason": pair.reason}
-        assert seen.verdict == "insufficient_loss"
+        assert seen.verdict == "cannot_tell"
         assert seen.detail["switch_view"] == pair.detail["switch_view"]
 
 
@@ -242,7 +242,7 @@ def test_a_run_without_a_packet_is_not_valid_but_has_a_result_and_a_report(tmp_p
     assert not result.valid
     assert "flow shared/measured1 is in no capture" in result.invalid_reasons
     assert result.law.sent == 0
-    assert {pair.verdict for pair in result.pairs} == {"insufficient_loss"}
+    assert {pair.verdict for pair in result.pairs} == {"cannot_tell"}
     assert write_report(tmp_path).exists()
 
 

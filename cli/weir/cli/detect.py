@@ -39,6 +39,15 @@ def detect(
         list[str] | None,
         typer.Option("--flow", metavar="SRC:PORT-DST:PORT", help="A flow by name; for pairs give both."),
     ] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--flows",
+            metavar="A B",
+            help="Two flows to compare, by name; the first is in the first capture.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Ask a detector whether flows are policed, or whether two are behind one policer.
@@ -47,7 +56,8 @@ def detect(
     the sender, of the receiver or of the way between. Detectors of pairs compare two flows: the largest of
     each of two captures, or the two largest of one.
     """
-    return detect_command(name, captures or [], flows or [], as_json=as_json, console=Console())
+    named = [*(flows or []), *(pair or [])]
+    return detect_command(name, captures or [], named, as_json=as_json, console=Console())
 
 
 def detect_command(
@@ -160,5 +170,5 @@ def two_flows(flows: Sequence[str]) -> tuple[str | None, str | None]:
     if len(flows) == 2:
         return flows[0], flows[1]
     if flows:
-        raise InputError(f"{len(flows)} --flow; valid: none, or --flow twice, first for the first capture")
+        raise InputError(f"{len(flows)} --flow; valid: none, or --flows A B, A in the first capture")
     return None, None

@@ -23,8 +23,23 @@ def test_a_pair_needs_two_captures_or_one_with_both_flows() -> None:
 def test_either_both_flows_are_named_or_neither() -> None:
     assert two_flows([]) == (None, None)
     assert two_flows(["x", "y"]) == ("x", "y")
-    with pytest.raises(InputError, match="1 --flow; valid: none, or --flow twice"):
+    with pytest.raises(InputError, match="1 --flow; valid: none, or --flows A B"):
         two_flows(["x"])
+
+
+def test_two_flows_are_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    for name in ("a", "b"):
+        write_run(tmp_path / name)
+    files = [str(tmp_path / name / "pcap" / "server.pcap") for name in ("a", "b")]
+    assert run_cli(["detect", "shared", *files, "--json"]) == 0
+    flows = json.loads(capsys.readouterr().out)["flows"]
+    assert run_cli(["detect", "shared", *files, "--flows", *flows, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["flows"], answer["verdict"]) == (flows, "cannot_tell")
+    assert "4 losses" in answer["reason"]
+    assert run_cli(["detect", "shared", *files, "--flows", flows[0], "x"]) == 2
+    assert "no flow 'x' with data; there are: " + flows[1] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["policin", "a.pcap"]])

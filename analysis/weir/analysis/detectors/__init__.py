@@ -16,7 +16,7 @@ from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.detectors.wehey import loss_trend_correlation
 from weir.analysis.errors import UnknownDetectorError
 
-Verdict = Literal["shared", "separate", "insufficient_loss"]
+Verdict = Literal["shared", "separate", "cannot_tell"]
 
 
 class PairResult(Protocol):

@@ -2,7 +2,7 @@
 """One bucket or two? Token buckets fitted to each flow alone and to both together.
 
 Works where the measured flows are nearly all traffic of their buckets. Where other flows drain a bucket too,
-the measured ones alone do not explain their losses, and the verdict is `insufficient_loss`.
+the measured ones alone do not explain their losses, and the verdict is `cannot_tell`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEADERS_BYTES = 66
 class BucketsResult:
     """The verdict; scores are losses explained ÷ (losses + packets that should have been lost)."""
 
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     together: float | None = None
     alone: tuple[float, float] | None = None
@@ -47,13 +47,11 @@ def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
     """Do the flows' packets together fit one bucket better than two?"""
     losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
     if losses < MIN_LOSSES:
-        return BucketsResult(
-            "insufficient_loss", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed"
-        )
+        return BucketsResult("cannot_tell", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed")
     together = _fit(a, b)
     one, other = _fit(a), _fit(b)
     if together is None or one is None or other is None:
-        return BucketsResult("insufficient_loss", "losses at one instant only")
+        return BucketsResult("cannot_tell", "losses at one instant only")
     alone = (one.score, other.score)
     numbers = (together.score, alone, together.rate * 8, together.burst_bytes)
     scores = f"{together.score:.2f} of the losses explained together, {alone[0]:.2f} and {alone[1]:.2f} alone"
@@ -61,9 +59,7 @@ def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
         return BucketsResult("shared", f"one bucket fits better: {scores}", *numbers)
     if min(alone) >= MIN_SCORE and min(alone) > together.score + BETTER:
         return BucketsResult("separate", f"two buckets fit better: {scores}", *numbers)
-    return BucketsResult(
-        "insufficient_loss", f"neither one bucket nor two explain the losses: {scores}", *numbers
-    )
+    return BucketsResult("cannot_tell", f"neither one bucket nor two explain the losses: {scores}", *numbers)
 
 
 def _fit(*flows: FlowEvents) -> BucketFit | None:

@@ -68,7 +68,7 @@ class TrendSize:
 class TrendResult:
     """The verdict over all sizes with enough intervals."""
 
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     metric: Metric
     method: Method
@@ -83,7 +83,7 @@ class TrendResult:
 class ResampledResult:
     """The verdict of a correlation with p by rank among resampled series; `block` is in intervals."""
 
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     n: int
     rho: float | None = None
@@ -108,7 +108,7 @@ def trend(a: FlowEvents, b: FlowEvents, metric: Metric, method: Method) -> Trend
     used = [size for size in sizes if size.intervals >= MIN_INTERVALS]
     if not any(size.p is not None for size in used):
         reason = f"no interval size fits {MIN_INTERVALS} times with {metric} that varies in both flows"
-        return TrendResult("insufficient_loss", reason, metric, method, tuple(sizes))
+        return TrendResult("cannot_tell", reason, metric, method, tuple(sizes))
     significant = sum(size.p is not None and size.p < ALPHA for size in used)
     reason = f"{significant} of {len(used)} interval sizes correlate in {metric} ({method}) with p < {ALPHA}"
     verdict: Literal["shared", "separate"] = "shared" if significant > MAJORITY * len(used) else "separate"
@@ -122,9 +122,7 @@ def resampled_loss_correlation(a: FlowEvents, b: FlowEvents, null: Null) -> Resa
         x, y = steady_loss(a, b, max(a.min_rtt_ns, b.min_rtt_ns), STEADY_RTTS, MIN_PACKETS)
     both = int(np.count_nonzero((x > 0) | (y > 0)))
     if both < MIN_INTERVALS or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return ResampledResult(
-            "insufficient_loss", f"{both} intervals with loss; {MIN_INTERVALS} are needed", both
-        )
+        return ResampledResult("cannot_tell", f"{both} intervals with loss; {MIN_INTERVALS} are needed", both)
     ranks = [stats.rankdata(series) for series in (x, y)]
     one, other = ((r - r.mean()) / (r.std() * np.sqrt(len(r))) for r in ranks)
     rho, block = float(one @ other), None

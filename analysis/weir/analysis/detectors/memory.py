@@ -65,7 +65,7 @@ class MemoryResult:
     0.5, `lag_us` the difference of the clocks at which z is largest.
     """
 
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     p: float | None = None
     kappa: float | None = None
@@ -110,13 +110,11 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     """Do two flows share a bucket? See the module's text."""
     losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
     if losses < MIN_LOSSES:
-        return MemoryResult(
-            "insufficient_loss", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed"
-        )
+        return MemoryResult("cannot_tell", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed")
     start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
     rtt_ns = max(a.min_rtt_ns, b.min_rtt_ns)
     if end - start < 20 * rtt_ns:
-        return MemoryResult("insufficient_loss", "the flows ran together for less than 20 RTTs")
+        return MemoryResult("cannot_tell", "the flows ran together for less than 20 RTTs")
     one, other = (_prepare(flow, int(start), int(end), rtt_ns) for flow in (a, b))
     largest_s, scan_s = (
         _largest_tau(a, b, int(start), int(end)),
@@ -128,10 +126,11 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     # Short τ need exact clocks: no lags to scan.
     shorts = [scale for scale in SHORT if scan_s <= 0 and scale * largest_s >= max(SHORTEST_S, least_s)]
     lags = _lags(scan_s, FINE[0] * largest_s)
+    scanned = scan_s <= 0 or float(lags[-1]) >= scan_s
     fines = [scale for scale in FINE if scale * largest_s >= least_s]
     if not fines:
         return MemoryResult(
-            "insufficient_loss",
+            "cannot_tell",
             f"times are wrong by about {jitter_s * 1e6:.0f} µs: too coarse for a bucket that gets a frame's "
             f"tokens in {largest_s * 1e6:.0f} µs or less",
         )
@@ -144,17 +143,17 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
         if judged.large and judged.p < ALPHA:
             if test.comes_late(judged):
                 why = "more excess later than at once, which no bucket makes: "
-                return test.result("insufficient_loss", judged, why)
+                return test.result("cannot_tell", judged, why)
             return test.result("shared", judged)
-    if precise and test.expected_z[len(shorts) + FINE.index(USUAL)] >= MIN_EXPECTED:
+    if precise and scanned and test.expected_z[len(shorts) + FINE.index(USUAL)] >= MIN_EXPECTED:
         for judged in found:
             if judged.large:
                 # As large as with one bucket, but not significant: evidence for neither.
                 why = "too much for two buckets, too little to exclude chance: "
-                return test.result("insufficient_loss", judged, why)
+                return test.result("cannot_tell", judged, why)
         if test.expected_z[0] < MIN_EXPECTED:
             why = "too few packets at once to exclude a bucket of many more flows; "
-            return test.result("insufficient_loss", fine, why)
+            return test.result("cannot_tell", fine, why)
         return test.result("separate", fine)
     rough_taus = largest_s * np.array([scale for scale in COARSE if scale * largest_s >= least_s])
     rough = _Test(one, other, rough_taus, 0, MIN_KAPPA_COARSE, lags, rtt_ns / 1e9)
@@ -162,9 +161,11 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     if coarse.large and coarse.p < ALPHA:
         return rough.result("shared", coarse)
     why = "too few packets soon after the other flow's drops; "
+    if not scanned:
+        why = f"clocks may differ by {scan_s * 1e3:.0f} ms, more than can be tried; "
     if not precise:
         why = f"times are wrong by about {jitter_s * 1e6:.0f} µs: too coarse; "
-    return test.result("insufficient_loss", fine, why)
+    return test.result("cannot_tell", fine, why)
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class _Test:
         return bool(np.any((kappa < LATE * kappa[judged.tau])[: judged.tau] & seen[: judged.tau]))
 
     def result(
-        self, verdict: Literal["shared", "separate", "insufficient_loss"], judged: _Judged, why: str = ""
+        self, verdict: Literal["shared", "separate", "cannot_tell"], judged: _Judged, why: str = ""
     ) -> MemoryResult:
         best, tau_us = self._own[judged.lag], float(self.tau[judged.tau]) * 1e6
         kappa = float(best.kappa[judged.tau])

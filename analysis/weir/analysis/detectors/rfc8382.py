@@ -42,7 +42,7 @@ P_F, P_MAD, P_D, P_L, P_V = 0.1, 0.1, 0.1, 0.05, 0.7
 class Rfc8382Result:
     """The verdict; of `intervals`, both flows see a bottleneck in `bottleneck`, the same in `grouped`."""
 
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     intervals: int
     bottleneck: int
@@ -70,7 +70,7 @@ def rfc8382(a: FlowEvents, b: FlowEvents) -> Rfc8382Result:
     count = max(end - start, 0) // T_NS
     if count <= 2 * M:
         reason = f"{count} intervals of {T_NS / 1e6:.0f} ms in common; more than {2 * M} are needed"
-        return Rfc8382Result("insufficient_loss", reason, 0, 0, 0)
+        return Rfc8382Result("cannot_tell", reason, 0, 0, 0)
     one, other = _statistics(a, start, count), _statistics(b, start, count)
     seen = _bottleneck(one) & _bottleneck(other)
     grouped = seen & _same(one, other)
@@ -78,7 +78,7 @@ def rfc8382(a: FlowEvents, b: FlowEvents) -> Rfc8382Result:
     with_bottleneck, same = int(np.count_nonzero(seen)), int(np.count_nonzero(grouped))
     if not with_bottleneck:
         reason = f"in none of {judged} intervals do both flows see a bottleneck"
-        return Rfc8382Result("insufficient_loss", reason, judged, 0, 0)
+        return Rfc8382Result("cannot_tell", reason, judged, 0, 0)
     verdict: Literal["shared", "separate"] = "shared" if 2 * same > with_bottleneck else "separate"
     reason = f"grouped in {same} of the {with_bottleneck} intervals in which both see a bottleneck"
     return Rfc8382Result(verdict, reason, judged, with_bottleneck, same)

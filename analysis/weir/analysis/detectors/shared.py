@@ -2,7 +2,7 @@
 """The detector `shared`: each test where it can tell, that of the finest scale first.
 
 The memory test (`memory.py`) needs exact times and few assumptions. The bucket's level (`level.py`) couples
-flows over milliseconds, which jitter does not hide; it cannot show that there are two. Fitted buckets
+flows over milliseconds, which jitter does not hide; it needs many packets and losses. Fitted buckets
 (`buckets.py`) need the two flows to be nearly all traffic of the policer, but then use every packet. Slow
 trends are evidence in none.
 """
@@ -20,7 +20,7 @@ from weir.analysis.detectors.memory import MemoryResult, frame_memory
 SURE_KAPPA, ENOUGH_PAIRS = 0.6, 15_000
 """A smaller κ must be confirmed by the level, if so many packets met. CUBIC flows in step behind two policers
 had κ of 0.25 to 0.5 and z below 4; of pairs with so many packets behind one, κ or z was larger."""
-Verdict = Literal["shared", "separate", "insufficient_loss"]
+Verdict = Literal["shared", "separate", "cannot_tell"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SharedResult:
 
     @property
     def verdict(self) -> Verdict:
-        """`shared`, `separate` or `insufficient_loss`."""
+        """`shared`, `separate` or `cannot_tell`."""
         return self.decided_by.verdict
 
     @property
@@ -61,16 +61,16 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     jitter_ns = max(a.jitter_ns, b.jitter_ns)
     memory = frame_memory(a, b)
     unsure = memory.verdict == "shared" and (memory.kappa or 0.0) < SURE_KAPPA
-    if memory.verdict != "insufficient_loss" and not unsure:
+    if memory.verdict != "cannot_tell" and not unsure:
         return SharedResult(memory, memory, jitter_ns)
     level = bucket_level(a, b)
     if unsure:
         if level.verdict == "shared" or level.pairs < ENOUGH_PAIRS:
             return SharedResult(memory, memory, jitter_ns, level)
         why = f"bursts of flows in step may meet behind two policers, too: {memory.reason}; {level.reason}"
-        memory = replace(memory, verdict="insufficient_loss", reason=why)
-    if level.verdict != "insufficient_loss":
+        memory = replace(memory, verdict="cannot_tell", reason=why)
+    if level.verdict != "cannot_tell":
         return SharedResult(level, memory, jitter_ns, level)
     buckets = one_bucket_or_two(a, b)
-    decided = buckets if buckets.verdict != "insufficient_loss" else memory
+    decided = buckets if buckets.verdict != "cannot_tell" else memory
     return SharedResult(decided, memory, jitter_ns, level, buckets)

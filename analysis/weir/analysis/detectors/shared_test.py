@@ -53,7 +53,7 @@ def test_a_large_effect_that_is_not_significant_is_evidence_for_neither(
     # Stricter than any rank among 99 shifts can be.
     monkeypatch.setattr("weir.analysis.detectors.memory.ALPHA", 0.001)
     found = frame_memory(*behind_one)
-    assert found.verdict == "insufficient_loss"
+    assert found.verdict == "cannot_tell"
     assert "too little to exclude chance" in found.reason
 
 
@@ -72,7 +72,7 @@ def test_clocks_that_differ_by_a_constant_are_scanned() -> None:
 def test_times_too_coarse_for_a_frame_are_the_reason(behind_two: Pair) -> None:
     a, b = (replace(flow, jitter_ns=5_000_000) for flow in behind_two)
     found = frame_memory(a, b)
-    assert found.verdict == "insufficient_loss"
+    assert found.verdict == "cannot_tell"
     assert "times are wrong by about 5000 µs: too coarse" in found.reason
 
 
@@ -125,7 +125,7 @@ def test_one_bucket_is_distinguished_from_two_where_others_use_nearly_all_of_it(
 
 def test_few_packets_among_many_others_are_evidence_for_neither() -> None:
     found = frame_memory(*policed((0.5, 0.5), 57, 40, buckets=1))
-    assert found.verdict == "insufficient_loss", found.reason
+    assert found.verdict == "cannot_tell", found.reason
     assert "too few packets at once" in found.reason
 
 
@@ -145,7 +145,7 @@ def test_an_excess_that_comes_late_is_not_a_buckets() -> None:
         for at, its in zip(times, lost, strict=True)
     )
     found = frame_memory(a, b)
-    assert found.verdict == "insufficient_loss", found.reason
+    assert found.verdict == "cannot_tell", found.reason
     assert "more excess later than at once" in found.reason
 
 
@@ -173,7 +173,7 @@ def test_fitted_buckets_may_decide_where_the_memory_does_not() -> None:
         )
         for at in (np.sort(events[0]), np.sort(events[1]))
     )
-    assert frame_memory(a, b).verdict == "insufficient_loss"
+    assert frame_memory(a, b).verdict == "cannot_tell"
     found = one_bucket_or_two(a, b)
     assert found.verdict == "shared", found.reason
     assert found.rate_bps == pytest.approx(400_000, rel=0.02)
@@ -234,7 +234,7 @@ def test_every_detector_reports_too_little_data(name: str) -> None:
     quiet = FlowEvents(np.arange(50) * 10**6, np.full(50, 1448), np.zeros(50, dtype=bool), 20_000_000)
     for pair in ((empty, empty), (quiet, empty), (quiet, quiet)):
         found = PAIR_DETECTORS[name](*pair)
-        assert found.verdict == "insufficient_loss"
+        assert found.verdict == "cannot_tell"
         assert found.reason
         assert isinstance(found.detail(), dict)
 

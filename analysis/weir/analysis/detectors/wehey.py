@@ -20,7 +20,7 @@ TCP BBR", EPFL 2024 ("the report"). The rule, with our choices where the texts a
    sided: correlation means a positive one (as in the server). A series without variation has no
    correlation: rho and p are None, the size counts as not significant.
 7. A size is significant when p < 0.05 (report §5). Verdict `shared` when more than half of the sizes used are
-   (report §5: "more than 50 % of the intervals"), else `separate`; `insufficient_loss` when no size is used
+   (report §5: "more than 50 % of the intervals"), else `separate`; `cannot_tell` when no size is used
    or a flow lost nothing at all in this time (report §5.2).
 """
 
@@ -69,7 +69,7 @@ class SizeResult:
 class LossTrendResult:
     """The verdict over all sizes; `significant` of `sizes_used` had a positive correlation with p < alpha."""
 
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     min_rtt_s: float
     common_duration_s: float
@@ -137,15 +137,15 @@ def loss_trend_correlation(a: FlowEvents, b: FlowEvents) -> LossTrendResult:
     used = [size for size in sizes if size.used]
     significant = sum(size.significant for size in used)
     losses = [_losses(flow, start_ns, duration_ns) for flow in (a, b)]
-    verdict: Literal["shared", "separate", "insufficient_loss"]
+    verdict: Literal["shared", "separate", "cannot_tell"]
     if not used:
-        verdict = "insufficient_loss"
+        verdict = "cannot_tell"
         reason = (
             f"no interval size fits {MIN_INTERVALS} times; the smallest fits {sizes[0].intervals} times "
             f"(min RTT {min_rtt_ns / 1e6:.1f} ms, {duration_ns / 1e9:.1f} s in common)"
         )
     elif not all(losses):
-        verdict = "insufficient_loss"
+        verdict = "cannot_tell"
         reason = f"{losses[0]} and {losses[1]} losses in the {duration_ns / 1e9:.1f} s in common"
     else:
         verdict = "shared" if significant > MAJORITY * len(used) else "separate"

@@ -131,26 +131,26 @@ def test_a_constant_series_has_no_correlation() -> None:
 def test_a_flow_without_loss_is_insufficient() -> None:
     lossy, clean = flow(1, levels(1), 200_000_000), flow(2, np.zeros(300), 200_000_000)
     found = loss_trend_correlation(lossy, clean)
-    assert found.verdict == "insufficient_loss"
+    assert found.verdict == "cannot_tell"
     assert " and 0 losses in the " in found.reason
 
 
 def test_a_run_too_short_for_thirty_intervals_is_insufficient() -> None:
     found = loss_trend_correlation(*(flow(seed, levels(1), 200_000_000, seconds=5) for seed in (1, 2)))
-    assert found.verdict == "insufficient_loss"
+    assert found.verdict == "cannot_tell"
     assert "no interval size fits 30 times; the smallest fits 24 times" in found.reason
 
 
 def test_flows_that_never_ran_together_are_insufficient() -> None:
     a = flow(1, levels(1), 200_000_000)
     b = FlowEvents(a.sent_ns + 100_000_000_000, a.size_bytes, a.lost, RTT_NS)
-    assert loss_trend_correlation(a, b).verdict == "insufficient_loss"
+    assert loss_trend_correlation(a, b).verdict == "cannot_tell"
 
 
 def test_a_flow_without_packets_is_insufficient() -> None:
     nothing = np.empty(0, dtype=np.int64)
     empty = FlowEvents(nothing, nothing, nothing.astype(bool), RTT_NS)
-    assert loss_trend_correlation(empty, flow(1, levels(1), 200_000_000)).verdict == "insufficient_loss"
+    assert loss_trend_correlation(empty, flow(1, levels(1), 200_000_000)).verdict == "cannot_tell"
 
 
 def test_interval_sizes_follow_the_larger_min_rtt() -> None:

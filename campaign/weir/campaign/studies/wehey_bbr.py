@@ -71,7 +71,7 @@ def _pairs(outcomes: Iterable[Outcome], detector: str) -> list[tuple[Outcome, Ma
 
 def verdict_of(pair: Mapping[str, Any], strict: bool) -> str:
     """The published rule's verdict; `strict` requires more than 95 % of the interval sizes, not half."""
-    if not strict or pair["verdict"] == "insufficient_loss":
+    if not strict or pair["verdict"] == "cannot_tell":
         return str(pair["verdict"])
     detail = pair["detail"]
     return "shared" if detail["significant"] > STRICT * detail["sizes_used"] else "separate"
@@ -80,7 +80,7 @@ def verdict_of(pair: Mapping[str, Any], strict: bool) -> str:
 def _errors(outcomes: Iterable[Outcome], detector: str, truth: str, strict: bool = False) -> tuple[int, int]:
     """Number of wrong and of all verdicts, over the pairs whose truth is `truth`."""
     verdicts = [verdict_of(pair, strict) for _, pair in _pairs(outcomes, detector) if pair["truth"] == truth]
-    judged = [verdict for verdict in verdicts if verdict != "insufficient_loss"]
+    judged = [verdict for verdict in verdicts if verdict != "cannot_tell"]
     return sum(verdict != truth for verdict in judged), len(judged)
 
 
@@ -173,7 +173,7 @@ def _detectors(outcomes: Sequence[Outcome]) -> Table:
         for strict in (False, True) if name == RULE else (False,):
             wrong = [shown(share(*_errors(outcomes, name, truth, strict))) for truth in TRUTH.values()]
             its = _pairs(outcomes, name)
-            undecided = sum(pair["verdict"] == "insufficient_loss" for _, pair in its)
+            undecided = sum(pair["verdict"] == "cannot_tell" for _, pair in its)
             rows.append((f"{name}, 95 %" if strict else name, len(its), undecided, *wrong))
     columns = ("detector", "pairs", "cannot tell", "false negatives", "false positives")
     return Table("detectors", "Every detector on the same runs", "All rates.", columns, tuple(rows))

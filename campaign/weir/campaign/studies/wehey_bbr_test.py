@@ -62,7 +62,7 @@ RUNS = [
     # 30 of 40 sizes: correlated by the 50 % rule, not by the 95 % rule.
     *[outcome("common", BBR, {"rule": rule("shared", 30, 0.6), "ours": "shared"})] * 3,
     outcome("common", BBR, {"rule": rule("separate", 10, 0.6), "ours": "shared"}),
-    outcome("common", BBR, {"rule": rule("insufficient_loss", 0, 0.0), "ours": "insufficient_loss"}),
+    outcome("common", BBR, {"rule": rule("cannot_tell", 0, 0.0), "ours": "cannot_tell"}),
     outcome("common", BBR, {"rule": rule("separate", 0, 0.6), "ours": "separate"}, rate="100 Mbit/s"),
     outcome("non-common", BBR, {"rule": rule("shared", 39, 0.6), "ours": "separate"}),
     outcome("non-common", BBR, {"rule": rule("separate", 2, 0.1), "ours": "separate"}),
@@ -135,7 +135,7 @@ def test_the_strict_rule_requires_more_than_95_percent_of_the_sizes() -> None:
     assert verdict_of(rule("shared", 38, 0.5), strict=True) == "separate"
     assert verdict_of(rule("shared", 39, 0.5), strict=True) == "shared"
     assert verdict_of(rule("shared", 21, 0.5), strict=False) == "shared"
-    assert verdict_of(rule("insufficient_loss", 0, 0.5), strict=True) == "insufficient_loss"
+    assert verdict_of(rule("cannot_tell", 0, 0.5), strict=True) == "cannot_tell"
 
 
 def test_the_best_coefficient_is_the_highest_significant_one() -> None:
