@@ -138,11 +138,11 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """The distance of the deciding test to its own threshold, so that scores of the tests are comparable."""
-    memory, level, buckets = detail["memory"], detail.get("level"), detail["buckets"]
+    memory, level, buckets = detail["memory"], detail.get("level") or {}, detail["buckets"]
     by, p = detail["decided_by"], memory["p"]
     if by == "buckets" and buckets is not None:
         return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, p
-    evidence = level.get("evidence") if level is not None else None
+    evidence = level.get("evidence")
     if evidence is not None and (memory["kappa"] is None or by == "level"):
         return evidence / EVIDENCE * MIN_KAPPA, level["p"]  # as memory's: κ of 0 is −MIN_KAPPA
     return (None if memory["kappa"] is None else memory["kappa"] - MIN_KAPPA), p

@@ -85,7 +85,7 @@ def binned(flow: FlowEvents, start_ns: int, width_ns: int, count: int, odds: boo
 
 def _regressed(terms: Floats, value: Floats) -> tuple[Floats, Floats]:
     """The coefficients by least squares, and what is left of the value."""
-    found = np.linalg.lstsq(terms, value, rcond=None)[0]
+    found: Floats = np.asarray(np.linalg.lstsq(terms, value, rcond=None)[0], dtype=np.float64)
     return found, value - terms @ found
 
 
