@@ -49,6 +49,7 @@ class SharedResult:
         return {
             "decided_by": next(name for name, test in tests.items() if test is self.decided_by),
             "jitter_ns": self.jitter_ns,
+            "p": None if isinstance(self.decided_by, BucketsResult) else self.decided_by.p,
             **{
                 name: None if test is None else {"verdict": test.verdict, **test.detail()}
                 for name, test in tests.items()
