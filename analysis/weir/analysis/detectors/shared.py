@@ -73,5 +73,8 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     if level.verdict != "cannot_tell":
         return SharedResult(level, memory, jitter_ns, level)
     buckets = one_bucket_or_two(a, b)
-    decided = buckets if buckets.verdict != "cannot_tell" else memory
-    return SharedResult(decided, memory, jitter_ns, level, buckets)
+    if buckets.verdict != "cannot_tell":
+        return SharedResult(buckets, memory, jitter_ns, level, buckets)
+    if not unsure:
+        memory = replace(memory, reason=f"{memory.reason}; {level.reason}")
+    return SharedResult(memory, memory, jitter_ns, level, buckets)
