@@ -16,3 +16,7 @@ class UnknownDetectorError(ValueError):
 
 class UnknownScenarioError(ValueError):
     """No scenario of that name."""
+
+
+class PathFilesError(ValueError):
+    """A data set of pairs is malformed; the text names the file."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from weir.analysis.detectors import PAIR_DETECTORS, pair_detector
+from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, PairDetector, pair_detector
 from weir.analysis.detectors.buckets import BETTER
 from weir.analysis.detectors.level import EVIDENCE
 from weir.analysis.detectors.memory import MIN_KAPPA
@@ -95,11 +95,18 @@ def synthetic_trials(
                 with_jitter(flow, jitter_s, rng) for flow in generate(SCENARIOS[name], seed + run, seconds)
             )
             for detector, judge in judges.items():
-                begun = time.process_time()
-                found = judge(a, b)
-                cost = time.process_time() - begun
-                score, p = score_of(found.detail())
-                yield Trial(detector, name, SCENARIOS[name].truth, found.verdict, score, p, cost)
+                yield judged(detector, judge, name, SCENARIOS[name].truth, a, b)
+
+
+def judged(
+    detector: str, judge: PairDetector, scenario: str, truth: str, one: FlowEvents, other: FlowEvents
+) -> Trial:
+    """The detector's verdict on two flows, with the processor time that it took."""
+    begun = time.process_time()
+    found = judge(one, other)
+    cost = time.process_time() - begun
+    score, p = score_of(found.detail())
+    return Trial(detector, scenario, truth, found.verdict, score, p, cost)
 
 
 def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
@@ -155,15 +162,16 @@ def evaluate(trials: Sequence[Trial]) -> list[Evaluation]:
     result = []
     for detector in detectors:
         its = [trial for trial in trials if trial.detector == detector]
-        result.append(_evaluation(detector, "all", its))
+        result.append(evaluation_of(detector, "all", its))
         for scenario in scenarios:
             some = [trial for trial in its if trial.scenario == scenario]
             if some:
-                result.append(_evaluation(detector, scenario, some))
+                result.append(evaluation_of(detector, scenario, some))
     return result
 
 
-def _evaluation(detector: str, scenario: str, trials: Sequence[Trial]) -> Evaluation:
+def evaluation_of(detector: str, scenario: str, trials: Sequence[Trial]) -> Evaluation:
+    """Errors, scores and p-values of one detector over some trials; `scenario` names them."""
     decided = [trial for trial in trials if trial.verdict in ("shared", "separate")]
     shared = [trial for trial in decided if trial.truth == "shared"]
     separate = [trial for trial in decided if trial.truth == "separate"]

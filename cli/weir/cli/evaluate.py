@@ -16,12 +16,13 @@ from rich.table import Table
 from weir.analysis.errors import UnknownDetectorError
 from weir.cli import completion, options
 from weir.cli.errors import InputError
+from weir.cli.evaluate_paths import evaluate_paths_command
+from weir.cli.terminal.shares import share_text
 
 if TYPE_CHECKING:
     from weir.analysis.evaluate import Evaluation
     from weir.analysis.evaluate_policing import PolicingEvaluation
     from weir.analysis.evaluate_policing_runs import LeftOut
-    from weir.analysis.statistics import Share
 
 
 def evaluate(
@@ -29,7 +30,7 @@ def evaluate(
         list[Path] | None,
         typer.Argument(
             metavar="[RUN…]",
-            help="Finished runs; none: simulated scenarios.",
+            help="Finished runs; with --paths also data sets. None: simulated scenarios.",
             show_default=False,
             autocompletion=completion.run_directories,
         ),
@@ -61,6 +62,13 @@ def evaluate(
     policing: Annotated[
         bool, typer.Option("--policing", help="Detectors of policing instead, of single flows.")
     ] = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Over jitter from 0 to 10 ms and over all properties of paths.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="With --paths: write the pairs there as files instead."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Count how often detectors are right where the truth is known.
@@ -69,7 +77,30 @@ def evaluate(
     policer, a queue or nothing: false negatives and positives with exact intervals, area under the ROC curve,
     p-values where nothing is shared. With --policing, over the flows in the captures of runs, or over
     simulated ones: wrong verdicts, and how near rate and burst of the policer are.
+
+    With --paths, over pairs whose properties are drawn at random: rate, burst, RTTs, other traffic, a queue
+    in front, random loss, pauses of the application. Each pair is judged at seven amounts of jitter before
+    the policer; --runs are pairs of each truth. RUN… may also be data sets that --data wrote.
     """
+    if paths:
+        if scenarios or policing or jitter_ms:
+            raise InputError(
+                "--paths takes runs or data sets, --detector, --runs, --seconds, --seed, --data, --out, "
+                "--json and no other options"
+            )
+        return evaluate_paths_command(
+            directories or [],
+            detectors or [],
+            runs=runs,
+            seconds=seconds,
+            seed=seed,
+            out=out,
+            data=data,
+            as_json=as_json,
+            console=Console(),
+        )
+    if data is not None:
+        raise InputError("--data needs --paths")
     return evaluate_command(
         directories or [],
         detectors or [],
@@ -225,7 +256,7 @@ def policing_evaluation_table(found: Sequence[PolicingEvaluation], over: str) ->
         table.add_column(heading, justify="right", overflow="fold")  # no part of a figure may be cut off
     for one in found:
         counts = (str(one.trials), str(one.undecided))
-        shares = (_share(s) for s in (one.wrong, one.rate_near, one.burst_near, one.rate_held))
+        shares = (share_text(s) for s in (one.wrong, one.rate_near, one.burst_near, one.rate_held))
         table.add_row(one.detector, one.kind, *counts, *shares, f"{one.cpu_s:.2f}")
     return table
 
@@ -243,16 +274,10 @@ def evaluation_table(found: Sequence[Evaluation]) -> Table:
             one.scenario,
             str(one.trials),
             str(one.undecided),
-            _share(one.false_negatives),
-            _share(one.false_positives),
+            share_text(one.false_negatives),
+            share_text(one.false_positives),
             "" if one.auc is None else f"{one.auc:.3f}",
-            _share(one.p_below_level),
+            share_text(one.p_below_level),
             f"{one.cpu_s:.2f}",
         )
     return table
-
-
-def _share(found: Share) -> str:
-    if found.rate is None:
-        return ""
-    return f"{found.rate * 100:.0f} ({found.low * 100:.0f}–{found.high * 100:.0f})"

@@ -91,3 +91,50 @@ def test_policing_is_evaluated_over_runs(tmp_path: Path, capsys: pytest.CaptureF
     assert "Left out: 1 measured flow transfer main/flow: policer only: its verdicts, colours or " in shown
     assert run_cli(["evaluate", str(tmp_path / "pcap"), "--policing"]) == 2
     assert "manifest.json: not found; a run directory holds " in capsys.readouterr().err
+
+
+PATHS = ["evaluate", "--paths", "--runs", "1", "--seconds", "3"]
+
+
+def test_paths_are_judged_at_every_jitter_with_figures_and_every_verdict(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "page"
+    assert run_cli([*PATHS, "--detector", "frame-memory", "--out", str(out), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["pairs"], answer["complete"], answer["page"]) == (2, True, str(out / "index.html"))
+    overall = [row for row in answer["evaluations"] if row["factor"] == "all"]
+    assert [row["jitter_ms"] for row in overall] == pytest.approx([0, 0.01, 0.03, 0.1, 1, 5, 10])
+    assert len((out / "trials.csv").read_text().splitlines()) == 1 + 2 * 7
+    assert "Errors over jitter" in (out / "index.html").read_text()
+
+
+def test_pairs_written_as_files_are_judged_from_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    data = tmp_path / "pairs"
+    assert run_cli([*PATHS, "--data", str(data)]) == 0
+    assert "2 pairs in" in capsys.readouterr().out
+    found = []
+    for given in ([], [str(data)]):
+        assert run_cli([*PATHS, *given, "--detector", "wehey_loss_trend", "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)["evaluations"]
+        found.append([(row["factor"], row["level"], row["undecided"], row["auc"]) for row in rows])
+    assert found[0] == found[1]
+    assert run_cli([*PATHS, "--data", str(data)]) == 2
+    assert "already holds a data set" in capsys.readouterr().err
+    (data / "pairs.jsonl").write_text("{\n")
+    assert run_cli(["evaluate", "--paths", str(data), "--detector", "shared"]) == 2
+    assert "pairs.jsonl, line 1" in capsys.readouterr().err
+
+
+def test_options_that_paths_do_not_take_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for more in (["--jitter", "1"], ["--policing"], ["--scenario", "random-loss"]):
+        assert run_cli([*PATHS, *more]) == 2
+        assert "--paths takes runs or data sets" in capsys.readouterr().err
+    assert run_cli(["evaluate", "--data", str(tmp_path)]) == 2
+    assert "--data needs --paths" in capsys.readouterr().err
+    assert run_cli([*PATHS, "--detector", "guess"]) == 2
+    assert "no detector 'guess'" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from typer import TyperException
 from weir.analysis.errors import (
     ClockError,
     FlowChoiceError,
+    PathFilesError,
     UnknownDetectorError,
     UnknownScenarioError,
 )
@@ -68,6 +69,7 @@ BAD_INPUT: tuple[type[Exception], ...] = (
     FlowChoiceError,
     InputError,
     KernelInputError,
+    PathFilesError,
     ReplayError,
     RunFileError,
     ScriptError,

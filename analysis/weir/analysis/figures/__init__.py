@@ -15,6 +15,7 @@ from weir.analysis.figures.figure import (
     tree_figure,
 )
 from weir.analysis.figures.page import DrawingError, as_csv, as_svg, render_study, write_study
+from weir.analysis.figures.paths import path_study
 from weir.analysis.figures.records import FlowRecord, PairRecord, Records, of_capture, of_run
 from weir.analysis.figures.study import Section, Study, evaluation, study
 from weir.analysis.figures.verdicts import verdict_items
@@ -40,6 +41,7 @@ __all__ = [
     "line_figure",
     "of_capture",
     "of_run",
+    "path_study",
     "render_study",
     "share_figure",
     "study",

@@ -4,7 +4,8 @@
 It models what makes the patterns that detectors use. CUBIC: a window that grows by RFC 9438 and shrinks to
 0.7; BBR: a paced rate that probes with gains 1.25 and 0.75 and ignores losses; on-off: bursts of random
 length. A policer is a token bucket that starts full (RFC 2697, two colours), a shaper a drop-tail queue, a
-lossy link drops at random. There are no timeouts and no lost acknowledgments.
+lossy link drops at random. A queue may stand in front of the bottlenecks, and applications may pause. There
+are no timeouts and no lost acknowledgments.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ PROBE_RTT_EVERY_S, PROBE_RTT_S = 10.0, 0.2
 
 @dataclass
 class Bottleneck:
-    """Drops frames by `rate_bps` and `burst_bytes` of its bucket or queue, or with probability `loss`."""
+    """Drops frames by `rate_bps` and `burst_bytes` of its bucket or queue, and with probability `loss`.
+
+    A `lossy` one has neither bucket nor queue.
+    """
 
     kind: Kind = "policer"
     rate_bps: float = 0.0
@@ -40,8 +44,10 @@ class Bottleneck:
 
     def offer(self, now: float, rng: np.random.Generator) -> float | None:
         """Offer a frame at time `now`: returns its wait in seconds, or None when it is dropped."""
+        if self.loss and rng.random() < self.loss:
+            return None
         if self.kind == "lossy":
-            return None if rng.random() < self.loss else 0.0
+            return 0.0
         rate = self.rate_bps / 8
         self._backlog = max(0.0, self._backlog - rate * (now - self._now))
         self._now = now
@@ -54,14 +60,20 @@ class Bottleneck:
 
 @dataclass
 class Sender:
-    """A flow with its congestion control; `bottleneck` is an index into the list of bottlenecks."""
+    """A flow with its congestion control; `bottleneck` is an index into the list of bottlenecks.
+
+    With `pause_s` its application sends for `busy_s` and then has nothing to send for `pause_s`, in turn.
+    """
 
     control: Control
     bottleneck: int
     rtt_s: float = 0.02
     start_s: float = 0.0
     limit_bps: float = 25e6
+    busy_s: float = 0.0
+    pause_s: float = 0.0
     time_s: list[float] = field(default_factory=list, repr=False)
+    left_s: list[float] = field(default_factory=list, repr=False)
     lost: list[bool] = field(default_factory=list, repr=False)
     rtts_s: list[float] = field(default_factory=list, repr=False)
     rtt_sent_s: list[float] = field(default_factory=list, repr=False)
@@ -82,6 +94,15 @@ class Sender:
         """The time at which each frame reached the bottleneck, in seconds."""
         return np.array(self.time_s)
 
+    def sent(self) -> Floats:
+        """The time at which each frame left its sender, in seconds: earlier if it waited in a queue."""
+        return np.array(self.left_s)
+
+    def has_data(self, now: float) -> bool:
+        """Whether its application has something to send."""
+        period = self.busy_s + self.pause_s
+        return not self.pause_s or (now - self.start_s) % period < self.busy_s
+
     def losses(self) -> Bools:
         """The mask of dropped frames."""
         return np.array(self.lost, dtype=bool)
@@ -91,9 +112,13 @@ class _Run:
     """The events of one simulation, in order of time."""
 
     def __init__(
-        self, senders: list[Sender], bottlenecks: list[Bottleneck], rng: np.random.Generator
+        self,
+        senders: list[Sender],
+        bottlenecks: list[Bottleneck],
+        rng: np.random.Generator,
+        first: int,
     ) -> None:
-        self.senders, self.bottlenecks, self.rng = senders, bottlenecks, rng
+        self.senders, self.bottlenecks, self.rng, self.first = senders, bottlenecks, rng, first
         self.events: list[tuple[float, int, int, int, float, int]] = []
         self.order = 0
         # Drawn once, for the jitter of the host and of the return path.
@@ -107,15 +132,22 @@ class _Run:
         return float(self.noise[self.order & 4095]) * mean_s
 
 
-TICK, ARRIVE, ACK, LOSS = range(4)
+TICK, ARRIVE, ACK, LOSS, FRONT = range(5)
 HOST_JITTER_S, ACK_JITTER_S = 20e-6, 100e-6
 
 
 def simulate(
-    senders: list[Sender], bottlenecks: list[Bottleneck], seconds: float, rng: np.random.Generator
+    senders: list[Sender],
+    bottlenecks: list[Bottleneck],
+    seconds: float,
+    rng: np.random.Generator,
+    front: Bottleneck | None = None,
 ) -> list[Sender]:
-    """Simulate the senders; returns them, with times, losses and RTTs of their frames filled in."""
-    run = _Run(senders, bottlenecks, rng)
+    """Simulate the senders; returns them, with times, losses and RTTs of their frames filled in.
+
+    All frames pass the queue `front`, if there is one, before they come to their bottleneck.
+    """
+    run = _Run(senders, bottlenecks, rng, FRONT if front else ARRIVE)
     for who, sender in enumerate(senders):
         run.push(sender.start_s, TICK, who)
     while run.events:
@@ -123,12 +155,18 @@ def simulate(
         if now > seconds:
             break
         sender = senders[who]
-        if what == ARRIVE:
-            wait = bottlenecks[sender.bottleneck].offer(now, rng)
+        if what == FRONT and front is not None:
+            wait = front.offer(now, rng)
+            # A frame that the queue has no room for is lost there.
+            run.push(now if wait is None else now + wait, ARRIVE, who, now, -1 if wait is None else 0)
+        elif what == ARRIVE:
+            left = now if front is None else sent
+            wait = None if delivered < 0 else bottlenecks[sender.bottleneck].offer(now, rng)
             sender.time_s.append(now)
+            sender.left_s.append(left)
             sender.lost.append(wait is None)
             back = now + sender.rtt_s + run.jitter(ACK_JITTER_S) + (wait or 0.0)
-            run.push(back, LOSS if wait is None else ACK, who, now, sender._delivered)
+            run.push(back, LOSS if wait is None else ACK, who, left, sender._delivered)
         elif what == TICK:
             (_tick_onoff if sender.control == "onoff" else _tick)(run, who, sender, now)
         else:
@@ -149,12 +187,12 @@ def _transmit(run: _Run, who: int, sender: Sender, now: float) -> None:
     at = max(now + run.jitter(HOST_JITTER_S), sender._free_s)
     sender._free_s = at + FRAME * 8 / sender.limit_bps
     sender._inflight += 1
-    run.push(at, ARRIVE, who)
+    run.push(at, run.first, who)
 
 
 def _fill(run: _Run, who: int, sender: Sender, now: float) -> None:
     # At most 5 ms of frames wait at the host's own limit.
-    while sender._inflight < sender._window and sender._free_s < now + 0.005:
+    while sender._inflight < sender._window and sender._free_s < now + 0.005 and sender.has_data(now):
         _transmit(run, who, sender, now)
 
 
@@ -190,7 +228,7 @@ def _tick(run: _Run, who: int, sender: Sender, now: float) -> None:
     if (now - sender.start_s) % PROBE_RTT_EVERY_S > PROBE_RTT_EVERY_S - PROBE_RTT_S:
         window = 4.0
     quantum = 2
-    if sender._inflight < window:
+    if sender._inflight < window and sender.has_data(now):
         for _ in range(quantum):
             _transmit(run, who, sender, now)
     run.push(now + quantum * FRAME / (gain * rate), TICK, who)

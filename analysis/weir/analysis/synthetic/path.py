@@ -18,15 +18,24 @@ SIGMA, MEMORY_S = 0.8, 0.002
 def with_jitter(flow: FlowEvents, mean_s: float, rng: np.random.Generator) -> FlowEvents:
     """The flow as its sender sees it, if its times are those at the policer: each packet was sent earlier.
 
-    Delays are log-normal with this mean; packets keep their order. The RTTs contain the delays, and
-    `jitter_ns` is what they show of it.
+    Delays are log-normal with this mean; packets keep their order.
     """
-    if mean_s <= 0:
-        return flow
+    return flow if mean_s <= 0 else delayed(flow, mean_s, relative_delays(flow, rng))
+
+
+def relative_delays(flow: FlowEvents, rng: np.random.Generator) -> Floats:
+    """The delay of each packet, by time, as a multiple of the mean delay."""
+    return np.exp(SIGMA * _autoregression(np.sort(flow.sent_ns), rng) - SIGMA**2 / 2)
+
+
+def delayed(flow: FlowEvents, mean_s: float, relative: Floats) -> FlowEvents:
+    """The flow with each packet, by time, sent earlier by its `relative` delay times `mean_s`, in order.
+
+    The RTTs contain the delays, and `jitter_ns` is what they show of them.
+    """
     order = np.argsort(flow.sent_ns, kind="stable")
     met_ns = flow.sent_ns[order]
-    delay_ns = mean_s * 1e9 * np.exp(SIGMA * _autoregression(met_ns, rng) - SIGMA**2 / 2)
-    left_ns = np.sort(met_ns - delay_ns.astype(np.int64))
+    left_ns = np.sort(met_ns - (mean_s * 1e9 * relative).astype(np.int64))
     sampled = np.clip(np.searchsorted(met_ns, flow.rtt_sent_ns), 0, max(len(met_ns) - 1, 0))
     waited_ns = (met_ns - left_ns)[sampled] if len(met_ns) else flow.rtt_ns
     rtt_sent_ns, rtt_ns = flow.rtt_sent_ns - waited_ns, flow.rtt_ns + waited_ns

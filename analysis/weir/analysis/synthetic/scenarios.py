@@ -31,9 +31,9 @@ def generate(scenario: Scenario, seed: int, seconds: float = 20.0) -> tuple[Flow
 
 
 def events_of(sender: Sender) -> FlowEvents:
-    """A simulated flow as input of detectors."""
-    order = np.argsort(sender.times(), kind="stable")
-    at = (sender.times()[order] * 1e9).astype(np.int64)
+    """A simulated flow as input of detectors, with the times at which packets left the sender."""
+    order = np.argsort(sender.sent(), kind="stable")
+    at = (sender.sent()[order] * 1e9).astype(np.int64)
     return FlowEvents(
         sent_ns=at,
         size_bytes=np.full(len(at), PAYLOAD, dtype=np.int64),
