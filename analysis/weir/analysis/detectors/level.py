@@ -187,5 +187,7 @@ def _response(one: BinnedFlow, other: BinnedFlow, least: int, lags: int, expecte
     kappa = each[np.arange(-lags, lags + 1)] - chance.mean()
     one_bucket, two = error**2 + SPREAD_SHARED**2, error**2 + SPREAD_SEPARATE**2
     evidence = (kappa**2 / two - (kappa - expected) ** 2 / one_bucket + np.log(two / one_bucket)) / 2
+    # The wider of the two distributions would make a κ far below 0 more likely behind one policer.
+    evidence = np.where(kappa < 0, np.minimum(evidence, 0.0), evidence)
     best = int(np.argmax(evidence))
     return _Response(float(kappa[best]), error, float(evidence[best]))

@@ -15,7 +15,7 @@ from weir.analysis.detectors.binned import smoothness
 from weir.analysis.detectors.level import MIN_SMOOTHNESS, SURE_Z, LevelResult, bucket_level
 from weir.analysis.detectors.memory import MemoryResult, frame_memory
 from weir.analysis.detectors.shared import shared_policer
-from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
+from weir.analysis.synthetic import SCENARIOS, draw_factors, generate, simulate_path, with_jitter
 
 SECONDS = 20.0
 RTT_NS = 20_000_000
@@ -153,3 +153,46 @@ def test_a_small_kappa_is_believed_if_the_level_confirms_it_or_cannot(
     found = shared_policer(a, b)
     assert found.verdict == verdict
     assert ("in step" in found.reason) == (verdict == "cannot_tell")
+
+
+@pytest.mark.parametrize(
+    ("memory", "kappa", "z", "p", "level", "evidence", "reason"),
+    [
+        ("separate", -0.1, -1.0, 0.5, "cannot_tell", 0.0, ""),
+        ("separate", 0.2, 4.0, 0.01, "cannot_tell", 0.0, "other losses may hide"),
+        ("separate", 0.2, 4.0, 0.01, "cannot_tell", -2.0, ""),
+        ("separate", -0.4, -9.0, 1.0, "cannot_tell", 0.0, "spaced so that they do not meet"),
+        ("separate", -0.1, -1.0, 0.5, "cannot_tell", 1.5, "speaks for one policer"),
+        ("separate", -0.1, -1.0, 0.5, "shared", 5.0, "contradict"),
+        ("shared", 0.9, 9.0, 0.01, "separate", -5.0, "contradict"),
+    ],
+)
+def test_no_verdict_of_the_memory_stands_against_the_level(
+    monkeypatch: pytest.MonkeyPatch,
+    memory: Literal["shared", "separate"],
+    kappa: float,
+    z: float,
+    p: float,
+    level: Literal["shared", "separate", "cannot_tell"],
+    evidence: float,
+    reason: str,
+) -> None:
+    # Random loss on two links: no bucket explains it, so nothing decides where memory and level do not.
+    a, b = generate(SCENARIOS["random-loss"], 3, 3.0)
+    shared = "weir.analysis.detectors.shared"
+    monkeypatch.setattr(f"{shared}.frame_memory", lambda *_: MemoryResult(memory, "close", p, kappa, z))
+    monkeypatch.setattr(
+        f"{shared}.bucket_level", lambda *_: LevelResult(level, "by level", evidence=evidence)
+    )
+    found = shared_policer(a, b)
+    assert found.verdict == ("cannot_tell" if reason else memory)
+    assert reason in found.reason
+
+
+def test_two_paced_flows_alone_behind_one_policer_are_not_found_separate() -> None:
+    # Each packet meets the bucket just after it was filled, so the memory is far below 0.
+    factors = draw_factors(38)
+    a, b = simulate_path(factors, "shared", 38, 20.0)
+    memory, found = frame_memory(a, b), shared_policer(a, b)
+    assert (factors.other_flows, memory.verdict) == (0, "separate")
+    assert (found.verdict, found.detail()["decided_by"]) == ("shared", "buckets")

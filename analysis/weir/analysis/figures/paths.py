@@ -151,7 +151,7 @@ def _by_factor(detector: str, factor: str, found: Sequence[PathEvaluation]) -> S
     return Section(
         factor,
         f"By {TITLES[factor]}",
-        f"`{detector}`, all other properties as they were drawn.",
+        f"{detector}; all other properties as they were drawn.",
         (
             share_figure(f"{factor}-wrong", "Wrong", "Of the pairs on which it decided.", wrongs),
             share_figure(f"{factor}-cannot-tell", "Cannot tell", "Of all pairs.", undecideds),
