@@ -11,6 +11,7 @@ from weir.analysis.evaluate_policing import (
     policing_trial,
     policing_trials,
 )
+from weir.analysis.statistics import share
 from weir.analysis.synthetic import SINGLE_KINDS, draw_single
 
 
@@ -48,20 +49,41 @@ def test_no_drawn_flow_is_judged_wrongly_and_rates_and_bursts_are_those_of_the_p
     assert (two.rate_near.count, two.burst_near.count) == (16, 16)
 
 
+@pytest.mark.parametrize("jitter_s", [0.0, 1e-3])
+def test_intervals_hold_rate_and_burst_in_95_percent(jitter_s: float) -> None:
+    trials = [each for each in policing_trials("policing", 15, 20.0, 1100, jitter_s) if each.policed]
+    for held in ([each.rate_held for each in trials], [each.burst_held for each in trials]):
+        known = [each for each in held if each is not None]
+        found = share(sum(known), len(known))
+        print(jitter_s, found)
+        assert found.of >= 30
+        assert found.high >= 0.95
+
+
+def test_coarse_times_are_no_evidence_against_a_policer() -> None:
+    # 5 ms of jitter are the time of several frames at these rates.
+    trials = [t for t in policing_trials("policing", 10, 20.0, 1100, 5e-3) if t.kind == "policed"]
+    assert all(t.verdict in ("policed", "cannot_tell") for t in trials)
+    assert any(t.verdict == "cannot_tell" for t in trials)
+
+
 def test_errors_are_relative_to_the_truth_and_a_frame_is_near() -> None:
-    found = FlowVerdict("f", "policed", "", 30e6, 4_500, {"rate_bps_95": [29e6, 31e6]})
+    found = FlowVerdict(
+        "f", "policed", "", 30e6, 4_500, {"rate_bps_95": [29e6, 31e6], "burst_bytes_95": [4_000, None]}
+    )
     off = policing_trial("d", "k", "f", found, (40e6, 9_000), 0.0)
     assert (off.policed, off.rate_error, off.burst_error) == (True, pytest.approx(0.25), 0.5)
-    assert (off.burst_near, off.rate_held) == (False, False)
+    assert (off.burst_near, off.rate_held, off.burst_held) == (False, False, True)
     near = policing_trial("d", "k", "f", found, (30e6, 3_000), 0.0)
     assert (near.rate_error, near.burst_error, near.burst_near, near.rate_held) == (0.0, 0.5, True, True)
+    assert near.burst_held is False
     free = policing_trial("d", "k", "f", found, None, 0.0)
     assert (free.policed, free.rate_error, free.burst_near) == (False, None, None)
 
 
 def test_shares_are_of_the_verdicts_that_decide() -> None:
     def trial(verdict: str, rate: float | None = None, near: bool | None = None) -> PolicingTrial:
-        return PolicingTrial("d", "policed", "f", True, verdict, rate, rate, near, near, 0.5)
+        return PolicingTrial("d", "policed", "f", True, verdict, rate, rate, near, near, near, 0.5)
 
     [found] = evaluate_policing(
         [
@@ -76,4 +98,5 @@ def test_shares_are_of_the_verdicts_that_decide() -> None:
     assert (found.rate_near.count, found.rate_near.of) == (1, 2)
     assert (found.burst_near.count, found.burst_near.of) == (1, 2)
     assert (found.rate_held.count, found.rate_held.of) == (1, 2)
+    assert (found.burst_held.count, found.burst_held.of) == (1, 2)
     assert found.cpu_s == 0.5

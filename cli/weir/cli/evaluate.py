@@ -138,7 +138,7 @@ def evaluate_command(
         UnknownDetectorError, UnknownScenarioError: an unknown name; the message lists the valid ones.
         RunFileError: a directory without the result of a run; with `detectors` or `policing`, without its
             captures.
-        InputError: `scenarios`, `out` or `jitter_ms` with `policing`; `jitter_ms` with results of runs.
+        InputError: `scenarios` or `out` with `policing`; `jitter_ms` with `policing` of runs.
         OSError: the page cannot be written to `out`.
     """
     from weir.analysis.evaluate import DEFAULT_DETECTORS, evaluate, run_trials, synthetic_trials
@@ -147,11 +147,14 @@ def evaluate_command(
     from weir.analysis.synthetic import SCENARIOS
 
     if policing:
-        if scenarios or out is not None or jitter_ms:
+        if scenarios or out is not None or (directories and jitter_ms):
             raise InputError(
-                "--policing takes runs, --detector, --runs, --seconds, --seed, --json and no other options"
+                "--policing takes --detector, --seed, --json and either runs, or --runs, --seconds and "
+                "--jitter"
             )
-        return _evaluate_policing(directories, detectors, runs, seconds, seed, as_json, console)
+        return _evaluate_policing(
+            directories, detectors, runs, seconds, seed, jitter_ms / 1e3, as_json, console
+        )
     if directories and detectors:
         trials = list(judged_trials(directories, detectors, jitter_s=jitter_ms / 1e3, seed=seed))
     elif directories:
@@ -199,6 +202,7 @@ def _evaluate_policing(
     runs: int,
     seconds: float,
     seed: int,
+    jitter_s: float,
     as_json: bool,
     console: Console,
 ) -> int:
@@ -216,7 +220,7 @@ def _evaluate_policing(
     if directories:
         trials, left_out = policing_trials_of_runs(directories, names)
     else:
-        trials = [trial for name in names for trial in policing_trials(name, runs, seconds, seed)]
+        trials = [trial for name in names for trial in policing_trials(name, runs, seconds, seed, jitter_s)]
     found = evaluate_policing(trials)
     if as_json:
         answer: dict[str, Any] = {"schema": 1, "runs": runs, "seconds": seconds, "first_seed": seed}
@@ -240,23 +244,30 @@ def _evaluate_policing(
 
 def policing_evaluation_table(found: Sequence[PolicingEvaluation], over: str) -> Table:
     """One row per detector and kind or run; shares with their exact 95 % intervals, in percent."""
-    table = Table(box=None, pad_edge=False)
+    table = Table(
+        box=None,
+        pad_edge=False,
+        caption="near: rate within 5 %, burst within 10 % or a frame; held: in the 95 % interval",
+        caption_justify="left",
+    )
     table.add_column("detector", no_wrap=True)
     table.add_column(over, no_wrap=True)
     headings = (
         "trials",
         "cannot tell",
         "wrong %",
-        "rate within 5 %",
-        "burst within 10 % or a frame",
-        "rate in its interval",
+        "rate near %",
+        "burst near %",
+        "rate held %",
+        "burst held %",
         "cpu s",
     )
     for heading in headings:
         table.add_column(heading, justify="right", overflow="fold")  # no part of a figure may be cut off
     for one in found:
         counts = (str(one.trials), str(one.undecided))
-        shares = (share_text(s) for s in (one.wrong, one.rate_near, one.burst_near, one.rate_held))
+        kinds = (one.wrong, one.rate_near, one.burst_near, one.rate_held, one.burst_held)
+        shares = (share_text(kind) for kind in kinds)
         table.add_row(one.detector, one.kind, *counts, *shares, f"{one.cpu_s:.2f}")
     return table
 

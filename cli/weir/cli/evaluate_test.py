@@ -63,12 +63,12 @@ def test_policing_is_evaluated_over_single_flows(capsys: pytest.CaptureFixture[s
     assert run_cli([*arguments, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["policing"]
     assert [(row["kind"], row["trials"]) for row in rows] == [
-        *(("policed", 1), ("policed-two", 2), ("shaped", 1), ("random-loss", 1))
+        *(("policed", 1), ("policed-two", 2), ("shaped", 1), ("shaped-shallow", 1), ("random-loss", 1))
     ]
     assert run_cli(["evaluate", "--policing", "--detector", "shared"]) == 2
     assert "weir: no detector 'shared' of policing; valid: policing, " in capsys.readouterr().err
     assert run_cli(["evaluate", "--policing", "--scenario", "x"]) == 2
-    assert "weir: --policing takes runs, --detector, " in capsys.readouterr().err
+    assert "weir: --policing takes --detector, " in capsys.readouterr().err
 
 
 def test_policing_is_evaluated_over_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -180,13 +180,26 @@ def test_no_verdict_of_the_memory_stands_against_the_level(
     # Random loss on two links: no bucket explains it, so nothing decides where memory and level do not.
     a, b = generate(SCENARIOS["random-loss"], 3, 3.0)
     shared = "weir.analysis.detectors.shared"
-    monkeypatch.setattr(f"{shared}.frame_memory", lambda *_: MemoryResult(memory, "close", p, kappa, z))
+    monkeypatch.setattr(
+        f"{shared}.frame_memory", lambda *_: MemoryResult(memory, "close", p, kappa, z, own_z=8.0)
+    )
     monkeypatch.setattr(
         f"{shared}.bucket_level", lambda *_: LevelResult(level, "by level", evidence=evidence)
     )
     found = shared_policer(a, b)
     assert found.verdict == ("cannot_tell" if reason else memory)
     assert reason in found.reason
+
+
+def test_random_losses_on_both_paths_are_no_evidence_of_two_policers() -> None:
+    # The second flow loses 16 packets, at random; one policer drops those of the first.
+    a, b = simulate_path(draw_factors(1064), "shared", 1064, 20.0)
+    memory, found = frame_memory(a, b), shared_policer(a, b)
+    assert memory.verdict == "separate"
+    assert memory.own_z is not None
+    assert memory.own_z < 4
+    assert found.verdict == "cannot_tell"
+    assert "its own drops" in found.reason
 
 
 def test_two_paced_flows_alone_behind_one_policer_are_not_found_separate() -> None:

@@ -24,7 +24,7 @@ test is much weaker, and blind for BBR, so the lack of an excess is no evidence 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -53,6 +53,8 @@ MIN_EXPECTED = 3.0
 MAX_JITTER_NS, TAUS_OF_JITTER = 25_000, 5
 """Times that are wrong by more hide one bucket: at 100 µs κ fell from 0.9 to 0.4 (BBR) and to 0.1 (CUBIC).
 Only τ of several times the jitter may still show one, as where two flows are nearly all of a slow bucket."""
+OWN = (0.5, 1.0, 2.0)
+"""τ for the packets after a flow's own drops, in the same multiples."""
 MIN_LOSSES = 15
 HEADERS_BYTES = 66
 
@@ -62,7 +64,8 @@ class MemoryResult:
     """The verdict; `kappa` is the excess at the best `tau_us`.
 
     `p` is the rank of its statistic `z` among the shifted series, `expected_z` the z of one bucket with κ =
-    0.5, `lag_us` the difference of the clocks at which z is largest.
+    0.5, `lag_us` the difference of the clocks at which z is largest. `own_z` is the largest z, of either
+    sign, after a flow's own drops, of the flow that has less. A bucket makes it large, random loss does not.
     """
 
     verdict: Literal["shared", "separate", "cannot_tell"]
@@ -73,6 +76,7 @@ class MemoryResult:
     expected_z: float | None = None
     tau_us: float | None = None
     lag_us: float | None = None
+    own_z: float | None = None
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
@@ -154,7 +158,8 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
         if test.expected_z[0] < MIN_EXPECTED:
             why = "too few packets at once to exclude a bucket of many more flows; "
             return test.result("cannot_tell", fine, why)
-        return test.result("separate", fine)
+        own = min(_own_z(flow, largest_s * np.array(OWN)) for flow in (one, other))
+        return replace(test.result("separate", fine), own_z=own)
     rough_taus = largest_s * np.array([scale for scale in COARSE if scale * largest_s >= least_s])
     rough = _Test(one, other, rough_taus, 0, MIN_KAPPA_COARSE, lags, rtt_ns / 1e9)
     coarse = rough.judged(slice(None))
@@ -289,6 +294,13 @@ def _direction(drops: Floats, flow: _Flow, tau: Floats) -> tuple[Floats, Floats,
     x = np.maximum(0.0, 1 - age[None, :] / tau[:, None]) * share
     square = x * x
     return x @ flow.excess[near], square @ (flow.local[near] * share), square.sum(axis=1)
+
+
+def _own_z(flow: _Flow, tau: Floats) -> float:
+    """The largest z, of either sign, of a flow's packets soon after its own drops."""
+    # A nanosecond later, so that a drop is not its own consequence.
+    score, variance, _ = _direction(flow.drops_s + 1e-9, flow, tau)
+    return float(np.max(np.abs(score) / np.sqrt(np.maximum(variance, 1e-12))))
 
 
 def _lags(error_s: float, step_s: float) -> Floats:

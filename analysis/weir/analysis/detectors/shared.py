@@ -8,7 +8,7 @@ trends are evidence in none.
 
 No verdict stands against another test. Each test has flows that deceive it: a packet of a smoothly paced flow
 that is alone with the other one meets the bucket just after it was filled, so the memory is negative behind
-one policer; random loss dilutes the memory; bursts of flows in step meet behind two policers. Where memory
+one policer; random loss has no memory; bursts of flows in step meet behind two policers. Where memory
 and level contradict each other, or the memory is unsure, the buckets decide, or nothing does.
 """
 
@@ -28,6 +28,9 @@ had Îº of 0.25 to 0.5 and z below 4; of pairs with so many packets behind one, Î
 SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
+OWN_Z = 4.0
+"""Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
+soon after its drops, or loses packets elsewhere, nothing follows from the lack of an excess."""
 CONTRADICTION = "two tests contradict each other: "
 Verdict = Literal["shared", "separate", "cannot_tell"]
 
@@ -105,6 +108,8 @@ def _doubt(memory: MemoryResult, level: LevelResult) -> str:
             return "packets are spaced so that they do not meet, by two policers or by one: "
         if evidence >= CONFIRMED:
             return "the level speaks for one policer, though not enough: "
+        if (memory.own_z or 0.0) < OWN_Z:
+            return "a flow's losses do not even depend on its own drops as those of a bucket would: "
     return ""
 
 

@@ -106,7 +106,9 @@ def _pair(
 ) -> PathPair:
     rng = np.random.default_rng([seed, DELAY_SEED, *name.encode()])
     # Rounded as in files, so that pairs from files are judged alike.
-    one, other = (relative_delays(flow, rng).astype(np.float32).astype(np.float64) for flow in flows)
+    one, other = (
+        relative_delays(np.sort(flow.sent_ns), rng).astype(np.float32).astype(float) for flow in flows
+    )
     return PathPair(name, source, part, truth, {**factors, **_measured(flows)}, flows, (one, other))
 
 

@@ -20,12 +20,12 @@ def with_jitter(flow: FlowEvents, mean_s: float, rng: np.random.Generator) -> Fl
 
     Delays are log-normal with this mean; packets keep their order.
     """
-    return flow if mean_s <= 0 else delayed(flow, mean_s, relative_delays(flow, rng))
+    return flow if mean_s <= 0 else delayed(flow, mean_s, relative_delays(np.sort(flow.sent_ns), rng))
 
 
-def relative_delays(flow: FlowEvents, rng: np.random.Generator) -> Floats:
-    """The delay of each packet, by time, as a multiple of the mean delay."""
-    return np.exp(SIGMA * _autoregression(np.sort(flow.sent_ns), rng) - SIGMA**2 / 2)
+def relative_delays(met_ns: Ints, rng: np.random.Generator) -> Floats:
+    """The delays of packets that met the policer at these times, ascending, as multiples of their mean."""
+    return np.exp(SIGMA * _autoregression(met_ns, rng) - SIGMA**2 / 2)
 
 
 def delayed(flow: FlowEvents, mean_s: float, relative: Floats) -> FlowEvents:

@@ -9,10 +9,17 @@ from typing import Literal
 import numpy as np
 
 from weir.analysis.synthetic.bottleneck import FRAME, PAYLOAD, Bottleneck, Control, Sender, simulate
+from weir.analysis.synthetic.path import relative_delays
 from weir.analysis.traces import FlowTrace
 
-SingleKind = Literal["policed", "policed-two", "shaped", "random-loss"]
-SINGLE_KINDS: tuple[SingleKind, ...] = ("policed", "policed-two", "shaped", "random-loss")
+SingleKind = Literal["policed", "policed-two", "shaped", "shaped-shallow", "random-loss"]
+SINGLE_KINDS: tuple[SingleKind, ...] = (
+    "policed",
+    "policed-two",
+    "shaped",
+    "shaped-shallow",
+    "random-loss",
+)
 
 
 @dataclass(frozen=True)
@@ -24,17 +31,22 @@ class SingleTruth:
     burst_bytes: float | None
 
 
-def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0) -> SingleTruth:
+def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0, jitter_s: float = 0.0) -> SingleTruth:
     """Draw a flow: CUBIC or BBR, RTT 20 to 100 ms, 0.5 to 8 Mbit/s; the same seed gives the same packets.
 
-    Policers have a burst of 8 to 400 kB, shapers a queue of 50 to 200 ms; random loss is 0.5 to 3 %. The
-    times of the capture have independent errors with a standard deviation of 10 to 200 µs.
+    Policers have a burst of 8 to 400 kB, shapers a queue of 50 to 200 ms, shallow ones of 2 to 6
+    frames at up to 20 Mbit/s; random loss is 0.5 to 3 %. The
+    times of the capture have independent errors with a standard deviation of 10 to 200 µs; with `jitter_s`,
+    packets were sent earlier than they met the bottleneck, on average by that (`path.py`).
     """
     rng = np.random.default_rng([seed, *kind.encode()])
     rate = float(np.exp(rng.uniform(np.log(0.5e6), np.log(8e6))))
     burst = float(np.exp(rng.uniform(np.log(8e3), np.log(4e5))))
     if kind == "shaped":
         bottleneck = Bottleneck("shaper", rate, rate / 8 * float(rng.uniform(0.05, 0.2)) + FRAME)
+    elif kind == "shaped-shallow":
+        rate *= 2.5
+        bottleneck = Bottleneck("shaper", rate, FRAME * float(rng.integers(2, 7)))
     elif kind == "random-loss":
         bottleneck = Bottleneck("lossy", loss=float(rng.uniform(0.005, 0.03)))
     else:
@@ -53,17 +65,23 @@ def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0) -> SingleTru
     simulate(senders, [bottleneck], seconds, rng)
     policer = bottleneck.kind == "policer"
     error_s = float(np.exp(rng.uniform(np.log(1e-5), np.log(2e-4))))
-    flows = tuple(_trace(sender, 40000 + number, error_s, rng) for number, sender in enumerate(senders))
+    flows = tuple(
+        _trace(sender, 40000 + number, error_s, rng, jitter_s) for number, sender in enumerate(senders)
+    )
     return SingleTruth(flows, rate if policer else None, burst if policer else None)
 
 
-def _trace(sender: Sender, port: int, error_s: float, rng: np.random.Generator) -> FlowTrace:
+def _trace(sender: Sender, port: int, error_s: float, rng: np.random.Generator, jitter_s: float) -> FlowTrace:
     seen = sender.times() + rng.normal(0, error_s, len(sender.times()))
+    met = np.argsort(sender.times(), kind="stable")
+    if jitter_s > 0:
+        seen[met] = np.sort(
+            seen[met] - jitter_s * relative_delays((sender.times()[met] * 1e9).astype(np.int64), rng)
+        )
     order = np.argsort(seen, kind="stable")
     count = len(order)
     # An RTT is measured from the captured time of its packet.
     sent = np.array(sender.rtt_sent_s)
-    met = np.argsort(sender.times(), kind="stable")
     late = seen[met][np.searchsorted(sender.times()[met], sent)] - sent
     return FlowTrace(
         src="10.0.0.2",

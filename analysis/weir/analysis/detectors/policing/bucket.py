@@ -14,6 +14,7 @@ v, found in one pass over the packets (Lindley's recursion as a running minimum)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -114,14 +115,26 @@ def contradiction(
 ) -> Floats:
     """How much the packets contradict each bucket (rates and bursts of one length): Σ log(1 + x ÷ scale).
 
-    x is the number of bytes by which the demand of a passed packet exceeds the burst, or that of a lost one
-    falls short of it; the logarithm limits the weight of wrongly inferred losses. Unlike in `demand`, each
-    packet corrects the backlog: after one that passed it is at most the burst, and a lost one had at least
-    that demand. So an error in time costs once, not again with every later packet. Each step treats one
-    packet for all buckets.
+    x are the `contradictions`; the logarithm limits the weight of wrongly inferred losses.
+    """
+    total = np.zeros(len(rates))
+    for wrong in contradictions(packets, rates, bursts, initial_backlog):
+        if wrong.max() > 0:
+            total += np.log1p(np.maximum(wrong, 0.0) / scale_bytes)
+    return total
+
+
+def contradictions(
+    packets: Arrivals, rates: Floats, bursts: Floats, initial_backlog: Floats
+) -> Iterator[Floats]:
+    """By how many bytes each packet contradicts each bucket; at most 0 where it does not.
+
+    The demand of a passed packet may exceed the burst, or that of a lost one fall short of it. Unlike in
+    `demand`, each packet corrects the backlog: after one that passed it is at most the burst, and a lost one
+    had at least that demand. So an error in time counts once, not again with every later packet. Each step
+    treats one packet for all buckets.
     """
     backlog = initial_backlog.copy()
-    total = np.zeros(len(rates))
     now = float(packets.time_s[0])
     steps = zip(packets.time_s.tolist(), packets.length.tolist(), packets.lost.tolist(), strict=True)
     for time_s, length, lost in steps:
@@ -135,6 +148,4 @@ def contradiction(
             backlog += length
             wrong = backlog - bursts
             np.minimum(backlog, bursts, out=backlog)
-        if wrong.max() > 0:
-            total += np.log1p(np.maximum(wrong, 0.0) / scale_bytes)
-    return total
+        yield wrong

@@ -8,18 +8,25 @@ full in between. Pairs of losses at doubling distances give ever more exact cand
 buckets that fill up between all bursts of losses, whose peak is broad.
 
 The result is a range of buckets that explain the packets almost equally well. They are weighted by
-exp(−TAIL·C) with the cost C of `bucket.contradiction`: errors with heavy tails, like those of inferred
-losses. With flat priors for log(rate) and burst, the estimates are the posterior means, and the interval of
-the rate holds 95 %.
+exp(−tail·C) with the cost C of `bucket.contradiction`: errors with heavy tails, like those of inferred
+losses. Their scale is that of the contradictions to the best bucket, so that jitter widens the intervals.
+With flat priors for log(rate) and burst, the estimates are the posterior means; each interval holds 95 %.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weir.analysis.detectors.policing.bucket import Arrivals, Threshold, best_threshold, contradiction, demand
+from weir.analysis.detectors.policing.bucket import (
+    Arrivals,
+    Threshold,
+    best_threshold,
+    contradiction,
+    contradictions,
+    demand,
+)
 from weir.analysis.tables import Floats
 
 SEARCH_PACKETS, SEARCH_LOSSES = 100_000, 4_000
@@ -39,22 +46,31 @@ BURST_REACH = 1.5
 """Range of the bursts weighted, in frames on either side of the best threshold."""
 SCALE = 1 / 64
 """Contradictions below this part of a frame cost little: they come from the resolution of clocks."""
-TAIL = 3.0
-"""Assumed density of errors ∝ (1 + x ÷ SCALE)^−TAIL: large ones are rare, not impossible."""
+MIN_CONTRADICTIONS = 5
+"""Fewer do not show a larger scale."""
+RATE_TAIL, BURST_TAIL = 3.0, 1.5
+"""Assumed density of errors ∝ (1 + x ÷ scale)^−TAIL: large ones are rare, not impossible. The burst rests on
+the packets near the threshold, whose errors are alike: with 3, its intervals would hold 84 to 92 %."""
+MEDIAN_OF_SCALE = 0.414
+"""The median of errors with the density ∝ (1 + x)^−3."""
+REACH_OF_SCALE = 4.0
 
 
 @dataclass(frozen=True)
 class BucketFit:
-    """One bucket fitted to packets: rates in bytes/s, lengths in bytes; `rate_low` to `rate_high` holds 95 %.
+    """One bucket fitted to packets: rates in bytes/s, lengths in bytes; low and high ends hold 95 %.
 
     `refilled`: the bucket was full again after the first loss, so that the burst does not rest only on the
-    assumption that the bucket was full at the first packet.
+    assumption that the bucket was full at the first packet. `burst_high` is infinite if it does and the flow
+    had sent before the capture began.
     """
 
     rate: float
     rate_low: float
     rate_high: float
     burst_bytes: float
+    burst_low: float
+    burst_high: float
     threshold: Threshold
     initial_backlog: float
     refilled: bool
@@ -86,7 +102,9 @@ def fit_bucket(packets: Arrivals, *, from_start: bool = True) -> BucketFit | Non
     if not from_start:
         empty = _finish(packets, rate, best.burst_bytes)
         if empty.score > best.score:
-            return empty
+            best = empty
+        if not best.refilled:
+            return replace(best, burst_high=float("inf"))
     return best
 
 
@@ -187,12 +205,23 @@ def _reach(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[floa
     return ends[0], ends[1]
 
 
-def _weigh(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[float, float, float, float]:
-    """Weight the buckets around a peak: mean rate, the ends of its interval, mean burst at that rate."""
+@dataclass(frozen=True)
+class _Estimate:
+    """A mean and the ends of the interval that holds 95 %."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def _weigh(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[_Estimate, _Estimate]:
+    """Weight the buckets around a peak: the rate, and the burst."""
     frame = _frame(packets)
     low, high = _reach(packets, rate, initial_backlog)
     first, part = _densest(packets, WEIGHED_PACKETS)
-    offsets = np.linspace(-BURST_REACH, BURST_REACH, WEIGHED_BURSTS) * frame
+    scale = _scale(packets, rate, initial_backlog, first, part)
+    reach = max(BURST_REACH * frame, REACH_OF_SCALE * scale)
+    offsets = np.linspace(-reach, reach, WEIGHED_BURSTS)
     for _ in range(WEIGHED_ROUNDS):
         logs = np.linspace(np.log(low), np.log(high), WEIGHED_RATES)
         met = [demand(packets, float(np.exp(at)), initial_backlog) for at in logs]
@@ -201,37 +230,73 @@ def _weigh(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[floa
         bursts = np.maximum(middles[:, None] + offsets, frame)
         rates = np.repeat(np.exp(logs), WEIGHED_BURSTS)
         starts = np.minimum(np.repeat(backlog, WEIGHED_BURSTS), bursts.ravel())
-        cost = contradiction(part, rates, bursts.ravel(), SCALE * frame, starts).reshape(bursts.shape)
-        weights = np.exp(TAIL * (cost.min() - cost))
-        weights /= weights.sum()
+        cost = contradiction(part, rates, bursts.ravel(), scale, starts).reshape(bursts.shape)
+        weights = _weights(cost, BURST_TAIL)
         of_rates = weights.sum(axis=1)
         likely = np.flatnonzero(of_rates > 1e-4)
         if len(likely) > WEIGHED_RATES // 3:
             break
         step = logs[1] - logs[0]
         low, high = (float(np.exp(logs[likely[end]] + sign * step)) for end, sign in ((0, -1), (-1, 1)))
-    estimate = float(np.sum(of_rates * logs))
-    nearest = int(np.argmin(np.abs(logs - estimate)))
-    burst = float(np.sum(weights[nearest] * bursts[nearest]) / max(float(of_rates[nearest]), 1e-300))
-    ends = np.interp((0.025, 0.975), np.cumsum(of_rates), logs)
-    mean = float(np.exp(estimate))
-    return mean, min(float(np.exp(ends[0])), mean), max(float(np.exp(ends[1])), mean), burst
+    of_log = _estimate(logs, _weights(cost, RATE_TAIL).sum(axis=1))
+    nearest = int(np.argmin(np.abs(logs - of_log.mean)))
+    burst = _estimate(bursts.ravel(), weights.ravel())
+    mean = float(np.sum(weights[nearest] * bursts[nearest]) / max(float(of_rates[nearest]), 1e-300))
+    return (
+        _Estimate(*(float(np.exp(at)) for at in (of_log.mean, of_log.low, of_log.high))),
+        _Estimate(mean, min(burst.low, mean), max(burst.high, mean)),
+    )
+
+
+def _weights(cost: Floats, tail: float) -> Floats:
+    weights = np.exp(tail * (cost.min() - cost))
+    result: Floats = weights / weights.sum()
+    return result
+
+
+def _estimate(values: Floats, weights: Floats) -> _Estimate:
+    """Mean and interval of weighted values; each stands for the range to its neighbours."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    low, high = np.interp((0.025, 0.975), below, values[order])
+    mean = float(np.sum(weights * values))
+    return _Estimate(mean, min(float(low), mean), max(float(high), mean))
+
+
+def _scale(packets: Arrivals, rate: float, initial_backlog: float, first: int, part: Arrivals) -> float:
+    """How large contradictions to the best bucket are, in bytes; `part` begins at packet `first`."""
+    v = demand(packets, rate, initial_backlog)
+    burst = best_threshold(v, packets.lost).burst_bytes
+    backlog = min(float(v[first] - packets.length[first]), burst)
+    wrong = [
+        float(each[0])
+        for each in contradictions(part, np.array([rate]), np.array([burst]), np.array([backlog]))
+        if each[0] > 0
+    ]
+    least = SCALE * _frame(packets)
+    return (
+        max(least, float(np.median(wrong)) / MEDIAN_OF_SCALE) if len(wrong) >= MIN_CONTRADICTIONS else least
+    )
 
 
 def _finish(packets: Arrivals, rate: float, initial_backlog: float) -> BucketFit:
     """The fit at a peak of the score."""
-    low = high = rate
-    burst: float | None = None
+    of_rate = of_burst = None
     if _score(packets, rate, initial_backlog) >= MIN_USEFUL_SCORE:
-        rate, low, high, burst = _weigh(packets, rate, initial_backlog)
+        of_rate, of_burst = _weigh(packets, rate, initial_backlog)
+        rate = of_rate.mean
     v = demand(packets, rate, initial_backlog)
     found = best_threshold(v, packets.lost)
+    of_rate = of_rate or _Estimate(rate, rate, rate)
+    of_burst = of_burst or _Estimate(found.burst_bytes, found.low, found.high)
     first_loss = int(np.argmax(packets.lost))
     return BucketFit(
         rate=rate,
-        rate_low=low,
-        rate_high=high,
-        burst_bytes=found.burst_bytes if burst is None else burst,
+        rate_low=of_rate.low,
+        rate_high=of_rate.high,
+        burst_bytes=of_burst.mean,
+        burst_low=of_burst.low,
+        burst_high=of_burst.high,
         threshold=found,
         initial_backlog=initial_backlog,
         refilled=bool(np.any(v[first_loss:] <= packets.length[first_loss:])),

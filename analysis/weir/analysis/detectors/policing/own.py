@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from weir.analysis.detectors.policing.bucket import Arrivals, demand
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
 from weir.analysis.detectors.policing.queue import Wait, wait_in_queue
 from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
+from weir.analysis.jitter import jitter_of
 from weir.analysis.tables import Bools, Floats
 from weir.analysis.traces import FlowTrace
 
@@ -27,6 +29,8 @@ MIN_SCORE_OF_MEMBER = 0.5
 BETTER_TOGETHER = 0.05
 MAX_PAIRS = 12
 """Pairs of flows tried, those with the most losses first; groups to one host are tried in any case."""
+COARSE_FRAMES = 0.1
+"""Jitter of the RTTs × rate, in frames, from which on no bucket need explain the losses of a policer."""
 INFLATED = 1.3
 INFLATED_S = 0.005
 """A loss is due to a queue when its RTT exceeds the tenth percentile by this factor and by this time."""
@@ -163,12 +167,21 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
         "fitted_rate_bps": fit.rate * 8,
         "fitted_burst_bytes": fit.burst_bytes,
         "rate_bps_95": [fit.rate_low * 8, fit.rate_high * 8],
+        "burst_bytes_95": [fit.burst_low, fit.burst_high if isfinite(fit.burst_high) else None],
         "refilled": fit.refilled,
     }
     bucket = f"a bucket of {fit.burst_bytes:,.0f} bytes filled at {fit.rate * 8 / 1e6:,.3f} Mbit/s"
     beside = f" (together with {', '.join(others)})" if others else ""
     count = threshold.hits + threshold.misses
+    jitter_s = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) / 1e9
     if fit.score < MIN_SCORE:
+        moved = jitter_s * fit.rate / float(flow.frame_bytes.max())
+        if moved > COARSE_FRAMES:
+            reason = (
+                f"times are wrong by about {jitter_s * 1e3:.1f} ms, in which the best bucket gets the "
+                f"tokens of {moved:.1f} frames: too coarse to see whether a bucket dropped the packets"
+            )
+            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         reason = (
             f"no bucket explains the losses: the best, {bucket}{beside}, explains {threshold.hits} of "
             f"{count} and would have dropped {threshold.false_drops} packets that passed"
@@ -184,6 +197,13 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
                 f"{wait.queue_bytes:,.0f} bytes; a policer has none"
             )
             return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
+        if not wait.would_show(jitter_s):
+            reason = (
+                f"the losses are those of {bucket}{beside}, but RTTs vary by about {jitter_s * 1e3:.1f} "
+                f"ms, so they would not show whether packets wait up to {wait.full_s * 1e3:.1f} ms in a "
+                f"queue of that size"
+            )
+            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
     unsure = "" if fit.refilled else "; the burst assumes that the bucket was full at the first packet"
     blind = "" if wait is not None else "; no RTT in this capture could show a queue"
     reason = (

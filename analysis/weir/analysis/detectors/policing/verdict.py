@@ -9,7 +9,7 @@ from typing import Literal
 
 from weir.analysis.traces import FlowTrace
 
-PolicingVerdict = Literal["policed", "not_policed", "insufficient_loss"]
+PolicingVerdict = Literal["policed", "not_policed", "insufficient_loss", "cannot_tell"]
 
 MIN_LOSSES = 15
 """Fewer losses do not show their cause (the detector of Flach et al. needs 15 too)."""
