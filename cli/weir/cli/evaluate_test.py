@@ -37,7 +37,7 @@ def test_evaluation_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> Non
 def test_jitter_before_the_policer_is_seen_by_the_detector_and_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with_jitter = ["evaluate", "--runs", "1", "--seconds", "10", "--scenario", "cubic-separate", "--jitter"]
+    with_jitter = ["evaluate", "--runs", "1", "--seconds", "20", "--scenario", "cubic-separate", "--jitter"]
     verdicts = []
     for jitter_ms in ("0", "1"):
         assert run_cli([*with_jitter, jitter_ms, "--detector", "shared", "--json"]) == 0

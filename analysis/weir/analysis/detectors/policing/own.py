@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 
@@ -29,6 +29,8 @@ MIN_SCORE_OF_MEMBER = 0.5
 BETTER_TOGETHER = 0.05
 MAX_PAIRS = 12
 """Pairs of flows tried, those with the most losses first; groups to one host are tried in any case."""
+WIDE = 1.1
+"""Ratio of the ends of the rate's interval, from which on the reason names them."""
 COARSE_FRAMES = 0.1
 """Jitter of the RTTs × rate, in frames, from which on no bucket need explain the losses of a policer."""
 INFLATED = 1.3
@@ -205,6 +207,13 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
             )
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
     unsure = "" if fit.refilled else "; the burst assumes that the bucket was full at the first packet"
+    if fit.rate_high > WIDE * fit.rate_low:
+        ends = f"{fit.rate_low * 8 / 1e6:.2f} to {fit.rate_high * 8 / 1e6:.2f}"
+        unsure += (
+            f"; any rate from {ends} Mbit/s does, as the bucket is full again before each burst of packets"
+        )
+    elif fit.burst_high == inf:
+        unsure += ", and may be larger, since the flow had sent before the capture began"
     blind = "" if wait is not None else "; no RTT in this capture could show a queue"
     reason = (
         f"{bucket}{beside} explains {threshold.hits} of {count} losses and contradicts "
