@@ -334,6 +334,20 @@ fn an_interface_that_is_down_for_a_while_is_waited_for_even_under_another_name()
 }
 
 #[test]
+fn an_interface_that_is_renamed_whenever_it_is_down_is_not_taken_for_gone() {
+    let folder = Folder::new();
+    // Often enough that one name is gone again while the collector looks it up.
+    let script = "for i in $(seq 75); do for names in 'weir0 weir2' 'weir2 weir0'; do set -- $names
+            echo link set $1 down; echo link set $1 name $2; echo link set $2 up
+        done; done | ip -batch -
+        for i in 1 2 3 4 5 6 7 8 9 10; do send; sleep 0.2; done";
+    let Some(ended) = at_a_cable("--count 1", script, &folder) else {
+        return;
+    };
+    assert!(ended.stdout.trim_end().ends_with("code 0"), "{ended:?}");
+}
+
+#[test]
 fn a_disk_without_room_keeps_whole_rows_and_the_accounts() {
     let folder = Folder::new();
     fs::write(folder.path("capture"), incompressible_capture(12_000)).expect("written");

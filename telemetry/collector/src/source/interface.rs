@@ -79,15 +79,17 @@ impl InterfaceSource {
             return Ok(());
         }
         // By its index: the name may be another one's by now, and its own may be new.
-        let state = if_indextoname(self.index)
-            .map_err(io::Error::from)
-            .and_then(|name| interface_state(&name.to_string_lossy()));
-        let Ok(state) = state else {
+        // nix gives an empty name for an index that no interface has.
+        let name = if_indextoname(self.index).unwrap_or_default();
+        if name.is_empty() {
             return Err(gone(
                 error.unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENETDOWN)),
             ));
-        };
-        self.down = !state.up;
+        }
+        // It may have been renamed since the line above: then the name is nobody's or another one's, and the next
+        // check looks again.
+        self.down = !interface_state(&name.to_string_lossy())
+            .is_ok_and(|state| state.index == self.index && state.up);
         Ok(())
     }
 
