@@ -90,8 +90,9 @@ class SegmentStream:
     """The TCP segments and UDP datagrams of a capture in the order of the file: tables of about 65,536 rows.
 
     Columns: time_ns i64, src, dst binary (4 or 16 bytes, network order), src_port, dst_port u16, protocol u8
-    (6 TCP, 17 UDP), seq u32? (null for UDP), ack u32? (null without ACK flag), syn bool, payload_bytes u32
-    (as sent, regardless of the snap length). A fragmented packet is represented by its first fragment: a UDP
+    (6 TCP, 17 UDP), seq u32? (null for UDP), ack u32? (null without ACK flag), syn bool, tsval and tsecr
+    u32? (null without the timestamps option, or where the capture cut it off), payload_bytes u32 (as sent,
+    regardless of the snap length). A fragmented packet is represented by its first fragment: a UDP
     datagram with the payload of all fragments, a TCP segment with that of the first. Packets with malformed
     headers and records without a time are skipped.
     """
@@ -142,6 +143,14 @@ def stream_losses(path: str | os.PathLike[str]) -> LossStream:
     """Read one capture taken at the sender in steps, in memory that does not grow with the file.
 
     Raises CaptureError as `read_losses`, also from the iterator.
+    """
+
+def read_acknowledged(path: str | os.PathLike[str]) -> pa.Table:
+    """Read which bytes of which flow each ACK of a capture is the first to acknowledge, in order of the file.
+
+    Columns: time_ns i64 (of the ACK), src, dst binary (4 or 16 bytes, network order), src_port, dst_port u16
+    (of the flow of the data), seq u32, length u32. What a flow's first ACK covers is not in it. Raises
+    CaptureError when the file is not a capture, is damaged or ends inside a record.
     """
 
 def stream_segments(path: str | os.PathLike[str]) -> SegmentStream:

@@ -7,12 +7,14 @@
 //! - `tracker`: flows, their counters, and the inference of each
 //! - `infer`: which transmissions arrived and which were lost, from the sender's view alone
 //! - `losses`: one capture in, loss events out
+//! - `acknowledged`: one capture in, the bytes that its ACKs acknowledge out
 //! - `notes`: warnings about a capture
 //! - `transport`: one capture in, its TCP segments and UDP datagrams out, not judged
 //! - `join`: captures and drop reports in, one row per packet out (feature `tables`)
 //! - `tables`: results as Arrow record batches (feature `tables`)
 //! - `python`: the extension module `weir_core` (feature `python`)
 
+pub mod acknowledged;
 pub mod infer;
 #[cfg(feature = "tables")]
 pub mod join;

@@ -19,7 +19,7 @@ use crate::join::{HostCapture, Reports, Unmatched};
 use crate::losses::{Scan, Summary};
 use crate::tracker::{Flow, FlowSink, FlowStats};
 use crate::transport::{TransportPacket, TransportScan};
-use crate::{join, losses, tables};
+use crate::{acknowledged, join, losses, tables};
 
 create_exception!(
     weir_core,
@@ -345,6 +345,17 @@ fn stream_segments(py: Python<'_>, path: PathBuf) -> PyResult<SegmentStream> {
     })
 }
 
+/// Reads which bytes of which flow each ACK of a capture is the first to acknowledge: a table.
+///
+/// Raises `CaptureError` when the file is not a capture or is damaged.
+#[pyfunction]
+fn read_acknowledged(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
+    let rows = py
+        .detach(|| acknowledged::read_acknowledged(&path))
+        .map_err(|error| capture_error(py, &error))?;
+    table(py, tables::acknowledged(&rows))
+}
+
 /// Joins the captures of several hosts (path, addresses of that host; none: all) with the drop reports of a
 /// telemetry.parquet, if given: its path, for messages, and its rows (`pyarrow.RecordBatchReader`).
 ///
@@ -409,6 +420,7 @@ fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_losses, module)?)?;
     module.add_function(wrap_pyfunction!(stream_losses, module)?)?;
     module.add_function(wrap_pyfunction!(stream_segments, module)?)?;
+    module.add_function(wrap_pyfunction!(read_acknowledged, module)?)?;
     module.add_function(wrap_pyfunction!(join_run, module)?)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Results as Arrow record batches. Units are in the column names; addresses are text, except in [`segments`].
+//! Results as Arrow record batches. Units are in the column names; addresses are text, except in [`segments`] and
+//! [`acknowledged`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use arrow_array::{
 use arrow_schema::{ArrowError, Field, Schema};
 use weir_packet::FlowKey;
 
+use crate::acknowledged::Acknowledged;
 use crate::infer::{Cause, Confidence, DeliveryRate, Loss, RttSample};
 use crate::join::Joined;
 use crate::tracker::{Flow, FlowStats};
@@ -382,11 +384,39 @@ pub fn segments(packets: &[TransportPacket]) -> Result<RecordBatch, ArrowError> 
         nullable!("seq", UInt32Array, tcp().map(|tcp| Some(tcp?.seq))),
         nullable!("ack", UInt32Array, tcp().map(|tcp| tcp?.ack)),
         flag("syn", tcp().map(|tcp| tcp.is_some_and(|tcp| tcp.syn))),
+        nullable!(
+            "tsval",
+            UInt32Array,
+            tcp().map(|tcp| Some(tcp?.timestamps?.value))
+        ),
+        nullable!(
+            "tsecr",
+            UInt32Array,
+            tcp().map(|tcp| Some(tcp?.timestamps?.echo_reply))
+        ),
         column!(
             "payload_bytes",
             UInt32Array,
             rows().map(|packet| packet.payload_bytes)
         ),
+    ])
+}
+
+/// Acknowledged bytes: `time_ns, src, dst, src_port, dst_port` (of the flow of the data), `seq, length`; addresses as in
+/// [`segments`].
+///
+/// # Errors
+/// [`ArrowError`] when the columns do not fit together, which would be a bug here.
+pub fn acknowledged(rows: &[Acknowledged]) -> Result<RecordBatch, ArrowError> {
+    let keys = || rows.iter().map(|row| &row.key);
+    batch(vec![
+        column!("time_ns", Int64Array, rows.iter().map(|row| row.time_ns)),
+        ("src", false, addresses(keys().map(|key| key.src))),
+        ("dst", false, addresses(keys().map(|key| key.dst))),
+        column!("src_port", UInt16Array, keys().map(|key| key.src_port)),
+        column!("dst_port", UInt16Array, keys().map(|key| key.dst_port)),
+        column!("seq", UInt32Array, rows.iter().map(|row| row.seq)),
+        column!("length", UInt32Array, rows.iter().map(|row| row.length)),
     ])
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use weir_capture::{CaptureError, CaptureReader, Record, Source};
-use weir_packet::{FlowKey, Packet, Transport};
+use weir_packet::{FlowKey, Packet, SackBlocks, Timestamps, Transport};
 
 /// Records that one step of a [`TransportScan`] reads.
 const STEP_RECORDS: usize = 1 << 14;
@@ -34,6 +34,12 @@ pub struct TcpNumbers {
     pub ack: Option<u32>,
     /// The SYN flag.
     pub syn: bool,
+    /// The timestamps option; `None` also where the capture cut it off.
+    pub timestamps: Option<Timestamps>,
+    /// The RST flag.
+    pub reset: bool,
+    /// The SACK blocks; none also where the capture cut them off.
+    pub sack: SackBlocks,
 }
 
 impl TransportPacket {
@@ -44,10 +50,14 @@ impl TransportPacket {
         let packet = Packet::parse(record.link_type, record.bytes, wire_length).ok()?;
         let (tcp, payload) = match packet.transport()? {
             Transport::Tcp(tcp) => {
+                let options = tcp.options();
                 let numbers = TcpNumbers {
                     seq: tcp.seq(),
                     ack: tcp.flags().ack().then_some(tcp.ack()),
                     syn: tcp.flags().syn(),
+                    timestamps: options.timestamps,
+                    reset: tcp.flags().rst(),
+                    sack: options.sack,
                 };
                 (Some(numbers), tcp.payload_length())
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The crate from outside. One program, because each links all of it and runs alone.
 
+mod acknowledged;
 mod captures;
 mod delivery;
 mod imperfect;

@@ -10,7 +10,7 @@ use support::frames::{ACK, CLIENT, CLIENT_PORT, Frame, Pcap, SERVER, SERVER_PORT
 use tempfile::NamedTempFile;
 use weir_capture::CaptureError;
 use weir_core::transport::{TcpNumbers, TransportPacket, TransportScan};
-use weir_packet::protocol;
+use weir_packet::{SackBlocks, Timestamps, protocol};
 
 fn read(bytes: &[u8]) -> Result<Vec<TransportPacket>, CaptureError> {
     let mut file = NamedTempFile::new().expect("a temporary file");
@@ -62,7 +62,11 @@ fn talk() -> Pcap {
 #[test]
 fn a_segment_has_its_numbers_and_its_payload_as_sent() {
     // The frames hold headers only; the second time not even all TCP options.
-    for bytes in [talk().0, cut(&talk().0, 58)] {
+    let timestamps = Timestamps {
+        value: 1,
+        echo_reply: 2,
+    };
+    for (bytes, timestamps) in [(talk().0, Some(timestamps)), (cut(&talk().0, 58), None)] {
         let found = read(&bytes).expect("a capture");
         let [syn, data] = found[..] else {
             panic!("two segments, not {found:?}");
@@ -73,7 +77,10 @@ fn a_segment_has_its_numbers_and_its_payload_as_sent() {
             Some(TcpNumbers {
                 seq: u32::MAX,
                 ack: None,
-                syn: true
+                syn: true,
+                timestamps: None,
+                reset: false,
+                sack: SackBlocks::default(),
             })
         );
         assert_eq!(syn.payload_bytes, 0);
@@ -86,7 +93,10 @@ fn a_segment_has_its_numbers_and_its_payload_as_sent() {
             Some(TcpNumbers {
                 seq: 7001,
                 ack: Some(1),
-                syn: false
+                syn: false,
+                timestamps,
+                reset: false,
+                sack: SackBlocks::default(),
             })
         );
         assert_eq!(data.payload_bytes, 1448);

@@ -30,9 +30,9 @@ mod delivery;
 mod findings;
 mod holes;
 mod outstanding;
-mod ranges;
+pub(crate) mod ranges;
 mod sender;
-mod sequence;
+pub(crate) mod sequence;
 
 #[cfg(test)]
 mod tests;

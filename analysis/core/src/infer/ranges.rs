@@ -10,13 +10,13 @@ const MOST_RANGES: usize = 1 << 14;
 ///
 /// Each ACK repeats blocks of earlier ACKs. Because the covered ranges are known, only the new part of an ACK costs time.
 #[derive(Debug, Default)]
-pub(super) struct Ranges {
+pub(crate) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
 }
 
 impl Ranges {
     /// Adds `start..end` and appends the parts that are new to `fresh`, in order.
-    pub(super) fn insert(&mut self, start: u64, end: u64, fresh: &mut Vec<(u64, u64)>) {
+    pub(crate) fn insert(&mut self, start: u64, end: u64, fresh: &mut Vec<(u64, u64)>) {
         if start >= end || self.ranges.len() >= MOST_RANGES {
             return;
         }
@@ -48,7 +48,7 @@ impl Ranges {
     }
 
     /// Bytes of `start..end` that are covered.
-    pub(super) fn covered_bytes(&self, start: u64, end: u64) -> u64 {
+    pub(crate) fn covered_bytes(&self, start: u64, end: u64) -> u64 {
         let below = self.ranges.iter().take_while(|range| range.0 < end);
         below
             .map(|range| range.1.min(end).saturating_sub(range.0.max(start)))
@@ -56,7 +56,7 @@ impl Ranges {
     }
 
     /// Forgets the ranges below `edge`.
-    pub(super) fn drop_below(&mut self, edge: u64) {
+    pub(crate) fn drop_below(&mut self, edge: u64) {
         while self.ranges.front().is_some_and(|range| range.1 <= edge) {
             self.ranges.pop_front();
         }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the ACKs of a capture show of the data that another path took.
+
+use crate::support::frames::{ACK, Frame, Pcap, SYN};
+
+use std::io::Write;
+
+use tempfile::NamedTempFile;
+use weir_core::acknowledged::read_acknowledged;
+
+/// Time, sequence number and length of the bytes that each ACK is the first to acknowledge.
+fn acknowledged(acks: &[(i64, u32, &[(u32, u32)])]) -> Vec<(i64, u32, u32)> {
+    let mut pcap = Pcap::default();
+    for (time_ns, ack, sack) in acks {
+        let frame = Frame {
+            seq: 1,
+            ack: *ack,
+            flags: ACK,
+            sack: sack.to_vec(),
+            ..Frame::default()
+        };
+        pcap.frame(*time_ns, &frame);
+    }
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    file.write_all(&pcap.0).expect("room for it");
+    let found = read_acknowledged(file.path()).expect("a capture");
+    assert!(
+        found
+            .iter()
+            .all(|row| row.key.to_string() == "10.0.0.2:5001 > 10.0.0.1:40000 protocol 6")
+    );
+    found
+        .iter()
+        .map(|row| (row.time_ns, row.seq, row.length))
+        .collect()
+}
+
+#[test]
+fn an_ack_shows_what_arrived_since_the_last_one() {
+    let found = acknowledged(&[(1, 1, &[]), (2, 101, &[]), (3, 101, &[]), (4, 301, &[])]);
+    assert_eq!(found, [(2, 1, 100), (4, 101, 200)]);
+}
+
+#[test]
+fn a_hole_is_filled_when_the_ack_passes_it() {
+    // 101 to 201 is missing; it arrives last, and the ACK jumps over what was selectively acknowledged.
+    let found = acknowledged(&[
+        (1, 101, &[]),
+        (2, 101, &[(201, 301)]),
+        (3, 101, &[(201, 401)]),
+        (4, 401, &[]),
+    ]);
+    assert_eq!(found, [(2, 201, 100), (3, 301, 100), (4, 101, 100)]);
+}
+
+#[test]
+fn blocks_that_are_repeated_or_duplicates_show_nothing_new() {
+    let found = acknowledged(&[
+        (1, 101, &[]),
+        (2, 101, &[(301, 401), (201, 251)]),
+        (3, 101, &[(301, 401), (201, 251)]),
+        (4, 101, &[(1, 101), (301, 401), (201, 251)]),
+    ]);
+    assert_eq!(found, [(2, 301, 100), (2, 201, 50)]);
+}
+
+#[test]
+fn numbers_wrap() {
+    let found = acknowledged(&[
+        (1, u32::MAX - 99, &[]),
+        (2, u32::MAX - 99, &[(100, 200)]),
+        (3, 200, &[]),
+    ]);
+    assert_eq!(found, [(2, 100, 100), (3, u32::MAX - 99, 200)]);
+}
+
+#[test]
+fn a_syn_without_ack_acknowledges_nothing() {
+    let mut pcap = Pcap::default();
+    let syn = Frame {
+        flags: SYN,
+        ack: 7,
+        ..Frame::default()
+    };
+    pcap.frame(1, &syn);
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    file.write_all(&pcap.0).expect("room for it");
+    assert!(
+        read_acknowledged(file.path())
+            .expect("a capture")
+            .is_empty()
+    );
+}
