@@ -56,9 +56,9 @@ def test_a_detector_compares_flows_of_two_captures(tmp_path: Path) -> None:
     write_run(tmp_path / "a")
     write_run(tmp_path / "b", drop=(30, 31))
     files = [tmp_path / name / "pcap" / "server.pcap" for name in ("a", "b")]
-    found, chosen = detect("wehey_loss_trend", files[0], files[1])
-    assert found.verdict == "cannot_tell"
-    assert [flow.losses for flow in chosen] == [4, 2]
+    found = detect("wehey_loss_trend", files[0], files[1])
+    assert found.result.verdict == "cannot_tell"
+    assert [flow.losses for flow in found.flows] == [4, 2]
 
 
 def test_the_same_flow_twice_is_refused(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from weir.analysis.captures import CaptureTraces
 from weir.analysis.detect import choose_flow, events_of
 from weir.analysis.errors import FlowChoiceError
-from weir.analysis.traces import CaptureTraces
+from weir.analysis.vantage import Vantage
 from weir_tests.analysis.traces import make_trace
 
 FLOWS = (make_trace([10, 20, 30], payload=[1448, 1448, 0], lost=[1]), make_trace([5], port=7))
@@ -23,13 +24,20 @@ def test_an_unknown_flow_names_those_there_are() -> None:
         choose_flow(CaptureTraces("a.pcap", FLOWS, ()), "10.0.0.9:1-10.0.0.1:2")
 
 
+SEEN = Vantage("flow", "sent", 1.0, 20_000_000, "acks", 1000, "rtts")
+
+
 def test_only_data_of_the_flow_becomes_events() -> None:
-    events = events_of(FLOWS[0])
+    events = events_of(FLOWS[0], SEEN)
     assert events.sent_ns.tolist() == [10, 20]
     assert events.lost.tolist() == [False, True]
+    assert (events.min_rtt_ns, events.jitter_ns) == (20_000_000, 1000)
 
 
-def test_a_flow_without_rtt_cannot_be_compared() -> None:
-    silent = make_trace([1, 2], rtt_ns=np.empty(0, dtype=np.int64))
-    with pytest.raises(FlowChoiceError, match="no RTT sample; the capture must hold its ACKs too"):
-        events_of(silent)
+def test_times_of_a_clock_that_runs_faster_are_converted_about_the_middle_of_the_flow() -> None:
+    at_ns = np.arange(0, 10**10, 10**7)
+    true = make_trace(at_ns)
+    fast = make_trace(5 * 10**9 + np.rint((at_ns - 5 * 10**9) * (1 + 100e-6)).astype(np.int64))
+    one, other = events_of(true, SEEN), events_of(fast, SEEN, drift=100e-6)
+    assert np.abs(one.sent_ns - other.sent_ns).max() <= 2_000
+    assert np.abs(one.rtt_sent_ns - other.rtt_sent_ns).max() <= 2_000

@@ -21,8 +21,8 @@ from weir.analysis.evaluate_policing import PolicingTrial, policing_trial
 from weir.analysis.policers import NOT_PLAIN
 from weir.analysis.reports import join_run, read_run
 from weir.analysis.result import pinned_clocks
-from weir.analysis.run_data import TCP, Directed, Join
-from weir.analysis.tables import Ints
+from weir.analysis.run_data import Directed, Join
+from weir.analysis.tables import TCP, Ints, reverse_of
 from weir.analysis.traces import FlowTrace, as_sent
 from weir.analysis.validity import one_clock, same_clock
 from weir.rundir.manifest import Flow, Policer
@@ -127,7 +127,7 @@ def _traces(flows: Sequence[Directed], clocks: Mapping[str, AlignedClock] | None
     for flow in usable:
         row = flow.row
         trace = as_sent(row, flow.packets, flow.rtts)
-        back = data_ns.get((row.dst, row.src, row.dst_port, row.src_port, TCP), trace.request_ns)
+        back = data_ns.get(reverse_of(row.key), trace.request_ns)
         traces[flow.label] = replace(
             trace,
             time_ns=aligned(flow, trace.time_ns),

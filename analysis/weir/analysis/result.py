@@ -36,9 +36,9 @@ from weir.analysis.models import (
 from weir.analysis.pairs import pair_results
 from weir.analysis.policers import policer_result
 from weir.analysis.reports import join_run, read_run
-from weir.analysis.run_data import TCP, Directed, Join, RunData
+from weir.analysis.run_data import Directed, Join, RunData
 from weir.analysis.series import series_table
-from weir.analysis.tables import Bools
+from weir.analysis.tables import TCP, Bools
 from weir.analysis.validity import headline, invalid_reasons, notes, same_clock
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import Manifest, Phase

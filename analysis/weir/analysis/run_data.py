@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from weir.analysis.tables import (
+    TCP,
     FlowRow,
     Packets,
     RttSamples,
@@ -25,7 +26,6 @@ from weir.rundir.manifest import Flow, Manifest, Phase, Policer
 from weir.rundir.meeting import Header, first_met
 
 Kind = Literal["data", "acks", "control", "other", "outside"]
-TCP = 6
 
 
 class Joined(Protocol):

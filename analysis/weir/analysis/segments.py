@@ -21,10 +21,13 @@ SCHEMA = pa.schema(
         pa.field("seq", pa.uint32()),
         pa.field("ack", pa.uint32()),
         pa.field("syn", pa.bool_(), nullable=False),
+        pa.field("tsval", pa.uint32()),
+        pa.field("tsecr", pa.uint32()),
         pa.field("payload_bytes", pa.uint32(), nullable=False),
     ]
 )
-"""`seq` is null for UDP, `ack` without the ACK flag; `payload_bytes` is as sent, not as captured."""
+"""`seq` is null for UDP, `ack` without the ACK flag, `tsval` and `tsecr` without the timestamps option;
+`payload_bytes` is as sent, not as captured."""
 
 
 def segment_tables(path: Path) -> Iterator[Any]:
@@ -34,15 +37,17 @@ def segment_tables(path: Path) -> Iterator[Any]:
     """
     import weir_core
 
-    return map(_with_texts, weir_core.stream_segments(path))
+    return map(_of_schema, weir_core.stream_segments(path))
 
 
-def _with_texts(found: Any) -> Any:
-    """The table with addresses as text; a capture has few different ones."""
-    table = pa.table(found)
-    columns = {name: table[name] for name in SCHEMA.names}
+def _of_schema(found: Any) -> Any:
+    return with_texts(pa.table(found)).select(SCHEMA.names).cast(SCHEMA)
+
+
+def with_texts(table: Any) -> Any:
+    """The table with addresses `src` and `dst` as text; a capture has few different ones."""
     for name in ("src", "dst"):
         encoded = table[name].combine_chunks().dictionary_encode()
         texts = pa.array([str(ip_address(packed)) for packed in encoded.dictionary.to_pylist()], pa.string())
-        columns[name] = texts.take(encoded.indices)
-    return pa.table(columns, schema=SCHEMA)
+        table = table.set_column(table.column_names.index(name), name, texts.take(encoded.indices))
+    return table

@@ -16,6 +16,16 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Strings = npt.NDArray[np.object_]
+FlowKey = tuple[str, str, int, int, int]
+"""Source, destination, their ports, protocol."""
+TCP = 6
+
+
+def reverse_of(key: FlowKey) -> FlowKey:
+    """The other direction of a flow."""
+    src, dst, src_port, dst_port, protocol = key
+    return (dst, src, dst_port, src_port, protocol)
+
 
 _INTEGERS = (
     "flow",
@@ -118,8 +128,8 @@ class FlowRow:
     spurious: int
 
     @property
-    def key(self) -> tuple[str, str, int, int, int]:
-        """Source, destination, their ports, protocol."""
+    def key(self) -> FlowKey:
+        """The directed 5-tuple."""
         return (self.src, self.dst, self.src_port, self.dst_port, self.protocol)
 
 

@@ -1,36 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads captures as one trace per flow: time and length of each packet, which were lost, and RTTs.
+"""A capture's packets as one trace per flow: time and length of each packet, which were lost, and RTTs.
 
 A capture before the policer (at the sender, or on the path) contains the lost packets; the Rust core infers
 which they are. A capture after the policer (at the receiver) contains holes in the sequence numbers instead,
-which are filled later. The view with more losses decides which of the two a capture is.
+which are filled later. A capture that another path than the data's passed contains only ACKs, which show such
+holes too (`acknowledged.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from weir.analysis.tables import (
+    TCP,
     Bools,
     Floats,
+    FlowKey,
     FlowRow,
     Ints,
     Packets,
     RttSamples,
-    delivery_rates_from_arrow,
-    flows_from_arrow,
-    packets_from_arrow,
-    rtts_from_arrow,
 )
 
-TCP = 6
-REORDERING_PACKETS = 3
-"""A hole filled within this many packets is reordering (RFC 5681: three duplicate ACKs)."""
-View = Literal["sent", "received"]
+REORDERING_PACKETS, REORDERING_RTTS = 3, 0.5
+"""A hole filled within this many packets (RFC 5681: three duplicate ACKs) and so soon is reordering: nothing
+is sent again before the sender knows of the hole, which takes an RTT."""
+View = Literal["sent", "received", "acked"]
+CLOSE_PERCENT = 25
+"""Of the gaps between packets. Senders pace two or more at a time, and the later ones are dropped."""
+
+
+def flow_name(src: str, dst: str, src_port: int, dst_port: int) -> str:
+    """A directed flow as options and results name it."""
+    return f"{src}:{src_port}-{dst}:{dst_port}"
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,12 @@ class FlowTrace:
 
     `frame_bytes` is the Ethernet frame without FCS, `seq` counts from the flow's first data byte. In the view
     `received` lost packets were not captured; each is inserted at the time of the packet that showed its
-    hole. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending. `request_ns`: times of data in the
-    other direction. `from_start`: the capture contains the flow's SYN. `unfilled`: holes that were never
-    filled, as the capture missed the packets or ended. `delivery_rates_bps`: payload, a sample per ACK; empty
-    after the losses.
+    hole. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending; none in the view `received`.
+    `request_ns`: times of data in the other direction. `from_start`: the capture contains the flow's SYN;
+    `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path. `unfilled`:
+    holes that were never filled, as the capture missed the packets or ended; `complete`: the share of the
+    flow's payload that it did not miss. `time_error_ns`: of a single time; None where RTTs bound it.
+    `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
     """
 
     src: str
@@ -60,12 +67,20 @@ class FlowTrace:
     from_start: bool
     view: View = "sent"
     unfilled: int = 0
+    complete: float = 1.0
+    handshake_ns: int | None = None
+    time_error_ns: int | None = None
     delivery_rates_bps: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def name(self) -> str:
         """The flow as the option ``--flow`` takes it."""
-        return f"{self.src}:{self.src_port}-{self.dst}:{self.dst_port}"
+        return flow_name(self.src, self.dst, self.src_port, self.dst_port)
+
+    @property
+    def key(self) -> FlowKey:
+        """The directed 5-tuple."""
+        return (self.src, self.dst, self.src_port, self.dst_port, TCP)
 
     @property
     def losses(self) -> int:
@@ -73,59 +88,10 @@ class FlowTrace:
         return int(np.count_nonzero(self.lost))
 
 
-@dataclass(frozen=True)
-class CaptureTraces:
-    """The TCP flows of a capture with data, the largest first, and warnings about the file."""
-
-    path: str
-    flows: tuple[FlowTrace, ...]
-    warnings: tuple[str, ...]
+NONE: Ints = np.empty(0, dtype=np.int64)
 
 
-def traces_of(path: Path) -> CaptureTraces:
-    """Read a capture, compressed or not; raises `weir_core.CaptureError`."""
-    import weir_core
-
-    # No addresses: every host counts as a local sender, so each direction of each flow is judged.
-    joined = weir_core.join_run([(path, [])])
-    flows = _flows(flows_from_arrow(joined.flows), packets_from_arrow(joined.packets), joined)
-    warnings = list(joined.warnings)
-    missed = sum(flow.unfilled for flow in flows)
-    if missed:
-        warnings.append(
-            f"{path}: {missed} holes in the sequence numbers were never filled: "
-            "the capture missed packets, or ended"
-        )
-    return CaptureTraces(str(path), tuple(flows), tuple(warnings))
-
-
-def _flows(rows: dict[int, FlowRow], packets: Packets, joined: Any) -> list[FlowTrace]:
-    samples = rtts_from_arrow(joined.rtts)
-    rates_bps = delivery_rates_from_arrow(joined.delivery_rates)
-    by_key = {row.key: number for number, row in rows.items() if row.protocol == TCP}
-    of_flow = {number: its for number, its in packets.by_flow() if number in rows}
-    data_ns = {number: its.sent_ns[its.payload_length > 0] for number, its in of_flow.items()}
-    found = []
-    for number, its in of_flow.items():
-        row = rows[number]
-        if row.protocol != TCP or not len(data_ns[number]):
-            continue
-        reverse = by_key.get((row.dst, row.src, row.dst_port, row.src_port, TCP))
-        mine = samples.flow == number
-        times = RttSamples(samples.flow[mine], samples.time_ns[mine], samples.rtt_ns[mine])
-        request_ns = data_ns.get(reverse, _NONE) if reverse is not None else _NONE
-        sent = replace(
-            as_sent(row, its, times, request_ns), delivery_rates_bps=rates_bps.get(number, np.empty(0))
-        )
-        received = as_received(sent)
-        found.append(received if received.losses > sent.losses else replace(sent, unfilled=received.unfilled))
-    return sorted(found, key=lambda flow: -int(flow.payload_bytes.sum()))
-
-
-_NONE: Ints = np.empty(0, dtype=np.int64)
-
-
-def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints = _NONE) -> FlowTrace:
+def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints = NONE) -> FlowTrace:
     """The trace of a flow from its sender's capture, with the losses inferred there.
 
     `packets` (at least one with data) are in order of time, `rtts` are this flow's samples by the time of the
@@ -133,6 +99,7 @@ def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints =
     """
     seq = unwrapped(packets.seq)
     first_data = int(np.argmax(packets.payload_length > 0))
+    from_start = bool(packets.payload_length[0] == 0 and seq[0] == seq[first_data] - 1)
     return FlowTrace(
         src=row.src,
         dst=row.dst,
@@ -146,8 +113,19 @@ def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints =
         rtt_sent_ns=rtts.time_ns - rtts.rtt_ns,
         rtt_ns=rtts.rtt_ns,
         request_ns=request_ns,
-        from_start=bool(packets.payload_length[0] == 0 and seq[0] == seq[first_data] - 1),
+        from_start=from_start,
+        handshake_ns=handshake_of(packets.sent_ns, seq) if from_start else None,
     )
+
+
+def handshake_of(time_ns: Ints, seq: Ints) -> int | None:
+    """From a host's last SYN to its next segment, which answers the other end's, ns.
+
+    `time_ns` and `seq` (unwrapped) are those of one direction from the SYN on; None for a nonsensical time.
+    """
+    answer = int(np.argmax(seq > seq[0]))
+    took_ns = int(time_ns[answer] - time_ns[answer - 1])
+    return took_ns if took_ns > 0 else None
 
 
 def unwrapped(seq: Ints) -> Ints:
@@ -157,10 +135,13 @@ def unwrapped(seq: Ints) -> Ints:
 
 
 def as_received(flow: FlowTrace) -> FlowTrace:
-    """The trace of a flow captured after its losses: a hole filled later was a loss, at the time it opened.
+    """The trace of a flow captured after its losses: a hole filled later was a loss, where it opened.
 
-    A hole filled within `REORDERING_PACKETS` packets is reordering. A lost retransmission leaves no hole and
-    is not counted.
+    The lost packets follow the last one before the hole as closely as packets often do, closer where the hole
+    is shorter: a policer drops at the end of a burst, when the bucket is empty.
+
+    A hole filled within `REORDERING_PACKETS` packets, and within half an RTT where the capture has the
+    handshake, is reordering. A lost retransmission leaves no hole and is not counted.
     """
     data = np.flatnonzero(flow.payload_bytes > 0)
     seq, end = flow.seq[data], flow.seq[data] + flow.payload_bytes[data]
@@ -170,11 +151,16 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     first_seen[np.unique(seq, return_index=True)[1]] = True
     fills = np.flatnonzero((seq < before) & first_seen)
     opened = np.searchsorted(reached, seq[fills], side="right")  # the packet that opened the hole
-    late = fills - opened > REORDERING_PACKETS
-    fills, opened = fills[late], opened[late]
     jumped = np.maximum(seq - before, 0)
-    filled = int(flow.payload_bytes[data[fills]].sum())
-    unfilled = 0 if int(jumped.sum()) <= filled else int(np.count_nonzero(jumped)) - len(np.unique(opened))
+    missed_bytes = max(int(jumped.sum()) - int(flow.payload_bytes[data[fills]].sum()), 0)
+    unfilled = int(np.count_nonzero(jumped)) - len(np.unique(opened)) if missed_bytes else 0
+    late = fills - opened > REORDERING_PACKETS
+    if flow.handshake_ns is not None:
+        took_ns = flow.time_ns[data[fills]] - flow.time_ns[data[opened]]
+        late |= took_ns >= REORDERING_RTTS * flow.handshake_ns
+    fills, opened = fills[late], opened[late]
+    in_sequence = np.lexsort((seq[fills], opened))
+    fills, opened = fills[in_sequence], opened[in_sequence]
     order = np.argsort(
         np.concatenate([np.arange(len(flow.time_ns)) + 0.5, data[opened].astype(np.float64)]), kind="stable"
     )
@@ -185,12 +171,25 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     lost = np.concatenate([np.zeros(len(flow.time_ns), dtype=bool), np.ones(len(fills), dtype=bool)])[order]
     return replace(
         flow,
-        time_ns=merged(flow.time_ns, flow.time_ns[data[opened]]),
+        time_ns=merged(flow.time_ns, _lost_ns(flow.time_ns[data], opened)),
         frame_bytes=merged(flow.frame_bytes, flow.frame_bytes[data[fills]]),
         payload_bytes=merged(flow.payload_bytes, flow.payload_bytes[data[fills]]),
         seq=merged(flow.seq, seq[fills]),
         lost=lost,
+        rtt_sent_ns=NONE,  # from there to the receiver, not over the path
+        rtt_ns=NONE,
         view="received",
         unfilled=max(unfilled, 0),
+        complete=1 - missed_bytes / max(int(reached[-1] - seq[0]), 1),
         delivery_rates_bps=np.empty(0),
     )
+
+
+def _lost_ns(arrived_ns: Ints, opened: Ints) -> Ints:
+    """When lost packets would have arrived; `opened` are the arrivals that showed their holes, ascending."""
+    _, group, missing = np.unique(opened, return_inverse=True, return_counts=True)
+    place = np.arange(1, len(opened) + 1) - (np.cumsum(missing) - missing)[group]
+    last_ns = arrived_ns[opened - 1]
+    within_ns = (arrived_ns[opened] - last_ns) / (missing[group] + 1)
+    spacing_ns = np.percentile(np.diff(arrived_ns), CLOSE_PERCENT) if len(arrived_ns) > 1 else 0.0
+    return np.asarray(last_ns + np.rint(place * np.minimum(within_ns, spacing_ns)).astype(np.int64))

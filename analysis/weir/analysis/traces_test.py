@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from weir.analysis.traces import as_received, traces_of, unwrapped
+from weir.analysis.captures import traces_of
+from weir.analysis.traces import as_received, handshake_of, unwrapped
 from weir_tests.analysis.tcp_capture import MSS, write_run
 from weir_tests.analysis.traces import make_trace
 
@@ -26,9 +28,29 @@ def test_a_hole_that_is_filled_later_was_a_loss_where_it_opened() -> None:
     )
     seen = as_received(flow)
     assert seen.view == "received"
-    assert seen.time_ns[seen.lost].tolist() == [30]
+    assert seen.time_ns[seen.lost].tolist() == [25]
     assert seen.seq[:4].tolist() == segments(0, 1, 2, 3)
     assert seen.unfilled == 0
+
+
+def test_lost_packets_follow_the_last_arrival_at_the_usual_spacing() -> None:
+    at_ns = [10, 20, 30, 40, 100, 110, 120, 130, 140]
+    flow = make_trace(at_ns, seq=segments(0, 1, 2, 3, 6, 7, 8, 4, 5), payload=[MSS] * 9)
+    seen = as_received(replace(flow, handshake_ns=20))
+    assert seen.time_ns[seen.lost].tolist() == [50, 60]
+    assert np.all(np.diff(seen.time_ns) >= 0)
+
+
+def test_a_hole_filled_by_the_third_packet_is_a_loss_if_an_rtt_passed() -> None:
+    flow = make_trace([0, 10, 20, 60, 70], seq=segments(0, 1, 3, 2, 4), payload=[MSS] * 5)
+    assert as_received(flow).losses == 0
+    assert as_received(replace(flow, handshake_ns=50)).losses == 1
+    assert as_received(replace(flow, handshake_ns=50)).unfilled == 0
+
+
+def test_what_a_capture_missed_is_told_as_a_share() -> None:
+    flow = make_trace(range(10, 110, 10), seq=segments(*range(0, 20, 2)), payload=[MSS] * 10)
+    assert as_received(flow).complete == pytest.approx(10 / 19)
 
 
 def test_a_hole_filled_at_once_is_reordering() -> None:
@@ -54,3 +76,9 @@ def test_sender_and_receiver_see_the_same_losses(tmp_path: Path) -> None:
     assert (sent.view, received.view) == ("sent", "received")
     assert sent.seq[sent.lost].tolist() == received.seq[received.lost].tolist()
     assert sent.losses == 4
+
+
+def test_the_handshake_is_an_rtt_from_the_last_syn_on() -> None:
+    syn, syn_again, answer = 0, 1_000, 1_020
+    seq = unwrapped(np.array([2**32 - 1, 2**32 - 1, 0, 0], dtype=np.int64))
+    assert handshake_of(np.array([syn, syn_again, answer, answer + 3], dtype=np.int64), seq) == 20

@@ -62,14 +62,21 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
+def tsval(frame: bytes) -> int:
+    """The timestamp of a frame of this module, whose options begin with it."""
+    value: int = struct.unpack_from("!I", frame, 14 + 20 + 20 + 4)[0]
+    return value
+
+
 @dataclass
 class Host:
-    """One end: its address, port, capture and the next IP identification."""
+    """One end: its address, port, capture, the next IP identification, and the last TSval that arrived."""
 
     address: str
     port: int
     records: list[tuple[int, bytes]] = field(default_factory=list)
     identification: int = 1
+    recent: int = 0
 
     def write(self, path: Path) -> None:
         """Write the capture: nanosecond pcap, Ethernet."""
@@ -131,6 +138,7 @@ class Transfer:
 
     def _arrive(self, now: int, index: int, number: int, frame: bytes) -> None:
         self.receiver.records.append((now, frame))
+        self.receiver.recent = tsval(frame)
         self._got.add(index)
         while self._acked in self._got:
             self._acked += 1
@@ -142,6 +150,7 @@ class Transfer:
 
     def _acknowledged(self, now: int, upto: int, index: int, number: int, frame: bytes) -> None:
         self.sender.records.append((now, frame))
+        self.sender.recent = tsval(frame)
         self._arrived.append(number)
         for done in [i for i in self._outstanding if i < upto or i == index]:
             del self._outstanding[done]
@@ -187,7 +196,7 @@ class Transfer:
         sacks: Collection[tuple[int, int]] = (),
     ) -> bytes:
         stamp = (now - EPOCH_NS) // 1_000_000 + 1
-        options = struct.pack("!BBBBII", 1, 1, 8, 10, stamp, stamp)
+        options = struct.pack("!BBBBII", 1, 1, 8, 10, stamp, src.recent)
         if sacks:
             options += struct.pack("!BBBB", 1, 1, 5, 2 + 8 * len(sacks))
             options += b"".join(struct.pack("!II", *block) for block in sacks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +18,8 @@ from weir.cli import completion, options
 from weir.cli.errors import InputError
 
 if TYPE_CHECKING:
+    from weir.analysis.captures import CaptureTraces
     from weir.analysis.detectors.policing import FlowVerdict
-    from weir.analysis.traces import CaptureTraces
 
 
 def detect(
@@ -48,20 +49,59 @@ def detect(
             show_default=False,
         ),
     ] = None,
+    jitter_ms: Annotated[
+        float | None,
+        typer.Option(
+            "--jitter",
+            metavar="MS",
+            min=0,
+            help="By how much delays between capture and policer vary; without it, what the captures show.",
+            show_default=False,
+        ),
+    ] = None,
+    clock_error_ms: Annotated[
+        float | None,
+        typer.Option(
+            "--clock-error",
+            metavar="MS",
+            min=0,
+            help="By how much two captures' times may be apart at the policer [default: 2 + half an RTT].",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Ask a detector whether flows are policed, or whether two are behind one policer.
 
     `policing` looks at every flow of each capture, alone and together with the others; captures may be of
     the sender, of the receiver or of the way between. Detectors of pairs compare two flows: the largest of
-    each of two captures, or the two largest of one.
+    each of two captures, or the two largest of one. Capture at the senders if you can: receivers see less
+    (docs/one-policer-or-two.md).
     """
     named = [*(flows or []), *(pair or [])]
-    return detect_command(name, captures or [], named, as_json=as_json, console=Console())
+    times = Times(jitter_ms, clock_error_ms)
+    return detect_command(name, captures or [], named, times, as_json=as_json, console=Console())
+
+
+@dataclass(frozen=True)
+class Times:
+    """What the user knows of the captures' times, ms; None: what the captures show."""
+
+    jitter_ms: float | None = None
+    clock_error_ms: float | None = None
+
+
+AS_CAPTURED = Times()
 
 
 def detect_command(
-    name: str | None, captures: Sequence[Path], flows: Sequence[str], *, as_json: bool, console: Console
+    name: str | None,
+    captures: Sequence[Path],
+    flows: Sequence[str],
+    times: Times = AS_CAPTURED,
+    *,
+    as_json: bool,
+    console: Console,
 ) -> int:
     """Show a detector's verdict: on every flow of each capture, or on two flows.
 
@@ -74,13 +114,15 @@ def detect_command(
     from weir.analysis.detectors.policing import POLICING_DETECTORS
 
     if name in POLICING_DETECTORS:
+        if times != AS_CAPTURED:
+            raise InputError("--jitter and --clock-error are for detectors of pairs, such as shared")
         return _policing(name, captures, flows, as_json=as_json, console=console)
     if name not in PAIR_DETECTORS:  # checked before any capture is read
         valid = ", ".join([*POLICING_DETECTORS, *PAIR_DETECTORS])
         raise UnknownDetectorError(
             f"{'no detector named' if name is None else f'no detector {name!r}'}; valid: {valid}"
         )
-    return _pair(name, captures, flows, as_json=as_json, console=console)
+    return _pair(name, captures, flows, times, as_json=as_json, console=console)
 
 
 def _policing(
@@ -135,26 +177,49 @@ def policing_table(capture: CaptureTraces, verdicts: Sequence[FlowVerdict]) -> T
 
 
 def _pair(
-    name: str, captures: Sequence[Path], flows: Sequence[str], *, as_json: bool, console: Console
+    name: str,
+    captures: Sequence[Path],
+    flows: Sequence[str],
+    times: Times,
+    *,
+    as_json: bool,
+    console: Console,
 ) -> int:
     from weir.analysis.detect import detect
 
     first, second = two_files(captures)
-    result, chosen = detect(name, first, second, two_flows(flows))
+    jitter_ns, clock_error_ns = (
+        None if ms is None else round(ms * 1e6) for ms in (times.jitter_ms, times.clock_error_ms)
+    )
+    found = detect(name, first, second, two_flows(flows), jitter_ns=jitter_ns, clock_error_ns=clock_error_ns)
     if as_json:
         answer = {
             "schema": 1,
             "detector": name,
-            "flows": [flow.name for flow in chosen],
-            "verdict": result.verdict,
-            "reason": result.reason,
-            "detail": result.detail(),
+            "flows": [flow.name for flow in found.flows],
+            "captured": [seen.to_json() for seen in found.captured],
+            "warnings": list(found.warnings),
+            "clocks": {"error_ns": found.clock_error_ns, "drift": found.clock_drift},
+            "verdict": found.result.verdict,
+            "reason": found.result.reason,
+            "detail": found.result.detail(),
         }
         print(json.dumps(answer))
         return 0
-    for flow in chosen:
-        console.print(f"{flow.name}: {flow.losses} of {len(flow.time_ns)} packets lost", highlight=False)
-    console.print(f"{name}: [bold]{result.verdict}[/bold]; {result.reason}", highlight=False)
+    for flow in found.flows:
+        where = "" if flow.view == "sent" else ", captured behind the policer"
+        console.print(
+            f"{flow.name}: {flow.losses} of {len(flow.time_ns)} packets lost{where}", highlight=False
+        )
+    if found.clock_drift:
+        console.print(
+            f"the second capture's clock runs {found.clock_drift * 1e6:+.1f} ppm faster; its times were "
+            "converted",
+            highlight=False,
+        )
+    console.print(f"{name}: [bold]{found.result.verdict}[/bold]; {found.result.reason}", highlight=False)
+    for warning in found.warnings:
+        console.print(warning, style="yellow", highlight=False)
     return 0
 
 

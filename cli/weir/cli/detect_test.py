@@ -42,6 +42,25 @@ def test_two_flows_are_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "no flow 'x' with data; there are: " + flows[1] in capsys.readouterr().err
 
 
+def test_what_the_user_knows_of_the_times_replaces_what_the_captures_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    for name in ("a", "b"):
+        write_run(tmp_path / name)
+    files = [str(tmp_path / name / "pcap" / "server.pcap") for name in ("a", "b")]
+    assert run_cli(["detect", "shared", *files, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["clocks"]["error_ns"] == 2_000_000 + 10_000_000  # 2 ms, and half an RTT
+    assert [seen["jitter_from"] for seen in shown["captured"]] == ["rtts", "rtts"]
+    assert run_cli(["detect", "shared", *files, "--jitter", "0.5", "--clock-error", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["clocks"]["error_ns"] == 1_000_000
+    assert [seen["jitter_ns"] for seen in told["captured"]] == [500_000, 500_000]
+    assert run_cli(["detect", "policing", files[0], "--jitter", "1"]) == 2
+    assert "--jitter and --clock-error are for detectors of pairs" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [[], ["policin", "a.pcap"]])
 def test_a_missing_or_unknown_detector_is_an_error_that_lists_the_valid_ones(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

@@ -47,6 +47,9 @@ PAIR_DETECTORS: dict[str, PairDetector] = {
 }
 """Detectors of two flows by the name that `weir detect`, `weir evaluate` and `result.json` use."""
 
+NEED_EXACT_TIMES = ("shared", "frame-memory", "bucket-level", "buckets")
+"""They must know how exact the times are; the others assume bins that are coarse enough."""
+
 RUN_DETECTORS = ("wehey_loss_trend", "shared")
 """The detectors that judge every run: the published one and ours."""
 
@@ -62,6 +65,7 @@ def pair_detector(name: str) -> PairDetector:
 
 
 __all__ = [
+    "NEED_EXACT_TIMES",
     "PAIR_DETECTORS",
     "RUN_DETECTORS",
     "FlowEvents",

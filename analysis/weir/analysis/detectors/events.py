@@ -26,7 +26,8 @@ class FlowEvents:
 
     `sent_ns` is on one clock for both flows of a pair, up to a constant of at most `clock_error_ns`;
     `jitter_ns` is the standard error of a single time. `size_bytes` is the payload, `min_rtt_ns` the flow's
-    smallest RTT. RTT samples are optional, with the times at which the sampled packets were sent.
+    smallest RTT. `behind_policer`: captured after the losses, where the same host may delay both flows. RTT
+    samples are optional, with the times at which the sampled packets were sent.
     """
 
     sent_ns: Ints
@@ -37,6 +38,7 @@ class FlowEvents:
     jitter_ns: int = 0
     rtt_sent_ns: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     rtt_ns: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    behind_policer: bool = False
 
     def __post_init__(self) -> None:
         """Refuse input that would give a wrong answer silently."""

@@ -12,7 +12,14 @@ from scipy import stats
 
 from weir.analysis.detectors import FlowEvents
 from weir.analysis.detectors.binned import smoothness
-from weir.analysis.detectors.level import MIN_SMOOTHNESS, SURE_Z, LevelResult, bucket_level
+from weir.analysis.detectors.level import (
+    EVIDENCE,
+    MIN_SMOOTHNESS,
+    SURE_Z,
+    LevelResult,
+    _Response,
+    bucket_level,
+)
 from weir.analysis.detectors.memory import MemoryResult, frame_memory
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.synthetic import SCENARIOS, draw_factors, generate, simulate_path, with_jitter
@@ -102,6 +109,19 @@ def test_clocks_that_differ_by_a_constant_are_scanned(truth: str, verdict: str) 
     assert found.verdict == verdict, found.reason
 
 
+def test_losses_that_coincide_decide_nothing_against_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (replace(flow, behind_policer=True) for flow in jittered("cubic-shared", 3, 1e-3))
+    assert bucket_level(a, b).verdict == "shared"
+    no_response = _Response(kappa=0.0, error=0.08, evidence=-3.5)
+    monkeypatch.setattr("weir.analysis.detectors.level._response", lambda *_: no_response)
+    found = bucket_level(a, b)
+    assert bucket_level(a, replace(b, behind_policer=False)).verdict == "shared"
+    assert found.evidence is not None
+    assert found.evidence > EVIDENCE
+    assert found.verdict == "cannot_tell"
+    assert "does not follow the other's load" in found.reason
+
+
 def test_jitter_longer_than_a_quarter_of_the_rtt_leaves_no_bin() -> None:
     a, b = (replace(flow, jitter_ns=6_000_000) for flow in generate(SCENARIOS["cubic-shared"], 3, SECONDS))
     found = bucket_level(a, b)
@@ -186,6 +206,34 @@ def test_no_verdict_of_the_memory_stands_against_the_level(
     monkeypatch.setattr(
         f"{shared}.bucket_level", lambda *_: LevelResult(level, "by level", evidence=evidence)
     )
+    found = shared_policer(a, b)
+    assert found.verdict == ("cannot_tell" if reason else memory)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("memory", "kappa", "evidence", "reason"),
+    [
+        ("shared", 0.65, 0.0, "fits by chance"),
+        ("shared", 0.65, 1.5, ""),
+        ("shared", 1.1, 0.0, ""),
+        ("separate", 0.1, 0.0, "another one may be right"),
+        ("separate", 0.1, -1.5, ""),
+    ],
+)
+def test_the_best_of_many_lags_needs_more_evidence(
+    monkeypatch: pytest.MonkeyPatch,
+    memory: Literal["shared", "separate"],
+    kappa: float,
+    evidence: float,
+    reason: str,
+) -> None:
+    a, b = (replace(flow, clock_error_ns=1_000_000) for flow in generate(SCENARIOS["random-loss"], 3, 3.0))
+    shared = "weir.analysis.detectors.shared"
+    result = MemoryResult(memory, "close", 0.3 if memory == "separate" else 0.01, kappa, 1.0, own_z=8.0)
+    level = LevelResult("cannot_tell", "by level", evidence=evidence)
+    monkeypatch.setattr(f"{shared}.frame_memory", lambda *_: result)
+    monkeypatch.setattr(f"{shared}.bucket_level", lambda *_: level)
     found = shared_policer(a, b)
     assert found.verdict == ("cannot_tell" if reason else memory)
     assert reason in found.reason

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from weir.analysis.captures import traces_of
 from weir.analysis.evaluate import score_of
 from weir.analysis.models import FlowResult, LinkResult, PolicerResult, Result
 from weir.analysis.statistics import best_correlation, queueing_delay, retransmission_ratio
 from weir.analysis.tables import Floats
-from weir.analysis.traces import FlowTrace, traces_of
+from weir.analysis.traces import FlowTrace
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from weir.analysis.captures import traces_of
 from weir.analysis.detectors.policing.own import detect_policing
-from weir.analysis.traces import traces_of
 from weir_tests.analysis.real_captures import MISSING, real_captures
 
 pytest.importorskip("weir_core", reason="weir_core is not built; make setup builds it")

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of flows whose data took another path than the capture, from their ACKs.
+
+An ACK tells which bytes the receiver has, with SACK (RFC 2018) also those behind a hole. So the first ACK for
+some bytes stands for their arrival, and the ACKs show holes as a capture at the receiver does, one way later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weir.analysis.segments import with_texts
+from weir.analysis.tables import FlowKey, Ints
+from weir.analysis.traces import FlowTrace, as_received, unwrapped
+
+HEADER_BYTES = 66
+"""Ethernet, IPv4 and TCP with timestamps, as most hosts send."""
+COMMON = 0.02
+"""Of the ACKs: as many as this, and no segment is longer than what they acknowledge. Others cover several."""
+LARGEST_STEP = 1 << 24
+"""An ACK for more than 16 MiB is damaged, or the capture has a gap; that is no arrival."""
+
+
+def traces_of_acks(path: Path, handshakes: Mapping[FlowKey, int | None]) -> list[FlowTrace]:
+    """The traces, in the view `acked`, of flows of which the capture has the ACKs only.
+
+    `handshakes` has these flows, each with the time from the receiver's SYN to its next segment, ns. A flow
+    is left out whose ACKs show no arrival. Raises `weir_core.CaptureError`.
+    """
+    import weir_core
+
+    if not handshakes:
+        return []
+    found = with_texts(pa.table(weir_core.read_acknowledged(path)))
+    traces = []
+    for key, handshake_ns in handshakes.items():
+        src, dst, src_port, dst_port, _ = key
+        ports = pc.and_(pc.equal(found["src_port"], src_port), pc.equal(found["dst_port"], dst_port))
+        hosts = pc.and_(pc.equal(found["src"], src), pc.equal(found["dst"], dst))
+        mine = found.filter(pc.and_(ports, hosts))
+        time_ns, seq, length = (
+            np.asarray(mine[name].to_numpy(), dtype=np.int64) for name in ("time_ns", "seq", "length")
+        )
+        arrived = length <= LARGEST_STEP
+        if np.any(arrived):
+            traces.append(_trace(key, time_ns[arrived], seq[arrived], length[arrived], handshake_ns))
+    return traces
+
+
+def _trace(key: FlowKey, time_ns: Ints, seq: Ints, length: Ints, handshake_ns: int | None) -> FlowTrace:
+    none = np.empty(0, dtype=np.int64)
+    segment = segment_bytes(length)
+    pieces = -(-length // segment)
+    first = np.repeat(np.cumsum(pieces) - pieces, pieces)
+    offset = (np.arange(int(pieces.sum())) - first) * segment
+    starts = np.repeat(unwrapped(seq), pieces) + offset
+    sizes = np.minimum(segment, np.repeat(length, pieces) - offset)
+    arrivals = FlowTrace(
+        *key[:4],
+        time_ns=np.repeat(time_ns, pieces),
+        frame_bytes=sizes + HEADER_BYTES,
+        payload_bytes=sizes,
+        seq=starts - starts[0],
+        lost=np.zeros(len(sizes), dtype=bool),
+        rtt_sent_ns=none,
+        rtt_ns=none,
+        request_ns=none,
+        from_start=False,
+        handshake_ns=handshake_ns,
+    )
+    return replace(as_received(arrivals), view="acked", time_error_ns=spacing_ns(time_ns))
+
+
+def spacing_ns(time_ns: Ints) -> int:
+    """The median time between ACKs for new data: what one acknowledges arrived since the last one."""
+    gaps = np.diff(np.unique(time_ns))
+    return int(np.median(gaps)) if len(gaps) else 0
+
+
+def segment_bytes(length: Ints) -> int:
+    """The payload of a full segment: the shortest common step of ACKs, as many of them cover several."""
+    steps, counts = np.unique(length, return_counts=True)
+    common = steps[counts >= max(COMMON * len(length), 1)]
+    return int(common.min() if len(common) else steps[np.argmax(counts)])
