@@ -48,7 +48,7 @@ class FlowTrace:
     `request_ns`: times of data in the other direction. `from_start`: the capture contains the flow's SYN;
     `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path. `unfilled`:
     holes that were never filled, as the capture missed the packets or ended; `complete`: the share of the
-    flow's payload that it did not miss. `time_error_ns`: of a single time; None where RTTs bound it.
+    flow's payload that it did not miss. `time_error_ns`: of a lost packet's time; None where RTTs bound it.
     `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
     """
 
@@ -178,6 +178,7 @@ def as_received(flow: FlowTrace) -> FlowTrace:
         lost=lost,
         rtt_sent_ns=NONE,  # from there to the receiver, not over the path
         rtt_ns=NONE,
+        time_error_ns=_gap_ns(flow.time_ns[data], 50),
         view="received",
         unfilled=max(unfilled, 0),
         complete=1 - missed_bytes / max(int(reached[-1] - seq[0]), 1),
@@ -191,5 +192,10 @@ def _lost_ns(arrived_ns: Ints, opened: Ints) -> Ints:
     place = np.arange(1, len(opened) + 1) - (np.cumsum(missing) - missing)[group]
     last_ns = arrived_ns[opened - 1]
     within_ns = (arrived_ns[opened] - last_ns) / (missing[group] + 1)
-    spacing_ns = np.percentile(np.diff(arrived_ns), CLOSE_PERCENT) if len(arrived_ns) > 1 else 0.0
+    spacing_ns = _gap_ns(arrived_ns, CLOSE_PERCENT)
     return np.asarray(last_ns + np.rint(place * np.minimum(within_ns, spacing_ns)).astype(np.int64))
+
+
+def _gap_ns(arrived_ns: Ints, percent: float) -> int:
+    """This percentile of the gaps between packets; 0 without any."""
+    return int(np.percentile(np.diff(arrived_ns), percent)) if len(arrived_ns) > 1 else 0

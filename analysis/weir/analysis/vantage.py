@@ -88,6 +88,6 @@ def vantage_of(path: Path, flow: FlowTrace, jitter_ns: int | None = None) -> Van
     elif jitter_ns is None:
         jitter_ns = delay_jitter_ns(acks.echoed() if flow.view == "acked" else data)
         jitter_from = None if jitter_ns is None else "timestamps"
-        if jitter_ns is not None:
+        if jitter_ns is not None and flow.view == "acked":
             jitter_ns = max(jitter_ns, flow.time_error_ns or 0)
     return Vantage(flow.name, flow.view, flow.complete, rtt_ns, rtt_from, jitter_ns, jitter_from)

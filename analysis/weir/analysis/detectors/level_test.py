@@ -115,11 +115,20 @@ def test_losses_that_coincide_decide_nothing_against_the_response(monkeypatch: p
     no_response = _Response(kappa=0.0, error=0.08, evidence=-3.5)
     monkeypatch.setattr("weir.analysis.detectors.level._response", lambda *_: no_response)
     found = bucket_level(a, b)
-    assert bucket_level(a, replace(b, behind_policer=False)).verdict == "shared"
+    assert bucket_level(*jittered("cubic-shared", 3, 1e-3)).verdict == "shared"
     assert found.evidence is not None
     assert found.evidence > EVIDENCE
     assert found.verdict == "cannot_tell"
     assert "does not follow the other's load" in found.reason
+
+
+@pytest.mark.parametrize("scenario", ["cubic-separate", "bbr-separate"])
+def test_a_weak_response_behind_the_policer_is_no_evidence_of_two(scenario: str) -> None:
+    a, b = jittered(scenario, 3, 1e-3)
+    assert bucket_level(a, b).verdict == "separate"
+    found = bucket_level(*(replace(flow, behind_policer=True) for flow in (a, b)))
+    assert found.verdict == "cannot_tell"
+    assert "which weakens the response" in found.reason
 
 
 def test_jitter_longer_than_a_quarter_of_the_rtt_leaves_no_bin() -> None:

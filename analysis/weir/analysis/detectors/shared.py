@@ -76,8 +76,9 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     """Do two flows share a policer? See the module's text."""
     jitter_ns = max(a.jitter_ns, b.jitter_ns)
     memory, level = frame_memory(a, b), bucket_level(a, b)
+    behind_policer = a.behind_policer or b.behind_policer
     clocks_differ = max(a.clock_error_ns, b.clock_error_ns) > 0
-    doubt = (_doubt_of_lags(memory, level) if clocks_differ else "") or _doubt(memory, level)
+    doubt = (_doubt_of_lags(memory, level) if clocks_differ else "") or _doubt(memory, level, behind_policer)
     if memory.verdict != "cannot_tell" and not doubt:
         return SharedResult(memory, memory, jitter_ns, level)
     exact = jitter_ns <= MAX_JITTER_NS
@@ -93,7 +94,7 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     return SharedResult(memory, memory, jitter_ns, level, buckets)
 
 
-def _doubt(memory: MemoryResult, level: LevelResult) -> str:
+def _doubt(memory: MemoryResult, level: LevelResult, behind_policer: bool) -> str:
     """Why the verdict of the memory is not believed; empty if it is."""
     evidence, z = level.evidence or 0.0, memory.z or 0.0
     if memory.verdict == "shared":
@@ -102,6 +103,8 @@ def _doubt(memory: MemoryResult, level: LevelResult) -> str:
         if level.verdict == "separate" or (level.verdict == "cannot_tell" and level.pairs >= ENOUGH_PAIRS):
             return "bursts of flows in step may meet behind two policers, too: "
     if memory.verdict == "separate":
+        if behind_policer:
+            return "behind the policer losses are not seen where they were: "
         if level.verdict == "shared":
             return CONTRADICTION
         if evidence <= -CONFIRMED:
