@@ -23,8 +23,10 @@ HEADER_BYTES = 66
 """Ethernet, IPv4 and TCP with timestamps, as most hosts send."""
 COMMON = 0.02
 """Of the ACKs: as many as this, and no segment is longer than what they acknowledge. Others cover several."""
-LARGEST_STEP = 1 << 24
-"""An ACK for more than 16 MiB is damaged, or the capture has a gap; that is no arrival."""
+LARGEST_STEP = 1 << 20
+"""An ACK for more than 1 MiB is damaged, or the capture has a gap; that is no arrival."""
+LEAST_SEGMENT = 536
+"""The payload of segments without an MSS option (RFC 9293 section 3.7.1); it bounds the pieces of an ACK."""
 
 
 def traces_of_acks(path: Path, handshakes: Mapping[FlowKey, int | None]) -> list[FlowTrace]:
@@ -87,4 +89,4 @@ def segment_bytes(length: Ints) -> int:
     """The payload of a full segment: the shortest common step of ACKs, as many of them cover several."""
     steps, counts = np.unique(length, return_counts=True)
     common = steps[counts >= max(COMMON * len(length), 1)]
-    return int(common.min() if len(common) else steps[np.argmax(counts)])
+    return max(int(common.min() if len(common) else steps[np.argmax(counts)]), LEAST_SEGMENT)

@@ -65,7 +65,7 @@ def detect(
             "--clock-error",
             metavar="MS",
             min=0,
-            help="By how much two captures' times may be apart at the policer [default: 2 + half an RTT].",
+            help="How far two captures' times may be apart at the policer; without it, 2 ms and half an RTT.",
             show_default=False,
         ),
     ] = None,
