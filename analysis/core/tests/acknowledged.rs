@@ -8,8 +8,11 @@ use std::io::Write;
 use tempfile::NamedTempFile;
 use weir_core::acknowledged::read_acknowledged;
 
+/// Time, acknowledgment number, SACK blocks.
+type Ack<'a> = (i64, u32, &'a [(u32, u32)]);
+
 /// Time, sequence number and length of the bytes that each ACK is the first to acknowledge.
-fn acknowledged(acks: &[(i64, u32, &[(u32, u32)])]) -> Vec<(i64, u32, u32)> {
+fn acknowledged(acks: &[Ack<'_>]) -> Vec<(i64, u32, u32)> {
     let mut pcap = Pcap::default();
     for (time_ns, ack, sack) in acks {
         let frame = Frame {

@@ -28,8 +28,8 @@ from weir.analysis.confusion import FalseInference, compare
 from weir.analysis.conservation import in_flight, path_time_ns
 from weir.analysis.reports import read_run
 from weir.analysis.result import pinned_clocks
-from weir.analysis.run_data import TCP, Directed
-from weir.analysis.tables import Bools
+from weir.analysis.run_data import Directed
+from weir.analysis.tables import TCP, Bools
 from weir.bench.measuring import ROOT
 
 EXPERIMENT = ROOT / "experiments" / "inference.yaml"
