@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One capture in, what each receiver acknowledged out: of a flow whose data another path took, the arrivals that its ACKs
-//! show.
+//! One capture in, the bytes that its ACKs acknowledge out: the arrivals of a flow whose data took another path.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,7 +26,8 @@ pub struct Acknowledged {
 
 /// The acknowledged bytes of every flow whose ACKs `path` contains, in the order of the file.
 ///
-/// What the first ACK of a flow covers is not told: it may have arrived long before. A reset acknowledges nothing new.
+/// Bytes below a flow's first acknowledgment number are left out: they may have arrived long before. RST segments are
+/// ignored.
 ///
 /// # Errors
 /// As [`TransportScan::open`] and [`TransportScan::step`].
@@ -76,10 +76,10 @@ fn acknowledges(packet: &TransportPacket) -> Option<(u32, FlowKey)> {
     Some((ack, key))
 }
 
-/// What one receiver has acknowledged so far.
+/// The bytes that one receiver has acknowledged so far.
 #[derive(Debug)]
 struct Receiver {
-    /// All bytes before it.
+    /// The cumulative acknowledgment.
     edge: u64,
     ranges: Ranges,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the ACKs of a capture show of the data that another path took.
+//! Captures of ACKs only: the arrivals that they show of data on another path.
 
 use crate::support::frames::{ACK, Frame, Pcap, SYN};
 

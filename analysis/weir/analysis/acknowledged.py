@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from weir.analysis.segments import with_texts
 from weir.analysis.tables import FlowKey, Ints
-from weir.analysis.traces import FlowTrace, as_received, unwrapped
+from weir.analysis.traces import NONE, FlowTrace, as_received, gap_ns, unwrapped
 
 HEADER_BYTES = 66
 """Ethernet, IPv4 and TCP with timestamps, as most hosts send."""
@@ -56,7 +56,6 @@ def traces_of_acks(path: Path, handshakes: Mapping[FlowKey, int | None]) -> list
 
 
 def _trace(key: FlowKey, time_ns: Ints, seq: Ints, length: Ints, handshake_ns: int | None) -> FlowTrace:
-    none = np.empty(0, dtype=np.int64)
     segment = segment_bytes(length)
     pieces = -(-length // segment)
     first = np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -70,19 +69,14 @@ def _trace(key: FlowKey, time_ns: Ints, seq: Ints, length: Ints, handshake_ns: i
         payload_bytes=sizes,
         seq=starts - starts[0],
         lost=np.zeros(len(sizes), dtype=bool),
-        rtt_sent_ns=none,
-        rtt_ns=none,
-        request_ns=none,
+        rtt_sent_ns=NONE,
+        rtt_ns=NONE,
+        request_ns=NONE,
         from_start=False,
         handshake_ns=handshake_ns,
     )
-    return replace(as_received(arrivals), view="acked", time_error_ns=spacing_ns(time_ns))
-
-
-def spacing_ns(time_ns: Ints) -> int:
-    """The median time between ACKs for new data: what one acknowledges arrived since the last one."""
-    gaps = np.diff(np.unique(time_ns))
-    return int(np.median(gaps)) if len(gaps) else 0
+    # The bytes of an ACK arrived at any time since the ACK before it.
+    return replace(as_received(arrivals), view="acked", time_error_ns=gap_ns(np.unique(time_ns), 50))
 
 
 def segment_bytes(length: Ints) -> int:

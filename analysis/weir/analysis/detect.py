@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from weir.analysis.detectors import NEED_EXACT_TIMES, FlowEvents, PairResult, Ve
 from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.analysis.errors import FlowChoiceError
 from weir.analysis.tables import FlowKey, Ints, reverse_of
-from weir.analysis.timestamps import drift_of, timestamps_of
+from weir.analysis.timestamps import Timestamps, drift_of, timestamps_of
 from weir.analysis.traces import FlowTrace
 from weir.analysis.vantage import COMPLETE, Vantage, missing, vantage_of
 
@@ -57,7 +56,7 @@ def policing(name: str, path: Path) -> tuple[CaptureTraces, list[FlowVerdict]]:
     capture = traces_of(path)
     whole = [flow for flow in capture.flows if flow.complete >= COMPLETE]
     judged = iter(POLICING_DETECTORS[name](whole))
-    return capture, [next(judged) if flow in whole else _unseen(flow) for flow in capture.flows]
+    return capture, [next(judged) if flow.complete >= COMPLETE else _unseen(flow) for flow in capture.flows]
 
 
 def _unseen(flow: FlowTrace) -> FlowVerdict:
@@ -109,10 +108,14 @@ def detect(
         one, other = (choose_flow(capture, flow) for capture, flow in zip(captures, flows, strict=True))
     if one is other:
         raise FlowChoiceError(f"{first}: the same flow twice ({one.name}); name two flows")
-    seen = (vantage_of(first, one, jitter_ns), vantage_of(paths[1], other, jitter_ns))
+    two_clocks = captures[0] is not captures[1]
+    stamps = _timestamps(paths, (one, other), two_clocks)
+    seen = (vantage_of(one, stamps[0], jitter_ns), vantage_of(other, stamps[1], jitter_ns))
     obstacles = [vantage.obstacle(times_matter=name in NEED_EXACT_TIMES) for vantage in seen]
-    error_ns, drift = 0, 0.0 if captures[0] is captures[1] else _drift(paths, (one.key, other.key))
-    if captures[0] is not captures[1]:
+    error_ns = 0
+    drift: float | None = 0.0
+    if two_clocks:
+        drift = _drift(stamps, (one.key, other.key))
         longer_ns = max(vantage.min_rtt_ns or 0 for vantage in seen)
         error_ns = CLOCK_ERROR_NS + int(ONE_WAY * longer_ns) if clock_error_ns is None else clock_error_ns
     found: PairResult
@@ -134,7 +137,24 @@ def _too_few(capture: CaptureTraces) -> str:
     )
 
 
-def _drift(paths: Sequence[Path], keys: tuple[FlowKey, FlowKey]) -> float | None:
+Stamps = dict[FlowKey, Timestamps]
+
+
+def _timestamps(
+    paths: tuple[Path, Path], flows: tuple[FlowTrace, FlowTrace], two_clocks: bool
+) -> tuple[Stamps, Stamps]:
+    """The timestamps of both directions of each flow that needs them; each file is read once."""
+    wanted = [
+        [key for key in (flow.key, reverse_of(flow.key)) if two_clocks or flow.view != "sent"]
+        for flow in flows
+    ]
+    if two_clocks:
+        return timestamps_of(paths[0], wanted[0]), timestamps_of(paths[1], wanted[1])
+    found = timestamps_of(paths[0], [*wanted[0], *wanted[1]])
+    return found, found
+
+
+def _drift(stamps: tuple[Stamps, Stamps], keys: tuple[FlowKey, FlowKey]) -> float | None:
     """By how much the second capture's clock runs faster than the first's, by a host that is in both."""
     if keys[0][1] == keys[1][1]:
         sent = [reverse_of(key) for key in keys]
@@ -142,8 +162,8 @@ def _drift(paths: Sequence[Path], keys: tuple[FlowKey, FlowKey]) -> float | None
         sent = list(keys)
     else:
         return None
-    stamps = [timestamps_of(path, [key]).get(key) for path, key in zip(paths, sent, strict=True)]
-    return drift_of(stamps[0], stamps[1]) if stamps[0] is not None and stamps[1] is not None else None
+    none = Timestamps.none()
+    return drift_of(*(found.get(key, none) for found, key in zip(stamps, sent, strict=True)))
 
 
 def events_of(flow: FlowTrace, seen: Vantage, clock_error_ns: int = 0, drift: float = 0.0) -> FlowEvents:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TCP timestamps (RFC 7323) show where the RTTs of a capture do not: jitter, an RTT, clocks that drift.
+"""Jitter, an RTT and clock drift from TCP timestamps (RFC 7323), where a capture has no RTTs of the path.
 
 TSval counts the ticks of the host that sent the segment, from an unknown beginning, usually of 1 ms. So the
 time of capture less TSval is the delay from that host to the capture, up to a constant and to one tick.
@@ -71,6 +71,8 @@ def timestamps_of(path: Path, keys: Collection[FlowKey]) -> dict[FlowKey, Timest
 
     Raises `weir_core.CaptureError`.
     """
+    if not keys:
+        return {}
     parts: dict[FlowKey, list[pa.Table]] = {key: [] for key in keys}
     for table in segment_tables(path):
         stamped = table.filter(pc.and_(pc.is_valid(table["tsval"]), pc.invert(table["syn"])))

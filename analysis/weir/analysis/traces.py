@@ -43,13 +43,13 @@ class FlowTrace:
     """A directed TCP flow at one point of its path: its packets in order of time, arrays of one length.
 
     `frame_bytes` is the Ethernet frame without FCS, `seq` counts from the flow's first data byte. In the view
-    `received` lost packets were not captured; each is inserted at the time of the packet that showed its
-    hole. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending; none in the view `received`.
-    `request_ns`: times of data in the other direction. `from_start`: the capture contains the flow's SYN;
-    `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path. `unfilled`:
-    holes that were never filled, as the capture missed the packets or ended; `complete`: the share of the
-    flow's payload that it did not miss. `time_error_ns`: of a lost packet's time; None where RTTs bound it.
-    `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
+    `received` lost packets were not captured; each is inserted behind the last packet before its hole. The
+    view `acked` is the same from ACKs alone. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending;
+    only in the view `sent`. `request_ns`: times of data in the other direction. `from_start`: the capture
+    contains the flow's SYN; `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of
+    the path. `unfilled`: holes that were never filled, as the capture missed the packets or ended;
+    `complete`: the share of the flow's payload that it did not miss. `time_error_ns`: of a single time in the
+    view `acked`. `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
     """
 
     src: str
@@ -69,7 +69,7 @@ class FlowTrace:
     unfilled: int = 0
     complete: float = 1.0
     handshake_ns: int | None = None
-    time_error_ns: int | None = None
+    time_error_ns: int = 0
     delivery_rates_bps: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
@@ -178,7 +178,6 @@ def as_received(flow: FlowTrace) -> FlowTrace:
         lost=lost,
         rtt_sent_ns=NONE,  # from there to the receiver, not over the path
         rtt_ns=NONE,
-        time_error_ns=_gap_ns(flow.time_ns[data], 50),
         view="received",
         unfilled=max(unfilled, 0),
         complete=1 - missed_bytes / max(int(reached[-1] - seq[0]), 1),
@@ -192,10 +191,10 @@ def _lost_ns(arrived_ns: Ints, opened: Ints) -> Ints:
     place = np.arange(1, len(opened) + 1) - (np.cumsum(missing) - missing)[group]
     last_ns = arrived_ns[opened - 1]
     within_ns = (arrived_ns[opened] - last_ns) / (missing[group] + 1)
-    spacing_ns = _gap_ns(arrived_ns, CLOSE_PERCENT)
+    spacing_ns = gap_ns(arrived_ns, CLOSE_PERCENT)
     return np.asarray(last_ns + np.rint(place * np.minimum(within_ns, spacing_ns)).astype(np.int64))
 
 
-def _gap_ns(arrived_ns: Ints, percent: float) -> int:
+def gap_ns(arrived_ns: Ints, percent: float) -> int:
     """This percentile of the gaps between packets; 0 without any."""
     return int(np.percentile(np.diff(arrived_ns), percent)) if len(arrived_ns) > 1 else 0

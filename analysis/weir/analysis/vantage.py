@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from weir.analysis.jitter import jitter_of
-from weir.analysis.tables import reverse_of
-from weir.analysis.timestamps import Timestamps, delay_jitter_ns, min_rtt_ns, timestamps_of
+from weir.analysis.tables import FlowKey, reverse_of
+from weir.analysis.timestamps import Timestamps, delay_jitter_ns, min_rtt_ns
 from weir.analysis.traces import FlowTrace, View
 
 COMPLETE = 0.95
-"""Of a flow's payload: with less, too many holes are of the capture and not of the path."""
+"""The least share of a flow's payload; below it, too many holes are packets that the capture missed."""
 
 
 @dataclass(frozen=True)
 class Vantage:
-    """What a capture shows of one flow; None where it does not show it.
+    """The view, completeness, RTT and jitter of one flow in one capture; None where the capture has none.
 
     `complete` is the share of the flow's payload that the capture has; `jitter_ns` how much the delay between
     capture and policer varies (an upper bound); `rtt_from` and `jitter_from` what they were taken from.
@@ -62,8 +62,12 @@ def missing(flow: str, complete: float) -> str:
     )
 
 
-def vantage_of(path: Path, flow: FlowTrace, jitter_ns: int | None = None) -> Vantage:
-    """What the capture at `path` shows of a flow; `jitter_ns` replaces what it shows of jitter.
+def vantage_of(
+    flow: FlowTrace, stamps: Mapping[FlowKey, Timestamps], jitter_ns: int | None = None
+) -> Vantage:
+    """The vantage of a flow; `jitter_ns` replaces the jitter of its capture.
+
+    `stamps` are the capture's timestamps of both directions; a flow in the view `sent` needs none.
 
     At the sender an RTT runs from data to its ACK, and its variation bounds that of the delay to the policer.
     Behind the policer, from an ACK to its echo; there the delay from the sender bounds that from the policer,
@@ -72,10 +76,10 @@ def vantage_of(path: Path, flow: FlowTrace, jitter_ns: int | None = None) -> Van
     rtt_ns: int | None = None
     rtt_from: Literal["acks", "handshake", "timestamps"] | None = None
     jitter_from: Literal["rtts", "timestamps", "option"] | None = None if jitter_ns is None else "option"
-    data, acks = Timestamps.none(), Timestamps.none()
-    if flow.view != "sent":
-        stamps = timestamps_of(path, [flow.key, reverse_of(flow.key)])
-        data, acks = stamps.get(flow.key, data), stamps.get(reverse_of(flow.key), acks)
+    data, acks = (
+        Timestamps.none() if flow.view == "sent" else stamps.get(key, Timestamps.none())
+        for key in (flow.key, reverse_of(flow.key))
+    )
     if len(flow.rtt_ns):
         rtt_ns, rtt_from = int(flow.rtt_ns.min()), "acks"
     elif flow.handshake_ns is not None:
@@ -88,6 +92,6 @@ def vantage_of(path: Path, flow: FlowTrace, jitter_ns: int | None = None) -> Van
     elif jitter_ns is None:
         jitter_ns = delay_jitter_ns(acks.echoed() if flow.view == "acked" else data)
         jitter_from = None if jitter_ns is None else "timestamps"
-        if jitter_ns is not None and flow.view == "acked":
-            jitter_ns = max(jitter_ns, flow.time_error_ns or 0)
+        if jitter_ns is not None:
+            jitter_ns = max(jitter_ns, flow.time_error_ns)
     return Vantage(flow.name, flow.view, flow.complete, rtt_ns, rtt_from, jitter_ns, jitter_from)

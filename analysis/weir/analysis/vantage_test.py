@@ -13,6 +13,8 @@ import pytest
 from weir.analysis.captures import traces_of
 from weir.analysis.detect import detect, policing
 from weir.analysis.errors import FlowChoiceError
+from weir.analysis.tables import reverse_of
+from weir.analysis.timestamps import timestamps_of
 from weir.analysis.vantage import vantage_of
 from weir_tests.analysis.tcp_capture import write_run
 
@@ -86,17 +88,18 @@ def test_nothing_is_told_from_a_sampled_capture(sender: Path, tmp_path: Path, on
 def test_how_exact_times_are_must_be_known(sender: Path, tmp_path: Path) -> None:
     data = rewritten(sender, tmp_path / "data.pcap", lambda _, frame: source(frame) == SENDER)
     flow = replace(traces_of(data).flows[0], handshake_ns=20_000_000)
-    blind = vantage_of(data, flow)
+    blind = vantage_of(flow, {})
     assert (blind.min_rtt_ns, blind.rtt_from, blind.jitter_ns) == (20_000_000, "handshake", None)
     assert "give --jitter if you know" in (blind.obstacle(times_matter=True) or "")
     assert blind.obstacle(times_matter=False) is None
-    told = vantage_of(data, flow, jitter_ns=100_000)
+    told = vantage_of(flow, {}, jitter_ns=100_000)
     assert (told.jitter_ns, told.jitter_from, told.obstacle(times_matter=True)) == (100_000, "option", None)
 
 
 def test_behind_the_policer_timestamps_show_an_rtt_but_jitter_takes_longer(sender: Path) -> None:
     client = sender.with_name("client.pcap")
-    seen = vantage_of(client, traces_of(client).flows[0])
+    flow = traces_of(client).flows[0]
+    seen = vantage_of(flow, timestamps_of(client, [flow.key, reverse_of(flow.key)]))
     assert (seen.view, seen.rtt_from, seen.jitter_ns) == ("received", "timestamps", None)
     assert seen.min_rtt_ns == pytest.approx(20_000_000, abs=1_000_000)
     assert "TCP timestamps for 5 s" in (seen.obstacle(times_matter=True) or "")
@@ -111,7 +114,7 @@ def test_without_an_rtt_nothing_is_told(sender: Path, tmp_path: Path) -> None:
 
 
 def test_at_the_sender_rtts_bound_the_jitter(sender: Path) -> None:
-    seen = vantage_of(sender, traces_of(sender).flows[0])
+    seen = vantage_of(traces_of(sender).flows[0], {})
     assert (seen.rtt_from, seen.jitter_from) == ("acks", "rtts")
     assert seen.min_rtt_ns == 20_000_000
     assert seen.obstacle(times_matter=True) is None

@@ -48,7 +48,7 @@ impl Ranges {
     }
 
     /// Bytes of `start..end` that are covered.
-    pub(crate) fn covered_bytes(&self, start: u64, end: u64) -> u64 {
+    pub(super) fn covered_bytes(&self, start: u64, end: u64) -> u64 {
         let below = self.ranges.iter().take_while(|range| range.0 < end);
         below
             .map(|range| range.1.min(end).saturating_sub(range.0.max(start)))

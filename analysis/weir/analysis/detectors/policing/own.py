@@ -175,8 +175,7 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
     bucket = f"a bucket of {fit.burst_bytes:,.0f} bytes filled at {fit.rate * 8 / 1e6:,.3f} Mbit/s"
     beside = f" (together with {', '.join(others)})" if others else ""
     count = threshold.hits + threshold.misses
-    jitter_ns = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) if flow.time_error_ns is None else flow.time_error_ns
-    jitter_s = jitter_ns / 1e9
+    jitter_s = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) / 1e9
     if fit.score < MIN_SCORE:
         moved = jitter_s * fit.rate / float(flow.frame_bytes.max())
         if moved > COARSE_FRAMES:
@@ -189,6 +188,9 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
             f"no bucket explains the losses: the best, {bucket}{beside}, explains {threshold.hits} of "
             f"{count} and would have dropped {threshold.false_drops} packets that passed"
         )
+        if flow.view != "sent":
+            reason += "; but the capture does not show when lost packets passed the policer"
+            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
     wait = _wait(flow, group)
     if wait is not None:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ from weir.analysis.detectors.policing.bucket import Arrivals, best_threshold, de
 from weir.analysis.detectors.policing.fit import fit_bucket
 from weir.analysis.detectors.policing.own import detect_policing
 from weir.analysis.tables import Bools, Floats
-from weir.analysis.traces import FlowTrace
+from weir.analysis.traces import FlowTrace, as_received
 from weir_tests.analysis.traces import RTT_NS, make_trace
 
 FRAME = 1514
@@ -138,6 +141,44 @@ def test_random_loss_is_explained_by_no_bucket(rng: np.random.Generator) -> None
     [found] = detect_policing([trace(time_s, rng.random(len(time_s)) < 0.02)])
     assert found.verdict == "not_policed"
     assert "no bucket explains the losses" in found.reason
+
+
+def received(time_s: Floats, lost: Bools) -> FlowTrace:
+    """The frames that passed, as the receiver captures them; lost ones are sent again 50 ms later."""
+    waiting: deque[tuple[float, int]] = deque()
+    seq, following = np.zeros(len(time_s), dtype=np.int64), 0
+    for i, at in enumerate(time_s):
+        if waiting and at - waiting[0][0] > 0.05:
+            seq[i] = waiting.popleft()[1]
+        else:
+            seq[i], following = following, following + 1
+        if lost[i]:
+            waiting.append((float(at), int(seq[i])))
+    passed = trace(time_s[~lost], np.zeros(np.count_nonzero(~lost), dtype=bool))
+    size = int(passed.payload_bytes[0])
+    return as_received(replace(passed, seq=size * seq[~lost], handshake_ns=RTT_NS))
+
+
+def test_a_receivers_capture_shows_the_policer() -> None:
+    time_s = bursts(np.random.default_rng(8), 60, 0.7 * RATE)
+    lost, _ = policed(time_s)
+    seen = received(time_s, lost)
+    assert 500 < seen.losses < np.count_nonzero(lost)  # a lost retransmission leaves no hole
+    [verdict] = detect_policing([seen])
+    print(verdict.reason)
+    assert verdict.verdict == "policed", verdict.reason
+    assert verdict.rate_bps == pytest.approx(8 * RATE, rel=0.001)
+    assert verdict.burst_bytes == pytest.approx(BURST, rel=0.01)
+
+
+def test_a_receivers_capture_does_not_show_that_there_is_no_policer() -> None:
+    rng = np.random.default_rng(8)
+    time_s = bursts(rng, 60, RATE)
+    lost = rng.random(len(time_s)) < 0.02
+    assert detect_policing([trace(time_s, lost)])[0].verdict == "not_policed"
+    [verdict] = detect_policing([received(time_s, lost)])
+    assert verdict.verdict == "cannot_tell"
+    assert "does not show when lost packets passed the policer" in verdict.reason
 
 
 @pytest.mark.parametrize("name", list(POLICING_DETECTORS))
