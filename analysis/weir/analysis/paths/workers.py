@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import TypeVar
 
 Input = TypeVar("Input")
@@ -26,11 +26,18 @@ def in_processes(
         yield from map(work, inputs)
         return
     # Forked processes could hold locks of this one's threads.
+    others = active_children()
     pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_leave_interrupts)
     try:
         waiting = [pool.submit(work, one) for one in inputs]
         for done in as_completed(waiting):
             yield done.result()
+    except BaseException:
+        # Cancelled futures do not end what a worker has begun, nor what it has fetched beforehand.
+        for worker in active_children():
+            if worker not in others:
+                worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
