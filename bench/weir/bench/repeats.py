@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from weir.kernel.source import DEBIAN_SERIES
+from weir.kernel.debian import DEBIAN_SERIES
 from weir.rundir.digest import RunDigest, digest_of
 
 EXPERIMENT = """

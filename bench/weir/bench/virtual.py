@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,8 +24,8 @@ from pathlib import Path
 from weir.bench.measuring import ROOT
 from weir.campaign.load import load_campaign
 from weir.kernel.errors import KernelInputError
-from weir.kernel.source import DEBIAN_SERIES
-from weir.kernel.store import KernelStore, kernels_folder
+from weir.kernel.debian import DEBIAN_SERIES
+from weir.kernel.store import KernelStore, StoredKernel, kernels_folder
 from weir.rundir.manifest_file import ManifestFile
 
 CAMPAIGN = ROOT / "experiments" / "wehey-bbr.yaml"
@@ -65,8 +66,10 @@ class Measured:
 def main() -> int:
     """Measure; returns the exit code."""
     chosen = _options()
+    store = KernelStore(kernels_folder())
+    kernel = chosen.kernel or newest_kernel(store)
     try:
-        KernelStore(kernels_folder()).find(chosen.kernel)
+        store.find(kernel)
     except KernelInputError as error:
         print(f"bench-virtual: {error}", file=sys.stderr)
         return 2
@@ -75,11 +78,11 @@ def main() -> int:
         folder = Path(name)
         experiment = folder / "cell.yaml"
         experiment.write_text(cell_text(chosen.seconds))
-        alone = finish(start(experiment, folder / "alone", chosen.kernel, cores[0]))
+        alone = finish(start(experiment, folder / "alone", kernel, cores[0]))
         _show("alone", alone)
         pair: list[Measured] = []
         if len(cores) > 1 and not chosen.alone:
-            runs = [start(experiment, folder / f"pair-{core}", chosen.kernel, core) for core in cores[:2]]
+            runs = [start(experiment, folder / f"pair-{core}", kernel, core) for core in cores[:2]]
             with ThreadPoolExecutor(len(runs)) as threads:  # each notes when its run prints a line
                 pair = list(threads.map(finish, runs))
             for measured in pair:
@@ -88,6 +91,7 @@ def main() -> int:
     print(
         json.dumps(
             {
+                "kernel": store.find(kernel).record.version,
                 "speedup_per_core": round(alone.speedup, 2),
                 "speedup_of_processor_time": round(alone.virtual_s / alone.processor_s, 2),
                 "frames_per_s": round(alone.frames / alone.wall_s),
@@ -106,9 +110,19 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=40, help="duration of the flows (default: 40)")
-    parser.add_argument("--kernel", default=DEBIAN_SERIES, help=f"its name (default: {DEBIAN_SERIES})")
+    parser.add_argument("--kernel", help="its name (default: the newest version without a patch)")
     parser.add_argument("--alone", action="store_true", help="do not run two at once")
     return parser.parse_args()
+
+
+def newest_kernel(store: KernelStore) -> str:
+    """The name of the kernel of the newest version, without those that users have patched."""
+
+    def version(kernel: StoredKernel) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", kernel.record.version)]
+
+    plain = [kernel for kernel in store.kernels() if kernel.record.name and not kernel.record.patches]
+    return max(plain, key=version).record.name or DEBIAN_SERIES if plain else DEBIAN_SERIES
 
 
 def cell_text(seconds: int) -> str:

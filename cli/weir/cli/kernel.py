@@ -37,6 +37,12 @@ def build(
         Path | None,
         typer.Option("--source", metavar="DIR", help="A source tree; by default Debian's linux-source-6.12."),
     ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            "--suite", metavar="SUITE", help="The newest Linux of another Debian, such as trixie-backports."
+        ),
+    ] = None,
     patches: Annotated[
         list[Path] | None,
         typer.Option("--patch", metavar="FILE", help="Apply a patch, as patch -p1 does; repeatable."),
@@ -61,7 +67,8 @@ def build(
     from weir.kernel.build import Order, build_kernel
     from weir.kernel.store import KernelStore, kernels_folder
 
-    order = Order(source, tuple(patches or ()), name, jobs or len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0))
+    order = Order(source, tuple(patches or ()), name, jobs or cores, suite)
     notes = Console(stderr=True)
     began = time.monotonic()
     with _stopped_by_sigterm(), BuildLine(notes) as line:

@@ -26,19 +26,23 @@ from weir.kernel.configuration import (
     requested_options,
     set_options,
 )
-from weir.kernel.errors import KernelError
+from weir.kernel.debian import debian_source, suite_source
+from weir.kernel.errors import KernelError, KernelInputError
 from weir.kernel.patches import SEED_PATCH, Patch, applies, apply_patches, read_patch
-from weir.kernel.source import Source, debian_source, tree_source
+from weir.kernel.source import Source, tree_source
 from weir.kernel.store import CONFIG, LOG, PROGRAM, RECORD, KernelStore, StoredKernel, check_name
 from weir.rundir.kernel import Kernel, KernelBuild
 from weir.rundir.whole_files import write_whole
 
-RECIPE = 1
+RECIPE = 2
 """Counted up when this module builds other kernels of the same inputs."""
 OBJECTS = 790
 """About as many as Linux 6.12 has, until a kernel has been built here."""
 _TOOLS = ("gcc", "make", "flex", "bison", "bc")
 _COMPILED = re.compile(r"^  (?:CC|AS|HOSTCC) ")
+# User-Mode Linux is compiled for code anywhere in memory, in which each call goes through a register. That is for
+# modules; a kernel without them is linked below 2 GiB.
+_COMPILER_FLAGS = "-mcmodel=small"
 _FREE_BYTES = 1_000_000_000
 _FREE_BYTES_WHOLE = 2_700_000_000
 
@@ -63,6 +67,8 @@ class Order:
     name: str | None = None
     """None for a name after the source and the patches."""
     jobs: int = 1
+    suite: str | None = None
+    """The release of Debian with that package; None for Linux 6.12 of the user's own."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def build_kernel(order: Order, store: KernelStore, progress: BuildProgress) -> O
     check_tools([*_TOOLS, "patch"])
     patches = [read_patch(path) for path in order.patches]
     progress.step("reading the source")
-    source = tree_source(order.source) if order.source is not None else debian_source(store.sources)
+    source = _source(order, store)
     name = order.name or "+".join([source.name, *(_stem(patch.path) for patch in patches)])
     check_name(name)
     digest = inputs_digest(source, patches)
@@ -102,6 +108,16 @@ def build_kernel(order: Order, store: KernelStore, progress: BuildProgress) -> O
             raise
         stored = store.keep(finished, digest)
     return Outcome(store.give_name(stored, name), is_new=True)
+
+
+def _source(order: Order, store: KernelStore) -> Source:
+    if order.source is not None and order.suite is not None:
+        raise KernelInputError("a tree (--source) has no suite of Debian (--suite); valid: one of the two")
+    if order.source is not None:
+        return tree_source(order.source)
+    if order.suite is not None:
+        return suite_source(store.sources, order.suite)
+    return debian_source(store.sources)
 
 
 def inputs_digest(source: Source, patches: Sequence[Patch]) -> str:
@@ -147,6 +163,7 @@ def _build(
 
     progress.step("configuring")
     make = ["make", "-C", str(tree), f"O={objects}", "ARCH=um", f"KBUILD_KCONFIG={folder / 'Kconfig'}"]
+    make.append(f"KCFLAGS={_COMPILER_FLAGS}")
     requested = requested_options(tree)
     (folder / "Kconfig").write_text(kconfig_with_hz(tree))
     (folder / "requested").write_text(as_config(requested))

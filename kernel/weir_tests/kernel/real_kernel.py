@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from weir.kernel.errors import KernelInputError
-from weir.kernel.source import DEBIAN_SERIES
+from weir.kernel.debian import DEBIAN_SERIES
 from weir.kernel.store import KernelStore, StoredKernel, kernels_folder
 
 

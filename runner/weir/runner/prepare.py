@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from weir.controlplane.config import ExperimentConfig, parse_experiment, read_text
-from weir.kernel.source import DEBIAN_SERIES
+from weir.kernel.debian import DEBIAN_SERIES
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
 from weir.rundir.manifest import CampaignRun, VirtualTime

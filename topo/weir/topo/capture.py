@@ -25,6 +25,7 @@ from weir.topo.tools import find_tool
 # Ethernet, IPv4 and TCP headers with all options need 14 + 20 + 60 bytes; the rest is payload.
 DEFAULT_SNAP_BYTES = 128
 DEFAULT_BUFFER_BYTES = 32 * 1024 * 1024
+_GUEST_BUFFER_BYTES = 1 << 20
 _READY_S = 10.0
 _DRAIN_S = 10.0
 _DRAIN_POLL_S = 0.02
@@ -78,14 +79,16 @@ class Capture:
         path.parent.mkdir(parents=True, exist_ok=True)
         interface = testbed.host(host).interface
         argv = [find_tool("tcpdump"), "-n", "-i", interface, "--time-stamp-precision=nano"]
-        argv += ["-s", str(snap_bytes), "-B", str(buffer_bytes // 1024), "-w", str(self._part)]
+        argv += ["-s", str(snap_bytes), "-B", str(buffer_bytes // 1024)]
         owner_uid = 0
         if GUEST_VARIABLE in os.environ:
             # The run's folder is the user's, and a file in it cannot be made root's, which tcpdump would try.
             owner = path.parent.stat()
             owner_uid = owner.st_uid
             # For root too, so that its run is the same.
-            argv = [*_as_user(owner_uid, owner.st_gid), *argv]
+            argv = [*_as_user(owner_uid, owner.st_gid), *_buffered(argv, self._part)]
+        else:
+            argv += ["-w", str(self._part)]
         if os.geteuid() == 0 and owner_uid == 0:
             # As root, tcpdump would switch to user `tcpdump`, who may not write to the run's folder.
             argv += ["-Z", "root"]
@@ -158,6 +161,15 @@ def _as_user(uid: int, gid: int) -> list[str]:
         f"--ambient-caps={capabilities}",
         "--",
     ]
+
+
+def _buffered(argv: list[str], path: Path) -> list[str]:
+    """The command of a tcpdump that writes a megabyte at a time, because a guest's system calls are expensive.
+
+    tcpdump has no option for that, and stdbuf(1) sets the buffer of stdout only.
+    """
+    to_path = ["/bin/sh", "-c", 'exec "$@" >"$0"', str(path)]
+    return [*to_path, find_tool("stdbuf"), f"--output={_GUEST_BUFFER_BYTES}", *argv, "-w", "-"]
 
 
 _FINAL = ("captured", "received by filter", "dropped by kernel")

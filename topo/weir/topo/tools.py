@@ -20,6 +20,7 @@ TOOLS = {
     "ethtool": "ethtool",
     "iperf3": "iperf3",
     "tcpdump": "tcpdump",
+    "stdbuf": "coreutils",
 }
 # An ordinary Debian user has no sbin on PATH, but may run its programs.
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin")
