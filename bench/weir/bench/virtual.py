@@ -23,8 +23,8 @@ from pathlib import Path
 
 from weir.bench.measuring import ROOT
 from weir.campaign.load import load_campaign
-from weir.kernel.errors import KernelInputError
 from weir.kernel.debian import DEBIAN_SERIES
+from weir.kernel.errors import KernelInputError
 from weir.kernel.store import KernelStore, StoredKernel, kernels_folder
 from weir.rundir.manifest_file import ManifestFile
 

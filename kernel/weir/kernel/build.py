@@ -40,8 +40,8 @@ OBJECTS = 790
 """About as many as Linux 6.12 has, until a kernel has been built here."""
 _TOOLS = ("gcc", "make", "flex", "bison", "bc")
 _COMPILED = re.compile(r"^  (?:CC|AS|HOSTCC) ")
-# User-Mode Linux is compiled for code anywhere in memory, in which each call goes through a register. That is for
-# modules; a kernel without them is linked below 2 GiB.
+# User-Mode Linux is compiled for code anywhere in memory, in which each call goes through a register. That is
+# for modules; a kernel without them is linked below 2 GiB.
 _COMPILER_FLAGS = "-mcmodel=small"
 _FREE_BYTES = 1_000_000_000
 _FREE_BYTES_WHOLE = 2_700_000_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's source of a kernel: installed, kept from an earlier build, or downloaded with apt, without root."""
+"""Debian's source of a kernel: installed, kept from an earlier build, or downloaded with apt without root."""
 
 from __future__ import annotations
 
@@ -73,27 +73,32 @@ def debian_source(folder: Path) -> DebianSource:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="download-", dir=folder) as scratch:
             tar_file = _download(PACKAGE, folder, Path(scratch))
-    return _debian_source(tar_file, PACKAGE, tar_file.name.removeprefix(f"{PACKAGE}_").removesuffix(".tar.xz"))
+    return _debian_source(
+        tar_file, PACKAGE, tar_file.name.removeprefix(f"{PACKAGE}_").removesuffix(".tar.xz")
+    )
 
 
 def suite_source(folder: Path, suite: str) -> DebianSource:
     """The newest Linux of another release of Debian, such as trixie-backports, kept in `folder`.
 
-    The package comes from the archive that this machine's apt uses, and is checked with Debian's keys. apt's own
-    settings and lists stay as they are. Raises KernelInputError for a suite that is none, KernelError.
+    The package comes from the archive that this machine's apt uses, and is checked with Debian's keys. apt's
+    own settings and lists stay as they are. Raises KernelInputError for a suite that is none, KernelError.
     """
     if not _SUITE.fullmatch(suite):
         raise KernelInputError(f"{suite!r} is no suite of Debian; valid: such as trixie-backports or sid")
     _check_apt(f"linux-source of {suite}")
     if not KEYRING.is_file():
         raise KernelError(
-            f"{KEYRING} with Debian's keys is missing; install with: sudo apt-get install debian-archive-keyring"
+            f"{KEYRING} with Debian's keys is missing; "
+            "install with: sudo apt-get install debian-archive-keyring"
         )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="download-", dir=folder) as scratch:
         where, log = Path(scratch), Path(scratch, "log")
         options = _apt_of(suite, where)
-        if run_logged(["apt-get", "update", "-o", "APT::Update::Error-Mode=any", *options], log, folder=where):
+        if run_logged(
+            ["apt-get", "update", "-o", "APT::Update::Error-Mode=any", *options], log, folder=where
+        ):
             raise_if_full(log, folder)
             raise KernelError(f"apt-get cannot read suite {suite!r}: {_last_line(log.read_text())}; {_OTHER}")
         package, version = _newest(suite, options)
@@ -170,7 +175,9 @@ def _check_apt(package: str) -> None:
     try:
         check_tools(["apt-get", "dpkg-deb"])
     except KernelError as error:
-        raise KernelError(f"{package} is a package of Debian, which this is not ({error}); {_OTHER}") from None
+        raise KernelError(
+            f"{package} is a package of Debian, which this is not ({error}); {_OTHER}"
+        ) from None
 
 
 def _download(package: str, folder: Path, where: Path, options: Sequence[str] = ()) -> Path:

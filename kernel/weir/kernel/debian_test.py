@@ -91,14 +91,17 @@ def _add_package(archive: Path, package: str, version: str, scratch: Path) -> No
     sources = content / "usr" / "src"
     sources.mkdir(parents=True)
     (content / "DEBIAN").mkdir()
-    control = f"Package: {package}\nVersion: {version}\nArchitecture: all\nMaintainer: a test\nDescription: a test\n"
+    control = f"Package: {package}\nVersion: {version}\nArchitecture: all\n"
+    control += "Maintainer: a test\nDescription: a test\n"
     (content / "DEBIAN" / "control").write_text(control)
     (sources / f"{package}.tar.xz").write_bytes(f"{package} {version}".encode())
     archive.mkdir(exist_ok=True)
     file = archive / f"{package}.deb"
     subprocess.run(["dpkg-deb", "--build", str(content), str(file)], check=True, capture_output=True)
     data = file.read_bytes()
-    entry = f"{control}Filename: {file.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n\n"
+    entry = (
+        f"{control}Filename: {file.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n\n"
+    )
     index = archive / "dists" / "some-backports" / "main" / "binary-all" / "Packages"
     index.parent.mkdir(parents=True, exist_ok=True)
     with index.open("a") as written:
@@ -112,7 +115,12 @@ def _sign(archive: Path, suite: str, keyring: Path) -> None:
     ).stdout.strip()
     shutil.copytree(folder / "main" / "binary-all", folder / "main" / f"binary-{native}")
     lines = ["Origin: a test", "Label: Debian", f"Suite: {suite}", f"Codename: {suite}"]
-    lines += [f"Architectures: all {native}", "Components: main", "Date: Sat, 01 Jan 2000 00:00:00 UTC", "SHA256:"]
+    lines += [
+        f"Architectures: all {native}",
+        "Components: main",
+        "Date: Sat, 01 Jan 2000 00:00:00 UTC",
+        "SHA256:",
+    ]
     for index in sorted(folder.glob("main/*/Packages")):
         data = index.read_bytes()
         lines.append(f" {hashlib.sha256(data).hexdigest()} {len(data)} {index.relative_to(folder)}")
@@ -141,17 +149,21 @@ def test_the_newest_linux_of_a_suite_is_taken_and_kept(archive: Path, tmp_path: 
 
 
 @needs_apt
-def test_a_suite_whose_index_was_changed_after_it_was_signed_is_refused(archive: Path, tmp_path: Path) -> None:
+def test_a_suite_whose_index_was_changed_after_it_was_signed_is_refused(
+    archive: Path, tmp_path: Path
+) -> None:
     index = archive / "dists" / "some-backports" / "InRelease"
     index.write_text(index.read_text().replace("Suite: some-backports", "Suite: sOme-backports"))
-    with pytest.raises(KernelError, match="^apt-get cannot read suite 'some-backports': .*; another source"):
+    with pytest.raises(KernelError, match=r"^apt-get cannot read suite 'some-backports': .*; another source"):
         suite_source(tmp_path / "sources", "some-backports")
     assert list((tmp_path / "sources").iterdir()) == []
 
 
 @needs_apt
 def test_a_suite_that_the_archive_lacks_is_an_error_that_names_it(archive: Path, tmp_path: Path) -> None:
-    with pytest.raises(KernelError, match="^apt-get cannot read suite 'none-backports': .*; another source is"):
+    with pytest.raises(
+        KernelError, match=r"^apt-get cannot read suite 'none-backports': .*; another source is"
+    ):
         suite_source(tmp_path / "sources", "none-backports")
 
 
@@ -163,10 +175,14 @@ def test_a_suite_without_linux_sources_is_an_error(archive: Path, tmp_path: Path
     _add_package(archive, "linux-source", "7.99-1", tmp_path)
     (tmp_path / "keys.gpg").unlink()
     _sign(archive, "some-backports", tmp_path / "keys.gpg")
-    with pytest.raises(KernelError, match="^suite 'some-backports' has no package linux-source-N.N; another"):
+    with pytest.raises(
+        KernelError, match=r"^suite 'some-backports' has no package linux-source-N.N; another"
+    ):
         suite_source(tmp_path / "sources", "some-backports")
 
 
 def test_what_is_no_name_of_a_suite_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KernelInputError, match="'a b' is no suite of Debian; valid: such as trixie-backports"):
+    with pytest.raises(
+        KernelInputError, match="'a b' is no suite of Debian; valid: such as trixie-backports"
+    ):
         suite_source(tmp_path, "a b")

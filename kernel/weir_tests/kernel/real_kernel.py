@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from weir.kernel.errors import KernelInputError
 from weir.kernel.debian import DEBIAN_SERIES
+from weir.kernel.errors import KernelInputError
 from weir.kernel.store import KernelStore, StoredKernel, kernels_folder
 
 

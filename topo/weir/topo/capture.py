@@ -164,7 +164,7 @@ def _as_user(uid: int, gid: int) -> list[str]:
 
 
 def _buffered(argv: list[str], path: Path) -> list[str]:
-    """The command of a tcpdump that writes a megabyte at a time, because a guest's system calls are expensive.
+    """The command of a tcpdump that writes a megabyte at a time, as each system call of a guest takes long.
 
     tcpdump has no option for that, and stdbuf(1) sets the buffer of stdout only.
     """
