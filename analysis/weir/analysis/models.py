@@ -228,6 +228,8 @@ class LinkResult(_Model):
     queue_bytes: int | None
     loss: float
     """Share of the frames that the link loses at random."""
+    queue_packets: int | None = None
+    """Limit of the queue in packets; None if it has none."""
 
 
 class ClockResult(_Model):

@@ -135,6 +135,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
                 rate_bps=host.rate_bps,
                 queue_bytes=host.queue_bytes,
                 loss=host.loss,
+                queue_packets=host.queue_packets,
             )
             for host in manifest.hosts
         ),

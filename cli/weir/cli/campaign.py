@@ -135,13 +135,17 @@ def campaign_command(
     from weir.campaign.virtual import is_virtual, processors, with_kernels
     from weir.cli.campaign_run import command
     from weir.cli.terminal.campaign import LiveView
-    from weir.runner.checks import check_runnable
+    from weir.controlplane.config import Source, read_text
+    from weir.runner.checks import check_installed, check_runnable
     from weir.runner.prepare import MEMORY_MB
 
     planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
+    source = Source.parse(read_text(file), str(file))
     for run in planned.runs:
         if run.repeat == 0:
-            check_runnable(run.experiment, file)
+            check_runnable(run.experiment, file, source)
+            if scheduler is None and not dry_run:
+                check_installed(run.experiment)
     if memory_mb is not None and not any(run.is_virtual for run in planned.runs):
         raise InputError("--memory is of runs in virtual time; valid: --time virtual")
     memory_mb = memory_mb or MEMORY_MB

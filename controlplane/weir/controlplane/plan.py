@@ -63,14 +63,16 @@ def measured_pairs(experiment: ExperimentConfig) -> tuple[tuple[str, str], ...]:
     return tuple(itertools.combinations((flow.name for flow in experiment.flows if flow.measured), 2))
 
 
-def make_plan(experiment: ExperimentConfig, attachment: Attachment) -> Plan:
+def make_plan(experiment: ExperimentConfig, attachment: Attachment, *, wired: bool = False) -> Plan:
     """Plan every phase of ``experiment``.
+
+    With ``wired``, the delay, jitter, loss and rate of lines are of wires beside the switch.
 
     Raises:
         PlanError: a host without a port, two hosts on one port or address, policers that need too many cells.
         UnsupportedByTargetError: the experiment needs a capability that its target does not declare.
     """
-    target = target_of(experiment)
+    target = target_of(experiment, wired=wired)
     check_attachment(experiment, attachment)
     phases = experiment.effective_phases()
     sizes = [policer.meter_cells for phase in phases for policer in phase.policers]

@@ -18,6 +18,7 @@ from weir.controlplane.config.values import PROTOCOLS
 from weir.controlplane.phase_plan import FlowKey, PhasePlan
 from weir.controlplane.plan import make_plan
 from weir.controlplane.policer_plan import PolicerPlan
+from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.controlplane.units import format_rate, format_share, format_size, format_time
 from weir.topo.traffic import PortAllocator
 
@@ -68,7 +69,8 @@ class Picture:
 
 def pictures(experiment: ExperimentConfig) -> list[Picture]:
     """One picture per phase. Raises PlanError for an experiment that cannot be planned."""
-    plan = make_plan(experiment, attachment_of(experiment))
+    wired = experiment.switch.target == "bmv2"
+    plan = make_plan(experiment, attachment_of(experiment), wired=wired)
     ports = PortAllocator()
     return [_picture(experiment, phase, ports) for phase in plan.phases]
 
@@ -121,6 +123,8 @@ def _queue(experiment: ExperimentConfig, name: str) -> tuple[str, ...]:
     host = experiment.hosts[name]
     if host.rate is None:
         return ()
+    if experiment.switch.target == "bmv2":
+        return (format_rate(host.rate), f"queue {host.queue_packets or DEFAULT_PACKETS} packets")
     size = format_size(queue_bytes(experiment, name))
     depth = size if host.queue is None or host.queue.kind == "size" else f"{host.queue} = {size}"
     packets = "" if host.queue_packets is None else f", {host.queue_packets} packets"

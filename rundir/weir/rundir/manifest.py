@@ -210,7 +210,9 @@ class Host(Record):
     rate_bps: int | None = None
     """Rate of the switch's queue to the host; None if it has no queue."""
     queue_bytes: int | None = None
-    """Limit of that queue."""
+    """Limit of that queue in bytes; None if it has none."""
+    queue_packets: int | None = None
+    """Limit of that queue in packets; None if it has none."""
     loss: Number = 0.0
     """Probability of random loss on its link, for frames towards it."""
     line_rate_bps: int | None = None

@@ -4,51 +4,119 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from weir.controlplane.attach import SUBNET, SWITCH_IP
-from weir.controlplane.config import ConfigError, ExperimentConfig
+from weir.controlplane.config import ConfigError, ExperimentConfig, Location, Source
+from weir.controlplane.targets import TARGETS, lacks
+from weir.topo.bmv2proc import bmv2_problem
+from weir.topo.tools import ToolMissingError
+
+RUN_TARGETS = ("softswitch", "bmv2")
+"""The switches that a run starts."""
+
+_NOT_VIRTUAL = "bmv2 has not been tried in virtual time; valid: real, or target: softswitch (target bmv2)"
 
 
-def check_runnable(experiment: ExperimentConfig, config: Path) -> None:
-    """Raise ConfigError with a line for each key of the file ``config`` that a run does not support."""
-    lines = [f"{config}: {problem}" for problem in _problems(experiment)]
+@dataclass(frozen=True)
+class _Refusal:
+    location: Location
+    where: str
+    message: str
+
+
+def check_runnable(experiment: ExperimentConfig, config: Path, source: Source | None = None) -> None:
+    """Raise ConfigError with a line for each key of the file ``config`` that a run does not support.
+
+    With ``source``, its text, each line has the number of the key's.
+    """
+    refusals = list(_refusals(experiment))
+    if source is not None:
+        refusals.sort(key=lambda refusal: source.line_of(refusal.location))
+    lines = [
+        f"{config}{'' if source is None else f':{source.line_of(refusal.location)}'}: "
+        f"{refusal.where}: {refusal.message}"
+        for refusal in refusals
+    ]
     if lines:
         raise ConfigError(lines)
 
 
-def _problems(experiment: ExperimentConfig) -> Iterator[str]:
-    target = experiment.switch.target
-    if target != "softswitch":
-        yield (
-            f"switch.target: a run starts weir-switch, not {target}; "
-            "valid: softswitch, or `weir apply` to a running switch"
+def check_virtual(experiment: ExperimentConfig, config: Path) -> None:
+    """Raise ConfigError if the experiment's target has no virtual time, which the command line asks for."""
+    if experiment.switch.target == "bmv2":
+        raise ConfigError([f"{config}: --time virtual: {_NOT_VIRTUAL}"])
+
+
+def check_installed(experiment: ExperimentConfig) -> None:
+    """Raise ToolMissingError if the experiment's switch is no part of weir and not installed here."""
+    problem = bmv2_problem() if experiment.switch.target == "bmv2" else None
+    if problem is not None:
+        raise ToolMissingError(
+            f"switch.target: bmv2: {problem}; valid: bmv2's official packages, or target: softswitch"
         )
+
+
+def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
+    def refuse(message: str, *location: str | int, where: str | None = None) -> _Refusal:
+        return _Refusal(location, where or ".".join(map(str, location)), message)
+
+    target = experiment.switch.target
+    if target not in RUN_TARGETS:
+        yield refuse(
+            f"a run starts {' or '.join(RUN_TARGETS)}, not {target}; "
+            f"valid: {', '.join(RUN_TARGETS)}, or `weir apply` to a running switch",
+            "switch",
+            "target",
+        )
+    elif target == "bmv2":
+        yield from _beyond_bmv2(experiment)
     if experiment.kernel is not None and experiment.time != "virtual":
-        yield "kernel: only a run in virtual time has a kernel; valid: leave it out, or time: virtual"
+        yield refuse(
+            "only a run in virtual time has a kernel; valid: leave it out, or time: virtual", "kernel"
+        )
     for name, host in experiment.hosts.items():
         if host.address6 is not None and not _usable6(host.address6):
-            yield f"hosts.{name}.address6: {host.address6}; valid: a unicast address that is not link-local"
+            message = f"{host.address6}; valid: a unicast address that is not link-local"
+            yield refuse(message, "hosts", name, "address6")
         for key, value in (("mac", host.mac), ("port", host.port)):
             if value is not None:
-                yield f"hosts.{name}.{key}: assigned by the run; valid: leave it out"
+                yield refuse("assigned by the run; valid: leave it out", "hosts", name, key)
         if host.address is not None and not _usable(host.address):
-            yield f"hosts.{name}.address: {host.address}; valid: in {SUBNET}, but not {SWITCH_IP}"
-    for phase in experiment.effective_phases():
-        for policer in phase.policers:
+            message = f"{host.address}; valid: in {SUBNET}, but not {SWITCH_IP}"
+            yield refuse(message, "hosts", name, "address")
+    for index, phase in enumerate(experiment.effective_phases()):
+        base: Location = ("policers",) if experiment.phases is None else ("phases", index, "policers")
+        for number, policer in enumerate(phase.policers):
             if not policer.reports.drops:
-                at = f"policer {policer.name} of phase {phase.name}: reports.drops"
-                yield f"{at}: a run explains every loss by its report; valid: true"
+                yield refuse(
+                    "a run explains every loss by its report; valid: true",
+                    *(*base, number, "reports", "drops"),
+                    where=f"policer {policer.name} of phase {phase.name}: reports.drops",
+                )
     # Imported here: detectors take seconds to load, and runs of campaigns import this module without checks.
     from weir.analysis.detectors import PAIR_DETECTORS
 
     for index, name in enumerate(experiment.analysis.detectors):
         if name not in PAIR_DETECTORS:
             valid = ", ".join(PAIR_DETECTORS)
-            yield f"analysis.detectors[{index}]: no detector {name!r} of pairs; valid: {valid}"
+            yield refuse(
+                f"no detector {name!r} of pairs; valid: {valid}",
+                *("analysis", "detectors", index),
+                where=f"analysis.detectors[{index}]",
+            )
     if experiment.telemetry.collectors:
-        yield "telemetry.collectors: a run starts its own collector; valid: leave them out"
+        message = "a run starts its own collector; valid: leave them out"
+        yield refuse(message, "telemetry", "collectors")
+
+
+def _beyond_bmv2(experiment: ExperimentConfig) -> Iterator[_Refusal]:
+    for lack in lacks(experiment, TARGETS["bmv2"].capabilities, wired=True):
+        yield _Refusal(lack.location, lack.where, f"{lack.message} (target bmv2)")
+    if experiment.time == "virtual":
+        yield _Refusal(("time",), "time", _NOT_VIRTUAL)
 
 
 def _usable(address: str) -> bool:

@@ -34,9 +34,9 @@ def test_shipped_experiments_are_runnable(path: Path) -> None:
     [
         (
             "hosts:",
-            "switch: {target: bmv2}\nhosts:",
-            "x.yaml: switch.target: a run starts weir-switch, not bmv2; "
-            "valid: softswitch, or `weir apply` to a running switch",
+            "switch: {target: tofino}\nhosts:",
+            "x.yaml: switch.target: a run starts softswitch or bmv2, not tofino; "
+            "valid: softswitch, bmv2, or `weir apply` to a running switch",
         ),
         (
             "hosts:",

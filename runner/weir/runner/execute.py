@@ -16,13 +16,16 @@ from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import ExperimentConfig, HostConfig, load_experiment, queue_bytes, with_lines
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan
+from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.rundir.directory import RunDirectory, hold
-from weir.rundir.manifest import Host, Scheduling, SwitchStats
+from weir.rundir.manifest import Host, Scheduling
 from weir.rundir.manifest_file import ManifestFile
+from weir.runner.bmv2_switch import Bmv2Switch
 from weir.runner.phase import run_phase
 from weir.runner.phase_record import phase_record, with_counters, with_read_back
 from weir.runner.progress import Progress, Watcher
 from weir.runner.sampling import sampled
+from weir.runner.switches import Activity, EmbeddedSwitch, RunSwitch
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
 from weir.topo.capture import Capture, CaptureResult
 from weir.topo.collectorproc import CollectorProcess
@@ -30,7 +33,6 @@ from weir.topo.line import Line
 from weir.topo.scheduling import SchedulingProbe
 from weir.topo.sockets import SocketSampler
 from weir.topo.stop import Interrupted, StopToken
-from weir.topo.switchproc import SwitchPort, SwitchProcess
 from weir.topo.testbed import HostSpec, Testbed
 from weir.topo.traffic import PortAllocator
 
@@ -42,26 +44,19 @@ SETTLE_LIMIT_S = 15.0
 VIRTUAL_GATHER_MS = 50
 
 
-def _queue_bytes(experiment: ExperimentConfig, host: str) -> int | None:
-    """Limit of the switch's queue to a host; None if the host has none."""
-    return None if experiment.hosts[host].rate is None else queue_bytes(experiment, host)
-
-
-async def settle(switch: SwitchProcess, stop: StopToken) -> None:
+async def settle(switch: RunSwitch, stop: StopToken) -> None:
     """Wait until the switch holds no frames and two consecutive readings of its counters agree."""
     give_up = time.monotonic() + SETTLE_LIMIT_S
-    last: tuple[int, int] | None = None
+    last: Activity | None = None
     while time.monotonic() < give_up:
         stop.raise_if_stopped()
-        stats = await asyncio.to_thread(switch.stats)
-        now = (stats["uptime_ns"], sum(port["rx_packets"] for port in stats["ports"]))
-        idle = all(port["in_flight"] == 0 for port in stats["ports"])
-        if last is not None and now[0] != last[0]:
-            if idle and now[1] == last[1]:
+        now = await asyncio.to_thread(switch.activity)
+        if last is not None and now.at_ns != last.at_ns:
+            if now.idle and now.packets == last.packets:
                 return
             last = now
         last = last or now
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(switch.quiet_s)
 
 
 async def execute(
@@ -91,17 +86,19 @@ async def execute(
         sink = addresses.pop(COLLECTOR)
         endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
         testbed.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
-        plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}))
+        bmv2 = experiment.switch.target == "bmv2"
+        plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}), wired=bmv2)
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 
         progress.step("starting switch, collector and captures")
         if virtual:
             testbed.keep_departures()
-        # Without link options: the plan sets the links along with the tables, and reads them back.
-        wires = [SwitchPort(host.switch_port, host.switch_interface) for host in testbed.hosts.values()]
-        switch = stack.enter_context(
-            SwitchProcess(wires, logs, run_ahead_except=sink.port if virtual else None)
-        )
+        switch: RunSwitch
+        if bmv2:
+            switch = stack.enter_context(Bmv2Switch(experiment, testbed, addresses, logs))
+        else:
+            ahead = sink.port if virtual else None
+            switch = stack.enter_context(EmbeddedSwitch(testbed, logs, run_ahead_except=ahead))
         collector = stack.enter_context(
             CollectorProcess(
                 testbed,
@@ -139,6 +136,7 @@ async def execute(
         pipeline = load_for(plan.single_rate)
         async with SwitchControl(switch.p4runtime, pipeline=pipeline, target=plan.target) as control:
             await control.push_pipeline()
+            manifest.add_notes(await switch.configure(control))
             for phase in plan.phases:
                 progress.step(f"phase {phase.name}: configuring the switch")
                 await control.apply(phase)
@@ -176,6 +174,7 @@ async def execute(
             records = zip(plan.phases, manifest.manifest.phases, strict=True)
             counted = [with_counters(record, await control.read_counters(phase)) for phase, record in records]
             reports_sent = await control.read_reports_sent()
+            await switch.read(control)
         manifest.update(phases=tuple(counted))
 
         for name, drops in testbed.link_drops().items():
@@ -188,11 +187,24 @@ async def execute(
         sampler.stop()
         late = None if probe is None else probe.stop()
         manifest.update(scheduling=None if late is None else Scheduling.model_validate(late))
-        stats = SwitchStats.model_validate(switch.stop())
+        switch.stop()
+        collector.stop()
+        stats = switch.account(files.telemetry)
+        manifest.invalidate(switch.problems())
         manifest.update(
             switch=manifest.manifest.switch.model_copy(update={"stats": stats, "reports_sent": reports_sent})
         )
-        collector.stop()
+
+
+def _queue(experiment: ExperimentConfig, host: str) -> dict[str, int | None]:
+    """Limits of the switch's queue to a host, as the manifest names them."""
+    asked = experiment.hosts[host]
+    if asked.rate is None:
+        return {"queue_bytes": None}
+    if experiment.switch.target == "bmv2":
+        return {"queue_packets": asked.queue_packets or DEFAULT_PACKETS}
+    packets = {} if asked.queue_packets is None else {"queue_packets": asked.queue_packets}
+    return {"queue_bytes": queue_bytes(experiment, host), **packets}
 
 
 def _line(host: HostConfig) -> Line | None:
@@ -208,7 +220,7 @@ def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult,
         delay_s=host.delay / NS,
         jitter_s=host.jitter / NS,
         rate_bps=host.rate,
-        queue_bytes=_queue_bytes(experiment, captured.host),
+        **_queue(experiment, captured.host),
         loss=host.loss / PPB,
         line_rate_bps=host.line_rate or None,
         packet_cost_s=host.packet_cost / NS,

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from weir.controlplane.config import ExperimentConfig, parse_experiment, read_text
+from weir.controlplane.config import ExperimentConfig, Source, experiment_of, read_text
 from weir.kernel.debian import DEBIAN_SERIES
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
 from weir.rundir.manifest import CampaignRun, VirtualTime
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
-from weir.runner.checks import check_runnable
+from weir.runner.checks import check_installed, check_runnable, check_virtual
 from weir.runner.replays import Replays, keep_replays, read_replays
 
 MEMORY_MB = 1024
@@ -38,7 +38,7 @@ class TimeChoice:
 def new_run(config: Path, runs: Path, choice: TimeChoice | None = None) -> tuple[ExperimentConfig, Path]:
     """Check an experiment file and create a run directory in `runs`/<name>, to which `latest` then points.
 
-    Raises ConfigError, KernelInputError, OSError.
+    Raises ConfigError, KernelInputError, ToolMissingError, OSError.
     """
     return new_run_of(read_text(config), config, runs, choice)
 
@@ -47,9 +47,14 @@ def new_run_of(
     text: str, config: Path, runs: Path, choice: TimeChoice | None = None
 ) -> tuple[ExperimentConfig, Path]:
     """As `new_run`, from text; `config` is for messages, and its folder is that of the replay files."""
-    experiment = parse_experiment(text, str(config))
-    check_runnable(experiment, config)
-    virtual_time = virtual_time_of(experiment, choice or TimeChoice())
+    source = Source.parse(text, str(config))
+    experiment = experiment_of(source.data, source)
+    check_runnable(experiment, config, source)
+    choice = choice or TimeChoice()
+    if choice.time == "virtual":
+        check_virtual(experiment, config)
+    virtual_time = virtual_time_of(experiment, choice)
+    check_installed(experiment)
     replays = read_replays(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
     prepare(run_dir, experiment, text.encode(), replays, virtual_time=virtual_time)

@@ -3,6 +3,7 @@
 
 import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from weir.topo.process import LoggedProcess, RunningProgram
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import DEFAULT_P4RUNTIME
+from weir.topo.tools import ToolMissingError
 
 BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
@@ -22,6 +24,15 @@ def bmv2_problem() -> str | None:
     if shutil.which(BMV2) is None:
         return f"{BMV2} is not on PATH (https://github.com/p4lang/behavioral-model)"
     return None
+
+
+def bmv2_version() -> str:
+    """What the installed bmv2 says of its version. Raises ToolMissingError if there is none."""
+    problem = bmv2_problem()
+    if problem is not None:
+        raise ToolMissingError(f"{problem}; valid: its packages, or switch: {{target: softswitch}}")
+    told = subprocess.run([BMV2, "--version"], capture_output=True, text=True, check=False, timeout=_READY_S)
+    return told.stdout.strip() or "unknown"
 
 
 class Bmv2Process(RunningProgram):
@@ -62,3 +73,8 @@ class Bmv2Process(RunningProgram):
                 if stop is not None:
                     stop.raise_if_stopped()
                 time.sleep(_POLL_S)
+
+    def stop(self) -> None:
+        """End it; it has no exit code of its own for that. Raises ProcessError if it had ended by itself."""
+        self._process.check_running()
+        self._process.stop(grace_s=self._grace_s)

@@ -240,10 +240,10 @@ class Testbed:
         A veth end counts a frame as dropped on transmission if the other side's input queue
         (net.core.netdev_max_backlog) was full, and on reception if the other end could not receive it.
         """
-        switch_side = _link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
+        switch_side = link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
         drops = {}
         for host in self.hosts.values():
-            rx_dropped, tx_dropped = _link_statistics(self._links_in(host))[host.interface]
+            rx_dropped, tx_dropped = link_statistics(self._links_in(host))[host.interface]
             switch_rx_dropped, switch_tx_dropped = switch_side[host.switch_interface]
             drops[host.name] = LinkDrops(
                 to_switch=tx_dropped + switch_rx_dropped, from_switch=switch_tx_dropped + rx_dropped
@@ -265,8 +265,8 @@ class Testbed:
         run_tool("ip", "-batch", "-", input_text="\n".join(commands) + "\n")
         for host in self.hosts.values():
             in_network_namespace(host.namespace, partial(_set_up_host_kernel, host))
-            _turn_offloads_off([], host.switch_interface)
-            _turn_offloads_off(self.command(host.name, []), host.interface)
+            turn_offloads_off([], host.switch_interface)
+            turn_offloads_off(self.command(host.name, []), host.interface)
             batch = (
                 f"link set lo up\naddr add {host.address}/{SUBNET.prefixlen} dev {host.interface}\n"
                 f"link set {host.interface} up\n"
@@ -278,8 +278,8 @@ class Testbed:
         run_tool("ip", "-batch", "-", input_text="".join(ups))
         # The kernel detects a carrier asynchronously; until then, the noop qdisc drops all frames.
         for host in self.hosts.values():
-            _wait_link_active(["-n", host.namespace], host.interface)
-            _wait_link_active([], host.switch_interface)
+            wait_link_active(["-n", host.namespace], host.interface)
+            wait_link_active([], host.switch_interface)
 
     def _ipv6_commands(self, host: HostPort) -> str:
         """The commands that give a host its IPv6 address without sending frames that belong to no flow.
@@ -304,7 +304,7 @@ class Testbed:
         for host in made:
             # A namespace exists while a process is in it; deleting the link detaches it from the switch now.
             # From the host's side, because after a failure a switch interface of that name may be another's.
-            if host.interface in _link_statistics(self._links_in(host)):
+            if host.interface in link_statistics(self._links_in(host)):
                 run_tool("ip", "-n", host.namespace, "link", "delete", host.interface)
         if made:
             batch = "".join(f"netns delete {host.namespace}\n" for host in made)
@@ -436,7 +436,7 @@ def _set_line(host: HostPort, line: Line) -> None:
         ) from error
 
 
-def _wait_link_active(where: list[str], interface: str) -> None:
+def wait_link_active(where: list[str], interface: str) -> None:
     """Wait until the interface is operational and its qdisc is not noop any more."""
     give_up = time.monotonic() + _LINK_ACTIVE_S
     while True:
@@ -451,7 +451,7 @@ def _wait_link_active(where: list[str], interface: str) -> None:
         time.sleep(_LINK_POLL_S)
 
 
-def _turn_offloads_off(enter: list[str], interface: str) -> None:
+def turn_offloads_off(enter: list[str], interface: str) -> None:
     """Turn off every offload of `_OFFLOADS` and check that it is off; `enter` prefixes the commands."""
     ethtool = find_tool("ethtool")
     switches = [word for name in _OFFLOADS for word in (name, "off")]
@@ -492,7 +492,7 @@ def _try_congestion_control(name: str) -> str | None:
     return None
 
 
-def _link_statistics(ip_json: str) -> dict[str, tuple[int, int]]:
+def link_statistics(ip_json: str) -> dict[str, tuple[int, int]]:
     """Interface → (frames dropped on reception, on transmission), from `ip -s -json link show`."""
     return {
         link["ifname"]: (

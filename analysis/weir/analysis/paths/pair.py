@@ -142,6 +142,8 @@ def _factors(found: RunPair, flows: Sequence[FlowEvents]) -> dict[str, Factor]:
         factors["rate_mbps"] = sum(rates) / 1e6
     if policers:
         factors["burst_ms"] = max(p.applied_burst_bytes * 8e3 / p.applied_rate_bps for p in policers.values())
-    factors["queue"] = "yes" if any(link.queue_bytes for link in links.values()) else "no"
+    factors["queue"] = (
+        "yes" if any(link.queue_bytes or link.queue_packets for link in links.values()) else "no"
+    )
     factors["loss_percent"] = max((100 * link.loss for link in links.values()), default=0.0)
     return factors

@@ -66,6 +66,10 @@ class Source:
         tree = _parse_yaml(text, filename)
         return cls(filename, _plain(tree, filename, ()), tree)
 
+    def line_of(self, location: Location) -> int:
+        """Line, from 1, of the key at ``location``, or of its innermost parent that is in the file."""
+        return _line_of(location, self._tree)
+
     def error(self, problems: list[Problem]) -> ConfigError:
         """One error with all problems, each with the line of its key."""
         return ConfigError(_lines(problems, self._tree, self.filename))

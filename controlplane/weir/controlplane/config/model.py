@@ -58,8 +58,8 @@ class SwitchConfig(_Model):
 
     target: Literal["softswitch", "bmv2", "tofino", "tofino2"] = "softswitch"
     """The switch that runs the pipeline: softswitch is the embedded one (weir-switch), bmv2 is
-    simple_switch_grpc, tofino and tofino2 are under Stratum. `weir run` starts the first only; the others run
-    already when `weir apply` is told where."""
+    simple_switch_grpc, tofino and tofino2 are under Stratum. `weir run` starts the first two; any of them may
+    run already when `weir apply` is told where."""
 
 
 class HostConfig(_Model):

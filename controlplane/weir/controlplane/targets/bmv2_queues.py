@@ -7,56 +7,25 @@ converted with full frames; smaller frames leave at fewer bit/s, which the notes
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
-from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TApplicationException, TMessageType, TType
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift.Thrift import TType
 
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
 from weir.controlplane.config.values import FRAME_BYTES
-from weir.controlplane.errors import ControlPlaneError, PlanError, SwitchUnreachableError
+from weir.controlplane.errors import PlanError
+from weir.controlplane.targets.bmv2_thrift import ThriftCall, make_calls, read_registers
 from weir.controlplane.units import format_rate
 
-_TIMEOUT_MS = 10_000
+DEFAULT_PACKETS = 64
+"""Packets that a queue of bmv2 holds unless told otherwise."""
+DEEP_PACKETS = 2**20
+"""A limit that no burst reaches: 1.5 GB of full frames."""
 
-# Thrift logs what it raises; the reader gets each failure once, as an error.
-logging.getLogger("thrift").addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True, slots=True)
-class ThriftCall:
-    """A Thrift call of bmv2 with a port and a number of some integer type; it returns an integer."""
-
-    method: str
-    port: int
-    kind: int
-    value: int
-
-    def make(self, protocol: Any) -> None:
-        """Call and wait for the reply. Raises TApplicationException, and the errors of the transport."""
-        protocol.writeMessageBegin(self.method, TMessageType.CALL, 0)
-        protocol.writeFieldBegin("port_num", TType.I32, 1)
-        protocol.writeI32(self.port)
-        protocol.writeFieldBegin("", self.kind, 2)
-        (protocol.writeI64 if self.kind == TType.I64 else protocol.writeI32)(self.value)
-        protocol.writeFieldStop()
-        protocol.writeMessageEnd()
-        protocol.trans.flush()
-        _, kind, _ = protocol.readMessageBegin()
-        if kind == TMessageType.EXCEPTION:
-            refused = TApplicationException()
-            refused.read(protocol)
-            raise refused
-        protocol.skip(TType.STRUCT)
-        protocol.readMessageEnd()
+_NUMBERED = ("WeirIngress.number_packets.last_number", "WeirEgress.queue.last_number")
+"""Registers with the number of the last packet to each port, before its queue and after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +81,26 @@ def _queues(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> Iter
         yield Bmv2Queue(name, hosts[name].port, packets_per_s, host.queue_packets)
 
 
+def deep_queues(ports: Iterable[int]) -> tuple[ThriftCall, ...]:
+    """The calls that let the queues of ports without a rate hold every burst.
+
+    Such a queue waits for the processor only, and bmv2 drops from it without a trace.
+    """
+    return tuple(ThriftCall("set_egress_queue_depth", port, TType.I32, DEEP_PACKETS) for port in ports)
+
+
+def tail_drops(ports: Iterable[int], thrift_port: int) -> dict[int, int]:
+    """Packets that each port's queue dropped after the last one that left it; no gap shows these.
+
+    The queues must be empty: those that wait count too. Raises as :func:`set_queues`.
+    """
+    numbers = list(ports)
+    names = [(register, port) for register in _NUMBERED for port in numbers]
+    found = read_registers(names, thrift_port)
+    before, after = found[: len(numbers)], found[len(numbers) :]
+    return {port: (before[i] - after[i]) % 2**32 for i, port in enumerate(numbers)}
+
+
 def set_queues(queues: tuple[Bmv2Queue, ...], thrift_port: int) -> None:
     """Set the queues of the bmv2 that listens on a Thrift port of this machine.
 
@@ -120,22 +109,5 @@ def set_queues(queues: tuple[Bmv2Queue, ...], thrift_port: int) -> None:
         ControlPlaneError: bmv2 refused a queue.
     """
     calls = [call for queue in queues for call in queue.calls]
-    if not calls:
-        return
-    socket = TSocket("127.0.0.1", thrift_port)
-    socket.setTimeout(_TIMEOUT_MS)
-    transport = TBufferedTransport(socket)
-    # Strict, so that a server of another protocol is an error and not a timeout.
-    protocol = TMultiplexedProtocol(TBinaryProtocol(transport, strictRead=True), "simple_switch")
-    try:
-        transport.open()
-        for call in calls:
-            call.make(protocol)
-    except (TTransportException, TProtocolException) as error:
-        raise SwitchUnreachableError(
-            f"no bmv2 on Thrift port {thrift_port}; valid: its --thrift-port ({error})"
-        ) from error
-    except TApplicationException as error:
-        raise ControlPlaneError(f"bmv2 refused its queues: {error}") from error
-    finally:
-        transport.close()
+    if calls:
+        make_calls(calls, thrift_port)

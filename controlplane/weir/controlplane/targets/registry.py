@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from weir.controlplane.config import ExperimentConfig
+from weir.controlplane.config import ExperimentConfig, HostConfig, Location
 from weir.controlplane.errors import UnsupportedByTargetError
 from weir.controlplane.targets.bmv2 import Bmv2
 from weir.controlplane.targets.softswitch import Softswitch
@@ -18,7 +19,18 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 )
 
 
-def target_of(experiment: ExperimentConfig) -> Target:
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A feature that an experiment needs and its target lacks."""
+
+    location: Location
+    where: str
+    """The key, or the policer and its phase, for the reader."""
+    message: str
+    """What is lacking, and what is valid."""
+
+
+def target_of(experiment: ExperimentConfig, *, wired: bool = False) -> Target:
     """The experiment's target, after checking that it has the capabilities that the experiment needs.
 
     Raises:
@@ -28,34 +40,50 @@ def target_of(experiment: ExperimentConfig) -> Target:
     if name not in TARGETS:
         raise UnsupportedByTargetError(f"no target {name!r}; valid: {', '.join(TARGETS)}")
     target = TARGETS[name]
-    for problem in _missing(experiment, target.capabilities):
-        raise UnsupportedByTargetError(f"{problem} (target {name})")
+    for lack in lacks(experiment, target.capabilities, wired=wired):
+        raise UnsupportedByTargetError(f"{lack.where}: {lack.message} (target {name})")
     return target
 
 
-def _missing(experiment: ExperimentConfig, has: Capabilities) -> Iterator[str]:
+def lacks(experiment: ExperimentConfig, has: Capabilities, *, wired: bool = False) -> Iterator[Lack]:
+    """Every feature that the experiment needs beyond ``has``.
+
+    With ``wired``, wires between the switch and its hosts have the delay, jitter, loss and rate of the lines.
+    """
     for name, host in experiment.hosts.items():
-        at = f"hosts.{name}"
-        if host.rate is not None and not (has.port_rate or has.port_queue_packets):
-            yield f"{at}.rate: ports are not shaped; valid: no rate"
-        if host.burst is not None and not has.port_rate:
-            yield f"{at}.burst: queues are served in packets and have no burst; valid: no burst"
-        if host.queue is not None and not has.port_queue_bytes:
-            yield f"{at}.queue: queues are limited in packets; valid: queue_packets"
-        if host.queue_packets is not None and not has.port_queue_packets:
-            yield f"{at}.queue_packets: queues are not limited in packets; valid: queue"
-        if (host.delay or host.jitter) and not has.port_delay:
-            yield f"{at}.delay: ports delay nothing; valid: no delay and jitter"
-        if host.line_rate and not has.links_service:
-            yield f"{at}.line_rate: ports have the rate that the switch gives them; valid: no line_rate"
-        if host.loss and not has.port_delay:
-            yield f"{at}.loss: ports lose nothing at random; valid: no loss"
-    for phase in experiment.effective_phases():
-        for policer in phase.policers:
-            at = f"policer {policer.name} of phase {phase.name}"
+        yield from _of_host(name, host, has, wired=wired)
+    for index, phase in enumerate(experiment.effective_phases()):
+        base: Location = ("policers",) if experiment.phases is None else ("phases", index, "policers")
+        for number, policer in enumerate(phase.policers):
+            location, where = (*base, number), f"policer {policer.name} of phase {phase.name}"
             if policer.meter not in has.meters:
-                yield f"{at}: no {policer.meter} meter; valid: {', '.join(sorted(has.meters))}"
+                message = f"no {policer.meter} meter; valid: {', '.join(sorted(has.meters))}"
+                yield Lack((*location, "meter"), where, message)
             if policer.colour_aware and not has.colour_aware:
-                yield f"{at}: colour_aware: meters are colour-blind; valid: colour_aware: false"
+                message = "colour_aware: meters are colour-blind; valid: colour_aware: false"
+                yield Lack((*location, "colour_aware"), where, message)
             if policer.length not in has.lengths:
-                yield f"{at}: meters do not count {policer.length}; valid: {', '.join(sorted(has.lengths))}"
+                message = f"meters do not count {policer.length}; valid: {', '.join(sorted(has.lengths))}"
+                yield Lack((*location, "length"), where, message)
+
+
+def _of_host(name: str, host: HostConfig, has: Capabilities, *, wired: bool) -> Iterator[Lack]:
+    def lack(key: str, message: str) -> Lack:
+        return Lack(("hosts", name, key), f"hosts.{name}.{key}", message)
+
+    if host.rate is not None and not (has.port_rate or has.port_queue_packets):
+        yield lack("rate", "ports are not shaped; valid: no rate")
+    if host.burst is not None and not has.port_rate:
+        yield lack("burst", "queues are served in packets and have no burst; valid: no burst")
+    if host.queue is not None and not has.port_queue_bytes:
+        yield lack("queue", "queues are limited in packets; valid: queue_packets")
+    if host.queue_packets is not None and not has.port_queue_packets:
+        yield lack("queue_packets", "queues are not limited in packets; valid: queue")
+    if wired:
+        return
+    if (host.delay or host.jitter) and not has.port_delay:
+        yield lack("delay", "ports delay nothing; valid: no delay and jitter")
+    if host.line_rate and not has.links_service:
+        yield lack("line_rate", "ports have the rate that the switch gives them; valid: no line_rate")
+    if host.loss and not has.port_delay:
+        yield lack("loss", "ports lose nothing at random; valid: no loss")
