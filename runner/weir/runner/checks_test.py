@@ -5,7 +5,10 @@ import pytest
 
 from weir.analysis.detectors import PAIR_DETECTORS
 from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
-from weir.runner.checks import check_runnable
+from weir.runner.checks import check_installed, check_runnable
+from weir.runner.prepare import TimeChoice, new_run_of
+from weir.topo.bmv2proc import BMV2
+from weir.topo.tools import ToolMissingError
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 PATH = Path("x.yaml")
@@ -79,3 +82,88 @@ def test_a_run_in_virtual_time_may_name_its_kernel() -> None:
     experiment = parse_experiment(VALID.replace("hosts:", "time: virtual\nkernel: 6.12\nhosts:"))
     assert (experiment.time, experiment.kernel) == ("virtual", "6.12")
     check_runnable(experiment, PATH)
+
+
+ON_BMV2 = """\
+name: tiny
+switch: {target: bmv2}
+hosts:
+  a: {}
+  b:
+    delay: 5 ms
+    jitter: 1 ms
+    loss: 1 %
+    line_rate: 1 Gbit/s
+    rate: 8 Mbit/s
+    queue_packets: 60
+flows: [{name: f, from: a, to: b, duration: 1 s}]
+policers:
+  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}
+"""
+"""What bmv2 and its wires do."""
+
+
+def test_links_and_queues_in_packets_are_runnable_on_bmv2() -> None:
+    check_runnable(parse_experiment(ON_BMV2), PATH)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "rate: 8 Mbit/s\n",
+            "rate: 8 Mbit/s\n    burst: 20 kB\n",
+            "x.yaml:11: hosts.b.burst: queues are served in packets and have no burst; valid: no burst "
+            "(target bmv2)",
+        ),
+        (
+            "queue_packets: 60",
+            "queue: 90 kB",
+            "x.yaml:11: hosts.b.queue: queues are limited in packets; valid: queue_packets (target bmv2)",
+        ),
+        (
+            "- {name: p,",
+            "- {name: p, meter: sr3c, excess_burst: 20 kB,",
+            "x.yaml:14: policer p of phase main: no sr3c meter; valid: sr2c, tr3c (target bmv2)",
+        ),
+        (
+            "- {name: p,",
+            "- {name: p, length: ip,",
+            "x.yaml:14: policer p of phase main: meters do not count ip; valid: frame (target bmv2)",
+        ),
+        (
+            "hosts:",
+            "time: virtual\nhosts:",
+            "x.yaml:3: time: bmv2 has not been tried in virtual time; valid: real, or target: softswitch "
+            "(target bmv2)",
+        ),
+    ],
+)
+def test_what_bmv2_cannot_do_is_refused_with_its_line_before_anything_starts(
+    tmp_path: Path, old: str, new: str, line: str
+) -> None:
+    assert old in ON_BMV2
+    with pytest.raises(ConfigError) as error:
+        new_run_of(ON_BMV2.replace(old, new), PATH, tmp_path)
+    assert error.value.lines == (line,)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_virtual_time_by_option_is_refused_on_bmv2(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^x\.yaml: --time virtual: bmv2 has not been tried in virtual"):
+        new_run_of(ON_BMV2, PATH, tmp_path, TimeChoice("virtual"))
+
+
+def test_a_run_on_a_bmv2_that_is_not_installed_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    runs = tmp_path / "runs"
+    with pytest.raises(ToolMissingError) as error:
+        new_run_of(ON_BMV2, PATH, runs)
+    assert str(error.value) == (
+        f"switch.target: bmv2: {BMV2} is not on PATH (https://github.com/p4lang/behavioral-model); "
+        "valid: bmv2's official packages, or target: softswitch"
+    )
+    assert not runs.exists()
+    check_installed(parse_experiment(VALID))
