@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def apply(
     config: options.Experiment,
-    switch: options.Switch = options.DEFAULT_SWITCH,
-    device_id: options.DeviceId = 1,
+    switch: options.Switch = None,
+    device_id: options.DeviceId = None,
     election_id: options.ElectionId = options.PRIMARY_ID,
     phase: options.PhaseName = None,
     load_pipeline: options.LoadPipeline = False,

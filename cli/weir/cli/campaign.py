@@ -136,7 +136,7 @@ def campaign_command(
     from weir.cli.campaign_run import command
     from weir.cli.terminal.campaign import LiveView
     from weir.controlplane.config import Source, read_text
-    from weir.runner.checks import check_installed, check_runnable
+    from weir.runner.checks import check_machine, check_runnable
     from weir.runner.prepare import MEMORY_MB
 
     planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
@@ -145,7 +145,7 @@ def campaign_command(
         if run.repeat == 0:
             check_runnable(run.experiment, file, source)
             if scheduler is None and not dry_run:
-                check_installed(run.experiment)
+                check_machine(run.experiment, file, source)
     if memory_mb is not None and not any(run.is_virtual for run in planned.runs):
         raise InputError("--memory is of runs in virtual time; valid: --time virtual")
     memory_mb = memory_mb or MEMORY_MB
@@ -155,7 +155,12 @@ def campaign_command(
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs with --scheduler: each worker makes one run at a time; valid: one of them")
     notes = Console(stderr=True)
-    jobs = jobs or (processors() if is_virtual(campaign) else default_jobs())
+    elsewhere = any(run.experiment.switch.address is not None for run in campaign.runs)
+    if elsewhere and (scheduler is not None or (jobs or 1) > 1):
+        raise InputError(
+            f"{file}: switch.address: one run at a time has a switch; valid: --jobs 1, and no --scheduler"
+        )
+    jobs = jobs or (processors() if is_virtual(campaign) else 1 if elsewhere else default_jobs())
     if scheduler is None:
         jobs = _fitting(campaign, jobs, memory_mb, notes)
     store = Store(campaign, runs)

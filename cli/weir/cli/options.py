@@ -35,8 +35,20 @@ Campaign = Annotated[
         autocompletion=completion.campaigns,
     ),
 ]
-Switch = Annotated[str, typer.Option("--switch", metavar="ADDRESS:PORT", help="P4Runtime of the switch.")]
-DeviceId = Annotated[int, typer.Option("--device-id", min=0, help="Id that the switch was started with.")]
+Switch = Annotated[
+    str | None,
+    typer.Option(
+        "--switch",
+        metavar="ADDRESS:PORT",
+        help="P4Runtime of the switch; by default the file's address, else 127.0.0.1:9559.",
+    ),
+]
+DeviceId = Annotated[
+    int | None,
+    typer.Option(
+        "--device-id", min=0, help="Id that the switch was started with; by default the file's, else 1."
+    ),
+]
 ElectionId = Annotated[
     int,
     typer.Option("--election-id", min=1, help="No two controllers have one; the highest is primary."),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def plan(
     config: options.Experiment,
-    switch: options.Switch = options.DEFAULT_SWITCH,
-    device_id: options.DeviceId = 1,
+    switch: options.Switch = None,
+    device_id: options.DeviceId = None,
     phase: options.PhaseName = None,
     compiled: options.Compiled = None,
     tls_ca: options.TlsCa = None,

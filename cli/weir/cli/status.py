@@ -48,8 +48,8 @@ class Reading:
 
 def status(
     config: options.Experiment,
-    switch: options.Switch = options.DEFAULT_SWITCH,
-    device_id: options.DeviceId = 1,
+    switch: options.Switch = None,
+    device_id: options.DeviceId = None,
     phase: options.PhaseName = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
     interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between readings.")] = 1.0,

@@ -126,19 +126,26 @@ class Job:
 def job_of_options(
     config: Path,
     phase: str | None,
-    switch: str,
-    device_id: int,
+    switch: str | None,
+    device_id: int | None,
     election_id: int,
     tls: tuple[Path | None, Path | None, Path | None],
     compiled: Path | None,
 ) -> Job:
-    """Create a job from a command's options. Raises as `job_of`."""
-    return job_of(config, phase, Endpoint(switch, device_id, election_id, Tls(*tls)), compiled)
-
-
-def job_of(config: Path, phase: str | None, endpoint: Endpoint, compiled: Path | None) -> Job:
-    """Load and plan an experiment. Raises ConfigError, InputError, PlanError, UnsupportedByTargetError."""
+    """Create a job from a command's options; those that are None are as in the file. Raises as `job_of`."""
     experiment = load_experiment(config)
+    asked = experiment.switch
+    endpoint = Endpoint(
+        switch or asked.address or DEFAULT_SWITCH,
+        asked.device_id if device_id is None else device_id,
+        election_id,
+        Tls(*tls),
+    )
+    return job_of(experiment, phase, endpoint, compiled)
+
+
+def job_of(experiment: ExperimentConfig, phase: str | None, endpoint: Endpoint, compiled: Path | None) -> Job:
+    """Plan an experiment. Raises InputError, PlanError, UnsupportedByTargetError."""
     attachment = attachment_of(experiment)
     plan = make_plan(experiment, attachment)
     chosen = plan.phases[0] if phase is None else plan.phase(phase)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def watch(
     config: options.Experiment,
-    switch: options.Switch = options.DEFAULT_SWITCH,
-    device_id: options.DeviceId = 1,
+    switch: options.Switch = None,
+    device_id: options.DeviceId = None,
     election_id: Annotated[
         int | None,
         typer.Option(min=1, help="No two controllers have the same; by default 2, and 1 of a backup."),

@@ -63,17 +63,20 @@ class SwitchControl:
         tls: GRPCCredentialsTLS | None = None,
         part: Part = "primary",
         timeout_s: float = 10.0,
+        via: str | None = None,
     ) -> None:
         """Set the switch's address; ``pipeline`` is by default weir's own, ``target`` the embedded switch.
+
+        ``via`` is that of :class:`Session`.
 
         Raises:
             PipelineError: the compiled program is missing or is not weir's.
         """
         self._pipeline: Pipeline = load_pipeline() if pipeline is None else pipeline
         self._target = TARGETS["softswitch"] if target is None else target
-        self.session = Session(address, device_id, election_id, timeout_s, tls, part)
+        self.session = Session(address, device_id, election_id, timeout_s, tls, part, via)
         has_links = self._target.capabilities.links_service
-        self.links = LinksService(address, tls) if has_links else None
+        self.links = LinksService(address, tls, via) if has_links else None
 
     async def __aenter__(self) -> Self:
         """Connect; raises as :meth:`Session.__aenter__`."""

@@ -69,17 +69,20 @@ def attachment_of(experiment: ExperimentConfig) -> Attachment:
     """
     taken = {host.address for host in experiment.hosts.values()} - {None}
     free = (str(address) for address in SUBNET.hosts() if str(address) not in {*taken, SWITCH_IP})
+    cables = {name: cable.port for name, cable in experiment.switch.ports.items()}
     hosts: dict[str, HostPort] = {}
     for number, (name, host) in enumerate(experiment.hosts.items(), 1):
         address = host.address or next(free)
-        hosts[name] = HostPort(host.port or number, host.mac or host_mac(address), address, host.address6)
+        hosts[name] = HostPort(
+            cables.get(name) or host.port or number, host.mac or host_mac(address), address, host.address6
+        )
     collectors = {
         name: CollectorEndpoint(at.port, at.mac, at.address, at.udp_port)
         for name, at in experiment.telemetry.collectors.items()
     }
     if not collectors:
         address = next(free)
-        port = max(host.port for host in hosts.values()) + 1
+        port = cables.get(DEFAULT_COLLECTOR) or max(host.port for host in hosts.values()) + 1
         endpoint = CollectorEndpoint(port, host_mac(address), address, experiment.telemetry.port)
         collectors = {DEFAULT_COLLECTOR: endpoint}
     attachment = Attachment(hosts, collectors)

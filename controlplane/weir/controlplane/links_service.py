@@ -48,6 +48,7 @@ FIELDS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
         "QueueCounters": (
             ("dropped_bytes_limit", 6, "uint64"),
             ("dropped_packets_limit", 7, "uint64"),
+            ("deflected_packets", 9, "uint64"),
             ("waiting_packets", 11, "uint64"),
             ("waiting_bytes", 12, "uint64"),
         ),
@@ -80,22 +81,24 @@ class PortState:
     queue_drops: int
     link_lost: int
     in_flight: int
+    queue_deflected: int = 0
+    """Of the queue's drops, those that were deflected and can be reported."""
 
 
 class LinksService:
     """A connection to the service; an async context manager."""
 
-    def __init__(self, address: str, tls: GRPCCredentialsTLS | None = None) -> None:
-        """Set the switch's address, the same as for P4Runtime."""
-        self._address, self._tls = address, tls
+    def __init__(self, address: str, tls: GRPCCredentialsTLS | None = None, via: str | None = None) -> None:
+        """Set the switch's address, the same as for P4Runtime; ``via`` relays to it."""
+        self._address, self._tls, self._via = address, tls, via or address
 
     async def __aenter__(self) -> Self:
         """Open the channel; a switch that does not answer is an error of the first call."""
-        bypass_proxy(self._address)
+        bypass_proxy(self._via)
         if self._tls is None:
-            self._channel = grpc.aio.insecure_channel(self._address)
+            self._channel = grpc.aio.insecure_channel(self._via)
         else:
-            self._channel = grpc.aio.secure_channel(self._address, self._tls.to_client_credentials())
+            self._channel = grpc.aio.secure_channel(self._via, self._tls.to_client_credentials())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -172,6 +175,7 @@ def _state(port: Any) -> PortState:
         sum(queue.dropped_bytes_limit + queue.dropped_packets_limit for queue in queues),
         port.counters.lost_packets,
         port.counters.in_flight_packets,
+        sum(queue.deflected_packets for queue in queues),
     )
 
 

@@ -84,15 +84,20 @@ class Session:
         timeout_s: float,
         tls: GRPCCredentialsTLS | None = None,
         part: Part = "primary",
+        via: str | None = None,
     ) -> None:
-        """Set the address; entering the context opens the connection. Without `tls` it is plain text."""
+        """Set the address; entering the context opens the connection. Without `tls` it is plain text.
+
+        `via` is an address that relays to the switch's, which cannot be reached itself; messages do not name
+        it.
+        """
         self._tls, self._part = tls is not None, part
         self.address = address
         self.device_id = device_id
         self._election_id = election_id
         self._timeout_s = timeout_s
-        bypass_proxy(address)
-        self._client = P4Client(address, tls, wait_for_ready=False)
+        bypass_proxy(via or address)
+        self._client = P4Client(via or address, tls, wait_for_ready=False)
         self._schema = P4Schema()
         self._version: P4RuntimeVersion | None = None
         self._listener: asyncio.Task[None] | None = None

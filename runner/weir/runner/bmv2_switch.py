@@ -21,16 +21,9 @@ from typing import Self
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
-from weir.controlplane.targets.bmv2_queues import (
-    DEFAULT_PACKETS,
-    deep_queues,
-    queues_of,
-    set_queues,
-    tail_drops,
-)
-from weir.controlplane.targets.bmv2_thrift import make_calls
 from weir.rundir.manifest import SwitchStats
-from weir.runner.bmv2_account import PortMet, gaps_by_port, port_stats
+from weir.runner.bmv2_queueing import Bmv2Queueing
+from weir.runner.switch_account import PortMet, port_stats
 from weir.runner.switches import Activity
 from weir.topo.bmv2proc import THRIFT_PORT, Bmv2Process, bmv2_version
 from weir.topo.interfaces import read_interfaces
@@ -57,12 +50,11 @@ class Bmv2Switch:
         Raises ToolMissingError or ProcessError.
         """
         self._version = bmv2_version()
-        self._queues = queues_of(experiment, hosts)
-        self._macs = {host.mac: host.port for host in hosts.values()}
+        self._host_ports = {host.port for host in hosts.values()}
         self._wires = {spec.port: spec for spec in _wires(experiment, testbed)}
         self._ports = {port: spec.switch_interface for port, spec in self._wires.items()}
-        self._others = sorted(set(self._ports) - {queue.port for queue in self._queues})
-        slowest = min((queue.packets_per_s or 1 for queue in self._queues), default=None)
+        self._queueing = Bmv2Queueing(experiment, hosts, self._ports, THRIFT_PORT)
+        slowest = self._queueing.slowest_packets_per_s
         self.quiet_s = _LEAST_QUIET_S if slowest is None else max(_LEAST_QUIET_S, 2 / slowest)
         self._stack = ExitStack()
         try:
@@ -80,6 +72,13 @@ class Bmv2Switch:
         """The address of its P4Runtime service."""
         return self._process.p4runtime
 
+    @property
+    def via(self) -> None:
+        """It needs no relay."""
+
+    async def check_program(self, control: SwitchControl) -> None:
+        """Nothing: it runs none."""
+
     def wait_ready(self, stop: StopToken) -> None:
         """Wait until the wires forward and the switch serves P4Runtime."""
         if self._wiring is not None:
@@ -88,18 +87,9 @@ class Bmv2Switch:
 
     async def configure(self, control: SwitchControl) -> list[str]:
         """Set its queues; from now on the kernel's counters are compared with the program's."""
-        await asyncio.to_thread(make_calls, deep_queues(self._others), THRIFT_PORT)
-        await asyncio.to_thread(set_queues, self._queues, THRIFT_PORT)
+        notes = await asyncio.to_thread(self._queueing.set)
         self._before = read_interfaces(self._ports.values())
-        return [
-            f"the switch is bmv2 {self._version}",
-            *(note for queue in self._queues if (note := queue.note) is not None),
-            *(
-                f"hosts.{queue.host}.queue_packets: bmv2's queue holds {queue.packets or DEFAULT_PACKETS} "
-                "packets; its drops are counted by gaps, without the names of packets"
-                for queue in self._queues
-            ),
-        ]
+        return [f"the switch is bmv2 {self._version}", *notes]
 
     def activity(self) -> Activity:
         """By the kernel's counters of its interfaces, and what the wires hold."""
@@ -116,16 +106,14 @@ class Bmv2Switch:
         reports = await control.read_reports_sent()
         counted = await control.read_ports(list(self._ports))
         after = read_interfaces(self._ports.values())
-        queued = [queue.port for queue in self._queues]
-        self._tails = await asyncio.to_thread(tail_drops, queued, THRIFT_PORT) if queued else {}
-        hosts = set(self._macs.values())
+        await asyncio.to_thread(self._queueing.read)
         self._met = {
             port: PortMet(
                 name,
                 after[name].since(self._before[name]),
                 counted[port],
                 # Beside flooded packets, only reports go to the collector's port.
-                reports=0 if port in hosts else reports,
+                reports=0 if port in self._host_ports else reports,
             )
             for port, name in self._ports.items()
         }
@@ -138,8 +126,7 @@ class Bmv2Switch:
 
     def account(self, telemetry: Path) -> SwitchStats:
         """Counters of each port; what bmv2 does not tell is not set."""
-        gaps = gaps_by_port(telemetry, self._macs) if self._tails else {}
-        drops = {port: gaps.get(port, 0) + tail for port, tail in self._tails.items()}
+        drops = self._queueing.drops(telemetry)
         return SwitchStats(
             schema=1,
             ports=tuple(

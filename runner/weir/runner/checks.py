@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from weir.controlplane.attach import SUBNET, SWITCH_IP
-from weir.controlplane.config import ConfigError, ExperimentConfig, Location, Source
+from weir.controlplane.config import COLLECTOR, ConfigError, ExperimentConfig, Location, Source
 from weir.controlplane.targets import TARGETS, lacks
 from weir.topo.bmv2proc import bmv2_problem
+from weir.topo.cards import card_problem
+from weir.topo.sandbox import SandboxError
 from weir.topo.tools import ToolMissingError
 
 RUN_TARGETS = ("softswitch", "bmv2")
 """The switches that a run starts."""
-
-_NOT_VIRTUAL = "bmv2 has not been tried in virtual time; valid: real, or target: softswitch (target bmv2)"
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,23 @@ def check_runnable(experiment: ExperimentConfig, config: Path, source: Source | 
 
 
 def check_virtual(experiment: ExperimentConfig, config: Path) -> None:
-    """Raise ConfigError if the experiment's target has no virtual time, which the command line asks for."""
-    if experiment.switch.target == "bmv2":
-        raise ConfigError([f"{config}: --time virtual: {_NOT_VIRTUAL}"])
+    """Raise ConfigError if the experiment's switch has no virtual time, which the command line asks for."""
+    problem = _real_only(experiment)
+    if problem is not None:
+        raise ConfigError([f"{config}: --time virtual: {problem}"])
 
 
-def check_installed(experiment: ExperimentConfig) -> None:
-    """Raise ToolMissingError if the experiment's switch is no part of weir and not installed here."""
+def check_machine(experiment: ExperimentConfig, config: Path, source: Source | None = None) -> None:
+    """Check that this machine has what the experiment's switch needs beyond weir.
+
+    Raises:
+        ToolMissingError: the switch is no part of weir and not installed here.
+        ConfigError: a run cannot have a network card that leads to a switch elsewhere.
+        SandboxError: this user must not take network cards.
+    """
+    if experiment.switch.address is not None:
+        _check_cards(experiment, config, source)
+        return
     problem = bmv2_problem() if experiment.switch.target == "bmv2" else None
     if problem is not None:
         raise ToolMissingError(
@@ -73,6 +84,11 @@ def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
         )
     elif target == "bmv2":
         yield from _beyond_bmv2(experiment)
+    if experiment.switch.address is not None:
+        yield from _elsewhere(experiment)
+    not_virtual = _real_only(experiment)
+    if experiment.time == "virtual" and not_virtual is not None:
+        yield refuse(not_virtual, "time")
     if experiment.kernel is not None and experiment.time != "virtual":
         yield refuse(
             "only a run in virtual time has a kernel; valid: leave it out, or time: virtual", "kernel"
@@ -115,8 +131,50 @@ def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
 def _beyond_bmv2(experiment: ExperimentConfig) -> Iterator[_Refusal]:
     for lack in lacks(experiment, TARGETS["bmv2"].capabilities, wired=True):
         yield _Refusal(lack.location, lack.where, f"{lack.message} (target bmv2)")
-    if experiment.time == "virtual":
-        yield _Refusal(("time",), "time", _NOT_VIRTUAL)
+
+
+def _elsewhere(experiment: ExperimentConfig) -> Iterator[_Refusal]:
+    """What a run needs to know of a switch that runs already."""
+    switch = experiment.switch
+    without = [name for name in (*experiment.hosts, COLLECTOR) if name not in switch.ports]
+    if without:
+        yield _Refusal(
+            ("switch", "ports"),
+            "switch.ports",
+            f"no cable to {', '.join(without)}; valid: port and interface of each host and of {COLLECTOR}",
+        )
+    if switch.target == "bmv2" and switch.thrift_port is None:
+        yield _Refusal(
+            ("switch", "thrift_port"),
+            "switch.thrift_port",
+            "missing: bmv2 drops bursts of 64 packets without a trace unless its queues are set; "
+            "valid: such as 9090, of a bmv2 on this machine",
+        )
+
+
+def _real_only(experiment: ExperimentConfig) -> str | None:
+    """The reason why the experiment's switch has no virtual time; None if it has."""
+    if experiment.switch.address is not None:
+        return "a switch that runs already has its own clock; valid: real, or no switch.address"
+    if experiment.switch.target == "bmv2":
+        return "bmv2 has not been tried in virtual time; valid: real, or target: softswitch (target bmv2)"
+    return None
+
+
+def _check_cards(experiment: ExperimentConfig, config: Path, source: Source | None) -> None:
+    lines = []
+    for name, cable in experiment.switch.ports.items():
+        problem = card_problem(cable.interface)
+        if problem is not None:
+            line = "" if source is None else f":{source.line_of(('switch', 'ports', name, 'interface'))}"
+            lines.append(f"{config}{line}: switch.ports.{name}.interface: {problem}")
+    if lines:
+        raise ConfigError(lines)
+    if os.geteuid() != 0:
+        raise SandboxError(
+            "switch.ports: the run takes network cards of this machine, which needs root; "
+            "valid: the same command with sudo"
+        )
 
 
 def _usable(address: str) -> bool:

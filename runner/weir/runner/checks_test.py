@@ -5,7 +5,7 @@ import pytest
 
 from weir.analysis.detectors import PAIR_DETECTORS
 from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
-from weir.runner.checks import check_installed, check_runnable
+from weir.runner.checks import check_machine, check_runnable
 from weir.runner.prepare import TimeChoice, new_run_of
 from weir.topo.bmv2proc import BMV2
 from weir.topo.tools import ToolMissingError
@@ -166,4 +166,71 @@ def test_a_run_on_a_bmv2_that_is_not_installed_is_one_line(
         "valid: bmv2's official packages, or target: softswitch"
     )
     assert not runs.exists()
-    check_installed(parse_experiment(VALID))
+    check_machine(parse_experiment(VALID), PATH)
+
+
+ELSEWHERE = """\
+name: tiny
+switch:
+  address: 192.0.2.1:9559
+  ports:
+    a: {port: 11, interface: weir-none1}
+    b: {port: 12, interface: weir-none2}
+    collector: {port: 13, interface: lo}
+hosts: {a: {}, b: {delay: 5 ms}}
+flows: [{name: f, from: a, to: b, duration: 1 s}]
+policers: [{name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}]
+"""
+
+
+def test_a_switch_elsewhere_is_runnable() -> None:
+    check_runnable(parse_experiment(ELSEWHERE), PATH)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "    collector: {port: 13, interface: lo}\n",
+            "",
+            "x.yaml:4: switch.ports: no cable to collector; "
+            "valid: port and interface of each host and of collector",
+        ),
+        (
+            "switch:\n",
+            "switch:\n  target: bmv2\n",
+            "x.yaml:2: switch.thrift_port: missing: bmv2 drops bursts of 64 packets without a trace unless "
+            "its queues are set; valid: such as 9090, of a bmv2 on this machine",
+        ),
+        (
+            "hosts:",
+            "time: virtual\nhosts:",
+            "x.yaml:8: time: a switch that runs already has its own clock; valid: real, or no switch.address",
+        ),
+        (
+            "switch:\n",
+            "switch:\n  target: tofino\n",
+            "x.yaml:3: switch.target: a run starts softswitch or bmv2, not tofino; "
+            "valid: softswitch, bmv2, or `weir apply` to a running switch",
+        ),
+    ],
+)
+def test_what_a_run_needs_to_know_of_a_switch_elsewhere_is_named(
+    tmp_path: Path, old: str, new: str, line: str
+) -> None:
+    assert old in ELSEWHERE
+    with pytest.raises(ConfigError) as error:
+        new_run_of(ELSEWHERE.replace(old, new), PATH, tmp_path)
+    assert error.value.lines == (line,)
+
+
+def test_each_interface_that_a_run_cannot_take_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        new_run_of(ELSEWHERE, PATH, tmp_path)
+    first, second, third = error.value.lines
+    assert first.startswith(
+        "x.yaml:5: switch.ports.a.interface: this machine has no interface weir-none1; valid: "
+    )
+    assert second.startswith("x.yaml:6: switch.ports.b.interface: this machine has no interface weir-none2;")
+    assert third == "x.yaml:7: switch.ports.collector.interface: lo is the loopback; valid: a network card"
+    assert list(tmp_path.iterdir()) == []

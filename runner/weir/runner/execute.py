@@ -25,6 +25,7 @@ from weir.runner.phase import run_phase
 from weir.runner.phase_record import phase_record, with_counters, with_read_back
 from weir.runner.progress import Progress, Watcher
 from weir.runner.sampling import sampled
+from weir.runner.switch_elsewhere import SwitchElsewhere
 from weir.runner.switches import Activity, EmbeddedSwitch, RunSwitch
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
 from weir.topo.capture import Capture, CaptureResult
@@ -79,14 +80,18 @@ async def execute(
         ]
         hosts.append(HostSpec(COLLECTOR))
         testbed = stack.enter_context(Testbed(hosts, virtual_time=virtual))
+        asked = experiment.switch
+        numbers = {name: host.switch_port for name, host in testbed.hosts.items()}
+        if asked.address is not None:
+            numbers = {name: asked.ports[name].port for name in testbed.hosts}
         addresses = {
-            name: HostPort(host.switch_port, host.mac, host.address, host.address6)
+            name: HostPort(numbers[name], host.mac, host.address, host.address6)
             for name, host in testbed.hosts.items()
         }
         sink = addresses.pop(COLLECTOR)
         endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
         testbed.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
-        bmv2 = experiment.switch.target == "bmv2"
+        bmv2 = asked.target == "bmv2"
         plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}), wired=bmv2)
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 
@@ -94,7 +99,9 @@ async def execute(
         if virtual:
             testbed.keep_departures()
         switch: RunSwitch
-        if bmv2:
+        if asked.address is not None:
+            switch = stack.enter_context(SwitchElsewhere(experiment, testbed, addresses, logs))
+        elif bmv2:
             switch = stack.enter_context(Bmv2Switch(experiment, testbed, addresses, logs))
         else:
             ahead = sink.port if virtual else None
@@ -134,7 +141,10 @@ async def execute(
 
         ports = PortAllocator()
         pipeline = load_for(plan.single_rate)
-        async with SwitchControl(switch.p4runtime, pipeline=pipeline, target=plan.target) as control:
+        async with SwitchControl(
+            switch.p4runtime, asked.device_id, pipeline=pipeline, target=plan.target, via=switch.via
+        ) as control:
+            await switch.check_program(control)
             await control.push_pipeline()
             manifest.add_notes(await switch.configure(control))
             for phase in plan.phases:

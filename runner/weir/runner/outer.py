@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from weir.controlplane.config import load_experiment
+from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest_file import ManifestFile
 from weir.runner.ended import Ended
 from weir.runner.virtual import run_virtually
@@ -39,7 +41,14 @@ def run_prepared(
     """
     if is_virtual(run_dir):
         return run_virtually(run_dir, program, options, on_line=on_line, on_virtual_s=on_virtual_s)
-    status = run_in_sandbox(program, [str(run_dir), *options], announce_stop=announce_stop, on_line=on_line)
+    elsewhere = load_experiment(RunDirectory(run_dir).config).switch.address is not None
+    status = run_in_sandbox(
+        program,
+        [str(run_dir), *options],
+        announce_stop=announce_stop,
+        on_line=on_line,
+        with_origin=elsewhere,
+    )
     manifest = ManifestFile.load(run_dir)
     problem = None
     if manifest.state == "running":

@@ -16,7 +16,7 @@ from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
 from weir.rundir.manifest import CampaignRun, VirtualTime
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
-from weir.runner.checks import check_installed, check_runnable, check_virtual
+from weir.runner.checks import check_machine, check_runnable, check_virtual
 from weir.runner.replays import Replays, keep_replays, read_replays
 
 MEMORY_MB = 1024
@@ -38,7 +38,7 @@ class TimeChoice:
 def new_run(config: Path, runs: Path, choice: TimeChoice | None = None) -> tuple[ExperimentConfig, Path]:
     """Check an experiment file and create a run directory in `runs`/<name>, to which `latest` then points.
 
-    Raises ConfigError, KernelInputError, ToolMissingError, OSError.
+    Raises ConfigError, KernelInputError, OSError, SandboxError, ToolMissingError.
     """
     return new_run_of(read_text(config), config, runs, choice)
 
@@ -54,7 +54,7 @@ def new_run_of(
     if choice.time == "virtual":
         check_virtual(experiment, config)
     virtual_time = virtual_time_of(experiment, choice)
-    check_installed(experiment)
+    check_machine(experiment, config, source)
     replays = read_replays(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
     prepare(run_dir, experiment, text.encode(), replays, virtual_time=virtual_time)

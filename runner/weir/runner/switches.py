@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The switch of a run, whatever its target: started, configured beyond P4Runtime, and accounted for."""
+"""The switch of a run, whatever its target: configured beyond P4Runtime, and accounted for."""
 
 from __future__ import annotations
 
@@ -37,12 +37,21 @@ class RunSwitch(Protocol):
         ...
 
     @property
+    def via(self) -> str | None:
+        """The address that relays to that one; None if it can be reached from here."""
+        ...
+
+    @property
     def quiet_s(self) -> float:
         """Time without packets after which it holds none, if it is idle."""
         ...
 
     def wait_ready(self, stop: StopToken) -> None:
-        """Wait until it serves P4Runtime. Raises ProcessError or Interrupted."""
+        """Wait until it serves P4Runtime. Raises ProcessError, SwitchUnreachableError or Interrupted."""
+        ...
+
+    async def check_program(self, control: SwitchControl) -> None:
+        """Raise PipelineError if it runs a program that a run must not replace."""
         ...
 
     async def configure(self, control: SwitchControl) -> list[str]:
@@ -100,6 +109,13 @@ class EmbeddedSwitch:
     def p4runtime(self) -> str:
         """The address of its P4Runtime service."""
         return self._process.p4runtime
+
+    @property
+    def via(self) -> None:
+        """It needs no relay."""
+
+    async def check_program(self, control: SwitchControl) -> None:
+        """Nothing: it runs none."""
 
     def wait_ready(self, stop: StopToken) -> None:
         """Wait until it serves P4Runtime."""

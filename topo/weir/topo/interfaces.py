@@ -25,6 +25,10 @@ class InterfaceCounters:
             *(getattr(self, field.name) - getattr(before, field.name) for field in fields(self))
         )
 
+    def mirrored(self) -> InterfaceCounters:
+        """As the interface at the other end of the cable counts."""
+        return InterfaceCounters(self.tx_packets, self.tx_bytes, self.rx_packets, self.rx_bytes)
+
 
 def read_interfaces(names: Iterable[str]) -> dict[str, InterfaceCounters]:
     """The counters of interfaces by name. Raises OSError for one that does not exist."""

@@ -36,8 +36,10 @@ def mount(filesystem: str, target: str, options: str = "") -> None:
         raise OSError(error, f"cannot mount {filesystem}: {os.strerror(error)}", target)
 
 
-def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
+def in_network_namespace(name: str | int, action: Callable[[], _T]) -> _T:
     """Run `action` in the network namespace `name`; returns its result or raises its exception.
+
+    `name` may be a descriptor of the namespace.
 
     setns(2) moves a single thread, so a short-lived thread enters the namespace and the others do not. A
     socket created by `action` stays in that namespace, whichever thread uses it.
@@ -47,12 +49,13 @@ def in_network_namespace(name: str, action: Callable[[], _T]) -> _T:
 
     def enter() -> None:
         try:
-            handle = os.open(NETNS_FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
+            path = Path(f"/proc/self/fd/{name}") if isinstance(name, int) else NETNS_FOLDER / name
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if _libc.setns(handle, CLONE_NEWNET) != 0:
                     error = ctypes.get_errno()
                     message = f"cannot enter network namespace: {os.strerror(error)}"
-                    raise OSError(error, message, str(NETNS_FOLDER / name))
+                    raise OSError(error, message, str(path))
             finally:
                 os.close(handle)
             results.append(action())

@@ -32,6 +32,7 @@ from weir.topo.stop import Interrupted, StopReason, StopToken
 from weir.topo.tools import find_tool, search_path
 
 INSIDE_VARIABLE = "WEIR_SANDBOX"
+ORIGIN_VARIABLE = "WEIR_SANDBOX_ORIGIN_FD"
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 STOPPING = "weir: stopping; press Ctrl-C again to kill"
 # Time that process 1 has to act on a kill request.
@@ -57,6 +58,7 @@ def run_in_sandbox(
     grace_s: float = 20.0,
     announce_stop: bool = True,
     on_line: Callable[[str], None] | None = None,
+    with_origin: bool = False,
 ) -> int:
     """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
 
@@ -67,15 +69,24 @@ def run_in_sandbox(
 
     stdin is empty, stderr is inherited, and stdout too unless `on_line` receives its lines. An exception of
     `on_line` stops the program, and is raised once that has ended. Raises SandboxError.
+
+    With `with_origin` the program can enter the network namespace of this process (`origin`), which it needs
+    to be root for.
     """
     command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
     control_read, control_write = os.pipe()
+    passed, environment = [control_read], dict(os.environ)
+    environment.pop(ORIGIN_VARIABLE, None)
     try:
+        if with_origin:
+            passed.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+            environment[ORIGIN_VARIABLE] = str(passed[-1])
         process = subprocess.Popen(
             [*command, json.dumps(sys.path), str(control_read), str(grace_s), module, *argv],
             stdin=subprocess.DEVNULL,
             stdout=None if on_line is None else subprocess.PIPE,
-            pass_fds=[control_read],
+            pass_fds=passed,
+            env=environment,
             start_new_session=True,
             text=True,
         )
@@ -83,7 +94,8 @@ def run_in_sandbox(
         os.close(control_write)
         raise
     finally:
-        os.close(control_read)
+        for descriptor in passed:
+            os.close(descriptor)
     stopper = _Stopper(process, control_write, announce=announce_stop)
     previous = {number: signal.signal(number, stopper) for number in _stop_signals()}
     try:
@@ -193,6 +205,14 @@ def inside(main: Callable[[StopToken], int]) -> NoReturn:
 def is_inside() -> bool:
     """Whether this process runs in a sandbox, where creating interfaces and namespaces is safe."""
     return os.environ.get(INSIDE_VARIABLE) == "1"
+
+
+def origin() -> int:
+    """A descriptor of the network namespace that the sandbox was started from. Raises SandboxError."""
+    descriptor = os.environ.get(ORIGIN_VARIABLE)
+    if descriptor is None:
+        raise SandboxError("the network that the sandbox was started from is not open to it")
+    return int(descriptor)
 
 
 def _reason_of_request(request: int) -> StopReason | None:

@@ -470,6 +470,12 @@ def turn_offloads_off(enter: list[str], interface: str) -> None:
         )
 
 
+def turn_offloads_on(interface: str, names: Sequence[str]) -> None:
+    """Turn offloads on again that `active_offloads` named. Raises ProcessError."""
+    if names:
+        run_tool("ethtool", "-K", interface, *(word for name in names for word in (name, "on")))
+
+
 def active_offloads(ethtool_json: str) -> list[str]:
     """The offloads of `_OFFLOADS` that `ethtool --json -k` shows as on."""
     features = json.loads(ethtool_json)[0]

@@ -6,12 +6,13 @@
 │ eth0             ├────────┤ weir1 ── weir-switch wire ── wire1 ══ veth ══ port1 ── switch
 └──────────────────┘        └──────────────────────────────────────────────────┘
 
-A host whose link has none of these is wired directly: the switch's port is weir1 then.
+A host whose link has none of these is wired directly: the switch's port is weir1 then. For a switch elsewhere
+the wire's other end is a network card of this machine, whose cable leads to the switch's port.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,21 +40,47 @@ class WireSpec:
     jitter_ns: int = 0
     loss_ppb: int = 0
     line_rate_bps: int | None = None
+    card: str | None = None
+    """The network card that the wire leads to."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it does nothing to a frame."""
-        return not (self.delay_ns or self.jitter_ns or self.loss_ppb or self.line_rate_bps)
+        """Whether it does nothing to a frame, and leads nowhere else."""
+        acts = self.delay_ns or self.jitter_ns or self.loss_ppb or self.line_rate_bps
+        return not (acts or self.card)
 
     @property
     def far_end(self) -> str:
         """The wire's other interface."""
-        return f"wire{self.port}"
+        return self.card or f"wire{self.port}"
 
     @property
     def switch_interface(self) -> str:
-        """The interface that the switch opens."""
+        """The interface that the switch opens; for a switch elsewhere the card."""
+        if self.card is not None:
+            return self.card
         return self.interface if self.is_plain else f"port{self.port}"
+
+    @property
+    def _beyond(self) -> list[str]:
+        """The interfaces between the wire and the switch."""
+        return list(dict.fromkeys((self.far_end, self.switch_interface)))
+
+    def create(self) -> None:
+        """Make the interfaces between the wire and the switch. Raises ProcessError, TestbedError."""
+        options = f"mtu {MTU_BYTES} txqueuelen 1000"
+        if self.card is None:
+            pair = f"link add {self.far_end} {options} type veth peer name {self.switch_interface} {options}"
+            run_tool("ip", *pair.split())
+        for end in self._beyond:
+            turn_offloads_off([], end)
+            run_tool("ip", "link", "set", end, "up")
+        for end in self._beyond:
+            wait_link_active([], end)
+
+    def kernel_drops(self, counted: Mapping[str, tuple[int, int]]) -> int:
+        """Frames that the kernel dropped between the wire and the switch, of `link_statistics`."""
+        return sum(sum(counted[name]) for name in self._beyond)
 
     def argument(self) -> str:
         """The value of `--pair`."""
@@ -91,7 +118,7 @@ class Wiring(RunningProgram):
         if not self._wires:
             raise ValueError("all wires are plain; a wiring needs one that is not")
         for wire in self._wires:
-            _create(wire)
+            wire.create()
         self.stats_path = folder / "wire.json"
         argv = [str(find_own_program("weir-switch")), "wire", "--links", "127.0.0.1:0", "--seed", str(seed)]
         for wire in self._wires:
@@ -125,11 +152,7 @@ class Wiring(RunningProgram):
 def kernel_drops(wires: Iterable[WireSpec]) -> dict[int, int]:
     """Frames that the kernel dropped between wires and switch, by switch port, without zeros."""
     found = link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
-    drops = {
-        wire.port: sum(sum(found[name]) for name in (wire.far_end, wire.switch_interface))
-        for wire in wires
-        if not wire.is_plain
-    }
+    drops = {wire.port: wire.kernel_drops(found) for wire in wires if not wire.is_plain}
     return {port: count for port, count in drops.items() if count}
 
 
@@ -140,14 +163,3 @@ def _counters(a: dict[str, Any], b: dict[str, Any]) -> WireCounters:
         errors=a["tx_errors"] + b["tx_errors"],
         in_flight=a["in_flight"] + b["in_flight"],
     )
-
-
-def _create(wire: WireSpec) -> None:
-    ends = (wire.far_end, wire.switch_interface)
-    options = f"mtu {MTU_BYTES} txqueuelen 1000"
-    run_tool("ip", *f"link add {ends[0]} {options} type veth peer name {ends[1]} {options}".split())
-    for end in ends:
-        turn_offloads_off([], end)
-        run_tool("ip", "link", "set", end, "up")
-    for end in ends:
-        wait_link_active([], end)

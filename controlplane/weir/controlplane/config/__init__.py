@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experiment files: schema, loading with line numbers, checks, and the sizes of queues."""
 
+from weir.controlplane.config.cables import COLLECTOR
 from weir.controlplane.config.lines import with_lines
 from weir.controlplane.config.load import (
     Source,
@@ -12,6 +13,7 @@ from weir.controlplane.config.load import (
 )
 from weir.controlplane.config.model import (
     BackgroundConfig,
+    CableConfig,
     ChangeConfig,
     CollectorConfig,
     ExperimentConfig,
@@ -29,7 +31,9 @@ from weir.controlplane.config.schema import schema_text
 from weir.controlplane.config.values import Verdict
 
 __all__ = [
+    "COLLECTOR",
     "BackgroundConfig",
+    "CableConfig",
     "ChangeConfig",
     "CollectorConfig",
     "ConfigError",

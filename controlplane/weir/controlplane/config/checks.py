@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from weir.controlplane.config.cables import check_cables
 from weir.controlplane.config.checks_policer import check_changes, check_policer
 from weir.controlplane.config.lines import check_line
 from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig
@@ -35,6 +36,7 @@ _LARGEST_INNER = 972
 def check(experiment: ExperimentConfig) -> list[Problem]:
     """Every problem between keys, in no particular order; empty for a valid experiment."""
     return [
+        *check_cables(experiment),
         *_hosts(experiment),
         *_flows(experiment),
         *_phases(experiment),

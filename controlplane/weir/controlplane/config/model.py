@@ -18,7 +18,9 @@ from weir.controlplane.config.values import (
     BurstDepth,
     CongestionControl,
     DurationNs,
+    Endpoint,
     HostNames,
+    InterfaceName,
     KernelName,
     LineRateBps,
     Mac,
@@ -53,6 +55,15 @@ class _Model(BaseModel):
     )
 
 
+class CableConfig(_Model):
+    """The cable from an interface of this machine to a port of a switch that runs already."""
+
+    port: SwitchPortNumber
+    """The switch's port."""
+    interface: InterfaceName
+    """The interface of this machine. A run takes it for itself: it must have no addresses."""
+
+
 class SwitchConfig(_Model):
     """Which switch polices."""
 
@@ -60,6 +71,15 @@ class SwitchConfig(_Model):
     """The switch that runs the pipeline: softswitch is the embedded one (weir-switch), bmv2 is
     simple_switch_grpc, tofino and tofino2 are under Stratum. `weir run` starts the first two; any of them may
     run already when `weir apply` is told where."""
+    address: Endpoint | None = None
+    """P4Runtime of a switch that runs already; `weir run` then starts none, and `weir apply` needs no
+    --switch."""
+    device_id: Annotated[StrictInt, Field(ge=0, le=2**64 - 1, examples=[1])] = 1
+    """Its device id."""
+    thrift_port: PortNumber | None = None
+    """Thrift port of a bmv2 that runs on this machine, through which a run sets its queues."""
+    ports: dict[Name, CableConfig] = {}
+    """Where its ports are plugged in, by host; a run's collector is the host `collector`."""
 
 
 class HostConfig(_Model):

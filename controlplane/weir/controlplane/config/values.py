@@ -208,6 +208,23 @@ def _mac(value: str) -> str:
     return value.lower()
 
 
+_ENDPOINT = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})"
+_INTERFACE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}"
+
+
+def _endpoint(value: str) -> str:
+    found = re.fullmatch(_ENDPOINT, value)
+    if found is None or not 1 <= int(found[2]) <= 65_535:
+        raise ValueError(f"{value!r} is not an address with a port; valid: such as 192.0.2.1:9559")
+    return value
+
+
+def _interface(value: str) -> str:
+    if re.fullmatch(_INTERFACE, value) is None:
+        raise ValueError(f"{value!r} is not an interface of Linux; valid: such as enp3s0")
+    return value
+
+
 def _one_or_many(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -314,6 +331,8 @@ Mac = Annotated[
     AfterValidator(_mac),
     WithJsonSchema({"type": "string", "pattern": f"^{_MAC}$", "examples": ["02:00:00:00:00:01"]}),
 ]
+Endpoint = Annotated[StrictStr, AfterValidator(_endpoint), _json("192.0.2.1:9559", f"^{_ENDPOINT}$")]
+InterfaceName = Annotated[StrictStr, AfterValidator(_interface), _json("enp3s0", f"^{_INTERFACE}$")]
 VerdictText = Annotated[
     Verdict,
     BeforeValidator(_verdict),

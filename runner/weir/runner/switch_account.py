@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bmv2 did with its packets, by comparing counters that should be equal. Pure, but for one file."""
+"""What a switch did with its packets, by comparing counters that should be equal. Pure, but for one file."""
 
 from __future__ import annotations
 
@@ -29,11 +29,18 @@ class PortMet:
     reports: int = 0
 
 
-def port_stats(port: int, met: PortMet, wire: WireCounters | None, queue_drops: int | None) -> PortStats:
+def port_stats(
+    port: int,
+    met: PortMet,
+    wire: WireCounters | None,
+    queue_drops: int | None,
+    link_lost: int | None = None,
+) -> PortStats:
     """The manifest's record of a port; a queue that the switch does not account for has no drops set.
 
     Frames that the kernel delivered and the program did not meet were lost before the switch read them;
-    those that the program sent and the kernel did not take could not be sent.
+    those that the program sent and the kernel did not take could not be sent. `link_lost` are those that the
+    port's own link lost between the two.
     """
     fields: dict[str, int] = {
         "port": port,
@@ -42,14 +49,16 @@ def port_stats(port: int, met: PortMet, wire: WireCounters | None, queue_drops: 
         "rx_overruns": met.kernel.rx_packets - met.program.received.packets,
         "tx_packets": met.kernel.tx_packets,
         "tx_bytes": met.kernel.tx_bytes,
-        "tx_errors": met.program.sent.packets + met.reports - met.kernel.tx_packets,
+        "tx_errors": met.program.sent.packets + met.reports - (link_lost or 0) - met.kernel.tx_packets,
     }
     if queue_drops is not None:
         fields["queue_drops"] = queue_drops
     if wire is not None:
         fields["rx_overruns"] += wire.overruns
         fields["tx_errors"] += wire.errors
-        fields["link_lost"] = wire.lost
+        link_lost = wire.lost + (link_lost or 0)
+    if link_lost is not None:
+        fields["link_lost"] = link_lost
     return PortStats.model_validate({"interface": met.interface, **fields})
 
 

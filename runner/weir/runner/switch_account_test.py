@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weir.controlplane.counters import Count, PortCounters
-from weir.runner.bmv2_account import PortMet, gaps_by_port, port_stats
+from weir.runner.switch_account import PortMet, gaps_by_port, port_stats
 from weir.topo.interfaces import InterfaceCounters
 from weir.topo.wiring import WireCounters
 
