@@ -147,7 +147,8 @@ def job_of_options(
 def job_of(experiment: ExperimentConfig, phase: str | None, endpoint: Endpoint, compiled: Path | None) -> Job:
     """Plan an experiment. Raises InputError, PlanError, UnsupportedByTargetError."""
     attachment = attachment_of(experiment)
-    plan = make_plan(experiment, attachment)
+    # With the cables of its ports, a run has wires to the hosts, which delay and lose frames for a bmv2.
+    plan = make_plan(experiment, attachment, wired=bool(experiment.switch.ports))
     chosen = plan.phases[0] if phase is None else plan.phase(phase)
     queues = queues_of(experiment, attachment.hosts) if plan.target.name == "bmv2" else ()
     tofino = plan.target.name.startswith("tofino")

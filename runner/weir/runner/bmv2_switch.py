@@ -21,6 +21,7 @@ from typing import Self
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
+from weir.controlplane.phase_plan import PhasePlan
 from weir.rundir.manifest import SwitchStats
 from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, port_stats
@@ -29,7 +30,7 @@ from weir.topo.bmv2proc import THRIFT_PORT, Bmv2Process, bmv2_version
 from weir.topo.interfaces import read_interfaces
 from weir.topo.stop import StopToken
 from weir.topo.testbed import Testbed
-from weir.topo.wiring import WireSpec, Wiring, kernel_drops
+from weir.topo.wiring import WireSpec, Wiring
 
 _LEAST_QUIET_S = 0.25
 """Longer than bmv2 holds a packet whose queue has no rate, and than the wires take to write counters."""
@@ -76,7 +77,7 @@ class Bmv2Switch:
     def via(self) -> None:
         """It needs no relay."""
 
-    async def check_program(self, control: SwitchControl) -> None:
+    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
         """Nothing: it runs none."""
 
     def wait_ready(self, stop: StopToken) -> None:
@@ -122,7 +123,7 @@ class Bmv2Switch:
         """End switch and wires."""
         self._process.stop()
         self._wire_counters = {} if self._wiring is None else self._wiring.stop()
-        self._kernel_drops = kernel_drops(self._wires.values())
+        self._kernel_drops = {} if self._wiring is None else self._wiring.kernel_drops()
 
     def account(self, telemetry: Path) -> SwitchStats:
         """Counters of each port; what bmv2 does not tell is not set."""
@@ -134,6 +135,10 @@ class Bmv2Switch:
                 for port, met in sorted(self._met.items())
             ),
         )
+
+    def notes(self) -> list[str]:
+        """None."""
+        return []
 
     def problems(self) -> list[str]:
         """A line for each wire of which the kernel lost frames."""

@@ -144,7 +144,7 @@ async def execute(
         async with SwitchControl(
             switch.p4runtime, asked.device_id, pipeline=pipeline, target=plan.target, via=switch.via
         ) as control:
-            await switch.check_program(control)
+            await switch.clear(control, plan.phases[0])
             await control.push_pipeline()
             manifest.add_notes(await switch.configure(control))
             for phase in plan.phases:
@@ -201,6 +201,7 @@ async def execute(
         collector.stop()
         stats = switch.account(files.telemetry)
         manifest.invalidate(switch.problems())
+        manifest.add_notes(switch.notes())
         manifest.update(
             switch=manifest.manifest.switch.model_copy(update={"stats": stats, "reports_sent": reports_sent})
         )

@@ -21,9 +21,10 @@ from weir.controlplane.attach import HostPort
 from weir.controlplane.config import CableConfig, ExperimentConfig, HostConfig
 from weir.controlplane.errors import PipelineError, SwitchUnreachableError
 from weir.controlplane.links_service import PortState
+from weir.controlplane.phase_plan import PhasePlan
 from weir.rundir.manifest import PortStats, SwitchStats
 from weir.runner.bmv2_queueing import Bmv2Queueing
-from weir.runner.switch_account import PortMet, port_stats
+from weir.runner.switch_account import PortMet, extra_frames, port_stats
 from weir.runner.switches import Activity
 from weir.topo.cards import Cards
 from weir.topo.interfaces import read_interfaces
@@ -32,9 +33,10 @@ from weir.topo.sandbox import origin
 from weir.topo.stop import StopToken
 from weir.topo.testbed import HostPort as Port
 from weir.topo.testbed import Testbed
-from weir.topo.wiring import WireSpec, Wiring, kernel_drops
+from weir.topo.wiring import WireSpec, Wiring
 
 _LEAST_QUIET_S = 0.25
+_MOST_READINGS = 20
 _FRAMES_OF_A_LINK = 2 * 1514 * 8
 _NS = 1_000_000_000
 
@@ -62,6 +64,7 @@ class SwitchElsewhere:
         if asked.thrift_port is not None:
             self._queueing = Bmv2Queueing(experiment, hosts, self._cards, asked.thrift_port, network=origin())
         self.quiet_s = _quiet_s(experiment)
+        self._notes: list[str] = []
         self._stack = ExitStack()
         try:
             self._relay = self._stack.enter_context(Relay(self._address, origin()))
@@ -91,26 +94,57 @@ class SwitchElsewhere:
                 f"switch.address: no switch answers at {self._address}: {error.strerror or error}"
             ) from error
 
-    async def check_program(self, control: SwitchControl) -> None:
-        """Raise PipelineError if the switch runs another program than weir's, which a run would replace."""
+    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
+        """Delete the entries that an earlier controller has left: bmv2 keeps replicas of a loaded program.
+
+        Raises PipelineError if the switch runs another program than weir's, which a run would replace.
+        """
         try:
-            await control.runs_pipeline()
+            loaded = await control.runs_pipeline()
         except PipelineError as error:
             raise PipelineError(
-                f"the switch at {self._address} runs another program; a run does not replace it; valid: "
+                f"the switch at {self._address} runs another program, which a run does not replace; valid: "
                 "a switch without a program or with weir's, such as after `weir apply --load-pipeline`"
             ) from error
+        if loaded:
+            await control.apply(PhasePlan(phase.name, (), (), phase.hosts))
 
     async def configure(self, control: SwitchControl) -> list[str]:
         """Set the queues of a bmv2; from now on the cards' counters are compared with the program's."""
         notes = [] if self._queueing is None else await asyncio.to_thread(self._queueing.set)
-        self._before = read_interfaces(self._cards.values())
+        self._before = await self._at_rest(control)
         self._links_before = await control.read_links()
         return [
             f"the switch at {self._address} was started by others and runs on; hosts are plugged in at "
             + ", ".join(f"port {port} ({card})" for port, card in self._cards.items()),
             *notes,
         ]
+
+    async def _at_rest(self, control: SwitchControl) -> dict[int, PortMet]:
+        """The counters of both sides once two readings agree: older frames may still be under way."""
+        last = await self._counted(control)
+        for _ in range(_MOST_READINGS):
+            await asyncio.sleep(self.quiet_s)
+            now = await self._counted(control)
+            if now == last:
+                break
+            last = now
+        return last
+
+    async def _counted(self, control: SwitchControl) -> dict[int, PortMet]:
+        """What each cable carried, as the switch sees it: it receives what the card has sent."""
+        reports = await control.read_reports_sent()
+        counted = await control.read_ports(list(self._cards))
+        cards = read_interfaces(self._cards.values())
+        return {
+            port: PortMet(
+                card,
+                cards[card].mirrored(),
+                counted[port],
+                reports=0 if port in self._host_ports else reports,
+            )
+            for port, card in self._cards.items()
+        }
 
     def activity(self) -> Activity:
         """By the cards' counters, and what the wires hold."""
@@ -121,27 +155,16 @@ class SwitchElsewhere:
 
     async def read(self, control: SwitchControl) -> None:
         """Read the counters of program, links and cards."""
-        reports = await control.read_reports_sent()
-        counted = await control.read_ports(list(self._cards))
+        after = await self._counted(control)
+        self._met = {port: met.since(self._before[port]) for port, met in after.items()}
         self._links = await control.read_links()
         if self._queueing is not None:
             await asyncio.to_thread(self._queueing.read)
-        after = read_interfaces(self._cards.values())
-        self._met = {
-            port: PortMet(
-                card,
-                # Seen from the switch: it receives what the card has sent.
-                after[card].since(self._before[card]).mirrored(),
-                counted[port],
-                reports=0 if port in self._host_ports else reports,
-            )
-            for port, card in self._cards.items()
-        }
 
     def stop(self) -> None:
         """End the wires and give the cards back; the switch runs on."""
         self._wire_counters = self._wiring.stop()
-        self._kernel_drops = kernel_drops(self._wires)
+        self._kernel_drops = self._wiring.kernel_drops()
         self._stack.close()
 
     def account(self, telemetry: Path) -> SwitchStats:
@@ -150,15 +173,24 @@ class SwitchElsewhere:
         deflected = 0
         ports: list[PortStats] = []
         for port, met in sorted(self._met.items()):
-            wire = self._wire_counters[port]
-            if port not in self._links:
-                ports.append(port_stats(port, met, wire, drops.get(port)))
-                continue
-            queue_drops, of_them_deflected, link_lost = _since(self._links_before, self._links, port)
-            deflected += of_them_deflected
-            ports.append(port_stats(port, met, wire, queue_drops, link_lost=link_lost))
+            queue_drops, link_lost = drops.get(port), None
+            if port in self._links:
+                queue_drops, of_them_deflected, link_lost = _since(self._links_before, self._links, port)
+                deflected += of_them_deflected
+            extra = extra_frames(met, link_lost or 0)
+            if extra:
+                self._notes.append(
+                    f"{extra} frames on the cable of port {port} were neither a host's nor the program's"
+                )
+            ports.append(
+                port_stats(port, met, self._wire_counters[port], queue_drops, link_lost, strangers=True)
+            )
         dataplane = {"deflected": deflected} if self._links else {}
         return SwitchStats(schema=1, ports=tuple(ports), dataplane=dataplane)
+
+    def notes(self) -> list[str]:
+        """A line for each cable with frames of others."""
+        return self._notes
 
     def problems(self) -> list[str]:
         """A line for each card of which the kernel lost frames."""

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from weir.controlplane.apply import SwitchControl
+from weir.controlplane.phase_plan import PhasePlan
 from weir.rundir.manifest import SwitchStats
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
@@ -50,8 +51,11 @@ class RunSwitch(Protocol):
         """Wait until it serves P4Runtime. Raises ProcessError, SwitchUnreachableError or Interrupted."""
         ...
 
-    async def check_program(self, control: SwitchControl) -> None:
-        """Raise PipelineError if it runs a program that a run must not replace."""
+    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
+        """Take away what others have left of weir's program, before it is loaded; `phase` is the first.
+
+        Raises PipelineError if it runs a program that a run must not replace.
+        """
         ...
 
     async def configure(self, control: SwitchControl) -> list[str]:
@@ -75,6 +79,10 @@ class RunSwitch(Protocol):
 
     def account(self, telemetry: Path) -> SwitchStats:
         """Its final counters; `telemetry` is the collector's file, which is whole by now."""
+        ...
+
+    def notes(self) -> list[str]:
+        """What the reader of the run should know of its packets, known once it is accounted for."""
         ...
 
     def problems(self) -> list[str]:
@@ -114,7 +122,7 @@ class EmbeddedSwitch:
     def via(self) -> None:
         """It needs no relay."""
 
-    async def check_program(self, control: SwitchControl) -> None:
+    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
         """Nothing: it runs none."""
 
     def wait_ready(self, stop: StopToken) -> None:
@@ -145,6 +153,10 @@ class EmbeddedSwitch:
     def account(self, telemetry: Path) -> SwitchStats:
         """Its counters."""
         return self._stats
+
+    def notes(self) -> list[str]:
+        """None."""
+        return []
 
     def problems(self) -> list[str]:
         """None: the analysis reads its counters."""

@@ -12,7 +12,7 @@ the wire's other end is a network card of this machine, whose cable leads to the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,7 @@ class Wiring(RunningProgram):
         for wire in self._wires:
             argv += ["--pair", wire.argument()]
         argv += ["--stats", str(self.stats_path)]
+        self._dropped_before = self._all_drops()
         super().__init__(LoggedProcess(_NAME, argv, folder / "wire.log"), _STOP_S)
 
     def wait_ready(self, stop: StopToken | None = None) -> None:
@@ -148,12 +149,15 @@ class Wiring(RunningProgram):
         self._end()
         return self.counters()[1]
 
+    def kernel_drops(self) -> dict[int, int]:
+        """Frames that the kernel dropped between wires and switch, by switch port, without zeros."""
+        found = self._all_drops()
+        drops = {port: count - self._dropped_before[port] for port, count in found.items()}
+        return {port: count for port, count in drops.items() if count}
 
-def kernel_drops(wires: Iterable[WireSpec]) -> dict[int, int]:
-    """Frames that the kernel dropped between wires and switch, by switch port, without zeros."""
-    found = link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
-    drops = {wire.port: wire.kernel_drops(found) for wire in wires if not wire.is_plain}
-    return {port: count for port, count in drops.items() if count}
+    def _all_drops(self) -> dict[int, int]:
+        found = link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
+        return {wire.port: wire.kernel_drops(found) for wire in self._wires}
 
 
 def _counters(a: dict[str, Any], b: dict[str, Any]) -> WireCounters:

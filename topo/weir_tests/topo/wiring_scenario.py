@@ -19,7 +19,7 @@ from weir.topo.process import run_tool
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir.topo.testbed import HostSpec, Testbed
-from weir.topo.wiring import WireSpec, Wiring, kernel_drops
+from weir.topo.wiring import WireSpec, Wiring
 from weir_tests.topo.scenarios import poll_until
 
 PORT = 7000
@@ -57,7 +57,7 @@ def main(stop: StopToken) -> int:
             "arrived_at_lossy": arrived,
             "wires": {port: asdict(found) for port, found in counters.items()},
             "interfaces": {name: asdict(found) for name, found in interfaces.items()},
-            "kernel_drops": kernel_drops(wires),
+            "kernel_drops": wiring.kernel_drops(),
         }
     (folder / "result.json").write_text(json.dumps(result))
     return 0
