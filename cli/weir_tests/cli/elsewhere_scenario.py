@@ -137,7 +137,7 @@ class Lab:
 
 def on(lab: Lab, target: str, start: Callable[[], Switch]) -> dict[str, Any]:
     """Runs on a switch of one kind: policed, with a queue, twice; then it is still there."""
-    queue = ", rate: 12 Mbit/s, queue_packets: 8"
+    queue = ", rate: 11 Mbit/s, queue_packets: 4"
     with start():
         before = lab.cards()
         first = lab.weir("run", f"{target}-policed", target)
@@ -151,6 +151,9 @@ def main(stop: StopToken) -> int:
     """Write what was seen to FOLDER/result.json."""
     lab = Lab(Path(sys.argv[1]), stop)
     result = {"absent": lab.weir("run", "absent", "softswitch"), "cards": lab.cards()}
+    run_tool("ip", "address", "add", "192.0.2.9/24", "dev", "card2")
+    result["in_use"] = lab.weir("run", "in-use", "softswitch")
+    run_tool("ip", "address", "flush", "dev", "card2")
     result["softswitch"] = on(lab, "softswitch", lab.embedded)
     if bmv2_problem() is None:
         result["bmv2"] = on(lab, "bmv2", lab.bmv2)

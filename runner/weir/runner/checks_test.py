@@ -8,6 +8,7 @@ from weir.controlplane.config import ConfigError, load_experiment, parse_experim
 from weir.runner.checks import check_machine, check_runnable
 from weir.runner.prepare import TimeChoice, new_run_of
 from weir.topo.bmv2proc import BMV2
+from weir.topo.sandbox import SandboxError
 from weir.topo.tools import ToolMissingError
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
@@ -233,4 +234,14 @@ def test_each_interface_that_a_run_cannot_take_is_named(tmp_path: Path) -> None:
     )
     assert second.startswith("x.yaml:6: switch.ports.b.interface: this machine has no interface weir-none2;")
     assert third == "x.yaml:7: switch.ports.collector.interface: lo is the loopback; valid: a network card"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_taking_network_cards_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.runner.checks.card_problem", lambda _name: None)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(
+        SandboxError, match=r"^switch\.ports: the run takes network cards .* needs root; valid"
+    ):
+        new_run_of(ELSEWHERE, PATH, tmp_path)
     assert list(tmp_path.iterdir()) == []
