@@ -92,7 +92,7 @@ def test_the_manifest_says_that_others_started_the_switch(seen: Seen) -> None:
 def test_a_card_that_the_machine_uses_is_refused_before_anything_starts(every: Seen) -> None:
     assert every["in_use"]["code"] == 2
     (line,) = every["in_use"]["stderr"].splitlines()
-    assert ":8: switch.ports.server1.interface: card2 has addresses (192.0.2.9), which a run would " in line
+    assert ":9: switch.ports.server1.interface: card2 has addresses (192.0.2.9), which a run would " in line
     assert line.endswith("valid: an interface without, such as after `ip address flush dev card2`")
     assert "manifest" not in every["in_use"]
 
