@@ -171,7 +171,7 @@ class Run:
 
     @cached_property
     def links(self) -> Table:
-        """One row per host's link: delay_s, rate_bps, queue_bytes, random loss (a share)."""
+        """One row per host's link: delay_s, rate_bps, queue_bytes, queue_packets, random loss (a share)."""
         return self._of_result("links", LinkResult)
 
     @cached_property
