@@ -63,7 +63,9 @@ def test_a_second_run_finds_the_program_and_counts_anew(seen: Seen) -> None:
     assert law["unexplained"] == 0
     assert client["queue_drops"] > 10
     if seen["target"] == "bmv2":
-        assert law["emulated_losses"] == client["queue_drops"]
+        # What was dropped in the last moments may as well be in flight, for the captures.
+        assert law["emulated_losses"] + law["in_flight"] == client["queue_drops"]
+        assert law["in_flight"] <= 5
     else:
         assert run["manifest"]["switch"]["stats"]["dataplane"]["deflected"] == client["queue_drops"]
         assert law["emulated_losses"] == 0
