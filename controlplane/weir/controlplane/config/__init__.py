@@ -2,6 +2,7 @@
 """Experiment files: schema, loading with line numbers, checks, and the sizes of queues."""
 
 from weir.controlplane.config.cables import COLLECTOR
+from weir.controlplane.config.explain import Form
 from weir.controlplane.config.lines import with_lines
 from weir.controlplane.config.load import (
     Source,
@@ -9,6 +10,7 @@ from weir.controlplane.config.load import (
     load_experiment,
     parse_experiment,
     read_text,
+    validate,
     yaml_text,
 )
 from weir.controlplane.config.model import (
@@ -39,6 +41,7 @@ __all__ = [
     "ConfigError",
     "ExperimentConfig",
     "FlowConfig",
+    "Form",
     "HostConfig",
     "Location",
     "MatchConfig",
@@ -58,6 +61,7 @@ __all__ = [
     "queue_bytes",
     "read_text",
     "schema_text",
+    "validate",
     "with_lines",
     "yaml_text",
 ]

@@ -6,19 +6,41 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.problems import Location, Problem, nearest, one_of
 
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, eq=False)
+class Form(Generic[Model]):
+    """A kind of file, as messages about such files need it."""
+
+    model: type[Model]
+    what: str
+    """What such a file is: "experiment"."""
+    keys: str
+    """The first keys that such a file has."""
+    hints: Mapping[Location, str] = field(default_factory=dict)
+    """Messages for keys that do not exist but are likely to be tried."""
+
+    @property
+    def one(self) -> str:
+        """Such a file, in a sentence: "an experiment"."""
+        return f"{'an' if self.what[0] in 'aeiou' else 'a'} {self.what}"
+
 
 @functools.cache
-def _schema() -> dict[str, Any]:
-    """The schema of an experiment, which takes a tenth of a second and only errors need."""
-    return ExperimentConfig.model_json_schema(by_alias=True)
+def _schema(form: Form[Any]) -> dict[str, Any]:
+    """The schema of a form, which takes a tenth of a second and only errors need."""
+    schema: dict[str, Any] = form.model.model_json_schema(by_alias=True)
+    return schema
 
 
 _WRONG_TYPE = {
@@ -32,22 +54,28 @@ _WRONG_TYPE = {
     "model_attributes_type": "a mapping",
 }
 
-_KEY_HINTS: Mapping[Location, str] = {
-    ("matrix",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
-    ("repeats",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
-    ("analysis",): "every analysis is made of every run; valid: leave it out",
-    ("traffic",): "traffic is TCP flows; valid: flows",
-    ("topology",): "a topology is hosts around one switch; valid: hosts",
-}
-"""Hints for keys that do not exist but are likely to be tried."""
+EXPERIMENT = Form(
+    ExperimentConfig,
+    "experiment",
+    "name, hosts, flows, phases",
+    {
+        ("matrix",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
+        ("repeats",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
+        ("analysis",): "every analysis is made of every run; valid: leave it out",
+        ("traffic",): "traffic is TCP flows; valid: flows",
+        ("topology",): "a topology is hosts around one switch; valid: hosts",
+    },
+)
 
 
-def explain(error: ValidationError) -> list[Problem]:
+def explain(form: Form[Any], error: ValidationError) -> list[Problem]:
     """One problem for each of pydantic's errors, with its key and the valid values."""
-    return [_explain(details) for details in error.errors() if not _is_follow_up(details)]
+    return [_explain(form, details) for details in error.errors() if not _is_follow_up(details)]
 
 
-def repair(data: dict[str, Any], error: ValidationError) -> tuple[dict[str, Any], frozenset[Location]]:
+def repair(
+    form: Form[Any], data: dict[str, Any], error: ValidationError
+) -> tuple[dict[str, Any], frozenset[Location]]:
     """A copy of ``data`` without unknown keys and with examples for invalid values; and their locations."""
     fixed: dict[str, Any] = copy.deepcopy(data)
     changed: set[Location] = set()
@@ -65,22 +93,22 @@ def repair(data: dict[str, Any], error: ValidationError) -> tuple[dict[str, Any]
             parent[f"repaired{len(changed)}"] = parent.pop(key, {})
             changed.add(location)
         else:
-            parent[key] = copy.deepcopy(_example(location))
+            parent[key] = copy.deepcopy(_example(form, location))
             changed.add(location)
     return fixed, frozenset(changed)
 
 
-def _explain(details: ErrorDetails) -> Problem:
+def _explain(form: Form[Any], details: ErrorDetails) -> Problem:
     location, value, kind = _location(details), details["input"], details["type"]
     context: Mapping[str, Any] = details.get("ctx", {})
     if kind == "value_error":
         return Problem(location, str(context["error"]))
-    if kind == "extra_forbidden" and location in _KEY_HINTS:
-        return Problem(location, _KEY_HINTS[location])
+    if kind == "extra_forbidden" and location in form.hints:
+        return Problem(location, form.hints[location])
     if kind == "extra_forbidden":
-        known = list(_schema_at(location[:-1]).get("properties", {}))
+        known = list(_schema_at(form, location[:-1]).get("properties", {}))
         return Problem(location, f"unknown key{nearest(str(location[-1]), known)}; {one_of(known)}")
-    schema = _schema_at(location)
+    schema = _schema_at(form, location)
     if kind == "missing":
         return Problem(location, f"missing; {_valid(schema)}")
     if kind == "literal_error":
@@ -116,11 +144,11 @@ def _parent(data: Any, location: Location) -> Any:
     return data if isinstance(data, dict | list) else None
 
 
-def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
+def _resolve(form: Form[Any], schema: dict[str, Any]) -> dict[str, Any]:
     """Follow references, and drop the alternative null, which no config writes."""
     while True:
         if "$ref" in schema:
-            schema = _schema()["$defs"][schema["$ref"].rpartition("/")[2]]
+            schema = _schema(form)["$defs"][schema["$ref"].rpartition("/")[2]]
         elif "anyOf" in schema and any(branch == {"type": "null"} for branch in schema["anyOf"]):
             branches = [branch for branch in schema["anyOf"] if branch != {"type": "null"}]
             schema = {**branches[0], **({"examples": schema["examples"]} if "examples" in schema else {})}
@@ -128,9 +156,9 @@ def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
             return schema
 
 
-def _schema_at(location: Location) -> dict[str, Any]:
+def _schema_at(form: Form[Any], location: Location) -> dict[str, Any]:
     """The JSON Schema of the value at ``location``; empty if the schema has no such location."""
-    schema = _resolve(_schema())
+    schema = _resolve(form, _schema(form))
     for part in location:
         if isinstance(part, int):
             inner = schema.get("items")
@@ -142,7 +170,7 @@ def _schema_at(location: Location) -> dict[str, Any]:
                 )
         if not isinstance(inner, dict):
             return {}
-        schema = _resolve(inner)
+        schema = _resolve(form, inner)
     return schema
 
 
@@ -175,27 +203,28 @@ def _valid(schema: dict[str, Any]) -> str:
     return "valid: text"
 
 
-def _example(location: Location) -> Any:
+def _example(form: Form[Any], location: Location) -> Any:
     """A valid value for ``location``, so that the checks can continue after an invalid one."""
-    return _example_of(_schema_at(location))
+    return _example_of(form, _schema_at(form, location))
 
 
-def _example_of(schema: dict[str, Any]) -> Any:
-    schema = _resolve(schema)
+def _example_of(form: Form[Any], schema: dict[str, Any]) -> Any:
+    schema = _resolve(form, schema)
     if schema.get("examples"):
         return schema["examples"][0]
     if _choices(schema):
         return _choices(schema)[0]
     if "properties" in schema:
-        return {key: _example_of(schema["properties"][key]) for key in schema.get("required", [])}
+        return {key: _example_of(form, schema["properties"][key]) for key in schema.get("required", [])}
     if schema.get("type") == "array":
-        return [_example_of(schema["items"]) for _ in range(schema.get("minItems", 0))]
+        return [_example_of(form, schema["items"]) for _ in range(schema.get("minItems", 0))]
     if schema.get("type") == "object":
         inner = next(iter(schema.get("patternProperties", {}).values()), None) or schema.get(
             "additionalProperties"
         )
         return {
-            f"repaired{i}": _example_of(inner) if inner else {} for i in range(schema.get("minProperties", 0))
+            f"repaired{i}": _example_of(form, inner) if inner else {}
+            for i in range(schema.get("minProperties", 0))
         }
     if schema.get("type") == "boolean":
         return False

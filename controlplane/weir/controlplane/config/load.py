@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML text to :class:`ExperimentConfig`, or one error that lists every problem of the file with its line."""
+"""YAML text to :class:`ExperimentConfig`, or one error that lists every problem of the file with its line.
+
+Other files that weir reads take the same way, with a form of their own.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.tag import Tag
 
 from weir.controlplane.config.checks import check
-from weir.controlplane.config.explain import explain, repair
+from weir.controlplane.config.explain import EXPERIMENT, Form, Model, explain, repair
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.problems import ConfigError, Location, Problem, key_text
 
@@ -38,18 +41,18 @@ def load_experiment(path: Path) -> ExperimentConfig:
     return parse_experiment(read_text(path), str(path))
 
 
-def read_text(path: Path) -> str:
-    """The text of an experiment file; raises :class:`ConfigError` if it cannot be read."""
+def read_text(path: Path, form: Form[Any] = EXPERIMENT) -> str:
+    """The text of a file; raises :class:`ConfigError` if it cannot be read."""
     try:
         if path.is_file() and path.stat().st_size > _TOO_LARGE:
-            raise ConfigError([f"{path}: larger than {_TOO_LARGE} bytes; valid: an experiment in YAML"])
+            raise ConfigError([f"{path}: larger than {_TOO_LARGE} bytes; valid: {form.one} in YAML"])
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}; valid: a readable experiment file in YAML"]) from error
-    except UnicodeDecodeError as error:
         raise ConfigError(
-            [f"{path}: byte {error.start} is not UTF-8; valid: an experiment in YAML"]
+            [f"{path}: {error.strerror}; valid: a readable {form.what} file in YAML"]
         ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: byte {error.start} is not UTF-8; valid: {form.one} in YAML"]) from error
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ class Source:
     _tree: CommentedMap
 
     @classmethod
-    def parse(cls, text: str, filename: str) -> Source:
+    def parse(cls, text: str, filename: str, form: Form[Any] = EXPERIMENT) -> Source:
         """Read YAML text; raises :class:`ConfigError` if it is not YAML or not a mapping."""
-        tree = _parse_yaml(text, filename)
+        tree = _parse_yaml(text, filename, form)
         return cls(filename, _plain(tree, filename, ()), tree)
 
     def line_of(self, location: Location) -> int:
@@ -97,25 +100,36 @@ def parse_experiment(text: str, filename: str = "experiment.yaml") -> Experiment
 
 def experiment_of(data: dict[str, Any], source: Source) -> ExperimentConfig:
     """An experiment from the data of ``source``, or data derived from it; raises :class:`ConfigError`."""
+    found, problems = validate(EXPERIMENT, data, check)
+    if problems or found is None:
+        raise source.error(problems)
+    return found
+
+
+def validate(
+    form: Form[Model], data: dict[str, Any], check: Callable[[Model], Iterable[Problem]]
+) -> tuple[Model | None, list[Problem]]:
+    """The data as the form's model, and every problem of it; ``check`` finds those across keys.
+
+    With problems, the model is one with examples in place of what is invalid, or None.
+    """
     problems: list[Problem] = []
     repaired: frozenset[Location] = frozenset()
-    experiment: ExperimentConfig | None = None
+    found: Model | None = None
     try:
-        experiment = ExperimentConfig.model_validate(data)
+        found = form.model.model_validate(data)
     except ValidationError as error:
-        problems = explain(error)
-        # The checks across keys need a whole experiment. To report all problems at once, run them with
+        problems = explain(form, error)
+        # The checks across keys need a whole file. To report all problems at once, run them with
         # examples in place of the invalid values, and leave out problems that only the examples cause.
-        data, repaired = repair(data, error)
+        data, repaired = repair(form, data, error)
         try:
-            experiment = ExperimentConfig.model_validate(data)
+            found = form.model.model_validate(data)
         except ValidationError:
-            experiment = None
-    if experiment is not None:
-        problems += [found for found in check(experiment) if not _caused_by(found, repaired)]
-    if problems or experiment is None:
-        raise source.error(problems)
-    return experiment
+            found = None
+    if found is not None:
+        problems += [problem for problem in check(found) if not _caused_by(problem, repaired)]
+    return found, problems
 
 
 def _caused_by(problem: Problem, repaired: frozenset[Location]) -> bool:
@@ -151,7 +165,7 @@ def _name_kernels(node: Node, *, is_name: bool, seen: set[tuple[int, bool]]) -> 
             _name_kernels(value, is_name=named, seen=seen)
 
 
-def _parse_yaml(text: str, filename: str) -> CommentedMap:
+def _parse_yaml(text: str, filename: str, form: Form[Any]) -> CommentedMap:
     yaml = YAML(typ="rt")
     yaml.Constructor = _Constructor
     try:
@@ -171,9 +185,7 @@ def _parse_yaml(text: str, filename: str) -> CommentedMap:
         raise ConfigError([f"{filename}: not YAML: {first[0]}; valid: YAML 1.2"]) from error
     if not isinstance(tree, CommentedMap):
         found = "empty" if tree is None else "not a mapping"
-        raise ConfigError(
-            [f"{filename}:1: the file is {found}; valid: keys such as name, hosts, flows, phases"]
-        )
+        raise ConfigError([f"{filename}:1: the file is {found}; valid: keys such as {form.keys}"])
     return tree
 
 
