@@ -14,12 +14,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from weir.cli import options
+from weir.cli.doctor_testbed import testbed_command
 from weir.controlplane.errors import PipelineError
 from weir.rundir.software import repair_command, weir_version
 from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
@@ -46,12 +48,20 @@ class Check:
     mend: str | None = None
 
 
-def doctor(as_json: options.AsJson = False) -> int:
+def doctor(
+    testbed: Annotated[
+        Path | None,
+        typer.Option("--testbed", metavar="FILE", help="Check the hosts of a testbed over SSH instead."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> int:
     """Check what this machine can and cannot do, each with the command that mends it.
 
     Tries namespaces, interfaces, packet sockets and congestion controls for real. Exit code 1 when something
-    that a run needs is missing.
+    that a run needs is missing. With --testbed, the same of each host of the file; nothing there is changed.
     """
+    if testbed is not None:
+        return testbed_command(testbed, as_json=as_json, console=Console())
     return doctor_command(as_json=as_json, console=Console())
 
 

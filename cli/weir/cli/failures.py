@@ -38,6 +38,7 @@ from weir.controlplane.units import UnitError
 from weir.kernel.errors import KernelError, KernelInputError
 from weir.replay.errors import ReplayError
 from weir.rundir.errors import RunFileError
+from weir.testbed.errors import HostError
 from weir.topo.process import ProcessError
 from weir.topo.sandbox import SandboxError
 from weir.topo.script import ScriptError
@@ -82,6 +83,7 @@ BAD_INPUT: tuple[type[Exception], ...] = (
 FAILURES: tuple[type[Exception], ...] = (
     ClockError,
     ControlPlaneError,
+    HostError,
     KernelError,
     OSError,
     ProcessError,
