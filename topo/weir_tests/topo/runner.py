@@ -11,7 +11,7 @@ from typing import Any
 
 _START = (
     "import sys; from weir.topo.sandbox import run_in_sandbox; "
-    "sys.exit(run_in_sandbox('weir_tests.topo.scenarios', sys.argv[2:], grace_s=float(sys.argv[1])))"
+    "sys.exit(run_in_sandbox(sys.argv[2], sys.argv[3:], grace_s=float(sys.argv[1])))"
 )
 _MARKER = "WEIR_TOPO_TEST"
 
@@ -26,10 +26,11 @@ class Runner:
     """Folders that hold the packages `weir` and `weir_tests`."""
     prefix: tuple[str, ...] = ()
     marker: str = field(default_factory=lambda: uuid.uuid4().hex)
+    module: str = "weir_tests.topo.scenarios"
 
     def command(self, scenario: str, grace_s: float = 30.0) -> list[str]:
         """Argument list of the outer process."""
-        return [*self.prefix, self.python, "-c", _START, str(grace_s), scenario, str(self.folder)]
+        return [*self.prefix, self.python, "-c", _START, str(grace_s), self.module, scenario, str(self.folder)]
 
     def environment(self) -> dict[str, str]:
         """An environment that marks all descendants, so that leftover processes can be found."""
