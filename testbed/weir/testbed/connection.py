@@ -160,6 +160,7 @@ async def _open(host: str, ssh: SshAccess, timeout_s: float) -> asyncssh.SSHClie
                 config=None,
                 known_hosts=known_hosts,
                 x509_trusted_certs=None,
+                x509_trusted_cert_paths=[],  # not ~/.ssh/crt
                 preferred_auth="publickey",
                 password=None,
                 agent_forwarding=False,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts with a real sshd each, in network, mount and PID namespaces of their own, inside the sandbox.
 
-    root namespace of the sandbox: weir         namespace a                namespace b
-    ┌───────────────────────────────────┐      ┌────────────────────┐     ┌────────────────────┐
-    │ control (bridge) 192.168.50.254   ├──────┤ ctl0 192.168.50.1  │  …  │ ctl0 192.168.50.2  │
-    │ a-exp (no address)                ├──────┤ exp0 10.0.0.1      │     │ exp0 10.0.0.2      │
-    └───────────────────────────────────┘      │ sshd               │     │ sshd               │
-                                               └────────────────────┘     └────────────────────┘
+root namespace of the sandbox: weir         namespace a                namespace b
+┌───────────────────────────────────┐      ┌────────────────────┐     ┌────────────────────┐
+│ control (bridge) 192.168.50.254   ├──────┤ ctl0 192.168.50.1  │  …  │ ctl0 192.168.50.2  │
+│ a-exp (no address)                ├──────┤ exp0 10.0.0.1      │     │ exp0 10.0.0.2      │
+└───────────────────────────────────┘      │ sshd               │     │ sshd               │
+                                           └────────────────────┘     └────────────────────┘
 """
 
 import json
@@ -30,7 +30,11 @@ from weir.topo.tools import search_path
 
 CONTROL = "192.168.50"
 EXPERIMENT = "10.0.0"
-_INIT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from weir_tests.testbed.host_init import run; run()"
+_AUTHORIZED = "/run/authorized_keys"
+_INIT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from weir_tests.testbed.host_init import run; run()"
+)
 
 
 def user_name() -> str:
@@ -85,10 +89,12 @@ class Lab:
         key = asyncssh.generate_private_key("ssh-ed25519")
         key.write_private_key(self.identity)
         self.identity.chmod(0o600)
-        key.write_public_key(self.folder / "authorized")
         batch = f"link add control type bridge\naddr add {CONTROL}.254/24 dev control\nlink set control up\n"
         run_tool("ip", "-batch", "-", input_text=batch)
         Path("/run/sshd").mkdir(mode=0o755)
+        # The sandbox's own /run: sshd reads it as the user who logs in, who may not enter the folder.
+        key.write_public_key(_AUTHORIZED)
+        Path(_AUTHORIZED).chmod(0o644)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,7 +111,7 @@ class Lab:
         users: Sequence[str] = (),
         sudoers: str | None = None,
     ) -> LabHost:
-        """Start a host: further lines of sshd_config, options of a tmpfs on its work folder, users, sudoers."""
+        """Start a host: more lines of sshd_config, options of a tmpfs on its work folder, users, sudoers."""
         number = len(self.hosts) + 1
         folder = self.folder / name
         (folder / "work").mkdir(parents=True)
@@ -128,7 +134,7 @@ class Lab:
             "Port 22",
             f"ListenAddress {CONTROL}.{number}",
             f"HostKey {folder / 'host_key'}",
-            f"AuthorizedKeysFile {self.folder / 'authorized'}",
+            f"AuthorizedKeysFile {_AUTHORIZED}",
             "PidFile none",
             "StrictModes no",
             "UsePAM no",
@@ -192,23 +198,20 @@ class Lab:
         return TestbedConfig.model_validate(self.data(**changes))
 
     def _files_of(self, folder: Path, users: Sequence[str], sudoers: str | None) -> dict[str, str]:
-        """Files that the host has in place of the machine's: passwd, and with further users what these need."""
-        lines = Path("/etc/passwd").read_text().splitlines()
+        """Files that the host has in place of the machine's: passwd, and what further users need."""
         uid, gid, name = os.getuid(), os.getgid(), user_name()
-        kept = [line for line in lines if line.split(":")[0] != name]
-        kept.append(f"{name}:x:{uid}:{gid}::{folder}:/bin/sh")
-        kept += [f"{user}:x:{4242 + index}:65534::/:/bin/sh" for index, user in enumerate(users)]
+        lines = Path("/etc/passwd").read_text().splitlines()
+        known = {line.split(":")[0]: line for line in lines}
+        known[name] = f"{name}:x:{uid}:{gid}::{folder}:/bin/sh"
+        known |= {user: f"{user}:x:{4242 + index}:65534::/:/bin/sh" for index, user in enumerate(users)}
         passwd = folder / "passwd"
-        passwd.write_text("\n".join(kept) + "\n")
+        passwd.write_text("\n".join(known.values()) + "\n")
         passwd.chmod(0o644)
-        binds = {str(passwd): "/etc/passwd"}
-        if users:
-            shadow = folder / "shadow"
-            shadow.write_text(
-                Path("/etc/shadow").read_text() + "".join(f"{user}:*:19000:0:99999:7:::\n" for user in users)
-            )
-            shadow.chmod(0o600)
-            binds[str(shadow)] = "/etc/shadow"
+        # No account is locked, as systemd says of nobody where no shadow can be read.
+        shadow = folder / "shadow"
+        shadow.write_text("".join(f"{user}:*:19000:0:99999:7:::\n" for user in known))
+        shadow.chmod(0o600)
+        binds = {str(passwd): "/etc/passwd", str(shadow): "/etc/shadow"}
         if sudoers is not None:
             rules = folder / "sudoers"
             rules.write_text(sudoers)

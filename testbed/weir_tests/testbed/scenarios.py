@@ -6,6 +6,8 @@ import io
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -20,7 +22,7 @@ from weir.testbed.errors import HostError
 from weir.testbed.inventory import TestbedConfig
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
-from weir_tests.testbed.lab import CONTROL, Lab
+from weir_tests.testbed.lab import Lab, descendants
 
 Scenario = Callable[[Lab], dict[str, Any]]
 
@@ -70,21 +72,21 @@ def command_line(lab: Lab) -> dict[str, Any]:
 
 def unreachable(lab: Lab) -> dict[str, Any]:
     """Every way in which there is no connection, one host each."""
-    for name in ("refused", "unknown", "changed", "stranger", "silent", "nobody"):
+    for name in ("refused", "unknown", "changed", "stranger", "locked", "keyless"):
         lab.add(name)
     other = asyncssh.generate_private_key("ssh-ed25519")
     keys = {host.name: host.key for host in lab.hosts.values() if host.name != "unknown"}
     lab.write_known_hosts({**keys, "changed": other})
     known_before = (lab.folder / "known_hosts").read_text()
-    stranger = lab.folder / "stranger"
+    stranger = lab.folder / "stranger.key"
     other.write_private_key(stranger)
-    locked = lab.folder / "locked"
-    other.write_private_key(locked, passphrase="a secret")
+    locked = lab.folder / "locked.key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "a secret", "-f", locked], check=True)
     testbed = lab.testbed(
         refused={"ssh": {"port": 2222}},
         stranger={"ssh": {"identity_file": str(stranger)}},
-        silent={"ssh": {"identity_file": str(locked)}},
-        nobody={"ssh": {"identity_file": str(lab.folder / "none")}},
+        locked={"ssh": {"identity_file": str(locked)}},
+        keyless={"ssh": {"identity_file": str(lab.folder / "none")}},
     )
     found = checked(testbed)
     return {"hosts": found, "kept": (lab.folder / "known_hosts").read_text() == known_before}
@@ -92,10 +94,6 @@ def unreachable(lab: Lab) -> dict[str, Any]:
 
 def no_answer(lab: Lab) -> dict[str, Any]:
     """A host whose sshd hangs."""
-    import signal
-
-    from weir_tests.testbed.lab import descendants
-
     host = lab.add("a")
     pids = descendants(host.sshd.pid)
     for pid in pids:
@@ -137,7 +135,6 @@ def sudo(lab: Lab) -> dict[str, Any]:
     rules = "Defaults !requiretty\nroot ALL=(ALL) ALL\nalice ALL=(root) NOPASSWD: ALL\nbob ALL=(root) ALL\n"
     for name in ("may", "must_not"):
         lab.add(name, users=("alice", "bob"), sudoers=rules)
-        lab.hosts[name].folder.chmod(0o755)
     change = {"privileges": "sudo"}
     testbed = lab.testbed(
         may={**change, "ssh": {"user": "alice"}}, must_not={**change, "ssh": {"user": "bob"}}
@@ -212,7 +209,7 @@ def main(stop: StopToken) -> int:
     name, folder = sys.argv[1], Path(sys.argv[2])
     with Lab(folder / "lab") as lab:
         result = SCENARIOS[name](lab)
-    (folder / "result.json").write_text(json.dumps({**result, "control": CONTROL}))
+    (folder / "result.json").write_text(json.dumps(result))
     return 0
 
 

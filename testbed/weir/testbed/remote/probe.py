@@ -98,7 +98,7 @@ def interface(name: str) -> dict[str, Any] | None:
         links = [link for link in json.loads(shown or "[]") if link]
     except ValueError:
         links = []
-    if not links and not Path(folder).is_dir():
+    if not links and not is_folder(Path(folder)):
         return None
     link = links[0] if links else {}
     return {
@@ -128,10 +128,18 @@ def clock() -> dict[str, Any]:
     }
 
 
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder that this user can reach; Path.is_dir() of some versions raises otherwise."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def disk(folder: Path) -> dict[str, Any]:
     """Free bytes where the work folder is or would be, and whether this user may write there."""
     place = folder
-    while not place.is_dir():
+    while not is_folder(place):
         place = place.parent
     try:
         free = os.statvfs(place)
@@ -141,7 +149,7 @@ def disk(folder: Path) -> dict[str, Any]:
         "folder": str(folder),
         "free_bytes": free.f_bavail * free.f_frsize,
         "writable": os.access(place, os.W_OK | os.X_OK),
-        "is_folder": folder.is_dir() or not os.path.lexists(folder),
+        "is_folder": is_folder(folder) or not os.path.lexists(folder),
     }
 
 
