@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shlex
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -188,7 +190,9 @@ async def _open(host: str, ssh: SshAccess, timeout_s: float) -> asyncssh.SSHClie
     except asyncssh.Error as error:
         raise UnreachableError(host, f"{where}: {error.reason}") from error
     except OSError as error:
-        reason = error.strerror or str(error)
+        # asyncio's text repeats the address; a resolver's number is not one of the system's.
+        is_system = error.errno is not None and error.errno > 0 and not isinstance(error, socket.gaierror)
+        reason = os.strerror(error.errno or 0) if is_system else error.strerror or str(error)
         raise UnreachableError(host, f"{where}: {reason[:1].lower()}{reason[1:]}") from error
 
 

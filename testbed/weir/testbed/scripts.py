@@ -19,9 +19,26 @@ _START = (
 )
 
 
+_PACKAGE = "weir.testbed.remote"
+_MODULES = {"helper": ("changes",)}
+"""The modules of `remote/` that a program imports."""
+
+
 def text_of(program: str) -> bytes:
-    """The text of a program of `remote/`."""
-    return resources.files("weir.testbed.remote").joinpath(f"{program}.py").read_bytes()
+    """The text of a program of `remote/`, with the modules that it imports in front."""
+    text = ["import sys, types"]
+    for module in _MODULES.get(program, ()):
+        name = f"{_PACKAGE}.{module}"
+        text += [
+            f"m = sys.modules[{name!r}] = types.ModuleType({name!r})",
+            f"exec(compile({_source(module)!r}, {module!r}, 'exec'), m.__dict__)",
+        ]
+    text.append(f"exec(compile({_source(program)!r}, {program!r}, 'exec'), {{'__name__': '__main__'}})")
+    return "\n".join(text).encode()
+
+
+def _source(module: str) -> str:
+    return resources.files(_PACKAGE).joinpath(f"{module}.py").read_text(encoding="utf-8")
 
 
 def command(program: str, arguments: Sequence[str], privileges: Privileges) -> tuple[list[str], bytes]:

@@ -27,6 +27,7 @@ from weir.testbed.inventory import TestbedConfig
 from weir.topo.linux import NETNS_FOLDER
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.tools import search_path
+from weir_tests.topo.scenarios import poll_until
 
 CONTROL = "192.168.50"
 EXPERIMENT = "10.0.0"
@@ -125,11 +126,21 @@ class Lab:
             f"link set {name}-ctl master control\nlink set {name}-ctl up\nlink set {name}-exp up\n"
         )
         run_tool("ip", "-batch", "-", input_text=batch)
+        # Without duplicate address detection, which would change what `ip address` shows meanwhile.
+        no_dad = (
+            "sysctl",
+            "-q",
+            "-w",
+            "net.ipv6.conf.default.accept_dad=0",
+            "net.ipv6.conf.exp0.accept_dad=0",
+        )
+        run_tool("nsenter", f"--net={NETNS_FOLDER / name}", "--", *no_dad)
         batch = (
             f"link set lo up\naddr add {CONTROL}.{number}/24 dev ctl0\nlink set ctl0 up\n"
             f"addr add {EXPERIMENT}.{number}/24 dev exp0\nlink set exp0 up\n"
         )
         run_tool("ip", "-n", name, "-batch", "-", input_text=batch)
+        poll_until(lambda: "fe80::" in run_tool("ip", "-n", name, "-6", "address", "show", "dev", "exp0"))
         lines = [
             "Port 22",
             f"ListenAddress {CONTROL}.{number}",

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that the tests run in the sandbox: changes of hosts, every way to end them, and what is left."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from weir.testbed.connection import connect
+from weir.testbed.control import HostControl, control
+from weir.testbed.errors import HostError, UnreachableError
+from weir.testbed.inventory import TestbedConfig
+from weir.topo.process import run_tool
+from weir.topo.sandbox import inside
+from weir.topo.stop import StopToken
+from weir_tests.testbed.lab import Lab, LabHost, descendants
+
+Scenario = Callable[[Lab], Coroutine[Any, Any, dict[str, Any]]]
+SYSCTL = "net.ipv4.tcp_rmem"
+GIVE_UP_S = 20.0
+
+
+def state(host: LabHost) -> list[str]:
+    """All that the helper may change of a host."""
+    return [
+        host.run("ethtool", "-k", "exp0"),
+        host.run("sysctl", SYSCTL, "net.ipv4.tcp_ecn", "net.ipv4.conf.exp0.rp_filter"),
+        *(
+            host.run("ip", family, what, "show", "dev", "exp0")
+            for family in ("-4", "-6")
+            for what in ("addr", "route")
+        ),
+    ]
+
+
+@asynccontextmanager
+async def helper(testbed: TestbedConfig, name: str = "a", **options: Any) -> AsyncIterator[HostControl]:
+    """The helper of a host."""
+    entry, privileges = testbed.hosts[name], testbed.privileges_of(name)
+    async with (
+        connect(name, testbed.ssh_of(name)) as connection,
+        control(connection, entry, privileges, **options) as running,
+    ):
+        yield running
+
+
+async def change_all(running: HostControl, host: LabHost) -> bool:
+    """Make a change of each kind, start two programs; returns whether all is in effect."""
+    await running.turn_offloads_off("exp0")
+    await running.set_sysctl(SYSCTL, "4096 131072 67108864")
+    await running.set_sysctl("net.ipv4.tcp_ecn", "1")
+    await running.add_address("exp0", "10.7.7.7/24")
+    await running.add_address("exp0", "2001:db8:7::7/64")
+    await running.add_route("10.8.0.0/16", "exp0", via="10.7.7.8")
+    await running.add_route("2001:db8:8::/48", "exp0")
+    await running.start("sink", ["iperf3", "--server"])
+    await running.start("capture", ["tcpdump", "-i", "exp0", "-w", "capture.pcap"])
+    features, sysctls, *shown = state(host)
+    return (
+        "tcp-segmentation-offload: off" in features
+        and "tx-checksumming: off" in features
+        and "67108864" in sysctls
+        and all(any(words in text for text in shown) for words in ("10.7.7.7/24", "10.8.0.0/16 via 10.7.7.8"))
+        and all(any(words in text for text in shown) for words in ("2001:db8:7::7/64", "2001:db8:8::/48"))
+        and len(host.processes("iperf3 --server")) == 1
+    )
+
+
+def programs(host: LabHost) -> list[int]:
+    """The programs of `change_all` that run."""
+    return host.processes("iperf3 --server") + host.processes("capture.pcap")
+
+
+def helpers(host: LabHost) -> list[int]:
+    """The helper's processes: the Python, not a shell or sudo around it."""
+    return [pid for pid in descendants(host.sshd.pid) if _name(pid).startswith("python3")]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+async def until(condition: Callable[[], bool]) -> bool:
+    """Wait for a condition; returns False if it does not come."""
+    give_up = asyncio.get_running_loop().time() + GIVE_UP_S
+    while not condition():
+        if asyncio.get_running_loop().time() > give_up:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+async def asked(lab: Lab) -> dict[str, Any]:
+    """The end that is asked for; then the same by an error in the block."""
+    host = lab.add("a")
+    before = state(host)
+    async with helper(lab.testbed()) as running:
+        effective = await change_all(running, host)
+        again = [
+            await running.turn_offloads_off("exp0"),
+            await running.set_sysctl("net.ipv4.tcp_ecn", "1"),
+            await running.add_address("exp0", "10.7.7.7/24"),
+            await running.add_route("10.8.0.0/16", "exp0", via="10.7.7.8"),
+        ]
+        capture = await running.stop("capture", "SIGINT")
+    first = [state(host) == before, programs(host)]
+    failed = ""
+    try:
+        async with helper(lab.testbed()) as running:
+            await change_all(running, host)
+            raise ValueError("a bug")
+    except ValueError as error:
+        failed = str(error)
+    left = sorted(path.name.split("-")[0] for path in (host.folder / "work").iterdir())
+    return {
+        "effective": effective,
+        "again": again,
+        "capture": [capture.code, capture.stderr.splitlines()[0]],
+        "first": first,
+        "failed": failed,
+        "second": [state(host) == before, programs(host)],
+        "left": left,
+    }
+
+
+async def _ended_by(
+    lab: Lab, end: Callable[[LabHost], None], mend: Callable[[LabHost], None] | None = None, **options: Any
+) -> dict[str, Any]:
+    """Change all, let something end the helper, wait until all is back; and what the next start says."""
+    host = lab.add("a")
+    before = state(host)
+    said, effective, back, gone = "", False, False, False
+    try:
+        async with helper(lab.testbed(), **options) as running:
+            effective = await change_all(running, host)
+            end(host)
+            gone = await until(lambda: not programs(host) and not helpers(host))
+            back = await until(lambda: state(host) == before)
+            if mend is not None:
+                mend(host)
+            await running.wait_over()
+            await running.set_sysctl("net.ipv4.tcp_ecn", "1")
+    except HostError as error:
+        said = str(error)
+    while True:
+        try:
+            async with helper(lab.testbed()) as running:
+                start = running.start_report
+            break
+        except UnreachableError:  # the control network has just come back
+            await asyncio.sleep(0.05)
+    previous = start.previous or {}
+    return {
+        "effective": effective,
+        "gone": gone,
+        "back": back and state(host) == before,
+        "said": said,
+        "previous": [
+            previous.get("end"),
+            sorted(previous.get("programs", [])),
+            len(previous.get("undone", [])),
+        ],
+        "left": [*previous.get("left", []), *start.left],
+    }
+
+
+async def cut(lab: Lab) -> dict[str, Any]:
+    """The ssh session is killed."""
+    return await _ended_by(lab, LabHost.cut)
+
+
+async def silence(lab: Lab) -> dict[str, Any]:
+    """The control network fails: nothing arrives any more, and no connection ends."""
+
+    def down(host: LabHost) -> None:
+        run_tool("ip", "link", "set", f"{host.name}-ctl", "down")
+
+    def up(host: LabHost) -> None:
+        run_tool("ip", "link", "set", f"{host.name}-ctl", "up")
+
+    return await _ended_by(lab, down, up, watchdog_s=1.0)
+
+
+async def limit(lab: Lab) -> dict[str, Any]:
+    """The time limit passes."""
+    return await _ended_by(lab, lambda _: None, limit_s=6.0)
+
+
+def _signal(number: signal.Signals) -> Callable[[LabHost], None]:
+    def send(host: LabHost) -> None:
+        for pid in helpers(host):
+            os.kill(pid, number)
+
+    return send
+
+
+async def terminated(lab: Lab) -> dict[str, Any]:
+    """SIGTERM to the helper."""
+    return await _ended_by(lab, _signal(signal.SIGTERM))
+
+
+async def hung_up(lab: Lab) -> dict[str, Any]:
+    """SIGHUP to the helper."""
+    return await _ended_by(lab, _signal(signal.SIGHUP))
+
+
+async def interrupted(lab: Lab) -> dict[str, Any]:
+    """SIGINT to the helper."""
+    return await _ended_by(lab, _signal(signal.SIGINT))
+
+
+async def killed(lab: Lab) -> dict[str, Any]:
+    """`kill -9` of the helper: it undoes nothing; the next start does."""
+    host = lab.add("a")
+    before = state(host)
+    said, effective = "", False
+    escaped: list[int] = []
+    try:
+        async with helper(lab.testbed()) as running:
+            effective = await change_all(running, host)
+            # A program that the kernel does not end with its parent, as one that gives up privileges.
+            forget = "import ctypes, time; ctypes.CDLL(None).prctl(1, 0, 0, 0, 0); print(1, flush=True); "
+            await running.start("escaped", ["python3", "-c", forget + "time.sleep(4000)"], stdout="out")
+            await until(lambda: (host.folder / "work" / "out").read_text() == "1\n")
+            escaped = host.processes("time.sleep(4000)")
+            helper_pid = [pid for pid in helpers(host) if pid not in escaped]
+            for pid in helper_pid:
+                os.kill(pid, signal.SIGKILL)
+            await running.wait_over()
+            await running.set_sysctl("net.ipv4.tcp_ecn", "0")
+    except HostError as error:
+        said = str(error)
+    # The kernel ends those that it ends with their parent; tcpdump of root has given up privileges.
+    gone = await until(lambda: not host.processes("iperf3 --server"))
+    lives = host.processes("time.sleep(4000)") == escaped
+    changed = state(host) != before
+    async with helper(lab.testbed()) as running:
+        report = running.start_report
+        back = state(host) == before
+        ended = not host.processes("time.sleep(4000)")
+    return {
+        "effective": effective,
+        "said": said,
+        "gone": gone,
+        "changed": changed,
+        "lived": lives and len(escaped) == 1,
+        "undone": sorted(report.undone),
+        "left": list(report.left),
+        "back": back,
+        "ended": ended,
+    }
+
+
+async def refusals(lab: Lab) -> dict[str, Any]:
+    """What cannot be done is one line, and nothing is changed."""
+    tools = lab.folder / "tools"
+    tools.mkdir()
+    for name in ("python3", "sh"):
+        (tools / name).symlink_to(Path("/usr/bin", name))
+    full = lab.add("a", tmpfs="size=64k,mode=0700", config=[f"SetEnv PATH={tools}"])
+    other = lab.add("b")
+    before, said = state(full), {}
+    testbed = lab.testbed()
+
+    async def note(what: str, request: Coroutine[Any, Any, Any]) -> None:
+        try:
+            said[what] = f"no error: {await request}"
+        except HostError as error:
+            said[what] = str(error)
+
+    async def run_there(program: str) -> None:
+        async with connect("a", testbed.ssh_of("a")) as connection:
+            await connection.run(["python3", "-c", program, str(full.folder / "work" / "filling")])
+
+    async with helper(testbed) as running:
+        await run_there("import sys; open(sys.argv[1], 'wb', 0).write(bytes(10**6))")
+        await note("full", running.set_sysctl("net.ipv4.tcp_ecn", "1"))
+        await note("full program", running.start("late", ["python3", "-c", "1"]))
+        await run_there("import os, sys; os.remove(sys.argv[1])")
+        await note("fixed", running.turn_offloads_off("lo"))
+        await note("tool", running.start("capture", ["tcpdump", "-i", "exp0"]))
+        await note("sysctl", running.set_sysctl("net.ipv4.no_such", "1"))
+        await note("value", running.set_sysctl("net.ipv4.tcp_ecn", "many"))
+        await note("outside", running.set_sysctl("kernel.panic", "1"))
+        await note("interface", running.add_address("exp9", "10.1.1.1/24"))
+        await note("file", running.start("escape", ["python3", "-c", "1"], stdout="../out"))
+        await running.start("filler", ["python3", "-c", "print('x' * 1000000)"], stdout="filling")
+        filler = await running.wait("filler")
+
+    async def foreign() -> None:
+        async with helper(testbed, "b") as running:
+            await note("second", _start_and_end(testbed, "b"))
+            other.run("sysctl", "-w", "net.ipv4.tcp_ecn=0")
+            await running.set_sysctl("net.ipv4.tcp_ecn", "1")
+            other.run("sysctl", "-w", "net.ipv4.tcp_ecn=2")
+
+    await note("foreign", foreign())
+    return {
+        "said": said,
+        "filler": [filler.code, filler.stderr.strip().splitlines()[-1]],
+        "unchanged": state(full) == before,
+        "foreign": other.run("sysctl", "-n", "net.ipv4.tcp_ecn").strip(),
+    }
+
+
+async def _start_and_end(testbed: TestbedConfig, name: str) -> None:
+    async with helper(testbed, name):
+        pass
+
+
+async def sudo(lab: Lab) -> dict[str, Any]:
+    """The helper is root's by sudo of an ordinary user; the session is killed."""
+    rules = "root ALL=(ALL) ALL\nalice ALL=(root) NOPASSWD: ALL\nbob ALL=(root) ALL\n"
+    host = lab.add("a", users=("alice", "bob"), sudoers=rules)
+    before, change = state(host), {"privileges": "sudo"}
+    testbed = lab.testbed(a={**change, "ssh": {"user": "alice"}})
+    effective = back = gone = False
+    said = refused = ""
+    try:
+        async with helper(testbed) as running:
+            effective = await change_all(running, host)
+            host.cut()
+            gone = await until(lambda: not programs(host) and not helpers(host))
+            back = await until(lambda: state(host) == before)
+            await running.wait_over()
+            await running.set_sysctl("net.ipv4.tcp_ecn", "1")
+    except HostError as error:
+        said = str(error)
+    try:
+        await _start_and_end(lab.testbed(a={**change, "ssh": {"user": "bob"}}), "a")
+    except HostError as error:
+        refused = str(error)
+    return {"effective": effective, "gone": gone, "back": back, "said": said, "refused": refused}
+
+
+SCENARIOS: dict[str, Scenario] = {
+    scenario.__name__: scenario
+    for scenario in (
+        asked,
+        cut,
+        silence,
+        limit,
+        terminated,
+        hung_up,
+        interrupted,
+        killed,
+        refusals,
+        sudo,
+    )
+}
+
+
+def main(stop: StopToken) -> int:
+    """Run the scenario named on the command line."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    with Lab(folder / "lab") as lab:
+        result = asyncio.run(SCENARIOS[name](lab))
+    (folder / "result.json").write_text(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    inside(main)
