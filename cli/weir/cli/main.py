@@ -40,7 +40,7 @@ TEACHING = """\
 Police traffic in a P4 switch, report every packet it drops, and hold what end hosts infer against that.
 
 \b
-weir doctor                      what this machine lacks, how to mend it
+weir doctor                      what this machine lacks, how to mend it; --testbed FILE: hosts over SSH
 weir run demo, or your FILE      results go to runs/demo/latest/
 weir campaign FILE               the same over a matrix of values, repeated, resumed, on one page
 weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike

@@ -99,7 +99,7 @@ async def until(condition: Callable[[], bool]) -> bool:
 
 
 async def asked(lab: Lab) -> dict[str, Any]:
-    """The end that is asked for; then the same by an error in the block."""
+    """The end that is asked for; then the same by an error in the block, and by its cancellation."""
     host = lab.add("a")
     before = state(host)
     async with helper(lab.testbed()) as running:
@@ -119,6 +119,19 @@ async def asked(lab: Lab) -> dict[str, Any]:
             raise ValueError("a bug")
     except ValueError as error:
         failed = str(error)
+    second = [state(host) == before, programs(host)]
+    changed = asyncio.Event()
+
+    async def until_cancelled() -> None:
+        async with helper(lab.testbed()) as running:
+            await change_all(running, host)
+            changed.set()
+            await running.wait_over()
+
+    task = asyncio.create_task(until_cancelled())  # as asyncio.run() does at Ctrl-C
+    await changed.wait()
+    task.cancel()
+    await asyncio.wait({task})
     left = sorted(path.name.split("-")[0] for path in (host.folder / "work").iterdir())
     return {
         "effective": effective,
@@ -126,7 +139,8 @@ async def asked(lab: Lab) -> dict[str, Any]:
         "capture": [capture.code, capture.stderr.splitlines()[0]],
         "first": first,
         "failed": failed,
-        "second": [state(host) == before, programs(host)],
+        "second": second,
+        "cancelled": [task.cancelled(), state(host) == before, programs(host)],
         "left": left,
     }
 

@@ -17,7 +17,7 @@ def result(runner: Runner, scenario: str) -> dict[str, Any]:
     return report
 
 
-def test_all_is_put_back_at_the_end_and_after_an_error(any_runner: Runner) -> None:
+def test_all_is_put_back_at_the_end_and_after_an_error_and_ctrl_c(any_runner: Runner) -> None:
     done = result(any_runner, "asked")
     assert done["effective"]
     assert done["again"] == [False] * 4  # what is so already is no change
@@ -25,6 +25,7 @@ def test_all_is_put_back_at_the_end_and_after_an_error(any_runner: Runner) -> No
     assert done["capture"][1].startswith("tcpdump: listening on exp0")
     assert done["first"] == done["second"] == [True, []]
     assert done["failed"] == "a bug"
+    assert done["cancelled"] == [True, True, []]
     assert done["left"] == ["capture.pcap", "lock"]  # no journal
 
 
