@@ -30,7 +30,16 @@ class Runner:
 
     def command(self, scenario: str, grace_s: float = 30.0) -> list[str]:
         """Argument list of the outer process."""
-        return [*self.prefix, self.python, "-c", _START, str(grace_s), self.module, scenario, str(self.folder)]
+        return [
+            *self.prefix,
+            self.python,
+            "-c",
+            _START,
+            str(grace_s),
+            self.module,
+            scenario,
+            str(self.folder),
+        ]
 
     def environment(self) -> dict[str, str]:
         """An environment that marks all descendants, so that leftover processes can be found."""
