@@ -87,6 +87,17 @@ $(P4RUNTIME_SHELL)/.python: | $(VENV)/.venv
 .PHONY: p4runtime-shell
 p4runtime-shell: $(P4RUNTIME_SHELL)/.python ## the P4 project's own client, which the tests drive too
 
+# It needs an older rich than the project.
+CRATE_VALIDATOR := $(VENV)/crate-validator
+
+$(CRATE_VALIDATOR)/.python: archive/weir_tests/archive/roc-validator.txt | $(VENV)/.venv
+	$(PYTHON) -m venv $(CRATE_VALIDATOR)
+	$(CRATE_VALIDATOR)/bin/python tools/pip_install.py -r $<
+	@touch $@
+
+.PHONY: crate-validator
+crate-validator: $(CRATE_VALIDATOR)/.python ## the validator of RO-Crates, which tests of archives of runs use
+
 .PHONY: demo
 demo: ## police real TCP, explain every lost packet (80 s, and a few minutes of building first)
 	@$(MAKE) --no-print-directory -j2 $(RUNS) $(VENV)/.python
@@ -106,7 +117,7 @@ WORKERS ?= 2
 .PHONY: test
 test: export WEIR_SKIPPED_TESTS := $(CURDIR)/target/skipped-tests.txt
 test: system-tests ## every test, Rust and Python; the last lines list skipped tests and reasons
-	@$(MAKE) --no-print-directory -j2 $(RUST) $(VENV)/.dev $(P4RUNTIME_SHELL)/.python
+	@$(MAKE) --no-print-directory -j2 $(RUST) $(VENV)/.dev $(P4RUNTIME_SHELL)/.python $(CRATE_VALIDATOR)/.python
 	@rm -f "$$WEIR_SKIPPED_TESTS"
 	cargo $(UNOPTIMISED) test --release --workspace --locked --quiet
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder

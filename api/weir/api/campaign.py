@@ -19,9 +19,9 @@ from weir.campaign.config import CampaignConfig
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import config_of
 from weir.campaign.outcome import Outcome, read_outcome
-from weir.campaign.page import PAGE, agreement, lateness_p99_ms
-from weir.campaign.store import CAMPAIGN_FILE
+from weir.campaign.page import agreement, lateness_p99_ms
 from weir.controlplane.config import Source, read_text
+from weir.rundir.campaign_folder import CAMPAIGN_FILE, PAGE, CampaignFolder
 from weir.rundir.directory import RunDirectory
 
 _UNNEEDED = ("causes", "false_inferences")
@@ -107,8 +107,7 @@ class Campaign:
 
     @cached_property
     def _outcomes(self) -> tuple[Outcome, ...]:
-        paths = [path for path in sorted(self.path.iterdir()) if RunDirectory(path).manifest.is_file()]
-        found = [read_outcome(path, self._config.limits) for path in paths if path.name != "latest"]
+        found = [read_outcome(path, self._config.limits) for path in CampaignFolder(self.path).runs()]
         return tuple(sorted(found, key=self._order))
 
     def _order(self, outcome: Outcome) -> tuple[tuple[tuple[int, str], ...], int]:

@@ -11,7 +11,7 @@ import weir
 from weir.campaign.load import Campaign, parse_campaign
 from weir.campaign.outcome import Outcome
 from weir.campaign.page import page_of
-from weir.campaign.store import CAMPAIGN_FILE
+from weir.rundir.campaign_folder import CAMPAIGN_FILE
 from weir_tests.campaign.made_up_runs import made_up, simulated
 
 TEXT = """

@@ -18,8 +18,6 @@ from weir.campaign.outcome import Outcome
 from weir.campaign.studies import STUDIES
 from weir.rundir.directory import RunDirectory
 
-PAGE = "index.html"
-
 
 @dataclass(frozen=True)
 class CellRow:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from weir.campaign.page import PAGE
+from weir.rundir.campaign_folder import PAGE
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until
 

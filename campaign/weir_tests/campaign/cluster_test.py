@@ -18,9 +18,10 @@ from weir.campaign.executors.cluster import ClusterExecutor, GuestNeeds, connect
 from weir.campaign.executors.local import LocalExecutor
 from weir.campaign.load import parse_campaign
 from weir.campaign.runner import Ending, Runner
-from weir.campaign.store import FAILED, PARTIAL, Store
+from weir.campaign.store import Store
 from weir.campaign.virtual import kernel_digests, with_kernels
 from weir.kernel.store import kernels_folder
+from weir.rundir.campaign_folder import FAILED, PARTIAL
 from weir.rundir.manifest import read_manifest
 from weir_tests.campaign import stand_in as doubles
 from weir_tests.campaign.runner_test import TEXT, Events, marks, tree

@@ -20,9 +20,10 @@ from weir.campaign.executors.local import LocalExecutor
 from weir.campaign.identity import Software
 from weir.campaign.load import Campaign, PlannedRun, parse_campaign
 from weir.campaign.runner import GIVE_UP_AFTER, Ending, Runner
-from weir.campaign.store import FAILED, PARTIAL, Store
+from weir.campaign.store import Store
 from weir.campaign.virtual import with_kernels
 from weir.kernel.store import KernelStore, kernels_folder
+from weir.rundir.campaign_folder import FAILED, PARTIAL
 from weir.rundir.manifest import read_manifest
 from weir_tests.campaign import stand_in as doubles
 from weir_tests.campaign.stand_in import SOFTWARE, stand_in

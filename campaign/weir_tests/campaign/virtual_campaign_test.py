@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from weir.campaign.page import PAGE
 from weir.campaign.virtual import OUTSIDE_MB, processors
+from weir.rundir.campaign_folder import PAGE
 from weir.topo.memory import available_mb
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until

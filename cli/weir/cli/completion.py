@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from weir.controlplane.shipped import experiment_names, experiments_directory
+from weir.rundir.campaign_folder import CAMPAIGN_FILE
 
 DETECTORS = (
     *("policing", "policing-flach", "shared", "frame-memory", "bucket-level", "buckets"),
@@ -37,6 +38,18 @@ def run_directories(incomplete: str) -> list[str]:
     """Run directories in the typed folder, and those of `runs/`."""
     paths = [*_folder(incomplete).glob("*"), *Path("runs").glob("*/*")]
     return _matching(incomplete, (str(path) for path in paths if (path / "manifest.json").is_file()))
+
+
+def runs_and_campaigns(incomplete: str) -> list[str]:
+    """Run directories as above, and the folders of campaigns."""
+    folders = [*_folder(incomplete).glob("*"), *Path("runs").glob("*")]
+    found = (str(path) for path in folders if (path / CAMPAIGN_FILE).is_file())
+    return _matching(incomplete, [*run_directories(incomplete), *found])
+
+
+def archives(incomplete: str) -> list[str]:
+    """Files that may be archives of runs."""
+    return _matching(incomplete, (str(path) for path in _folder(incomplete).glob("*.zip") if path.is_file()))
 
 
 def detectors(incomplete: str) -> list[str]:

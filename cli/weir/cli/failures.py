@@ -16,6 +16,7 @@ from weir.analysis.errors import (
     UnknownDetectorError,
     UnknownScenarioError,
 )
+from weir.archive.errors import ArchiveError
 from weir.campaign.errors import CampaignError
 from weir.cli.errors import EXIT_BAD_INPUT, EXIT_DISK, EXIT_FAILED, InputError
 from weir.controlplane.config import ConfigError
@@ -65,6 +66,7 @@ _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 BAD_INPUT: tuple[type[Exception], ...] = (
+    ArchiveError,
     CampaignError,
     ConfigError,
     FlowChoiceError,

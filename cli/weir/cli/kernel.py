@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.cli import options
+from weir.cli.signals import stopped_by_sigterm
 from weir.cli.terminal.build import BuildLine
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from weir.kernel.store import StoredKernel
 
 app = typer.Typer(
@@ -71,7 +67,7 @@ def build(
     order = Order(source, tuple(patches or ()), name, jobs or cores, suite)
     notes = Console(stderr=True)
     began = time.monotonic()
-    with _stopped_by_sigterm(), BuildLine(notes) as line:
+    with stopped_by_sigterm(), BuildLine(notes) as line:
         outcome = build_kernel(order, KernelStore(kernels_folder()), line)
     if as_json:
         print(json.dumps(_as_json(outcome.kernel) | {"new": outcome.is_new}))
@@ -133,22 +129,3 @@ def _as_json(kernel: StoredKernel) -> dict[str, Any]:
 
 def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d} min"
-
-
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    numbers = [
-        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL
-    ]
-    for number in numbers:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)

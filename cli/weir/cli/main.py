@@ -18,6 +18,8 @@ from weir.cli import (
     digest,
     doctor,
     evaluate,
+    export,
+    import_,
     kernel,
     losses,
     plan,
@@ -49,6 +51,7 @@ weir trace a.pcap -o a.replay    recorded traffic, for a flow that replays it
 weir detect policing a.pcap      which flows are policed, at what rate and burst?
 weir detect NAME a.pcap b.pcap   are two flows behind one policer?
 weir report runs/demo/2*         several runs, or captures, on one page
+weir export runs/demo/latest     an archive of runs for reviewers, which weir import checks and opens
 
 Each command takes --json, and --help shows more. Exit codes: 0 done, 1 failed, 2 bad input, of switches 3 out
 of reach, 4 another device, 5 not primary, 6 pipeline, 7 table full, 8 certificate, 9 refused, of disks 10.
@@ -106,6 +109,8 @@ for _command in (
     stratum.stratum,
     report.report,
     digest.digest,
+    export.export,
+    import_.import_,
     losses.losses,
     trace.trace,
     detect.detect,
@@ -113,7 +118,7 @@ for _command in (
     topology.topology,
     schema.schema,
 ):
-    app.command()(_command)
+    app.command(_command.__name__.removesuffix("_"))(_command)  # import is a keyword of Python
 app.add_typer(kernel.app)
 
 

@@ -19,6 +19,8 @@ COMMANDS = [
     "watch",
     "stratum",
     "report",
+    "export",
+    "import",
     "losses",
     "detect",
     "schema",

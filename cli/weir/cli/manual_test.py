@@ -24,7 +24,9 @@ def formatted(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 def test_the_manual_describes_every_command_and_its_options() -> None:
     program, *commands = manual_of(app)
-    names = [f"weir {info.callback.__name__}" for info in app.registered_commands if info.callback]
+    names = [
+        f"weir {info.name or info.callback.__name__}" for info in app.registered_commands if info.callback
+    ]
     assert [*names, "weir kernel build", "weir kernel list"] == [command.name for command in commands]
     assert {parameter.form for parameter in program.parameters} >= {"--version", "--man", "-h, --help"}
     by_name = {command.name: command for command in commands}

@@ -39,10 +39,13 @@ def in_bash(folder: Path, *words: str) -> list[str]:
 def _folder(tmp_path: Path) -> Path:
     (tmp_path / "mine.yaml").touch()
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "runs.zip").touch()
     for path in ("runs/demo/1", "runs/demo/unfinished", "kept"):
         (tmp_path / path).mkdir(parents=True)
     for path in ("runs/demo/1", "kept"):
         (tmp_path / path / "manifest.json").touch()
+    (tmp_path / "runs" / "buffers").mkdir()
+    (tmp_path / "runs" / "buffers" / "campaign.yaml").touch()
     return tmp_path
 
 
@@ -55,6 +58,8 @@ def _folder(tmp_path: Path) -> Path:
         (["weir", "campaign", "wehey"], ["wehey-bbr", "wehey-bbr-queue"]),
         (["weir", "detect", "loss-s"], ["loss-shifted", "loss-spearman"]),
         (["weir", "report", ""], ["kept", "runs/demo/1"]),
+        (["weir", "export", ""], ["kept", "runs/buffers", "runs/demo/1"]),
+        (["weir", "import", ""], ["runs.zip"]),
         (["weir", "evaluate", "--detector", "rfc"], ["rfc8382"]),
         (["weir", "losses", "not"], []),  # bash itself completes file names then
     ],

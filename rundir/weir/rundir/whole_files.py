@@ -15,7 +15,9 @@ def part_of(path: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that is renamed to ``path`` after the block; on an error ``path`` is unchanged.
+    """Yield a temporary path that is renamed to ``path`` after the block.
+
+    On an error or Ctrl-C ``path`` is unchanged, and the temporary file is removed.
 
     Raises:
         OSError: always with ``path`` as its file name, even if the system call gives none, as on a full disk.
@@ -27,6 +29,9 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def write_whole(path: Path, data: bytes) -> None:
