@@ -9,6 +9,7 @@ root namespace of the sandbox: weir         namespace a                namespace
                                            └────────────────────┘     └────────────────────┘
 """
 
+import contextlib
 import json
 import os
 import pwd
@@ -237,13 +238,13 @@ def descendants(pid: int) -> list[int]:
     waiting = [pid]
     while waiting:
         parent = waiting.pop()
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                children = [int(child) for child in task.read_text().split()]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            found += children
-            waiting += children
+        # A process, or one of its threads, may end at any moment.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    children = [int(child) for child in (task / "children").read_text().split()]
+                    found += children
+                    waiting += children
     return found
 
 
