@@ -158,7 +158,7 @@ def title_of(contents: Contents) -> str:
 
 
 def description_of(contents: Contents) -> str:
-    """What the archive is, in two sentences."""
+    """The archive in two sentences."""
     return (
         f"{title_of(contents)}: experiments with policed TCP and UDP, made by weir. Each run has its "
         "experiment, its captures and the switch's report of every packet that it dropped, as far as they "

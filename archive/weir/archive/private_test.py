@@ -7,7 +7,7 @@ import pytest
 
 from weir.archive.private import Cleaner, Identity, remains
 
-RUN = Path("/home/Jane Doe/work/runs/demo/20261124T200740Z")
+RUN = Path("/home/Jane Doe/papers/runs/demo/20261124T200740Z")
 CLEANER = Cleaner(RUN, Identity(("lab-42",), ("jdoe",), "/home/Jane Doe"))
 
 

@@ -49,7 +49,7 @@ _DAMAGE = (
     ValueError,
     struct.error,
 )
-"""What zipfile raises for bytes that are no archive, or a damaged one."""
+"""Errors that zipfile raises for bytes that are no archive, or a damaged one."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each file of a run is: for the metadata and the README of an archive."""
+"""The purpose of each file of a run: for the metadata and the README of an archive."""
 
 from __future__ import annotations
 

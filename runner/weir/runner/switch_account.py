@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch did with its packets, by comparing counters that should be equal. Pure, but for one file."""
+"""A switch's account of its packets, by comparing counters that should be equal. Pure, but for one file."""
 
 from __future__ import annotations
 

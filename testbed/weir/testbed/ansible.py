@@ -56,7 +56,7 @@ class Converted:
 
 @dataclass
 class _Host:
-    """What is known of a host: variables with their places, from each group that it is in."""
+    """A host: its variables with their places, from each group that it is in."""
 
     at: Location
     """Where it is first."""
@@ -176,7 +176,7 @@ def _variables(node: Any, at: Location) -> dict[str, tuple[Any, Location]]:
 
 
 def _problem_of(variable: str, value: Any) -> str | None:
-    """What is wrong with a variable that would change how a host is reached, or that is not known."""
+    """The mistake in a variable that would change how a host is reached, or that is not known."""
     if variable in _OLD:
         return f"an old name; valid: {_OLD[variable]}"
     if variable in _ARGUMENTS and value:

@@ -96,7 +96,7 @@ def _report(
 async def run_probe(
     connection: Connection, host: HostEntry, privileges: Privileges
 ) -> tuple[dict[str, Any], ClockOffset]:
-    """What the probe finds on a host, and the offset of the host's clock. Raises HostError."""
+    """The findings of the probe on a host, and the offset of the host's clock. Raises HostError."""
     arguments = json.dumps({"interface": host.interface, "work_folder": host.work_folder})
     argv, program = command("probe", [arguments], privileges)
     process = await connection.start(argv)

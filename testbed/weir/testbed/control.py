@@ -40,7 +40,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Start:
-    """What a helper found when it started."""
+    """The findings of a helper at its start."""
 
     undone: tuple[str, ...]
     """Changes of an earlier helper, which was killed, that are undone now."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a probe found on a host, as checks: what is missing, and the command that mends it. Pure."""
+"""The findings of a probe as checks: what a host lacks, and the command that mends it. Pure."""
 
 from __future__ import annotations
 

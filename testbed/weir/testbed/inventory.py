@@ -92,7 +92,7 @@ class _Model(BaseModel):
 
 
 class SshDefaults(_Model):
-    """What hosts have in common that do not say otherwise."""
+    """Values of all hosts that do not have their own."""
 
     port: PortNumber | None = None
     """TCP port of sshd; by default 22."""
@@ -132,7 +132,7 @@ class HostEntry(_Model):
     work_folder: HostFolder | None = None
     """Folder on the host for journal and captures; by default /var/tmp/weir-UID."""
     disk_limit: SizeBytes = DEFAULT_DISK_BYTES
-    """What weir may need on the disk of that folder; `weir doctor` says whether so much is free."""
+    """Space that weir may need on the disk of that folder; `weir doctor` says whether so much is free."""
 
 
 class TestbedConfig(_Model):
@@ -143,7 +143,7 @@ class TestbedConfig(_Model):
     name: Name | None = None
     """Name of the testbed."""
     ssh: SshDefaults = SshDefaults()
-    """What hosts have in common that do not say otherwise."""
+    """Values of all hosts that do not have their own."""
     hosts: Annotated[dict[Name, HostEntry], Field(min_length=1)]
     """The hosts by name; an experiment's hosts have the same names."""
 

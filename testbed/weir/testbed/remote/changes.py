@@ -147,7 +147,7 @@ def features(interface: str) -> dict[str, Feature]:
 
 
 def single(found: dict[str, Feature]) -> dict[str, bool]:
-    """What is wanted of each feature that can be changed; a group that shows its features is none."""
+    """The wanted state of each feature that can be changed; a group that shows its features is none."""
     groups = {one.group for name, one in found.items() if name != one.group}
     return {name: one.wanted for name, one in found.items() if not one.fixed and name not in groups}
 

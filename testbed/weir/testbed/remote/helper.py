@@ -49,7 +49,7 @@ class Ended(Exception):
 
 
 class Journal:
-    """What is changed and not yet undone, on the disk; one helper at a time for each network namespace."""
+    """The changes that are not yet undone, on the disk; one helper at a time for each network namespace."""
 
     def __init__(self, folder: Path) -> None:
         """Open it. Raises Refused if the folder is not safe, cannot be written, or has another helper."""

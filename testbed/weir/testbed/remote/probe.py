@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host has: one JSON object on stdout, then the host's time for each line on stdin, until its end.
+"""The properties of a host: one JSON object on stdout, then the host's time for each line on stdin, until its end.
 
 Runs on the host with Python 3.9 and its standard library, changes nothing, and needs no privileges: what it
 may not read is missing in its answer. Argument: a JSON object with interface, and work_folder or null.
@@ -114,7 +114,7 @@ def interface(name: str) -> dict[str, Any] | None:
 
 
 def clock() -> dict[str, Any]:
-    """What the services say that set this host's clock."""
+    """The state of the services that set this host's clock."""
     running: set[str] = set()
     for path in Path("/proc").glob("[0-9]*/comm"):
         name = text(path)
