@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of an archive: run directories and campaigns' own files, checked before anything is written."""
+"""The contents of an archive: run directories and files of campaigns, checked before anything is written."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The properties of a host: one JSON object on stdout, then the host's time for each line on stdin, until its end.
+"""The properties of a host: a JSON object on stdout, then the host's time for each line on stdin, until EOF.
 
 Runs on the host with Python 3.9 and its standard library, changes nothing, and needs no privileges: what it
 may not read is missing in its answer. Argument: a JSON object with interface, and work_folder or null.
