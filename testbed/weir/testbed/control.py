@@ -100,6 +100,10 @@ class HostControl:
             program.set_result(ended)
         return ended
 
+    async def stderr(self, name: str) -> str:
+        """The end of what a program that runs has written to stderr; tcpdump says there that it listens."""
+        return str(await self._ask("stderr", name=name))
+
     async def wait(self, name: str) -> Ended:
         """Wait until a program has ended by itself."""
         over = asyncio.ensure_future(self._over.wait())

@@ -110,6 +110,8 @@ async def asked(lab: Lab) -> dict[str, Any]:
             await running.add_address("exp0", "10.7.7.7/24"),
             await running.add_route("10.8.0.0/16", "exp0", via="10.7.7.8"),
         ]
+        while "listening on" not in await running.stderr("capture"):
+            await asyncio.sleep(0.01)
         capture = await running.stop("capture", "SIGINT")
     first = [state(host) == before, programs(host)]
     failed = ""

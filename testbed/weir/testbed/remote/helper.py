@@ -248,8 +248,10 @@ class Helper:
             return self.start(request["name"], request["argv"], request.get("stdout"))
         if kind == "stop":
             return self.stop(request["name"], signal.Signals[request.get("signal", "SIGTERM")])
+        if kind == "stderr":
+            return self.stderr(request["name"])
         if kind not in PLAN:
-            raise Refused(f"no request {kind!r}; valid: start, stop, end, beat, {', '.join(PLAN)}")
+            raise Refused(f"no request {kind!r}; valid: start, stop, stderr, end, beat, {', '.join(PLAN)}")
         record = PLAN[kind](request)
         if record is None:
             return False
@@ -321,6 +323,13 @@ class Helper:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)  # what it has started itself
         return self.ended(name)
+
+    def stderr(self, name: str) -> str:
+        """The end of what a program has written to stderr so far."""
+        if name not in self.programs:
+            raise Refused(f"no program {name} runs; valid: {', '.join(self.programs) or 'none'}")
+        self.read_tail(name)
+        return self.tails[name].decode(errors="replace")
 
     def ended(self, name: str) -> Record:
         """Forget a program that has ended; returns how."""
