@@ -148,8 +148,14 @@ class SwitchControl:
 
     async def write(self, update: Changes) -> None:
         """Write known differences in the order of :meth:`apply`. Raises PartlyAppliedError."""
-        atomic = self._target.capabilities.atomic_writes
-        await write_changes(self.session, update, atomic=atomic, links=self.links)
+        can = self._target.capabilities
+        await write_changes(
+            self.session,
+            update,
+            atomic=can.atomic_writes,
+            keeps_replicas=can.keeps_replicas,
+            links=self.links,
+        )
 
     async def check(self, phase: PhasePlan) -> None:
         """Read back the entities of ``phase``. Raises ReadBackError if the switch differs."""

@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from weir.controlplane.entities import Changes, Entity, Link, MeterCell, TableEntry
+from weir.controlplane.entities import (
+    Changes,
+    CloneSession,
+    Entity,
+    Link,
+    MeterCell,
+    MulticastGroup,
+    TableEntry,
+)
 from weir.controlplane.errors import ControlPlaneError, PartlyAppliedError, WriteError
 from weir.controlplane.links_service import LinksService
 from weir.controlplane.session import BATCH, Session, Update
@@ -60,12 +68,32 @@ def ordered(changes: Changes) -> list[list[Update]]:
     ]
 
 
+def forgetting(changes: Changes) -> list[Update]:
+    """Updates that make each new group and session without ports, and delete it again.
+
+    A switch that keeps replicas adds those of a new group to the kept ones of its number; with the group it
+    deletes both.
+    """
+    empty = [
+        replace(entity, ports=())
+        for entity in changes.insert
+        if isinstance(entity, MulticastGroup | CloneSession)
+    ]
+    return [(operation, entity) for operation in ("insert", "delete") for entity in empty]
+
+
 async def write_changes(
-    session: Session, changes: Changes, *, atomic: bool, links: LinksService | None = None
+    session: Session,
+    changes: Changes,
+    *,
+    atomic: bool,
+    keeps_replicas: bool = False,
+    links: LinksService | None = None,
 ) -> None:
     """Write all of ``changes``; if ``atomic`` and they are not too many, in one batch between two packets.
 
-    Links are set last, one port at a time, through their separate service.
+    If the switch ``keeps_replicas`` of programs that it ran before, it is made to forget them first. Links
+    are set last, one port at a time, through their separate service.
 
     Raises:
         PartlyAppliedError: an update was refused or the connection broke; says how much is on the switch.
@@ -73,6 +101,13 @@ async def write_changes(
     total = len(changes)
     atomic = atomic and total <= _LARGEST_ATOMIC
     applied = 0
+    forgotten = forgetting(changes) if keeps_replicas else []
+    if forgotten:
+        try:
+            await session.write_batch(forgotten)
+        except ControlPlaneError as error:
+            certain = isinstance(error, WriteError) and error.each
+            raise PartlyAppliedError(error, 0, total, certain=certain) from error
     for batch in _batches(ordered(changes), atomic):
         try:
             await session.write_batch(batch, atomic=atomic)

@@ -21,7 +21,6 @@ from typing import Self
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
-from weir.controlplane.phase_plan import PhasePlan
 from weir.rundir.manifest import SwitchStats
 from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, port_stats
@@ -77,8 +76,8 @@ class Bmv2Switch:
     def via(self) -> None:
         """It needs no relay."""
 
-    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
-        """Nothing: it runs none."""
+    async def admit(self, control: SwitchControl) -> None:
+        """Nothing: it runs no program yet."""
 
     def wait_ready(self, stop: StopToken) -> None:
         """Wait until the wires forward and the switch serves P4Runtime."""

@@ -144,7 +144,7 @@ async def execute(
         async with SwitchControl(
             switch.p4runtime, asked.device_id, pipeline=pipeline, target=plan.target, via=switch.via
         ) as control:
-            await switch.clear(control, plan.phases[0])
+            await switch.admit(control)
             await control.push_pipeline()
             manifest.add_notes(await switch.configure(control))
             for phase in plan.phases:

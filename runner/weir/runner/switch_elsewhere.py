@@ -21,7 +21,6 @@ from weir.controlplane.attach import HostPort
 from weir.controlplane.config import CableConfig, ExperimentConfig, HostConfig
 from weir.controlplane.errors import PipelineError, SwitchUnreachableError
 from weir.controlplane.links_service import PortState
-from weir.controlplane.phase_plan import PhasePlan
 from weir.rundir.manifest import PortStats, SwitchStats
 from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, extra_frames, port_stats
@@ -94,20 +93,15 @@ class SwitchElsewhere:
                 f"switch.address: no switch answers at {self._address}: {error.strerror or error}"
             ) from error
 
-    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
-        """Delete the entries that an earlier controller has left: bmv2 keeps replicas of a loaded program.
-
-        Raises PipelineError if the switch runs another program than weir's, which a run would replace.
-        """
+    async def admit(self, control: SwitchControl) -> None:
+        """Raise PipelineError if the switch runs another program than weir's, which a run would replace."""
         try:
-            loaded = await control.runs_pipeline()
+            await control.runs_pipeline()
         except PipelineError as error:
             raise PipelineError(
                 f"the switch at {self._address} runs another program, which a run does not replace; valid: "
                 "a switch without a program or with weir's, such as after `weir apply --load-pipeline`"
             ) from error
-        if loaded:
-            await control.apply(PhasePlan(phase.name, (), (), phase.hosts))
 
     async def configure(self, control: SwitchControl) -> list[str]:
         """Set the queues of a bmv2; from now on the cards' counters are compared with the program's."""

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from weir.controlplane.apply import SwitchControl
-from weir.controlplane.phase_plan import PhasePlan
 from weir.rundir.manifest import SwitchStats
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
@@ -51,11 +50,8 @@ class RunSwitch(Protocol):
         """Wait until it serves P4Runtime. Raises ProcessError, SwitchUnreachableError or Interrupted."""
         ...
 
-    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
-        """Take away what others have left of weir's program, before it is loaded; `phase` is the first.
-
-        Raises PipelineError if it runs a program that a run must not replace.
-        """
+    async def admit(self, control: SwitchControl) -> None:
+        """Raise PipelineError if it runs a program that a run must not replace."""
         ...
 
     async def configure(self, control: SwitchControl) -> list[str]:
@@ -122,8 +118,8 @@ class EmbeddedSwitch:
     def via(self) -> None:
         """It needs no relay."""
 
-    async def clear(self, control: SwitchControl, phase: PhasePlan) -> None:
-        """Nothing: it runs none."""
+    async def admit(self, control: SwitchControl) -> None:
+        """Nothing: it runs no program yet."""
 
     def wait_ready(self, stop: StopToken) -> None:
         """Wait until it serves P4Runtime."""

@@ -25,6 +25,7 @@ _CAPABILITIES = Capabilities(
     queue_drops_reported=False,
     links_service=False,
     atomic_writes=False,
+    keeps_replicas=True,
     meters=frozenset({"sr2c", "tr3c"}),
     colour_aware=False,
     lengths=frozenset({"frame"}),

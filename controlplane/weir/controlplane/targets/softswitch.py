@@ -15,6 +15,7 @@ _CAPABILITIES = Capabilities(
     queue_drops_reported=True,
     links_service=True,
     atomic_writes=True,
+    keeps_replicas=False,
     meters=METERS,
     colour_aware=False,
     lengths=frozenset({"frame"}),

@@ -28,6 +28,8 @@ class Capabilities:
     """Its ports' links and queues are read and set through a separate gRPC service."""
     atomic_writes: bool
     """A P4Runtime batch takes effect between two packets, or not at all (DATAPLANE_ATOMIC)."""
+    keeps_replicas: bool
+    """A program that is loaded inherits the replicas of multicast groups and clone sessions, unseen by reads."""
     meters: frozenset[str]
     """Supported meter types, of sr2c, sr3c, tr3c."""
     colour_aware: bool

@@ -57,6 +57,7 @@ _CAPABILITIES = Capabilities(
     queue_drops_reported=True,
     links_service=False,
     atomic_writes=False,
+    keeps_replicas=False,
     meters=frozenset({"sr2c", "tr3c"}),
     colour_aware=True,
     lengths=frozenset({"frame"}),
