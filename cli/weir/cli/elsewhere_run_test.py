@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from weir.topo.bmv2proc import bmv2_problem
+from weir_tests.controlplane.other_program import COOKIE
 from weir_tests.topo.sandboxed import result_of
 
 Seen = dict[str, Any]
@@ -106,3 +107,17 @@ def test_a_switch_that_does_not_answer_is_one_line_and_the_cards_are_back(every:
     assert line == "weir: switch.address: no switch answers at 127.0.0.1:9600: Connection refused"
     assert absent["manifest"]["state"] == "failed"
     assert every["cards"]["up"] == ["card1", "card2", "card3", "card4"]
+
+
+@pytest.mark.parametrize("has_cookie", [True, False])
+def test_a_switch_that_runs_another_program_is_refused_and_keeps_it(every: Seen, has_cookie: bool) -> None:
+    foreign = every["foreign"][0 if has_cookie else 1]
+    assert foreign["code"] == 6
+    (line,) = [line for line in foreign["stderr"].splitlines() if "another program" in line]
+    assert line == (
+        "weir: the switch at 127.0.0.1:9600 runs another program, which a run does not replace; valid: a "
+        "switch without a program or with weir's, such as after `weir apply --load-pipeline`"
+    )
+    assert foreign["manifest"]["state"] == "failed"
+    assert foreign["cookie"] == (COOKIE if has_cookie else 0)
+    assert foreign["cards"]["up"] == ["card1", "card2", "card3", "card4"]

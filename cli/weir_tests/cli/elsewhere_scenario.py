@@ -26,6 +26,7 @@ from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
 from weir.topo.testbed import turn_offloads_off
+from weir_tests.controlplane.other_program import COOKIE, load_other_program, running_cookie
 
 ADDRESS, DEVICE = "127.0.0.1:9600", 7
 HOSTS = ("client", "server1", "server2", "collector")
@@ -147,13 +148,22 @@ def on(lab: Lab, target: str, start: Callable[[], Switch]) -> dict[str, Any]:
     return {"before": before, "first": first, "second": second, "after": after, "status": status}
 
 
+def foreign(lab: Lab, cookie: int | None) -> dict[str, Any]:
+    """A run on a weir-switch that runs another controller's program."""
+    with lab.embedded():
+        load_other_program(ADDRESS, DEVICE, cookie)
+        run = lab.weir("run", f"foreign-{cookie}", "softswitch")
+        return run | {"cookie": running_cookie(ADDRESS, DEVICE), "cards": lab.cards()}
+
+
 def main(stop: StopToken) -> int:
     """Write what was seen to FOLDER/result.json."""
     lab = Lab(Path(sys.argv[1]), stop)
-    result = {"absent": lab.weir("run", "absent", "softswitch"), "cards": lab.cards()}
+    result: dict[str, Any] = {"absent": lab.weir("run", "absent", "softswitch"), "cards": lab.cards()}
     run_tool("ip", "address", "add", "192.0.2.9/24", "dev", "card2")
     result["in_use"] = lab.weir("run", "in-use", "softswitch")
     run_tool("ip", "address", "flush", "dev", "card2")
+    result["foreign"] = [foreign(lab, cookie) for cookie in (COOKIE, None)]
     result["softswitch"] = on(lab, "softswitch", lab.embedded)
     if bmv2_problem() is None:
         result["bmv2"] = on(lab, "bmv2", lab.bmv2)

@@ -43,7 +43,7 @@ _REPORTED = 14 + 20 + 8 + 56 + _ETHERNET_IPV4
 _PATIENCE_S = 30.0
 
 
-def copies(scene: Scenario, port: int, offset: int, send_last: Callable[[], None]) -> Counter[int]:
+def copies(scene: Scenario, port: int, offset: int, send_last: Callable[[], object]) -> Counter[int]:
     """Frames that a port sends by their UDP source port at `offset`, up to the first of source port LAST.
 
     A port sends in order, so no frame that was sent in before is still to come. Raises TimeoutError.
@@ -69,11 +69,11 @@ def sent_out(scene: Scenario) -> dict[str, Any]:
         scene.send(source)
     reports = copies(scene, COLLECTOR, _REPORTED, lambda: scene.send(LAST))
     a, b = HOSTS["a"], HOSTS["b"]
-    # To another port than the policer's, which are never dropped.
+    # These go to another UDP port than the policer's, so they are never dropped.
     flooded, last = (unpoliced(frame(a, to, source)) for to, source in ((STRANGER, FLOODED), (b, LAST)))
     received(scene.ends[B])
     scene.ends[1].send(flooded)
-    passed = copies(scene, B, _ETHERNET_IPV4, lambda: scene.ends[1].send(last) and None)
+    passed = copies(scene, B, _ETHERNET_IPV4, lambda: scene.ends[1].send(last))
     return {"reports": [reports[source] for source in POLICED], "flooded": passed[FLOODED]}
 
 
@@ -83,18 +83,17 @@ def unpoliced(data: bytes) -> bytes:
     return data[:at] + (9001).to_bytes(2, "big") + data[at + 2 :]
 
 
-def on(
-    scene: Scenario, target: str, start: Callable[[], AbstractContextManager[Any]], *, cookie: int | None
-) -> dict[str, Any]:
+def on(scene: Scenario, target: str, start: Callable[[], AbstractContextManager[Any]]) -> dict[str, Any]:
     """Apply; another controller loads its program; apply with --load-pipeline, twice. Packets after each."""
-    config = scene.experiment(f"{target}-{cookie}", ONE, target)
+    config = scene.experiment(target, ONE, target)
     result: dict[str, Any] = {}
     with start():
         result["first"] = scene.weir("apply", config) | sent_out(scene)
-        load_other_program(DEFAULT_P4RUNTIME, cookie=cookie)
+        load_other_program(DEFAULT_P4RUNTIME)
         result["refused"] = scene.weir("apply", config)
         result["again"] = scene.weir("apply", config, "--load-pipeline") | sent_out(scene)
-        load_other_program(DEFAULT_P4RUNTIME, cookie=cookie)
+        load_other_program(DEFAULT_P4RUNTIME, cookie=None)
+        result["refused_without_cookie"] = scene.weir("apply", config)
         result["thrice"] = scene.weir("apply", config, "--load-pipeline") | sent_out(scene)
         result["unchanged"] = scene.weir("apply", config, "--load-pipeline")
         result["status"] = scene.weir("status", config)
@@ -105,9 +104,9 @@ def main(_stop: StopToken) -> int:
     """Run the scenario on weir-switch, and on bmv2 if it is installed."""
     folder = Path(sys.argv[1])
     scene = Scenario(folder)
-    scene.result["softswitch"] = on(scene, "softswitch", scene.switch, cookie=77)
+    scene.result["softswitch"] = on(scene, "softswitch", scene.switch)
     if bmv2_problem() is None:
-        scene.result["bmv2"] = on(scene, "bmv2", scene.bmv2, cookie=77)
+        scene.result["bmv2"] = on(scene, "bmv2", scene.bmv2)
     (folder / "result.json").write_text(json.dumps(scene.result))
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir apply --load-pipeline` on switches that ran the program before; `loaded_again_scenario.py` runs it."""
+"""`weir apply --load-pipeline` on switches that ran it before; `loaded_again_scenario.py` runs it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from weir.topo.bmv2proc import bmv2_problem
 from weir_tests.cli.loaded_again_scenario import POLICED
+from weir_tests.controlplane.other_program import COOKIE
 from weir_tests.topo.sandboxed import result_of
 
 Seen = dict[str, Any]
@@ -52,5 +53,6 @@ def test_a_packet_is_flooded_once_however_often_the_program_was_loaded(seen: See
 
 
 def test_another_program_is_kept_without_the_option(seen: Seen) -> None:
-    assert seen["refused"]["code"] != 0
-    assert "runs another pipeline (cookie 77, " in seen["refused"]["stderr"]
+    for case, cookie in (("refused", COOKIE), ("refused_without_cookie", 0)):
+        assert seen[case]["code"] != 0
+        assert f"runs another pipeline (cookie {cookie}, " in seen[case]["stderr"]

@@ -197,10 +197,20 @@ def test_whichever_write_fails_the_error_says_what_is_on_the_switch(before: str 
         fail_at(failing, total, plan, before, plan.phase(after))
 
 
+def without_replicas(update: p4r.Update) -> bool:
+    """Whether it makes or deletes an empty group or session, which no plan has: bmv2 forgets its replicas."""
+    engine = update.entity.packet_replication_engine_entry
+    return update.entity.HasField("packet_replication_engine_entry") and not (
+        engine.multicast_group_entry.replicas or engine.clone_session_entry.replicas
+    )
+
+
 def fail_at(failing: int, total: int, plan: Plan, before: str | None, phase: PhasePlan) -> None:
     server, asked = P4RuntimeServer(), itertools.count()
 
-    def refuse(_: p4r.Update) -> tuple[GRPCStatusCode, str] | None:
+    def refuse(update: p4r.Update) -> tuple[GRPCStatusCode, str] | None:
+        if without_replicas(update):
+            return None
         return (GRPCStatusCode.INTERNAL, "injected") if next(asked) == failing else None
 
     async def apply(control: SwitchControl) -> None:
@@ -210,7 +220,7 @@ def fail_at(failing: int, total: int, plan: Plan, before: str | None, phase: Pha
         server.refuse = refuse
         with pytest.raises(PartlyAppliedError) as error:
             await control.apply(phase)
-        written = len(server.writes)
+        written = len([update for update in server.writes if not without_replicas(update)])
         if written == 0:
             assert str(error.value).endswith(": INTERNAL: injected; nothing was changed")
         else:
@@ -219,6 +229,59 @@ def fail_at(failing: int, total: int, plan: Plan, before: str | None, phase: Pha
         server.refuse = lambda _: None
         assert len(await control.apply(phase)) == total - written
         assert len(await control.difference(phase)) == 0
+
+    on(server, apply, plan)
+
+
+def test_new_groups_and_sessions_are_emptied_first_where_a_switch_keeps_replicas() -> None:
+    """Loading a program leaves them on bmv2; `loaded_again_test.py` counts packets on switches."""
+    plan = demo_plan("bmv2")
+
+    def steps(server: P4RuntimeServer) -> list[tuple[int, str]]:
+        return [
+            (update.type, str(update.entity.packet_replication_engine_entry.WhichOneof("type")))
+            for update in server.writes
+            if without_replicas(update)
+        ]
+
+    for target, kept in ((plan, True), (demo_plan(), False)):
+        server = P4RuntimeServer()
+
+        async def apply(
+            control: SwitchControl, server: P4RuntimeServer = server, target: Plan = target, kept: bool = kept
+        ) -> None:
+            assert len(await control.apply(target.phase("shared"))) == 15
+            kinds = ("multicast_group_entry", "clone_session_entry")
+            wanted = [(kind, name) for kind in (p4r.Update.INSERT, p4r.Update.DELETE) for name in kinds]
+            assert steps(server) == (wanted if kept else [])
+            assert all(without_replicas(update) == kept for update in server.writes[:4])
+            server.writes.clear()
+            # The next phase has the same groups and sessions, whose packets must not be interrupted.
+            assert len(await control.apply(target.phase("separate"))) > 0
+            assert steps(server) == []
+
+        on(server, apply, target)
+
+
+@pytest.mark.parametrize("operation", [p4r.Update.INSERT, p4r.Update.DELETE])
+def test_a_switch_that_does_not_forget_replicas_has_nothing_of_the_plan(operation: int) -> None:
+    server, plan = P4RuntimeServer(), demo_plan("bmv2")
+
+    def refuse(update: p4r.Update) -> tuple[GRPCStatusCode, str] | None:
+        refused = without_replicas(update) and update.type == operation
+        return (GRPCStatusCode.INTERNAL, "injected") if refused else None
+
+    async def apply(control: SwitchControl) -> None:
+        server.refuse = refuse
+        with pytest.raises(
+            PartlyAppliedError, match=r": INTERNAL: injected.*; nothing was changed$"
+        ) as error:
+            await control.apply(plan.phase("shared"))
+        assert error.value.applied == 0
+        assert all(without_replicas(update) for update in server.writes)
+        server.refuse = lambda _: None
+        assert len(await control.apply(plan.phase("shared"))) == 15
+        assert len(await control.difference(plan.phase("shared"))) == 0
 
     on(server, apply, plan)
 

@@ -183,18 +183,19 @@ class Session:
             raise explained from error
 
     async def running_cookie(self) -> int | None:
-        """The cookie of the pipeline that the switch runs; None if it runs none."""
-        request = p4r.GetForwardingPipelineConfigRequest(
-            device_id=self.device_id,
-            response_type=p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY,
-        )
-        try:
-            reply = await self._request(request)
-        except P4ClientError as error:
-            if error.code == GRPCStatusCode.FAILED_PRECONDITION:
-                return None
-            raise self._explain(error) from error
-        return int(reply.config.cookie.cookie) if reply.config.HasField("cookie") else None
+        """The cookie of the pipeline that the switch runs, 0 if it has none; None if the switch runs none."""
+        asked = p4r.GetForwardingPipelineConfigRequest
+        for part in (asked.COOKIE_ONLY, asked.P4INFO_AND_COOKIE):
+            request = asked(device_id=self.device_id, response_type=part)
+            try:
+                reply = await self._request(request)
+            except P4ClientError as error:
+                if error.code == GRPCStatusCode.FAILED_PRECONDITION:
+                    return None
+                raise self._explain(error) from error
+            if reply.config.HasField("cookie"):
+                return int(reply.config.cookie.cookie)
+        return 0 if reply.config.HasField("p4info") else None
 
     async def write(self, operation: str, entities: Sequence[Entity | FinsyEntity]) -> None:
         """Insert, modify or delete ``entities`` (weir's own, or any of finsy's), in order, in batches.

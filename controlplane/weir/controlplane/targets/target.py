@@ -29,7 +29,7 @@ class Capabilities:
     atomic_writes: bool
     """A P4Runtime batch takes effect between two packets, or not at all (DATAPLANE_ATOMIC)."""
     keeps_replicas: bool
-    """A program that is loaded inherits the replicas of multicast groups and clone sessions, unseen by reads."""
+    """Replicas of multicast groups and clone sessions outlast the loading of a program, unseen by reads."""
     meters: frozenset[str]
     """Supported meter types, of sr2c, sr3c, tr3c."""
     colour_aware: bool
