@@ -171,8 +171,9 @@ def _private(rewritten: Sequence[str], remains: Sequence[str]) -> Iterator[str]:
         yield "runs' files would have been changed; here nothing was."
     yield ""
     yield "What remains: when the runs were made; versions of weir, iperf3 and the kernel; the headers of"
-    yield "packets and the first bytes of their payload, with the addresses of the experiment; names and"
-    yield "comments in experiment files and replay files, which are as their authors wrote them."
+    yield "packets and the first bytes of their payload, with the addresses of the experiment; the address"
+    yield "and the interfaces of a switch that ran before; names and comments in experiment files and replay"
+    yield "files, which are as their authors wrote them."
     if remains:
         yield ""
         yield "These lines of them look as if they named a place or a person:"
