@@ -113,7 +113,7 @@ def _analyse(contents: Contents) -> Iterator[str]:
     if len(again) > 1:
         yield f"{len(again)} of the {len(contents.runs)} runs have what their results were computed from."
         yield ""
-    yield "Another version of weir may analyse otherwise. `report.html` is made anew with `result.json`."
+    yield "Another version or commit of weir may analyse otherwise. `report.html` is made anew, too."
     yield ""
 
 

@@ -55,7 +55,7 @@ def import_command(archive: Path, runs: Path, limits: Limits, *, as_json: bool, 
     """Import an archive; returns the exit code. Raises ArchiveError for the archive, OSError."""
     from weir.archive.unpack import import_archive
     from weir.cli.terminal.transfer import TransferBar, size_text
-    from weir.rundir.software import weir_version
+    from weir.rundir.software import project_commit, weir_version
 
     bar = TransferBar("importing", Console(stderr=True))
     with stopped_by_sigterm(), bar:
@@ -80,16 +80,21 @@ def import_command(archive: Path, runs: Path, limits: Limits, *, as_json: bool, 
     analysable = [run for run in imported.runs if run.run.analysable]
     if analysable:
         say(f"analyse again:  weir report {quote(str(analysable[0].path))}")
-        others = {run.run.manifest.weir_version for run in analysable} - {weir_version()}
-        if others:
-            versions = ", ".join(sorted(_plain(other) for other in others))
-            say(f"made by weir {versions}; this is {weir_version()}, which may analyse otherwise", "yellow")
+        this = _software(weir_version(), project_commit())
+        made_by = {_software(run.run.manifest.weir_version, run.run.manifest.commit) for run in analysable}
+        if others := sorted(made_by - {this}):
+            text = f"made by {_plain(', '.join(others))}; this is {this}, which may analyse otherwise"
+            say(text, "yellow")
     if len(analysable) < len(imported.runs):
         without = len(imported.runs) - len(analysable)
         say(f"without captures, so not to be analysed again: {without}", "yellow")
     for campaign in imported.campaigns:
         say(f"campaign:       {campaign / 'index.html'}")
     return 0
+
+
+def _software(version: str, commit: str | None) -> str:
+    return f"weir {version}{f' ({commit})' if commit else ''}"
 
 
 def _line(run: ImportedRun) -> str:
@@ -101,7 +106,7 @@ def _line(run: ImportedRun) -> str:
     facts = [
         f"ended {ended}" if ended else "did not finish",
         "no seed" if manifest.seed is None else f"seed {manifest.seed}",
-        f"weir {manifest.weir_version}{f' ({manifest.commit})' if manifest.commit else ''}",
+        _software(manifest.weir_version, manifest.commit),
         f"{len(run.run.files)} files",
         size_text(run.run.size_bytes),
     ]

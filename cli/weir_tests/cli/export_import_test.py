@@ -144,6 +144,10 @@ def test_a_campaign_is_exported_and_imported_with_its_page(
     )
     assert "3 new runs in elsewhere" in lines[3]
     assert "analyse again:  weir report elsewhere/buffers/10_r001" in lines
+    # Of one version, but not of one commit.
+    (other,) = [line for line in lines if line.startswith("made by ")]
+    assert other.startswith("made by weir 0.1.0 (0123456789ab); this is weir 0.1.0")
+    assert other.endswith(", which may analyse otherwise")
     assert "without captures, so not to be analysed again: 1" in lines
     assert lines[-1] == "campaign:       elsewhere/buffers/index.html"
     for name in ("campaign.yaml", "index.html", "data/loss.csv", "5_r001/result.json"):
