@@ -122,7 +122,8 @@ def newest_kernel(store: KernelStore) -> str:
         return [int(number) for number in re.findall(r"\d+", kernel.record.version)]
 
     plain = [kernel for kernel in store.kernels() if kernel.record.name and not kernel.record.patches]
-    return max(plain, key=version).record.name or DEBIAN_SERIES if plain else DEBIAN_SERIES
+    newest = max(plain, key=version, default=None)
+    return DEBIAN_SERIES if newest is None else str(newest.record.name)
 
 
 def cell_text(seconds: int) -> str:

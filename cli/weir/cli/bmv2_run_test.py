@@ -133,7 +133,7 @@ def test_the_drops_of_a_queue_are_counted_to_the_last_packet(queued: Run) -> Non
     assert queued.result["valid"], queued.result["invalid_reasons"]
     assert client["queue_drops"] > 500
     assert client["link_lost"] > 0
-    # What was dropped in the last moments may as well be in flight, for the captures.
+    # For the captures, a packet dropped in the last moments may as well be in flight.
     assert client["queue_drops"] + client["link_lost"] == law["missing"]
     assert law["emulated_losses"] + law["in_flight"] == law["missing"]
     assert law["in_flight"] <= 5

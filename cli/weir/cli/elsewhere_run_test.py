@@ -64,7 +64,7 @@ def test_a_second_run_finds_the_program_and_counts_anew(seen: Seen) -> None:
     assert law["unexplained"] == 0
     assert client["queue_drops"] > 10
     if seen["target"] == "bmv2":
-        # What was dropped in the last moments may as well be in flight, for the captures.
+        # For the captures, a packet dropped in the last moments may as well be in flight.
         assert law["emulated_losses"] + law["in_flight"] == client["queue_drops"]
         assert law["in_flight"] <= 5
     else:

@@ -24,7 +24,7 @@ class Form(Generic[Model]):
 
     model: type[Model]
     what: str
-    """What such a file is: "experiment"."""
+    """The word for such a file in messages: "experiment"."""
     keys: str
     """The first keys that such a file has."""
     hints: Mapping[Location, str] = field(default_factory=dict)

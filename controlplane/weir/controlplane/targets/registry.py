@@ -27,7 +27,7 @@ class Lack:
     where: str
     """The key, or the policer and its phase, for the reader."""
     message: str
-    """What is lacking, and what is valid."""
+    """The missing capability, and what is valid instead."""
 
 
 def target_of(experiment: ExperimentConfig, *, wired: bool = False) -> Target:
