@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from weir.controlplane.entities import CloneSession, Entity, Match, MeterCell, TableEntry
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.session import Session
-from weir.topo.testbed import HostPort
+from weir.topo.hosts import HostPort
 
 CLASSIFY_ENTRIES = 1000
 _CELLS = 8  # per classify entry, over which the flow hash spreads

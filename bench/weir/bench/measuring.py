@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from weir.topo.hosts import HostPort
 from weir.topo.sandbox import inside, run_in_sandbox
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort
-from weir.topo.testbed import HostPort
 from weir.topo.tools import find_own_program
 
 ROOT = Path(__file__).resolve().parents[3]

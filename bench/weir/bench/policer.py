@@ -31,10 +31,11 @@ from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.session import Session
 from weir.telemetry.captures import read_pcap
 from weir.topo.capture import Capture
+from weir.topo.hosts import HostPort
 from weir.topo.process import run_tool
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchProcess
-from weir.topo.testbed import HostPort, HostSpec, Testbed
+from weir.topo.testbed import HostSpec, Testbed
 from weir_tests.softswitch.token_buckets import Colour, Config, SingleRateTwoColour
 
 FRAME_BYTES = {1_000_000: 250, 10_000_000: 500, 100_000_000: 1250, 1_000_000_000: 9014}

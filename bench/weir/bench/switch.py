@@ -27,10 +27,11 @@ from typing import Any
 
 from weir.bench.load import fill
 from weir.bench.measuring import bench_program, run, switch_ports
+from weir.topo.hosts import HostPort
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchProcess
-from weir.topo.testbed import HostPort, HostSpec, Testbed
+from weir.topo.testbed import HostSpec, Testbed
 from weir.topo.tools import find_tool
 
 P4RUNTIME_AT = ("127.0.0.1", 9559)

@@ -40,11 +40,11 @@ from weir.kernel.errors import KernelError, KernelInputError
 from weir.replay.errors import ReplayError
 from weir.rundir.errors import RunFileError
 from weir.testbed.errors import HostError
+from weir.topo.hosts import TestbedError
 from weir.topo.process import ProcessError
 from weir.topo.sandbox import SandboxError
 from weir.topo.script import ScriptError
 from weir.topo.tcpdiag import TcpDiagError
-from weir.topo.testbed import TestbedError
 from weir.topo.tools import ToolMissingError
 from weir.topo.traffic import TrafficError
 

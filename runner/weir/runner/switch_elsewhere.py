@@ -26,11 +26,11 @@ from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, extra_frames, port_stats
 from weir.runner.switches import Activity
 from weir.topo.cards import Cards
+from weir.topo.hosts import HostPort as Port
 from weir.topo.interfaces import read_interfaces
 from weir.topo.relay import Relay
 from weir.topo.sandbox import origin
 from weir.topo.stop import StopToken
-from weir.topo.testbed import HostPort as Port
 from weir.topo.testbed import Testbed
 from weir.topo.wiring import WireSpec, Wiring
 

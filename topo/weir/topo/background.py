@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.topo.process import LoggedProcess, StartedTogether, bare_python
+from weir.topo.hosts import Hosts
+from weir.topo.process import StartedTogether
+from weir.topo.program import Program
 from weir.topo.stop import StopToken
-from weir.topo.testbed import Testbed
 
 _READY_S = 15.0
 _END_GRACE_S = 15.0
@@ -120,9 +121,7 @@ class BackgroundTraffic(StartedTogether):
     After construction they listen; `go` starts the flows.
     """
 
-    def __init__(
-        self, testbed: Testbed, specs: Sequence[BackgroundSpec], folder: Path, stop: StopToken
-    ) -> None:
+    def __init__(self, hosts: Hosts, specs: Sequence[BackgroundSpec], folder: Path, stop: StopToken) -> None:
         """Start them. Raises ProcessError, TestbedError for a missing congestion control."""
         super().__init__()
         self._specs, self._folder, self._stop = specs, folder, stop
@@ -131,50 +130,51 @@ class BackgroundTraffic(StartedTogether):
         for spec in specs:
             if spec.congestion_control is not None:
                 wanted.setdefault(spec.source, set()).add(spec.congestion_control)
-        testbed.check_congestion_controls(wanted)
-        self._sinks: list[LoggedProcess] = []
-        self._sources: list[LoggedProcess] = []
+        hosts.check_congestion_controls(wanted)
+        self._sinks: list[Program] = []
+        self._sources: list[Program] = []
         try:
             for spec in specs:
-                self._sinks.append(self._start(testbed, spec, "sink", spec.destination))
+                self._sinks.append(self._start(hosts, spec, "sink", spec.destination))
             for sink in self._sinks:
                 sink.wait_line("ready", _READY_S, stop)
             for spec in specs:
-                self._sources.append(self._start(testbed, spec, "source", spec.source))
+                self._sources.append(self._start(hosts, spec, "source", spec.source))
             for source in self._sources:
                 source.wait_line("ready", _READY_S, stop)
         except BaseException:
             self._end()
             raise
 
-    def _start(self, testbed: Testbed, spec: BackgroundSpec, role: str, host: str) -> LoggedProcess:
+    def _start(self, hosts: Hosts, spec: BackgroundSpec, role: str, host: str) -> Program:
         name = _file_name(spec)
         config = self._folder / f"{name}-{role}.json"
         self._folder.mkdir(parents=True, exist_ok=True)
         config.write_text(
             json.dumps(
                 {
-                    "address": testbed.host(spec.destination).ip(spec.ip_version),
+                    "address": hosts.host(spec.destination).ip(spec.ip_version),
                     "port": spec.port,
                     "congestion_control": spec.congestion_control,
                     "datagram_bytes": spec.datagram_bytes,
-                    "virtual_time": testbed.virtual_time,
+                    "virtual_time": hosts.virtual_time,
                     "pacing_bytes_per_s": None if spec.pacing_bps is None else spec.pacing_bps // 8,
                     "start_s": spec.start_s,
                     "duration_s": spec.duration_s,
                     "flows": [[flow.at_s, flow.size_bytes] for flow in self._schedules[spec.id]],
-                    "result": str(self._result(spec)),
                 }
             )
         )
-        program = [*bare_python("weir.topo.background_process"), role, str(config)]
-        log = self._folder / f"{name}-{role}.log"
-        process = LoggedProcess(f"background {role} of {spec.id}", testbed.command(host, program), log)
+        process = hosts.start_python(
+            host,
+            f"background {role} of {spec.id}",
+            "weir.topo.background_process",
+            [role],
+            self._folder / f"{name}-{role}.log",
+            stdin=config,
+        )
         self._started.append(process)
         return process
-
-    def _result(self, spec: BackgroundSpec) -> Path:
-        return self._folder / f"{_file_name(spec)}-result.json"
 
     def go(self) -> None:
         """Start the flows' clock."""
@@ -194,7 +194,7 @@ class BackgroundTraffic(StartedTogether):
                 left_s -= _POLL_S
             if source.poll() != 0:
                 raise source.error("did not end in time" if source.poll() is None else "failed")
-            found = json.loads(self._result(spec).read_text())
+            found = json.loads(source.wait_line(r"^result (.*)", _READY_S).group(1))
             schedule = self._schedules[spec.id]
             text = json.dumps([[flow.at_s, flow.size_bytes] for flow in schedule])
             records.append(

@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from weir.rundir.whole_files import part_of
-from weir.topo.process import LoggedProcess, ProcessError
+from weir.topo.hosts import Hosts
+from weir.topo.program import ProcessError
 from weir.topo.sandbox_init import GUEST_VARIABLE
 from weir.topo.stop import StopToken
-from weir.topo.testbed import Testbed
 from weir.topo.tools import find_tool
 
 # Ethernet, IPv4 and TCP headers with all options need 14 + 20 + 60 bytes; the rest is payload.
@@ -63,7 +63,7 @@ class Capture:
 
     def __init__(
         self,
-        testbed: Testbed,
+        hosts: Hosts,
         host: str,
         path: Path,
         log_folder: Path,
@@ -77,8 +77,9 @@ class Capture:
         self.path = path
         self._part = part_of(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        interface = testbed.host(host).interface
-        argv = [find_tool("tcpdump"), "-n", "-i", interface, "--time-stamp-precision=nano"]
+        self._hosts = hosts
+        interface = hosts.host(host).interface
+        argv = ["tcpdump", "-n", "-i", interface, "--time-stamp-precision=nano"]
         argv += ["-s", str(snap_bytes), "-B", str(buffer_bytes // 1024)]
         owner_uid = 0
         if GUEST_VARIABLE in os.environ:
@@ -88,15 +89,13 @@ class Capture:
             # For root too, so that its run is the same.
             argv = [*_as_user(owner_uid, owner.st_gid), *_buffered(argv, self._part)]
         else:
-            argv += ["-w", str(self._part)]
-        if os.geteuid() == 0 and owner_uid == 0:
+            argv += ["-w", hosts.output(host, self._part)]
+        if hosts.is_root(host) and owner_uid == 0:
             # As root, tcpdump would switch to user `tcpdump`, who may not write to the run's folder.
             argv += ["-Z", "root"]
         if filter_expression:
             argv.append(filter_expression)
-        self._process = LoggedProcess(
-            f"tcpdump of {host}", testbed.command(host, argv), log_folder / f"tcpdump-{host}.log"
-        )
+        self._process = hosts.start(host, f"tcpdump of {host}", argv, log_folder / f"tcpdump-{host}.log")
 
     def wait_ready(self, stop: StopToken | None = None) -> None:
         """Wait until packets are being captured. Raises ProcessError or Interrupted."""
@@ -125,6 +124,7 @@ class Capture:
         code = self._process.stop(signal.SIGINT)
         if code != 0:
             raise self._process.error(f"ended with exit code {code}")
+        self._hosts.fetch(self.host, self._part)
         self._part.rename(self.path)
         return CaptureResult(self.host, self.path, captured, seen, dropped)
 
@@ -153,7 +153,7 @@ def _as_user(uid: int, gid: int) -> list[str]:
     """The command that runs another one as a user who may capture."""
     capabilities = "+net_raw,+net_admin"
     return [
-        find_tool("setpriv"),
+        "setpriv",
         f"--reuid={uid}",
         f"--regid={gid}",
         "--clear-groups",
@@ -169,7 +169,8 @@ def _buffered(argv: list[str], path: Path) -> list[str]:
     tcpdump has no option for that, and stdbuf(1) sets the buffer of stdout only.
     """
     to_path = ["/bin/sh", "-c", 'exec "$@" >"$0"', str(path)]
-    return [*to_path, find_tool("stdbuf"), f"--output={_GUEST_BUFFER_BYTES}", *argv, "-w", "-"]
+    tcpdump = [find_tool(argv[0]), *argv[1:], "-w", "-"]
+    return [*to_path, find_tool("stdbuf"), f"--output={_GUEST_BUFFER_BYTES}", *tcpdump]
 
 
 _FINAL = ("captured", "received by filter", "dropped by kernel")

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self, TypeVar
 
+from weir.topo.hosts import TestbedError
 from weir.topo.linux import in_network_namespace
 from weir.topo.process import ProcessError, run_tool
-from weir.topo.testbed import TestbedError, active_offloads, turn_offloads_on
+from weir.topo.testbed import active_offloads, turn_offloads_on
 
 _T = TypeVar("_T")
 

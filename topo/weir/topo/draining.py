@@ -4,23 +4,30 @@
 iperf3's server closes its socket at the end of the test, with data in flight; the kernel answers those with
 RST, and which of them were lost is never known. Here the server's data socket is duplicated (pidfd_getfd(2))
 while the test runs, so that the server's close() does not close the connection, and read until FIN after the
-server has exited.
+server has exited. `run` does this on a host of a testbed, with its Python.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
+import signal
 import socket
+import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
 
 from weir.topo.linux import duplicate_descriptor
-from weir.topo.stop import StopToken
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from weir.topo.stop import StopToken
 
 DRAIN_LIMIT_S = 15.0
 """Long enough for a send buffer of a few megabytes above a few Mbit/s."""
@@ -47,13 +54,22 @@ class Draining:
     A context manager around the flows; `finish` waits until all are drained. Leaving it closes the others.
     """
 
-    def __init__(self, receivers: Iterable[tuple[str, int, Address]]) -> None:
-        """`receivers`: name of the flow, process id of its running server, address and port of its sender."""
+    def __init__(
+        self,
+        receivers: Iterable[tuple[str, int, Address]],
+        on_end: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        """`receivers`: name of the flow, process id of its running server, address and port of its sender.
+
+        `on_end` is called with the name of each flow that has ended, or whose socket was not found, in the
+        thread.
+        """
+        self._on_end = on_end
         self._flows = [_Flow(name, pid, sender, os.pidfd_open(pid)) for name, pid, sender in receivers]
         self._left = {flow.name for flow in self._flows}
         self._lost: set[str] = set()
         self._changed = threading.Condition()
-        self._ending = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._ending, self._end = os.pipe2(os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="draining", daemon=True)
 
     def finish(self, names: Iterable[str], stop: StopToken, limit_s: float = DRAIN_LIMIT_S) -> list[str]:
@@ -91,7 +107,7 @@ class Draining:
         traceback: TracebackType | None,
     ) -> None:
         """End the thread and close all sockets."""
-        os.eventfd_write(self._ending, 1)
+        os.close(self._end)
         self._thread.join()
         for flow in self._flows:
             os.close(flow.pidfd)
@@ -122,6 +138,7 @@ class Draining:
                 with self._changed:
                     self._lost.add(flow.name)
                     self._changed.notify_all()
+                self._on_end(flow.name)
                 return
             flow.receiver.setblocking(False)
             selector.register(flow.receiver, selectors.EVENT_READ, flow)
@@ -131,6 +148,7 @@ class Draining:
             with self._changed:
                 self._left.discard(flow.name)
                 self._changed.notify_all()
+            self._on_end(flow.name)
 
 
 def _ended(receiver: socket.socket, buffer: bytearray) -> bool:
@@ -164,3 +182,23 @@ def shared_socket(pid: int, pidfd: int, peer: Address) -> socket.socket | None:
             pass  # a listener
         found.close()
     return None
+
+
+def run() -> None:
+    """Read the receivers as JSON from stdin, print `ready`, then the name of each flow that has ended.
+
+    SIGTERM ends it.
+    """
+    ended = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    def tell(name: str) -> None:
+        print(f"drained {name}", flush=True)
+
+    signal.signal(signal.SIGTERM, end)
+    receivers = [(name, pid, (address, port)) for name, pid, address, port in json.load(sys.stdin)]
+    with Draining(receivers, tell):
+        print("ready", flush=True)
+        ended.wait()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """System calls that Python 3.11 lacks: mount(2), setns(2), prctl(2), pidfd_getfd(2), sched_setattr(2)."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import os

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from weir.topo.draining import DRAIN_LIMIT_S
-from weir.topo.process import LoggedProcess, StartedTogether, bare_python
+from weir.topo.hosts import Hosts
+from weir.topo.process import StartedTogether
+from weir.topo.program import ProcessError, Program
 from weir.topo.script import Script, Side
 from weir.topo.stop import StopToken
-from weir.topo.testbed import Testbed
 from weir.topo.traffic import (
     FlowResult,
     FlowSpec,
@@ -41,17 +42,17 @@ class PlayedTraffic(StartedTogether):
     After construction they listen; `go` makes them connect, or send their datagrams.
     """
 
-    def __init__(self, testbed: Testbed, flows: Sequence[FlowSpec], folder: Path, stop: StopToken) -> None:
+    def __init__(self, hosts: Hosts, flows: Sequence[FlowSpec], folder: Path, stop: StopToken) -> None:
         """Start them. Raises TrafficError, ProcessError, TestbedError for a missing congestion control."""
         super().__init__()
         check_flows(flows)
-        check_congestion_controls(testbed, flows)
-        self._testbed, self._flows, self._folder, self._stop = testbed, flows, folder, stop
+        check_congestion_controls(hosts, flows)
+        self._hosts, self._flows, self._folder, self._stop = hosts, flows, folder, stop
         self._begin, self._begin_ns = time.monotonic(), time.time_ns()
-        self._servers: list[LoggedProcess] = []
-        self._clients: list[LoggedProcess] = []
+        self._servers: list[Program] = []
+        self._clients: list[Program] = []
         self._folder.mkdir(parents=True, exist_ok=True)
-        sides: tuple[tuple[Side, list[LoggedProcess]], ...] = (
+        sides: tuple[tuple[Side, list[Program]], ...] = (
             ("server", self._servers),
             ("client", self._clients),
         )
@@ -64,7 +65,7 @@ class PlayedTraffic(StartedTogether):
             self._end()
             raise
 
-    def _start(self, flow: FlowSpec, side: Side) -> LoggedProcess:
+    def _start(self, flow: FlowSpec, side: Side) -> Program:
         protocol = "udp" if flow.congestion_control is None else "tcp"
         if flow.script is None or flow.script.protocol != protocol:
             raise TrafficError(f"flow {flow.id} has no script of {protocol}; valid: a flow with one")
@@ -74,14 +75,14 @@ class PlayedTraffic(StartedTogether):
         }
         host, own_port = ends[side]
         peer, port = ends["client" if side == "server" else "server"]
-        config = self._file(flow, side, "config")
+        config = self._folder / f"{file_name(flow)}-{side}-config.json"
         blocks = [{"after": block.after_bytes, "writes": block.writes} for block in flow.script.of(side)]
         config.write_text(
             json.dumps(
                 {
-                    "own_address": self._testbed.host(host).ip(flow.ip_version),
+                    "own_address": self._hosts.host(host).ip(flow.ip_version),
                     "own_port": own_port,
-                    "address": self._testbed.host(peer).ip(flow.ip_version),
+                    "address": self._hosts.host(peer).ip(flow.ip_version),
                     "port": port,
                     "congestion_control": flow.congestion_control,
                     "pacing_bytes_per_s": None if flow.pacing_bps is None else flow.pacing_bps // 8,
@@ -93,18 +94,19 @@ class PlayedTraffic(StartedTogether):
                     "limit_s": flow.duration_s if side == "server" or protocol == "udp" else None,
                     "last_s": flow.script.last_s,
                     "blocks": blocks,
-                    "result": str(self._file(flow, side, "result")),
                 }
             )
         )
-        program = [*bare_python("weir.topo.played_process"), side, str(config)]
-        log = self._folder / f"{file_name(flow)}-{side}.log"
-        process = LoggedProcess(f"{side} of {flow.id}", self._testbed.command(host, program), log)
+        process = self._hosts.start_python(
+            host,
+            f"{side} of {flow.id}",
+            "weir.topo.played_process",
+            [side],
+            self._folder / f"{file_name(flow)}-{side}.log",
+            stdin=config,
+        )
         self._started.append(process)
         return process
-
-    def _file(self, flow: FlowSpec, side: Side, what: str) -> Path:
-        return self._folder / f"{file_name(flow)}-{side}-{what}.json"
 
     def go(self) -> None:
         """Start the flows' clock."""
@@ -133,18 +135,18 @@ class PlayedTraffic(StartedTogether):
             self._wait(client, time.monotonic() + grace_s)
             for process in (server, client):
                 process.stop()
-            results.append(self._result(flow, is_late))
+            results.append(self._result(flow, server, client, is_late))
         return results
 
-    def _wait(self, process: LoggedProcess, give_up: float) -> bool:
+    def _wait(self, process: Program, give_up: float) -> bool:
         while process.poll() is None:
             if time.monotonic() >= give_up:
                 return False
             self._stop.sleep(_POLL_S)
         return True
 
-    def _result(self, flow: FlowSpec, killed: bool) -> FlowResult:
-        server, client = self._result_of(flow, "server"), self._result_of(flow, "client")
+    def _result(self, flow: FlowSpec, serving: Program, asking: Program, killed: bool) -> FlowResult:
+        server, client = _result_of(serving), _result_of(asking)
         error = server.get("error") or client.get("error")
         used = server.get("congestion_control")  # None for UDP
         if error is None and used != flow.congestion_control:
@@ -178,10 +180,11 @@ class PlayedTraffic(StartedTogether):
             report=report,
         )
 
-    def _result_of(self, flow: FlowSpec, side: Side) -> dict[str, Any]:
-        """The result that one side wrote when it ended; an error if it was killed or crashed before."""
-        try:
-            found: dict[str, Any] = json.loads(self._file(flow, side, "result").read_text())
-        except FileNotFoundError:
-            return {"error": f"the {side} said nothing; its log is beside its configuration"}
-        return found
+
+def _result_of(program: Program) -> dict[str, Any]:
+    """The result that one side printed when it ended; an error if it was killed or crashed before."""
+    try:
+        found: dict[str, Any] = json.loads(program.wait_line(r"^result (.*)", _READY_S).group(1))
+    except ProcessError:
+        return {"error": f"the {program.name} said nothing; its log is {program.log.name}"}
+    return found

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of a connection that follows a script: `run()` with arguments ROLE CONFIG.
+"""One end of a connection that follows a script: `run()` with the argument ROLE, the configuration on stdin.
 
 `server` listens; `client` connects at its start time, counted from SIGUSR1. Both print `ready` first, and
 then write their blocks. The server sends FIN when it has written all its blocks or its time is over; the
 client sends FIN after it has read everything, so no data are left in flight. Without a congestion control
 the protocol is UDP: both ends count from SIGUSR1, send their datagrams, and end when nothing more arrives
-after the last write. SIGTERM ends them at once. Imports only the standard library and
-`whole_files`, to start quickly.
+after the last write. SIGTERM ends them at once. At the end they print `result` and a JSON object. Imports
+only the standard library, of Python 3.9, because it also runs on hosts of a testbed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ import struct
 import sys
 import time
 from collections import deque
-from pathlib import Path
 from typing import Any
-
-from weir.rundir.whole_files import write_whole
 
 SO_MAX_PACING_RATE = 47
 TCP_NOTSENT_LOWAT = 25
@@ -145,9 +142,13 @@ async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio
     error: str | None = None
 
     async def read_and_write() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(end.read())
-            group.create_task(end.write())
+        halves = [asyncio.create_task(end.read()), asyncio.create_task(end.write())]
+        try:
+            await asyncio.gather(*halves)
+        finally:
+            for half in halves:
+                half.cancel()
+            await asyncio.gather(*halves, return_exceptions=True)
 
     both, stopping = asyncio.create_task(read_and_write()), asyncio.create_task(ended.wait())
     tasks: set[asyncio.Task[Any]] = {both, stopping}
@@ -158,8 +159,6 @@ async def play(connection: socket.socket, config: dict[str, Any], ended: asyncio
         if not both.done():
             error = "was cut off with data on their way"
     failure = both.exception() if both.done() else None
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
     if failure is not None:
         error = f"the connection ended: {getattr(failure, 'strerror', None) or failure}"
     if not both.done() or failure is not None:
@@ -321,16 +320,16 @@ _NEVER_STARTED = {"whole": False, "error": "told to stop before it began"}
 
 
 async def main(role: str, config: dict[str, Any]) -> None:
-    """Play one end, and write its result to the file of `config`, atomically."""
+    """Play one end, and print its result."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     play_role = {"server": server, "client": client}[role]
     if config["congestion_control"] is None:
         play_role = datagrams
     found = await play_role(config | {"role": role}, ended)
-    write_whole(Path(config["result"]), json.dumps(found | {"ended_ns": time.time_ns()}).encode())
+    print(f"result {json.dumps({**found, 'ended_ns': time.time_ns()})}", flush=True)
 
 
 def run() -> None:
     """Run the end that the command line names."""
-    asyncio.run(main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text())))
+    asyncio.run(main(sys.argv[1], json.load(sys.stdin)))

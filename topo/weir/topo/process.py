@@ -1,29 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts helper processes, logs their output, waits for lines of it, and always ends them."""
+"""Starts helper processes on this machine, logs their output, and always ends them."""
 
 import json
-import re
+import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
-from weir.rundir import whole_files
-from weir.topo.stop import StopToken
+from weir.topo.program import ProcessError, Program
 from weir.topo.tools import find_tool
 
-_TAIL_LINES = 15
-# Lines kept for wait_line(), limited so that unread output does not fill the memory.
-_KEPT_LINES = 1000
-
-
-class ProcessError(Exception):
-    """A helper process failed; the text has its name, the failure and the end of its log."""
+__all__ = ["LoggedProcess", "ProcessError", "RunningProgram", "StartedTogether", "bare_python", "run_tool"]
 
 
 def run_tool(name: str, *arguments: str, input_text: str | None = None) -> str:
@@ -40,45 +31,50 @@ def run_tool(name: str, *arguments: str, input_text: str | None = None) -> str:
 def bare_python(module: str) -> list[str]:
     """Command that calls `run()` of a module in a Python that starts quickly, without site packages (-S -E).
 
-    The module imports only the standard library and `weir.rundir.whole_files`.
+    The module and those of weir that it imports need only the standard library.
     """
-    folders = [str(Path(file).parents[2]) for file in (__file__, whole_files.__file__)]
-    start = f"import json, sys; sys.path[:0] = json.loads(sys.argv.pop(1)); from {module} import run; run()"
-    return [sys.executable, "-S", "-E", "-c", start, json.dumps(folders)]
+    folder = str(Path(__file__).parents[2])
+    start = f"import sys; sys.path.insert(0, sys.argv.pop(1)); from {module} import run; run()"
+    return [sys.executable, "-S", "-E", "-c", start, folder]
 
 
-class LoggedProcess:
-    """A running helper process whose output (stdout and stderr together) goes to a log file.
+class LoggedProcess(Program):
+    """A running process of this machine; a thread reads its output, so it never blocks on a full pipe."""
 
-    A thread reads the output line by line, so the process never blocks on a full pipe and a line can be
-    waited for without polling.
-    """
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log: Path,
+        *,
+        stdin: Path | None = None,
+        awaited: bool = True,
+    ) -> None:
+        """Start `argv`, with a file as its stdin if there is one. Raises ProcessError.
 
-    def __init__(self, name: str, argv: Sequence[str], log: Path) -> None:
-        """Start `argv`; error messages use `name`. Raises ProcessError if it cannot be started."""
-        self.name = name
-        self.log = log
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._changed = threading.Condition()
-        self._ended = False
-        log.parent.mkdir(parents=True, exist_ok=True)
+        The output of a process whose lines are not `awaited` goes to the log without the thread.
+        """
+        super().__init__(name, log)
+        self._pidfd: int | None = None
         try:
-            self._process = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
+            with Path("/dev/null" if stdin is None else stdin).open("rb") as source:
+                self._process = subprocess.Popen(
+                    list(argv),
+                    stdin=source,
+                    stdout=subprocess.PIPE if awaited else self._log,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                )
         except OSError as error:
+            self._close()
             raise ProcessError(f"{name} cannot be started ({argv[0]}): {error.strerror}") from error
-        assert self._process.stdout is not None  # because of stdout=PIPE
-        self._reader = threading.Thread(
+        if self._process.stdout is None:
+            self._close()
+            return
+        threading.Thread(
             target=self._read, args=(self._process.stdout,), name=f"log-{name}", daemon=True
-        )
-        self._reader.start()
+        ).start()
 
     @property
     def pid(self) -> int:
@@ -89,101 +85,44 @@ class LoggedProcess:
         """Exit code, or None while the process runs; negative after a signal."""
         return self._process.poll()
 
-    def tail(self) -> str:
-        """The last lines that the process wrote."""
-        with self._changed:
-            return "".join(self._tail)
-
-    def wait_line(self, pattern: str, deadline_s: float, stop: StopToken | None = None) -> re.Match[str]:
-        """Wait for the next line that contains `pattern`, after the line that was returned last.
-
-        Raises ProcessError if the process ends first or after `deadline_s` seconds, Interrupted if the run is
-        stopped.
-        """
-        wanted = re.compile(pattern)
-        give_up = time.monotonic() + deadline_s
-        forget = stop.on_stop(self._notify) if stop is not None else None
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Wait until it has ended; returns its exit code, or None after the timeout."""
         try:
-            with self._changed:
-                while True:
-                    if stop is not None:
-                        stop.raise_if_stopped()
-                    while self._lines:
-                        match = wanted.search(self._lines.popleft())
-                        if match is not None:
-                            return match
-                    if self._ended:
-                        status = self._exit_status()
-                        raise ProcessError(self._describe(f"ended before it was ready ({status})"))
-                    left = give_up - time.monotonic()
-                    if left <= 0:
-                        raise ProcessError(self._describe(f"did not say /{pattern}/ within {deadline_s:g} s"))
-                    self._changed.wait(left)
-        finally:
-            if forget is not None:
-                forget()
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def fileno(self) -> int:
+        """File descriptor that becomes readable when it has ended; first used before it is reaped."""
+        if self._pidfd is None:
+            self._pidfd = os.pidfd_open(self._process.pid)
+        return self._pidfd
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal; no effect if the process has ended."""
         self._process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, grace_s: float = 5.0) -> int:
-        """End the process with signal `number`, after `grace_s` seconds with SIGKILL. Returns its exit code.
+        """As :meth:`Program.stop`; the kernel always ends it."""
+        code = super().stop(number, grace_s)
+        return self._process.wait() if code is None else code
 
-        Can be called again, and for a process that has already ended.
-        """
-        if self._process.poll() is None:
-            self._process.send_signal(number)
-        try:
-            code = self._process.wait(grace_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            code = self._process.wait()
-        self._reader.join(grace_s)
-        return code
-
-    def check_running(self) -> None:
-        """Raise ProcessError if the process has ended."""
-        if self._process.poll() is not None:
-            raise self.error(f"ended unexpectedly ({self._exit_status()})")
-
-    def error(self, what: str) -> ProcessError:
-        """Make an error about this process with the end of its log."""
-        with self._changed:
-            return ProcessError(self._describe(what))
-
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def _exit_status(self) -> str:
-        code = self._process.wait()
-        if code >= 0:
-            return f"exit code {code}"
-        return f"killed by {signal.Signals(-code).name}"
-
-    def _describe(self, what: str) -> str:
-        tail = "".join(self._tail).rstrip()
-        return f"{self.name} {what}; log: {self.log}" + (f"\n{tail}" if tail else " (empty)")
+    def __del__(self) -> None:
+        """Close the file descriptor."""
+        if self._pidfd is not None:
+            os.close(self._pidfd)
 
     def _read(self, pipe: IO[str]) -> None:
-        with self.log.open("w") as log, pipe:
+        with pipe:
             for line in pipe:
-                log.write(line)
-                log.flush()
-                with self._changed:
-                    self._tail.append(line)
-                    self._lines.append(line)
-                    self._changed.notify_all()
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
+                self._take(line)
+        self._close()
 
 
 class RunningProgram:
     """A helper that is started by its constructor; a context manager that always ends it."""
 
-    def __init__(self, process: LoggedProcess, grace_s: float = 5.0) -> None:
+    def __init__(self, process: Program, grace_s: float = 5.0) -> None:
         """Own ``process``; it is killed if it has not ended ``grace_s`` seconds after SIGTERM."""
         self._process, self._grace_s = process, grace_s
 
@@ -231,7 +170,7 @@ class StartedTogether:
 
     def __init__(self) -> None:
         """Start with no helper."""
-        self._started: list[LoggedProcess] = []
+        self._started: list[Program] = []
 
     def _end(self) -> None:
         for process in reversed(self._started):

@@ -27,7 +27,10 @@ class Interrupted(Exception):
 
 
 class StopToken:
-    """A flag that is set once and never cleared; safe to use from any thread."""
+    """A flag that is set once and never cleared; safe to use from any thread.
+
+    `fail` sets it with an error of the run, which every wait raises in place of `Interrupted`.
+    """
 
     def __init__(self) -> None:
         """Make a token that is not stopped."""
@@ -36,6 +39,7 @@ class StopToken:
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next_callback = 0
         self._reason: StopReason | None = None
+        self._error: Exception | None = None
         # With it, select() and poll() can wait for a stop as well as for pipes and processes.
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
@@ -45,7 +49,7 @@ class StopToken:
 
     @property
     def reason(self) -> StopReason | None:
-        """The reason of the stop; None before it."""
+        """The reason of the stop; None before it, and for an error."""
         return self._reason
 
     @property
@@ -55,12 +59,19 @@ class StopToken:
 
     def stop(self, reason: StopReason) -> None:
         """Set the token and wake every wait. Later calls have no effect: the first reason stays."""
+        self._set(reason, None)
+
+    def fail(self, error: Exception) -> None:
+        """As `stop`, for something that the run cannot continue without."""
+        self._set(None, error)
+
+    def _set(self, reason: StopReason | None, error: Exception | None) -> None:
         with self._lock:
-            if self._reason is not None:
+            if self._event.is_set():
                 return
-            self._reason = reason
+            self._reason, self._error = reason, error
+            self._event.set()
             callbacks = list(self._callbacks.values())
-        self._event.set()
         os.eventfd_write(self._eventfd, 1)
         for callback in callbacks:
             callback()
@@ -70,12 +81,14 @@ class StopToken:
         return self._event.wait(timeout_s)
 
     def raise_if_stopped(self) -> None:
-        """Raise `Interrupted` if stopped."""
+        """Raise `Interrupted` if stopped, or the error."""
+        if self._error is not None:
+            raise self._error
         if self._reason is not None:
             raise Interrupted(self._reason)
 
     def sleep(self, duration_s: float) -> None:
-        """Wait `duration_s` seconds; raise `Interrupted` as soon as stopped."""
+        """Wait `duration_s` seconds; raises as `raise_if_stopped` as soon as stopped."""
         self._event.wait(duration_s)
         self.raise_if_stopped()
 
@@ -93,7 +106,7 @@ class StopToken:
             key = self._next_callback
             self._next_callback += 1
             self._callbacks[key] = callback
-            stopped = self._reason is not None
+            stopped = self._event.is_set()
         if stopped:
             callback()
 

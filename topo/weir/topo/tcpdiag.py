@@ -6,6 +6,8 @@ namespace, and decodes field by field, which costs several times as much per sam
 linux/inet_diag.h and linux/tcp.h, whose fields never move; newer kernels append.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import socket
@@ -64,7 +66,7 @@ class TcpDiagError(Exception):
     """The kernel refused, or answered with something other than a sock_diag message."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TcpInfo:
     """The state of one socket. Rates in bit/s, times in ns, cwnd and ssthresh in segments.
 

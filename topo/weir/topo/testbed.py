@@ -16,6 +16,7 @@ namespace server1         namespace server2         namespace collector
 
 import errno
 import json
+import os
 import re
 import socket
 import subprocess
@@ -28,9 +29,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from weir.topo.draining import Draining
+from weir.topo.hosts import HOST_SYSCTLS, HostPort, Receiver, TestbedError
 from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
-from weir.topo.process import ProcessError, run_tool
+from weir.topo.process import LoggedProcess, ProcessError, bare_python, run_tool
+from weir.topo.program import Program
 from weir.topo.sandbox import is_inside
 from weir.topo.tools import find_tool
 
@@ -57,28 +61,6 @@ _OFFLOADS = {
     "rxvlan": "rx-vlan-offload",
 }
 
-# Per host namespace: no TCP metrics are kept from earlier runs, and no buffer but the switch's limits a flow.
-_HOST_SYSCTLS = {
-    "net/ipv4/tcp_no_metrics_save": "1",
-    "net/ipv4/tcp_timestamps": "1",
-    "net/ipv4/tcp_sack": "1",
-    "net/ipv4/tcp_dsack": "1",
-    "net/ipv4/tcp_window_scaling": "1",
-    "net/ipv4/tcp_moderate_rcvbuf": "1",
-    "net/ipv4/tcp_rmem": "4096 131072 67108864",
-    "net/ipv4/tcp_wmem": "4096 131072 67108864",
-    # Many distributions enable the reverse path filter. A silenced host has no route, so the filter would
-    # drop packets and reports in flight to it. The kernel uses the larger value of "all" and "eth0".
-    "net/ipv4/conf/all/rp_filter": "0",
-    "net/ipv4/conf/default/rp_filter": "0",
-    f"net/ipv4/conf/{HOST_INTERFACE}/rp_filter": "0",
-    # For iperf3's control connections, which would otherwise depend on the machine's default.
-    "net/ipv4/tcp_congestion_control": "reno",
-    # Source ports of iperf3's control connections. Flows use lower ports, which the experiment assigns.
-    "net/ipv4/ip_local_port_range": "50000 60999",
-}
-
-
 # For a host with an IPv6 address, in this order: no link-local address, no router solicitation.
 _IPV6_SYSCTLS = {
     f"net/ipv6/conf/{HOST_INTERFACE}/addr_gen_mode": "1",
@@ -87,12 +69,6 @@ _IPV6_SYSCTLS = {
     f"net/ipv6/conf/{HOST_INTERFACE}/disable_ipv6": "0",
     "net/ipv6/conf/lo/disable_ipv6": "0",
 }
-
-
-class TestbedError(Exception):
-    """The testbed cannot be built; the text has the host and what would be valid."""
-
-    __test__ = False  # not a pytest class, although its name begins with Test
 
 
 @dataclass(frozen=True)
@@ -106,28 +82,6 @@ class HostSpec:
     address: str | None = None
     address6: str | None = None
     line: Line | None = None
-
-
-@dataclass(frozen=True)
-class HostPort:
-    """A host in the testbed, and the switch port that it is connected to."""
-
-    name: str
-    namespace: str
-    interface: str
-    address: str
-    mac: str
-    switch_interface: str
-    switch_port: int
-    address6: str | None = None
-    line: Line | None = None
-
-    def ip(self, version: int) -> str:
-        """Its address of an IP version. Raises TestbedError if it has none."""
-        address = self.address if version == 4 else self.address6
-        if address is None:
-            raise TestbedError(f"host {self.name!r} has no IPv6 address; valid: give it one")
-        return address
 
 
 @dataclass(frozen=True)
@@ -189,11 +143,47 @@ class Testbed:
         namespace = NETNS_FOLDER / self.host(host).namespace
         return [find_tool("nsenter"), f"--net={namespace}", "--", *argv]
 
+    def start(
+        self,
+        host: str,
+        name: str,
+        argv: Sequence[str],
+        log: Path,
+        *,
+        stdin: Path | None = None,
+        awaited: bool = True,
+    ) -> Program:
+        """Start a program in the host's namespace. Raises ToolMissingError or ProcessError."""
+        command = self.command(host, [find_tool(argv[0]), *argv[1:]])
+        return LoggedProcess(name, command, log, stdin=stdin, awaited=awaited)
+
+    def start_python(
+        self, host: str, name: str, module: str, arguments: Sequence[str], log: Path, *, stdin: Path
+    ) -> Program:
+        """Start a module in the host's namespace. Raises ProcessError."""
+        command = self.command(host, [*bare_python(module), *arguments])
+        return LoggedProcess(name, command, log, stdin=stdin)
+
+    def output(self, host: str, path: Path) -> str:
+        """The path itself: hosts share the file system."""
+        return str(path)
+
+    def fetch(self, host: str, path: Path) -> None:
+        """Nothing: the file is there."""
+
+    def is_root(self, host: str) -> bool:
+        """Whether this process runs as root."""
+        return os.geteuid() == 0
+
+    def draining(self, receivers: Sequence[Receiver], logs: Path) -> Draining:
+        """What reads the rest of these flows, in this process."""
+        return Draining((one.flow, one.pid, one.sender) for one in receivers)
+
     def popen(self, host: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
         """Start a process in the host's namespace, with options of subprocess.Popen."""
         return subprocess.Popen(self.command(host, argv), **options)
 
-    def check_congestion_controls(self, wanted: dict[str, set[str]]) -> None:
+    def check_congestion_controls(self, wanted: Mapping[str, set[str]]) -> None:
         """Raise TestbedError if a host lacks a congestion control; `wanted` is host → names.
 
         The test sets it on a socket, which also loads the kernel module where that is permitted.
@@ -423,7 +413,7 @@ def _set_up_host_kernel(host: HostPort) -> None:
     _write_sysctls({f"net/ipv6/conf/{scope}/disable_ipv6": "1" for scope in ("all", "default")})
     if host.address6 is not None:
         _write_sysctls(_IPV6_SYSCTLS)
-    _write_sysctls(_HOST_SYSCTLS)
+    _write_sysctls({name.format(interface=host.interface): value for name, value in HOST_SYSCTLS.items()})
 
 
 def _set_line(host: HostPort, line: Line) -> None:

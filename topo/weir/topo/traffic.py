@@ -8,10 +8,8 @@ starts about five round trips after the launch: control handshake, parameters, d
 
 import itertools
 import json
-import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,13 +17,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
-from weir.topo.draining import Draining
-from weir.topo.process import LoggedProcess
+from weir.topo.hosts import Hosts, Receiver
+from weir.topo.program import Program
 from weir.topo.script import Script
 from weir.topo.stop import StopToken
 from weir.topo.tcpdiag import Connection
-from weir.topo.testbed import Testbed
-from weir.topo.tools import find_tool
 
 # Below the ephemeral range of the host namespaces; the two ranges do not overlap, so a port shows its role.
 FIRST_DESTINATION_PORT = 5201
@@ -35,6 +31,7 @@ MAX_FLOWS = FIRST_SOURCE_PORT - FIRST_DESTINATION_PORT
 _SERVER_READY_S = 10.0
 _CONNECT_TIMEOUT_MS = 5000
 _INTERRUPT_GRACE_S = 2.0
+_OUTPUT_S = 10.0
 _VIRTUAL_PACING_TIMER_US = 2000
 """Interval at which iperf3 compares its rate in virtual time: four system calls each. Its default is 1 ms."""
 
@@ -139,7 +136,7 @@ class TrafficResult:
 
 
 def run_flows(
-    testbed: Testbed,
+    hosts: Hosts,
     flows: Sequence[FlowSpec],
     log_folder: Path,
     stop: StopToken,
@@ -156,19 +153,19 @@ def run_flows(
     """
     check_flows(flows)
     for flow in flows:
-        testbed.host(flow.destination)
-    check_congestion_controls(testbed, flows)
-    servers: list[LoggedProcess] = []
+        hosts.host(flow.destination)
+    check_congestion_controls(hosts, flows)
+    servers: list[Program] = []
     clients: list[_Client] = []
     try:
         for flow in flows:
-            servers.append(_start_server(testbed, flow, log_folder))
+            servers.append(_start_server(hosts, flow, log_folder))
         for server in servers:
             server.wait_line("Server listening", _SERVER_READY_S, stop)
-        with Draining(_receivers(testbed, flows, servers)) as draining:
+        with hosts.draining(_receivers(hosts, flows, servers), log_folder) as draining:
             start_ns = time.time_ns()
             on_start()
-            clients = _run_clients(testbed, flows, log_folder, stop, grace_s)
+            clients = _run_clients(hosts, flows, log_folder, stop, grace_s)
             results = tuple(client.result() for client in clients)
             whole = [r.flow.id for r in results if r.state == "complete" and r.flow.congestion_control]
             undrained = tuple(draining.finish(whole, stop))
@@ -181,30 +178,33 @@ def run_flows(
             server.stop(grace_s=_INTERRUPT_GRACE_S)
 
 
-def check_congestion_controls(testbed: Testbed, flows: Sequence[FlowSpec]) -> None:
+def check_congestion_controls(hosts: Hosts, flows: Sequence[FlowSpec]) -> None:
     """Raise TestbedError if a flow's congestion control is unavailable; the text lists the available ones."""
     wanted: dict[str, set[str]] = {}
     for flow in flows:
         if flow.congestion_control is not None:
             wanted.setdefault(flow.source, set()).add(flow.congestion_control)
-    testbed.check_congestion_controls(wanted)
+    hosts.check_congestion_controls(wanted)
 
 
-def _receivers(
-    testbed: Testbed, flows: Sequence[FlowSpec], servers: Sequence[LoggedProcess]
-) -> list[tuple[str, int, tuple[str, int]]]:
-    """For each TCP flow: its name, the process id of its server, and the address of its sender."""
+def _receivers(hosts: Hosts, flows: Sequence[FlowSpec], servers: Sequence[Program]) -> list[Receiver]:
+    """The receiving side of each TCP flow."""
     return [
-        (flow.id, server.pid, (testbed.host(flow.source).ip(flow.ip_version), flow.source_port))
+        Receiver(
+            flow.id,
+            flow.destination,
+            server.pid,
+            (hosts.host(flow.source).ip(flow.ip_version), flow.source_port),
+        )
         for flow, server in zip(flows, servers, strict=True)
         if flow.congestion_control is not None
     ]
 
 
-def data_connection(testbed: Testbed, flow: FlowSpec) -> Connection:
+def data_connection(hosts: Hosts, flow: FlowSpec) -> Connection:
     """The data connection of a flow, from the sender's side."""
     source, destination = (
-        ip_address(testbed.host(name).ip(flow.ip_version)).packed for name in (flow.source, flow.destination)
+        ip_address(hosts.host(name).ip(flow.ip_version)).packed for name in (flow.source, flow.destination)
     )
     return source, flow.source_port, destination, flow.destination_port
 
@@ -233,15 +233,11 @@ def check_flows(flows: Sequence[FlowSpec]) -> None:
                 raise TrafficError(f"flows {other} and {flow.id} both use port {port} of host {host}")
 
 
-def _start_server(testbed: Testbed, flow: FlowSpec, log_folder: Path) -> LoggedProcess:
-    address = testbed.host(flow.destination).ip(flow.ip_version)
-    argv = [find_tool("iperf3"), "-s", "-1", "--forceflush"]
-    argv += ["-B", address, "-p", str(flow.destination_port)]
-    return LoggedProcess(
-        f"iperf3 server of {flow.id}",
-        testbed.command(flow.destination, argv),
-        log_folder / f"{file_name(flow)}-server.log",
-    )
+def _start_server(hosts: Hosts, flow: FlowSpec, log_folder: Path) -> Program:
+    address = hosts.host(flow.destination).ip(flow.ip_version)
+    argv = ["iperf3", "-s", "-1", "--forceflush", "-B", address, "-p", str(flow.destination_port)]
+    log = log_folder / f"{file_name(flow)}-server.log"
+    return hosts.start(flow.destination, f"iperf3 server of {flow.id}", argv, log)
 
 
 def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
@@ -262,37 +258,33 @@ def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
 class _Client:
     """A running iperf3 client; its JSON goes to a file, so it cannot block on a full pipe."""
 
-    def __init__(self, testbed: Testbed, flow: FlowSpec, due: float, log_folder: Path) -> None:
+    def __init__(self, hosts: Hosts, flow: FlowSpec, due: float, log_folder: Path) -> None:
         self.flow = flow
         self.deadline = 0.0
-        self.output = log_folder / f"{file_name(flow)}.json"
         self._killed = False
         self._ended_ns = 0
-        address = testbed.host(flow.destination).ip(flow.ip_version)
-        argv = [find_tool("iperf3"), *client_arguments(flow, address)]
-        if testbed.virtual_time and flow.rate_bps is not None:
+        address = hosts.host(flow.destination).ip(flow.ip_version)
+        argv = ["iperf3", *client_arguments(flow, address)]
+        if hosts.virtual_time and flow.rate_bps is not None:
             argv += ["--pacing-timer", str(_VIRTUAL_PACING_TIMER_US)]
         self._launched_ns = time.time_ns()
         self._late_s = time.monotonic() - due
-        with self.output.open("wb") as output:
-            self.process = testbed.popen(
-                flow.source, argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
-        self.pidfd = os.pidfd_open(self.process.pid)
+        output = log_folder / f"{file_name(flow)}.json"
+        self.program = hosts.start(flow.source, f"iperf3 of {flow.id}", argv, output, awaited=False)
 
     def kill(self) -> None:
         self._killed = True
-        self.process.kill()
+        self.program.send_signal(signal.SIGKILL)
 
     def finish(self) -> None:
         """Reap the ended process."""
-        self.process.wait()
+        self.program.wait()
         self._ended_ns = time.time_ns()
-        os.close(self.pidfd)
 
     def result(self) -> FlowResult:
-        text = self.output.read_text(errors="replace")
-        report, error = read_report(self.flow, text, self.process.returncode)
+        self.program.wait_output(_OUTPUT_S)
+        text = self.program.log.read_text(errors="replace")
+        report, error = read_report(self.flow, text, self.program.poll())
         state: FlowState = "complete" if error is None else "failed"
         if self._killed:
             state = "killed"
@@ -301,7 +293,7 @@ class _Client:
 
 
 def _run_clients(
-    testbed: Testbed, flows: Sequence[FlowSpec], log_folder: Path, stop: StopToken, grace_s: float
+    hosts: Hosts, flows: Sequence[FlowSpec], log_folder: Path, stop: StopToken, grace_s: float
 ) -> list[_Client]:
     begin = time.monotonic()
     waiting = sorted(flows, key=lambda flow: flow.start_s, reverse=True)
@@ -314,10 +306,10 @@ def _run_clients(
                 now = time.monotonic()
                 while waiting and begin + waiting[-1].start_s <= now:
                     flow = waiting.pop()
-                    client = _Client(testbed, flow, begin + flow.start_s, log_folder)
+                    client = _Client(hosts, flow, begin + flow.start_s, log_folder)
                     client.deadline = now + flow.duration_s + grace_s
-                    running[client.pidfd] = client
-                    selector.register(client.pidfd, selectors.EVENT_READ)
+                    running[client.program.fileno()] = client
+                    selector.register(client.program, selectors.EVENT_READ)
                     now = time.monotonic()
                 wake_ups = [client.deadline for client in running.values()]
                 if waiting:
@@ -340,17 +332,15 @@ def _run_clients(
 
 def _end_clients(clients: list[_Client]) -> None:
     for client in clients:
-        client.process.send_signal(signal.SIGINT)
+        client.program.send_signal(signal.SIGINT)
     give_up = time.monotonic() + _INTERRUPT_GRACE_S
     for client in clients:
-        try:
-            client.process.wait(max(0.0, give_up - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        if client.program.wait(max(0.0, give_up - time.monotonic())) is None:
             client.kill()
-        client.finish()
+        client.program.wait(_INTERRUPT_GRACE_S)
 
 
-def read_report(flow: FlowSpec, text: str, exit_code: int) -> tuple[dict[str, Any] | None, str | None]:
+def read_report(flow: FlowSpec, text: str, exit_code: int | None) -> tuple[dict[str, Any] | None, str | None]:
     """iperf3's JSON, and an error or None.
 
     Checks that the data connection had the flow's ports and congestion control, because every later result

@@ -21,13 +21,14 @@ from typing import Any
 
 from weir.topo.capture import Capture
 from weir.topo.collectorproc import REPORT_PORT, CollectorProcess
+from weir.topo.hosts import TestbedError
 from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
 from weir.topo.process import ProcessError, run_tool
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
-from weir.topo.testbed import HostSpec, Testbed, TestbedError
+from weir.topo.testbed import HostSpec, Testbed
 
 Scenario = Callable[[StopToken, Path], dict[str, Any]]
 HOSTS = (HostSpec("client"), HostSpec("server1"), HostSpec("server2"), HostSpec("collector", "10.0.0.9"))

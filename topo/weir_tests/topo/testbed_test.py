@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapReader
 
-from weir.topo.testbed import HostSpec, Testbed, TestbedError, active_offloads, lay_out
+from weir.topo.hosts import TestbedError
+from weir.topo.testbed import HostSpec, Testbed, active_offloads, lay_out
 from weir_tests.topo.runner import Runner
 from weir_tests.topo.scenarios import LINES
 

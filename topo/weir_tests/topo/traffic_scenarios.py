@@ -14,13 +14,14 @@ from typing import Any
 
 from weir.topo.background import BackgroundSpec, BackgroundTraffic
 from weir.topo.capture import Capture
+from weir.topo.hosts import HostPort, TestbedError
 from weir.topo.linux import in_network_namespace
 from weir.topo.played import PlayedTraffic
 from weir.topo.process import run_tool
 from weir.topo.script import Block, Script, regular_writes
 from weir.topo.stop import Interrupted, StopToken
 from weir.topo.tcpdiag import TcpDiag, TcpInfo
-from weir.topo.testbed import HostPort, Testbed, TestbedError
+from weir.topo.testbed import Testbed
 from weir.topo.traffic import FlowResult, FlowSpec, PortAllocator, TrafficResult, data_connection, run_flows
 from weir_tests.topo.scenarios import HOSTS, bridge, poll_until
 
