@@ -28,3 +28,11 @@ def offset_of(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset:
     """
     asked, answered, received = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
     return ClockOffset(answered - (asked + received) // 2, received - asked)
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """The offset of a host's clock at a moment of this machine's, in ns."""
+
+    at_ns: int
+    offset: ClockOffset

@@ -7,14 +7,16 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import asyncssh
 
-from weir.testbed.check import failure
+from weir.testbed.check import EXCHANGES, failure
+from weir.testbed.clock import ClockReading, offset_of
 from weir.testbed.connection import Connection
 from weir.testbed.errors import ChangeError, HostError
 from weir.testbed.features import OFFLOADS
@@ -48,6 +50,10 @@ class Start:
     """Those that could not be undone, with the reason."""
     previous: dict[str, Any] | None
     """How the earlier helper ended, if it was not asked to: the reason, and what it undid."""
+    uid: int = 0
+    """The user whom programs run as."""
+    folder: str = ""
+    """The work folder."""
 
 
 class HostControl:
@@ -62,6 +68,7 @@ class HostControl:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._programs: dict[str, asyncio.Future[Ended]] = {}
+        self._on_lines: dict[str, Callable[[list[str]], None]] = {}
         self._over = asyncio.Event()
 
     async def turn_offloads_off(self, interface: str, offloads: Sequence[str] = OFFLOADS) -> bool:
@@ -80,10 +87,55 @@ class HostControl:
         """Add a route; returns whether it was not there."""
         return bool(await self._ask("route", destination=destination, interface=interface, via=via))
 
-    async def start(self, name: str, argv: Sequence[str], stdout: str | None = None) -> int:
-        """Start a program in the work folder, its stdout in a file there; returns its process id there."""
+    async def silence(self, interface: str, address: str) -> bool:
+        """Make the network of an interface's address unreachable; returns whether it was not."""
+        return bool(await self._ask("silence", interface=interface, address=address))
+
+    async def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        stdout: str | None = None,
+        *,
+        stdin: str = "",
+        on_lines: Callable[[list[str]], None] | None = None,
+        limit_bytes: int | None = None,
+    ) -> int:
+        """Start a program in the work folder, its stdout in a file there; returns its process id there.
+
+        With `on_lines`, all that it writes is given to that instead, some lines at a time. A file that it
+        writes may have `limit_bytes`.
+        """
         self._programs[name] = asyncio.get_running_loop().create_future()
-        return int(await self._ask("start", name=name, argv=list(argv), stdout=stdout))
+        if on_lines is not None:
+            self._on_lines[name] = on_lines
+        pid = await self._ask(
+            "start",
+            name=name,
+            argv=list(argv),
+            stdout=stdout,
+            stdin=stdin,
+            lines=on_lines is not None,
+            limit_bytes=limit_bytes,
+        )
+        return int(pid)
+
+    async def send_signal(self, name: str, signal: str) -> None:
+        """Send a signal to a program; nothing if it has ended."""
+        await self._ask("signal", name=name, signal=signal)
+
+    async def clock(self) -> ClockReading:
+        """Compare the host's clock with this machine's."""
+        exchanges = []
+        for _ in range(EXCHANGES):
+            asked = time.time_ns()
+            answered = int(await self._ask("time"))
+            exchanges.append((asked, answered, time.time_ns()))
+        return ClockReading(exchanges[-1][2], offset_of(exchanges))
+
+    async def ask(self, do: str, **values: Any) -> Any:
+        """What the helper answers from files, counters and clock; see `remote/files.py`."""
+        return await self._ask(do, **values)
 
     async def stop(self, name: str, signal: str = "SIGTERM") -> Ended:
         """End a program; returns how it ended, also if it had already done so."""
@@ -111,7 +163,7 @@ class HostControl:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         over.cancel()
         if not self._programs[name].done():
-            raise self._lost()
+            raise self.lost()
         return self._programs[name].result()
 
     async def wait_over(self) -> None:
@@ -126,13 +178,19 @@ class HostControl:
 
     def _send(self, request: dict[str, Any]) -> None:
         if self._over.is_set():
-            raise self._lost()
+            raise self.lost()
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
         except (asyncssh.Error, OSError) as error:
-            raise self._lost() from error
+            raise self.lost() from error
 
-    def _lost(self) -> HostError:
+    @property
+    def is_over(self) -> bool:
+        """Whether the helper has ended or is out of reach."""
+        return self._over.is_set()
+
+    def lost(self) -> HostError:
+        """The reason why it is over."""
         if self.end_report is not None:
             return ChangeError(self.host, f"weir's helper has ended there: {self.end_report['end']}")
         return self._connection.lost()
@@ -148,12 +206,14 @@ class HostControl:
             self._over.set()
             for answer in self._waiting.values():
                 if not answer.done():
-                    answer.set_exception(self._lost())
+                    answer.set_exception(self.lost())
             self._waiting.clear()
 
     def _take(self, line: dict[str, Any]) -> None:
         if "end" in line:
             self.end_report = line
+        elif line.get("event") == "lines":
+            self._on_lines[line["name"]](line["lines"])
         elif line.get("event") == "ended":
             program = self._programs.get(line["name"])
             if program is not None and not program.done():
@@ -232,4 +292,6 @@ async def _started(
     said = json.loads(line)
     if "refused" in said:
         raise ChangeError(connection.host, said["refused"])
-    return Start(tuple(said["undone"]), tuple(said["left"]), said["previous"])
+    return Start(
+        tuple(said["undone"]), tuple(said["left"]), said["previous"], int(said["uid"]), str(said["folder"])
+    )

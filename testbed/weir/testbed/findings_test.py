@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import ast
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from weir.testbed.clock import ClockOffset, offset_of
 from weir.testbed.features import cannot_be_off, read_features
 from weir.testbed.findings import Finding, clock_found, findings
 from weir.testbed.inventory import HostEntry
-from weir.testbed.scripts import command, text_of
+from weir.testbed.scripts import _NEEDS, _source, command, text_of
 
 HOST = HostEntry.model_validate(
     {"ssh": {"host": "a"}, "interface": "eth1", "address": "10.0.0.1/24", "switch_port": 1}
@@ -146,11 +145,20 @@ def test_the_offset_is_that_of_the_exchange_with_the_least_round_trip() -> None:
     assert (offset.offset_ns, offset.rtt_ns, offset.error_ns) == (5_000, 2_000, 1_000)
 
 
-@pytest.mark.parametrize("program", ["probe", "helper"])
-def test_programs_for_hosts_have_the_syntax_of_python_3_9(program: str) -> None:
-    ast.parse(text_of(program), feature_version=(3, 9))
-    for module in (Path(__file__).parent / "remote").glob("*.py"):
-        ast.parse(module.read_text(), feature_version=(3, 9))
+@pytest.mark.parametrize(
+    "module",
+    [
+        "weir.testbed.remote.probe",
+        "weir.testbed.remote.helper",
+        "weir.topo.background_process",
+        "weir.topo.draining",
+        "weir.topo.played_process",
+        "weir.topo.tcpdiag",
+    ],
+)
+def test_programs_for_hosts_have_the_syntax_of_python_3_9(module: str) -> None:
+    for source in [text_of(module, "run"), *(_source(name) for name in (*_NEEDS.get(module, ()), module))]:
+        ast.parse(source, feature_version=(3, 9))
 
 
 def test_with_sudo_the_command_never_asks_for_a_password() -> None:

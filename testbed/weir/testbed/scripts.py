@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of `remote/` as commands: the host's Python reads them from stdin, nothing is installed."""
+"""Modules as commands for the Python of a host, where nothing is installed."""
 
 from __future__ import annotations
 
@@ -19,31 +19,43 @@ _START = (
 )
 
 
-_PACKAGE = "weir.testbed.remote"
-_MODULES = {"helper": ("changes",)}
-"""The modules of `remote/` that a program imports."""
+_REMOTE = "weir.testbed.remote"
+_NEEDS: dict[str, tuple[str, ...]] = {
+    f"{_REMOTE}.helper": (
+        f"{_REMOTE}.changes",
+        "weir.topo.congestion",
+        f"{_REMOTE}.files",
+        f"{_REMOTE}.programs",
+    ),
+    "weir.topo.draining": ("weir.topo.linux",),
+}
+"""The modules of weir that a module imports on a host, each after those that it imports itself."""
 
 
-def text_of(program: str) -> bytes:
-    """The text of a program of `remote/`, with the modules that it imports in front."""
-    text = ["import sys, types"]
-    for module in _MODULES.get(program, ()):
-        name = f"{_PACKAGE}.{module}"
-        text += [
+def text_of(module: str, start: str) -> str:
+    """The text of a program: a module, those that it imports in front, and a call of its function `start`."""
+    lines = ["import sys, types"]
+    for name in (*_NEEDS.get(module, ()), module):
+        lines += [
             f"m = sys.modules[{name!r}] = types.ModuleType({name!r})",
-            f"exec(compile({_source(module)!r}, {module!r}, 'exec'), m.__dict__)",
+            f"exec(compile({_source(name)!r}, {name!r}, 'exec'), m.__dict__)",
         ]
-    text.append(f"exec(compile({_source(program)!r}, {program!r}, 'exec'), {{'__name__': '__main__'}})")
-    return "\n".join(text).encode()
+    return "\n".join([*lines, f"m.{start}()"])
 
 
 def _source(module: str) -> str:
-    return resources.files(_PACKAGE).joinpath(f"{module}.py").read_text(encoding="utf-8")
+    package, _, name = module.rpartition(".")
+    return resources.files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+
+
+def module_command(module: str, arguments: Sequence[str]) -> list[str]:
+    """The command that calls `run()` of a module, for a program that the helper starts."""
+    return ["python3", "-I", "-S", "-c", text_of(module, "run"), *arguments]
 
 
 def command(program: str, arguments: Sequence[str], privileges: Privileges) -> tuple[list[str], bytes]:
     """The command that runs a program of `remote/`, and what it must read first on stdin."""
-    text = text_of(program)
+    text = text_of(f"{_REMOTE}.{program}", "main").encode()
     become = ["sudo", "-n", "--"] if privileges == "sudo" else []
     # -I: neither variables nor folders of the user change which modules are loaded; -S: none of the site.
     return [*become, "python3", "-I", "-S", "-c", _START, str(len(text)), *arguments], text

@@ -57,12 +57,12 @@ class Draining:
     def __init__(
         self,
         receivers: Iterable[tuple[str, int, Address]],
-        on_end: Callable[[str], None] = lambda _name: None,
+        on_end: Callable[[str, bool], None] = lambda _name, _drained: None,
     ) -> None:
         """`receivers`: name of the flow, process id of its running server, address and port of its sender.
 
-        `on_end` is called with the name of each flow that has ended, or whose socket was not found, in the
-        thread.
+        `on_end` is called in the thread for each flow: with true if it has ended, with false if its socket
+        was not found.
         """
         self._on_end = on_end
         self._flows = [_Flow(name, pid, sender, os.pidfd_open(pid)) for name, pid, sender in receivers]
@@ -138,7 +138,7 @@ class Draining:
                 with self._changed:
                     self._lost.add(flow.name)
                     self._changed.notify_all()
-                self._on_end(flow.name)
+                self._on_end(flow.name, False)
                 return
             flow.receiver.setblocking(False)
             selector.register(flow.receiver, selectors.EVENT_READ, flow)
@@ -148,7 +148,7 @@ class Draining:
             with self._changed:
                 self._left.discard(flow.name)
                 self._changed.notify_all()
-            self._on_end(flow.name)
+            self._on_end(flow.name, True)
 
 
 def _ended(receiver: socket.socket, buffer: bytearray) -> bool:
@@ -185,7 +185,7 @@ def shared_socket(pid: int, pidfd: int, peer: Address) -> socket.socket | None:
 
 
 def run() -> None:
-    """Read the receivers as JSON from stdin, print `ready`, then the name of each flow that has ended.
+    """Read the receivers as JSON from stdin, print `ready`, then `drained` or `lost` and the name of each.
 
     SIGTERM ends it.
     """
@@ -194,8 +194,8 @@ def run() -> None:
     def end(_number: int, _frame: FrameType | None) -> None:
         ended.set()
 
-    def tell(name: str) -> None:
-        print(f"drained {name}", flush=True)
+    def tell(name: str, drained: bool) -> None:
+        print("drained" if drained else "lost", name, flush=True)
 
     signal.signal(signal.SIGTERM, end)
     receivers = [(name, pid, (address, port)) for name, pid, address, port in json.load(sys.stdin)]

@@ -3,17 +3,23 @@
 
 pyroute2's DiagSocket is not used: it opens its socket in a separate thread, hence in the wrong network
 namespace, and decodes field by field, which costs several times as much per sample. Layouts are those of
-linux/inet_diag.h and linux/tcp.h, whose fields never move; newer kernels append.
+linux/inet_diag.h and linux/tcp.h, whose fields never move; newer kernels append. `run` samples on a host of a
+testbed, with its Python.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import signal
 import socket
 import struct
+import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 _NETLINK_SOCK_DIAG = 4
@@ -209,3 +215,28 @@ def _bbr_info(raw: bytes) -> tuple[int | None, int | None]:
         return None, None
     low, high, min_rtt_us, _pacing_gain, _cwnd_gain = _BBR_INFO.unpack_from(raw)
     return high << 32 | low, min_rtt_us
+
+
+def run() -> None:
+    """Sample until SIGTERM, and print each socket's state as a JSON list: time in ns, TcpInfo's fields.
+
+    stdin has a JSON object with interval_s and connections, whose addresses are in hexadecimal.
+    """
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: ended.set())
+    asked = json.load(sys.stdin)
+    connections = [
+        (bytes.fromhex(source), port, bytes.fromhex(destination), to)
+        for source, port, destination, to in asked["connections"]
+    ]
+    diag = TcpDiag()
+    due = time.monotonic()
+    while not ended.wait(max(0.0, due - time.monotonic())):
+        now_ns = time.time_ns()
+        for info in diag.sample(connections):
+            source, port, destination, to = info.connection
+            fields = asdict(info)
+            fields["connection"] = [source.hex(), port, destination.hex(), to]
+            print(json.dumps([now_ns, fields]))
+        due = max(due + asked["interval_s"], time.monotonic())
+    sys.stdout.flush()

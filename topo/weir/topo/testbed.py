@@ -14,11 +14,9 @@ namespace server1         namespace server2         namespace collector
 └────────────────────────────────────────────────────────────────────┘
 """
 
-import errno
 import json
 import os
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -29,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from weir.topo.congestion import congestion_problem
 from weir.topo.draining import Draining
 from weir.topo.hosts import HOST_SYSCTLS, HostPort, Receiver, TestbedError
 from weir.topo.line import Line
@@ -191,7 +190,7 @@ class Testbed:
         for host, names in wanted.items():
             namespace = self.host(host).namespace
             for name in sorted(names):
-                problem = in_network_namespace(namespace, partial(_try_congestion_control, name))
+                problem = in_network_namespace(namespace, partial(congestion_problem, name))
                 if problem is not None:
                     raise TestbedError(f"host {host}: {problem}")
 
@@ -470,22 +469,6 @@ def active_offloads(ethtool_json: str) -> list[str]:
     """The offloads of `_OFFLOADS` that `ethtool --json -k` shows as on."""
     features = json.loads(ethtool_json)[0]
     return [name for name in _OFFLOADS.values() if features.get(name, {}).get("active")]
-
-
-def _try_congestion_control(name: str) -> str | None:
-    """None if a TCP socket of this namespace can use `name`, else an error with the available ones."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        try:
-            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.EPERM):
-                raise
-            available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-            return (
-                f"congestion control {name!r} is not available; this kernel has: {', '.join(available)}; "
-                f"its module may load with: sudo modprobe tcp_{name}"
-            )
-    return None
 
 
 def link_statistics(ip_json: str) -> dict[str, tuple[int, int]]:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
@@ -72,10 +73,13 @@ def tool(*argv: str) -> str:
 
 
 def sysctl_path(name: str) -> Path:
-    """The file of a setting of the network namespace."""
-    if re.fullmatch(r"net(\.[A-Za-z0-9_-]+)+", name) is None:
+    """The file of a setting of the network namespace; between slashes, a name may have dots."""
+    parts = name.split("/" if "/" in name else ".")
+    if len(parts) < 2 or parts[0] != "net" or any(re.fullmatch(r"[\w.@-]+", one) is None for one in parts):
         raise Refused(f"{name} is not a setting of a network namespace; valid: such as net.ipv4.tcp_ecn")
-    return Path("/proc/sys", *name.split("."))
+    if any(one in (".", "..") for one in parts):
+        raise Refused(f"{name} is not a setting of a network namespace; valid: such as net.ipv4.tcp_ecn")
+    return Path("/proc/sys", *parts)
 
 
 def sysctl_now(name: str) -> str:
@@ -250,6 +254,46 @@ def undo_route(record: Record) -> str | None:
     return None
 
 
+def network_of(address: str) -> str:
+    """The network of an address with its prefix length."""
+    return str(ip_interface(address).network)
+
+
+def routes_of(record: Record) -> list[str]:
+    """The routes to the network of an address, as `ip route` shows them."""
+    family = "-6" if ":" in record["address"] else "-4"
+    return tool("ip", family, "route", "show", "exact", network_of(record["address"])).split("\n")
+
+
+def plan_silence(request: Record) -> Record | None:
+    """An interface's address; nothing more is sent to its network."""
+    record = {"interface": request["interface"], "address": request["address"]}
+    return None if any(line.startswith("unreachable") for line in routes_of(record)) else record
+
+
+def make_silence(record: Record) -> None:
+    """Make the network unreachable, so that its packets do not take another way either."""
+    tool("ip", "route", "replace", "unreachable", network_of(record["address"]), *metric_of(record))
+
+
+def metric_of(record: Record) -> list[str]:
+    """The metric of the kernel's own route to the network, so that the new one takes its place."""
+    return ["metric", "256"] if ":" in record["address"] else []
+
+
+def undo_silence(record: Record) -> str | None:
+    """Put the interface's own route back, as the kernel made it with the address."""
+    if not any(line.startswith("unreachable") for line in routes_of(record)):
+        return None
+    network, address = network_of(record["address"]), record["address"]
+    tool("ip", "route", "delete", "unreachable", network, *metric_of(record))
+    if has_address(record):
+        source = [] if ":" in address else ["scope", "link", "src", address.split("/")[0]]
+        words = [network, "dev", record["interface"], "proto", "kernel", *source]
+        tool("ip", "route", "replace", *words, *metric_of(record))
+    return None
+
+
 def start_time(pid: int) -> str | None:
     """When a process began, in ticks, which with its id names it; None if it has ended."""
     try:
@@ -277,18 +321,21 @@ PLAN: dict[str, Callable[[Record], Any]] = {
     "offloads": plan_offloads,
     "address": plan_address,
     "route": plan_route,
+    "silence": plan_silence,
 }
 MAKE: dict[str, Callable[[Record], None]] = {
     "sysctl": make_sysctl,
     "offloads": make_offloads,
     "address": make_address,
     "route": make_route,
+    "silence": make_silence,
 }
 UNDO: dict[str, Callable[[Record], Any]] = {
     "sysctl": undo_sysctl,
     "offloads": undo_offloads,
     "address": undo_address,
     "route": undo_route,
+    "silence": undo_silence,
     "program": undo_program,
 }
 

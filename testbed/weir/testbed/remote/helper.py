@@ -12,35 +12,22 @@ Argument: a JSON object with work_folder (or null), watchdog_s, limit_s.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import stat
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from weir.testbed.remote.changes import (
-    GRACE_S,
-    MAKE,
-    PATH,
-    PLAN,
-    UNDO,
-    Record,
-    Refused,
-    described,
-    start_time,
-)
+from weir.testbed.remote.changes import MAKE, PLAN, UNDO, Record, Refused, described
+from weir.testbed.remote.files import services
+from weir.testbed.remote.programs import Programs
 
-TAIL_BYTES = 4096
-PR_SET_PDEATHSIG = 1
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -156,8 +143,8 @@ class Helper:
     def __init__(self, journal: Journal, watchdog_s: float, limit_s: float) -> None:
         """Begin to count the time."""
         self.journal, self.watchdog_s, self.limit_s = journal, watchdog_s, limit_s
-        self.programs: dict[str, subprocess.Popen[bytes]] = {}
-        self.tails: dict[str, bytes] = {}
+        self.programs = Programs(journal.folder, self.say, journal.add)
+        self.services = services(journal.folder)
         self.pending = b""
         self.began = self.heard = time.monotonic()
         self.wake, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -170,6 +157,8 @@ class Helper:
         undone, left = self.journal.undo()
         answer = {
             "ready": os.getpid(),
+            "uid": os.geteuid(),
+            "folder": str(self.journal.folder),
             "undone": undone,
             "left": left,
             "previous": self.journal.previous_end(),
@@ -184,9 +173,10 @@ class Helper:
 
     def finish(self, reason: str) -> None:
         """End the programs and undo the changes; says so, and leaves word if it is not what was asked for."""
-        programs = list(self.programs)
+        programs = list(self.programs.running)
         for name in programs:
-            self.stop(name, signal.SIGTERM)
+            with contextlib.suppress(Ended):  # its last lines have no reader
+                self.programs.stop(name, signal.SIGTERM)
         undone, left = self.journal.undo()
         note = {"end": reason, "programs": programs, "undone": undone, "left": left}
         if reason != "asked":
@@ -202,16 +192,16 @@ class Helper:
         if now - self.heard >= self.watchdog_s:
             raise Ended(f"no heartbeat for {self.watchdog_s:g} s")
         wait = min(self.began + self.limit_s, self.heard + self.watchdog_s) - now
-        pipes = {program.stderr.fileno(): name for name, program in self.programs.items() if program.stderr}
+        pipes = self.programs.pipes()
         ready, _, _ = select.select([0, self.wake, *pipes], [], [], wait)
         for descriptor in ready:
             if descriptor in pipes:
-                self.read_tail(pipes[descriptor])
+                self.programs.read(pipes[descriptor])
         if self.wake in ready:
             for number in os.read(self.wake, 64):
                 if number in SIGNALS:
                     raise Ended(f"signal {signal.Signals(number).name}")
-            self.report_ended()
+            self.programs.report_ended()
         if 0 in ready:
             self.read_requests()
 
@@ -245,13 +235,18 @@ class Helper:
         """Do what a request asks for. Raises Refused."""
         kind = request["do"]
         if kind == "start":
-            return self.start(request["name"], request["argv"], request.get("stdout"))
+            return self.programs.start(request)
         if kind == "stop":
-            return self.stop(request["name"], signal.Signals[request.get("signal", "SIGTERM")])
+            return self.programs.stop(request["name"], signal.Signals[request.get("signal", "SIGTERM")])
+        if kind == "signal":
+            return self.programs.send(request["name"], signal.Signals[request["signal"]])
         if kind == "stderr":
-            return self.stderr(request["name"])
+            return self.programs.stderr(request["name"])
+        if kind in self.services:
+            return self.services[kind](request)
         if kind not in PLAN:
-            raise Refused(f"no request {kind!r}; valid: start, stop, stderr, end, beat, {', '.join(PLAN)}")
+            valid = ["start", "stop", "signal", "stderr", "end", "beat", *self.services, *PLAN]
+            raise Refused(f"no request {kind!r}; valid: {', '.join(valid)}")
         record = PLAN[kind](request)
         if record is None:
             return False
@@ -265,105 +260,18 @@ class Helper:
             raise
         return True
 
-    def start(self, name: str, argv: list[str], stdout: str | None) -> int:
-        """Start a program whose stdout is a new file of the work folder; returns its process id."""
-        if name in self.programs:
-            raise Refused(f"a program named {name} runs already")
-        path = shutil.which(argv[0], path=PATH)
-        if path is None:
-            raise Refused(f"{argv[0]} is not installed")
-        parent = os.getpid()
-        libc = ctypes.CDLL(None)
-
-        def become_child() -> None:
-            os.setsid()
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        if stdout is not None and (Path(stdout).name != stdout or stdout in (".", "..")):
-            raise Refused(f"{stdout} is not a name of a file in the work folder")
-        target = os.open(self.journal.folder / stdout if stdout else os.devnull, flags, 0o600)
-        try:
-            program = subprocess.Popen(
-                [path, *argv[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=target,
-                stderr=subprocess.PIPE,
-                cwd=self.journal.folder,
-                env={**os.environ, "PATH": PATH},
-                preexec_fn=become_child,
-            )
-        finally:
-            os.close(target)
-        self.programs[name], self.tails[name] = program, b""
-        began = start_time(program.pid)
-        try:
-            if began is not None:
-                self.journal.add({"kind": "program", "name": name, "pid": program.pid, "began": began})
-        except Refused:
-            self.stop(name, signal.SIGKILL)
-            raise
-        return program.pid
-
-    def stop(self, name: str, number: signal.Signals) -> Record:
-        """End a program, by SIGKILL if it has not ended after a while; returns how it ended."""
-        if name not in self.programs:
-            raise Refused(f"no program {name} runs; valid: {', '.join(self.programs) or 'none'}")
-        program = self.programs[name]
-        for wanted in (number, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(program.pid, wanted)
-            try:
-                program.wait(GRACE_S)
-                break
-            except subprocess.TimeoutExpired:
-                continue
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)  # what it has started itself
-        return self.ended(name)
-
-    def stderr(self, name: str) -> str:
-        """The end of what a program has written to stderr so far."""
-        if name not in self.programs:
-            raise Refused(f"no program {name} runs; valid: {', '.join(self.programs) or 'none'}")
-        self.read_tail(name)
-        return self.tails[name].decode(errors="replace")
-
-    def ended(self, name: str) -> Record:
-        """Forget a program that has ended; returns how."""
-        self.read_tail(name)
-        program = self.programs.pop(name)
-        if program.stderr:
-            program.stderr.close()
-        return {"name": name, "code": program.poll(), "stderr": self.tails.pop(name).decode(errors="replace")}
-
-    def read_tail(self, name: str) -> None:
-        """Keep the end of what a program writes to stderr."""
-        stderr = self.programs[name].stderr
-        while stderr and select.select([stderr], [], [], 0)[0]:
-            chunk = os.read(stderr.fileno(), TAIL_BYTES)
-            if not chunk:
-                if self.programs[name].poll() is None:
-                    stderr.close()
-                    self.programs[name].stderr = None
-                return
-            self.tails[name] = (self.tails[name] + chunk)[-TAIL_BYTES:]
-
-    def report_ended(self) -> None:
-        """Say which programs have ended by themselves."""
-        for name in [name for name, program in self.programs.items() if program.poll() is not None]:
-            self.say({"event": "ended", **self.ended(name)})
-
     def say(self, answer: Record) -> None:
         """Write a line. Raises Ended if nobody reads any more."""
         line = json.dumps(answer).encode() + b"\n"
-        try:
-            if os.write(1, line) != len(line):
-                raise Ended("connection lost")
-        except OSError as error:
-            raise Ended("connection lost") from error
+        give_up = time.monotonic() + self.watchdog_s
+        while line:
+            try:
+                line = line[os.write(1, line) :]
+            except BlockingIOError:
+                if not select.select([], [1], [], max(0.0, give_up - time.monotonic()))[1]:
+                    raise Ended("connection lost") from None
+            except OSError as error:
+                raise Ended("connection lost") from error
 
 
 def main() -> None:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a file from a host: compressed there, read in pieces, and continued after a lost connection."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from weir.testbed.control import HostControl
+from weir.testbed.errors import ChangeError, CommandError, HostError
+
+PATIENCE_S = 120.0
+"""A host that cannot be reached for so long is given up."""
+_RETRY_S = 2.0
+
+
+async def fetch(name: str, path: Path, helper: Callable[[], Awaitable[HostControl]]) -> None:
+    """Bring the file `name` of the work folder to `path`, and delete it there.
+
+    `helper` gives the host's helper, newly connected if the last one is lost. Raises HostError.
+    """
+    packed = path.with_name(f"{path.name}.gz")
+    packed.unlink(missing_ok=True)
+    give_up = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            host = await helper()
+            await _bring(host, name, packed)
+            break
+        except ChangeError:
+            raise
+        except HostError:
+            if time.monotonic() >= give_up:
+                raise
+        await asyncio.sleep(_RETRY_S)
+    try:
+        await asyncio.to_thread(_unpack, packed, path)
+    except (OSError, EOFError) as error:
+        raise CommandError(host.host, f"{name} came damaged: {error}") from error
+    packed.unlink()
+    await host.ask("delete", prefix=name)
+
+
+async def _bring(host: HostControl, name: str, packed: Path) -> None:
+    """Compress the file unless that is done, and append what is missing of it."""
+    await host.start(f"gzip {name}", ["sh", "-c", 'test ! -e "$0" || gzip -1 -f "$0"', name])
+    done = await host.wait(f"gzip {name}")
+    if done.code != 0:
+        complaint = done.stderr.strip().splitlines() or [f"exit code {done.code}"]
+        raise ChangeError(host.host, f"gzip of {name} failed: {complaint[-1]}")
+    size = await host.ask("size", name=f"{name}.gz")
+    with packed.open("ab") as file:
+        while (offset := file.tell()) < size:
+            piece = base64.b64decode(await host.ask("read", name=f"{name}.gz", offset=offset))
+            if not piece:
+                raise ChangeError(host.host, f"{name}.gz became shorter")
+            file.write(piece)
+
+
+def _unpack(packed: Path, path: Path) -> None:
+    with gzip.open(packed, "rb") as source, path.open("wb") as target:
+        shutil.copyfileobj(source, target, 2**20)
