@@ -86,6 +86,10 @@ KernelOption = Annotated[
     str | None,
     typer.Option("--kernel", metavar="NAME", help="Kernel of a run in virtual time; by default 6.12."),
 ]
+TestbedOption = Annotated[
+    Path | None,
+    typer.Option("--testbed", metavar="FILE", help="Run on this testbed's hosts and switch instead."),
+]
 Memory = Annotated[
     int | None,
     typer.Option("--memory", metavar="MB", min=128, help="Memory of that kernel; by default 1024 MB."),

@@ -26,12 +26,16 @@ def run(
     time: options.TimeOption = None,
     kernel: options.KernelOption = None,
     memory: options.Memory = None,
+    testbed: options.TestbedOption = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Run an experiment: hosts, switch, traffic, captures, and the analysis of it all.
 
     Needs no root. Writes RUNS/<name>/<run-id>/ with config, captures, telemetry, result.json and report.html;
     RUNS/<name>/latest points to it. Ctrl-C stops cleanly; the manifest then says that the run did not finish.
+
+    With --testbed, the hosts are machines that weir reaches over SSH, and the switch is one that runs already
+    (docs/testbed.md). Everything that the run changes there is put back.
 
     `weir run demo` runs a shipped experiment and leaves its file there, to start your own from; `weir schema`
     describes every key.
@@ -42,7 +46,7 @@ def run(
         raise InputError("--kernel and --memory are of a run in virtual time; valid: --time virtual")
     virtual: Literal["virtual"] | None = "virtual" if kernel or memory else None
     choice = TimeChoice(time or virtual, kernel, memory or MEMORY_MB)
-    return run_command(config, runs, plain=plain, as_json=as_json, choice=choice)
+    return run_command(config, runs, plain=plain, as_json=as_json, choice=choice, testbed=testbed)
 
 
 def run_command(
@@ -52,14 +56,16 @@ def run_command(
     plain: bool = False,
     as_json: bool = False,
     choice: TimeChoice | None = None,
+    testbed: Path | None = None,
 ) -> int:
     """Run an experiment and analyse it; returns the exit code (0, 1, or 130 after Ctrl-C).
 
     Raises what `new_run`, `run_in_sandbox` and `report_run` raise.
     """
-    from weir.runner.prepare import new_run
+    from weir.runner.prepare import OnTestbed, new_run
 
-    experiment, run_dir = new_run(config, runs, choice)
+    place = None if testbed is None else OnTestbed.read(testbed)
+    experiment, run_dir = new_run(config, runs, choice, place)
     Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
     return make_run(run_dir, plain=plain) or analyse_run(run_dir, as_json=as_json)
 

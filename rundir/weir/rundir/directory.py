@@ -24,6 +24,11 @@ class RunDirectory:
         return self.path / "config.yaml"
 
     @property
+    def testbed(self) -> Path:
+        """The inventory of a run on a testbed, unchanged. It is not for others, as it has SSH addresses."""
+        return self.path / "testbed.yaml"
+
+    @property
     def replays(self) -> Path:
         """Folder with copies of the experiment's replay files."""
         return self.path / "replays"

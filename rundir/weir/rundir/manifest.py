@@ -199,6 +199,17 @@ class Phase(Record):
     background: tuple[Background, ...] = ()
 
 
+class ClockReading(Record):
+    """The clock of a host compared with that of the machine that ran weir."""
+
+    at_ns: int
+    """When, by that machine's clock."""
+    offset_s: float
+    """The host's clock minus that one."""
+    error_s: float
+    """Largest error of the offset: half the round trip."""
+
+
 class Host(Record):
     """One captured host; `pcap` is relative to the run directory."""
 
@@ -221,6 +232,8 @@ class Host(Record):
     """Time that it needs for each frame that it sends, in addition to that on the line."""
     capture_received: int | None = None
     capture_drops: int | None = None
+    clock: tuple[ClockReading, ...] = ()
+    """Of a host with a clock of its own."""
 
 
 class PortStats(Record):
@@ -279,6 +292,18 @@ class Software(Record):
         """One line for messages."""
         compiled = ", ".join(f"{name} {digest}" for name, digest in sorted(self.programs.items()))
         return f"weir {self.weir_version}, commit {self.commit or 'unknown'} ({compiled})"
+
+
+class TestbedRecord(Record):
+    """The testbed of a run, without what only its owner needs to know."""
+
+    __test__ = False  # not a pytest class, although its name begins with Test
+
+    name: str | None = None
+    switch: str
+    """The switch's P4Runtime address."""
+    ports: dict[str, int]
+    """Switch port of each host, and of the collector."""
 
 
 class CampaignRun(Record):
@@ -351,6 +376,8 @@ class Manifest(Record):
     scheduling: Scheduling | None = None
     virtual_time: VirtualTime | None = None
     """None for a run in real time."""
+    testbed: TestbedRecord | None = None
+    """None for a run whose hosts were namespaces of one machine."""
     digest: str | None = None
     """`weir.rundir.digest` of a run in virtual time, after its analysis."""
 

@@ -21,6 +21,7 @@ from weir.rundir.manifest import (
     Manifest,
     State,
     Switch,
+    TestbedRecord,
     VirtualTime,
     read_manifest,
 )
@@ -52,6 +53,7 @@ class ManifestFile:
         detectors: Iterable[str],
         campaign: CampaignRun | None = None,
         virtual_time: VirtualTime | None = None,
+        testbed: TestbedRecord | None = None,
     ) -> ManifestFile:
         """Write the manifest of a run that begins now; `campaign` identifies it within its campaign."""
         manifest = Manifest(
@@ -78,6 +80,8 @@ class ManifestFile:
         )
         if virtual_time is not None:
             manifest = manifest.model_copy(update={"virtual_time": virtual_time})
+        if testbed is not None:
+            manifest = manifest.model_copy(update={"testbed": testbed})
         created = cls(RunDirectory(run_dir).manifest, manifest)
         created.write()
         return created

@@ -28,12 +28,15 @@ class _Refusal:
     message: str
 
 
-def check_runnable(experiment: ExperimentConfig, config: Path, source: Source | None = None) -> None:
+def check_runnable(
+    experiment: ExperimentConfig, config: Path, source: Source | None = None, *, testbed: bool = False
+) -> None:
     """Raise ConfigError with a line for each key of the file ``config`` that a run does not support.
 
-    With ``source``, its text, each line has the number of the key's.
+    With ``source``, its text, each line has the number of the key's. On a `testbed`, switch and hosts are not
+    the run's; :func:`weir.testbed.joined.problems` has what keeps it from running there.
     """
-    refusals = list(_refusals(experiment))
+    refusals = list(_of_everywhere(experiment) if testbed else _refusals(experiment))
     if source is not None:
         refusals.sort(key=lambda refusal: source.line_of(refusal.location))
     lines = [
@@ -70,13 +73,14 @@ def check_machine(experiment: ExperimentConfig, config: Path, source: Source | N
         )
 
 
-def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
-    def refuse(message: str, *location: str | int, where: str | None = None) -> _Refusal:
-        return _Refusal(location, where or ".".join(map(str, location)), message)
+def _refuse(message: str, *location: str | int, where: str | None = None) -> _Refusal:
+    return _Refusal(location, where or ".".join(map(str, location)), message)
 
+
+def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
     target = experiment.switch.target
     if target not in RUN_TARGETS:
-        yield refuse(
+        yield _refuse(
             f"a run starts {' or '.join(RUN_TARGETS)}, not {target}; "
             f"valid: {', '.join(RUN_TARGETS)}, or `weir apply` to a running switch",
             "switch",
@@ -88,26 +92,32 @@ def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
         yield from _elsewhere(experiment)
     not_virtual = _real_only(experiment)
     if experiment.time == "virtual" and not_virtual is not None:
-        yield refuse(not_virtual, "time")
+        yield _refuse(not_virtual, "time")
     if experiment.kernel is not None and experiment.time != "virtual":
-        yield refuse(
+        yield _refuse(
             "only a run in virtual time has a kernel; valid: leave it out, or time: virtual", "kernel"
         )
     for name, host in experiment.hosts.items():
-        if host.address6 is not None and not _usable6(host.address6):
-            message = f"{host.address6}; valid: a unicast address that is not link-local"
-            yield refuse(message, "hosts", name, "address6")
         for key, value in (("mac", host.mac), ("port", host.port)):
             if value is not None:
-                yield refuse("assigned by the run; valid: leave it out", "hosts", name, key)
+                yield _refuse("assigned by the run; valid: leave it out", "hosts", name, key)
         if host.address is not None and not _usable(host.address):
             message = f"{host.address}; valid: in {SUBNET}, but not {SWITCH_IP}"
-            yield refuse(message, "hosts", name, "address")
+            yield _refuse(message, "hosts", name, "address")
+    yield from _of_everywhere(experiment)
+
+
+def _of_everywhere(experiment: ExperimentConfig) -> Iterator[_Refusal]:
+    """Refusals that depend neither on the switch nor on the hosts' being the run's."""
+    for name, host in experiment.hosts.items():
+        if host.address6 is not None and not _usable6(host.address6):
+            message = f"{host.address6}; valid: a unicast address that is not link-local"
+            yield _refuse(message, "hosts", name, "address6")
     for index, phase in enumerate(experiment.effective_phases()):
         base: Location = ("policers",) if experiment.phases is None else ("phases", index, "policers")
         for number, policer in enumerate(phase.policers):
             if not policer.reports.drops:
-                yield refuse(
+                yield _refuse(
                     "a run explains every loss by its report; valid: true",
                     *(*base, number, "reports", "drops"),
                     where=f"policer {policer.name} of phase {phase.name}: reports.drops",
@@ -118,14 +128,14 @@ def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
     for index, name in enumerate(experiment.analysis.detectors):
         if name not in PAIR_DETECTORS:
             valid = ", ".join(PAIR_DETECTORS)
-            yield refuse(
+            yield _refuse(
                 f"no detector {name!r} of pairs; valid: {valid}",
                 *("analysis", "detectors", index),
                 where=f"analysis.detectors[{index}]",
             )
     if experiment.telemetry.collectors:
         message = "a run starts its own collector; valid: leave them out"
-        yield refuse(message, "telemetry", "collectors")
+        yield _refuse(message, "telemetry", "collectors")
 
 
 def _beyond_bmv2(experiment: ExperimentConfig) -> Iterator[_Refusal]:

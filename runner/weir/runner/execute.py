@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inner half of a run, in the sandbox: builds the testbed, runs every phase, fills the manifest.
+"""The inner half of a run: sets its hosts up, runs every phase, fills the manifest.
 
 hosts, links → switch, collector, captures → per phase: entries → flows → counters → stop all processes
 """
@@ -10,39 +10,36 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
+from typing import Any
 
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
-from weir.controlplane.config import ExperimentConfig, HostConfig, load_experiment, queue_bytes, with_lines
+from weir.controlplane.config import COLLECTOR, ExperimentConfig, load_experiment, queue_bytes, with_lines
 from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan
 from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.rundir.directory import RunDirectory, hold
-from weir.rundir.manifest import Host, Scheduling
+from weir.rundir.manifest import ClockReading, Host, Scheduling
 from weir.rundir.manifest_file import ManifestFile
-from weir.runner.bmv2_switch import Bmv2Switch
 from weir.runner.phase import run_phase
 from weir.runner.phase_record import phase_record, with_counters, with_read_back
 from weir.runner.progress import Progress, Watcher
 from weir.runner.sampling import sampled
-from weir.runner.switch_elsewhere import SwitchElsewhere
-from weir.runner.switches import Activity, EmbeddedSwitch, RunSwitch
+from weir.runner.sandbox_stage import SandboxStage
+from weir.runner.stage import Stage
+from weir.runner.switches import Activity, RunSwitch
+from weir.runner.testbed_stage import TestbedStage
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
+from weir.testbed.inventory import TestbedConfig
+from weir.testbed.joined import on_testbed
+from weir.testbed.load import load_testbed
 from weir.topo.capture import Capture, CaptureResult
-from weir.topo.collectorproc import CollectorProcess
-from weir.topo.line import Line
-from weir.topo.scheduling import SchedulingProbe
-from weir.topo.sockets import SocketSampler
 from weir.topo.stop import Interrupted, StopToken
-from weir.topo.testbed import HostSpec, Testbed
 from weir.topo.traffic import PortAllocator
 
-COLLECTOR = "collector"
 NS = PPB = 1_000_000_000
 # Longest wait for frames that are still in flight after the last flow has ended.
 SETTLE_LIMIT_S = 15.0
-# In virtual time each wake-up costs wall time, and no report is needed before the end.
-VIRTUAL_GATHER_MS = 50
 
 
 async def settle(switch: RunSwitch, stop: StopToken) -> None:
@@ -67,61 +64,39 @@ async def execute(
     stop: StopToken,
     progress: Progress,
     watcher: Watcher | None = None,
+    testbed: TestbedConfig | None = None,
 ) -> None:
-    """Run the experiment, from creating namespaces to reading the last counter."""
+    """Run the experiment, from building hosts, or setting up a testbed's, to reading the last counter."""
     files = RunDirectory(run_dir)
     logs = files.logs
     virtual = manifest.manifest.virtual_time is not None
     with contextlib.ExitStack() as stack:
-        progress.step("building hosts and links")
-        hosts = [
-            HostSpec(name, host.address, host.address6, _line(host))
-            for name, host in experiment.hosts.items()
-        ]
-        hosts.append(HostSpec(COLLECTOR))
-        testbed = stack.enter_context(Testbed(hosts, virtual_time=virtual))
-        asked = experiment.switch
-        numbers = {name: host.switch_port for name, host in testbed.hosts.items()}
-        if asked.address is not None:
-            numbers = {name: asked.ports[name].port for name in testbed.hosts}
-        addresses = {
-            name: HostPort(numbers[name], host.mac, host.address, host.address6)
-            for name, host in testbed.hosts.items()
-        }
-        sink = addresses.pop(COLLECTOR)
+        progress.step("building hosts and links" if testbed is None else "setting up the testbed's hosts")
+        stage: Stage
+        if testbed is None:
+            stage = stack.enter_context(SandboxStage(experiment, virtual=virtual))
+        else:
+            stage = stack.enter_context(TestbedStage(experiment, testbed, stop))
+        manifest.add_notes(stage.notes())
+        sink = stage.sink
         endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
-        testbed.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
-        bmv2 = asked.target == "bmv2"
-        plan = make_plan(experiment, Attachment(addresses, {COLLECTOR: endpoint}), wired=bmv2)
+        stage.hosts.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
+        bmv2 = experiment.switch.target == "bmv2"
+        plan = make_plan(
+            experiment,
+            Attachment(stage.addresses, {COLLECTOR: endpoint}),
+            wired=bmv2 and testbed is None,
+        )
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 
         progress.step("starting switch, collector and captures")
-        if virtual:
-            testbed.keep_departures()
-        switch: RunSwitch
-        if asked.address is not None:
-            switch = stack.enter_context(SwitchElsewhere(experiment, testbed, addresses, logs))
-        elif bmv2:
-            switch = stack.enter_context(Bmv2Switch(experiment, testbed, addresses, logs))
-        else:
-            ahead = sink.port if virtual else None
-            switch = stack.enter_context(EmbeddedSwitch(testbed, logs, run_ahead_except=ahead))
-        collector = stack.enter_context(
-            CollectorProcess(
-                testbed,
-                COLLECTOR,
-                files.telemetry,
-                files.accounting,
-                logs,
-                run_id=manifest.manifest.run_id,
-                port=experiment.telemetry.port,
-                gather_ms=VIRTUAL_GATHER_MS if virtual else 0,
-            )
-        )
+        switch = stack.enter_context(stage.switch(logs))
+        collector = stage.collector(files, manifest.manifest.run_id)
+        stack.enter_context(collector)
         captures = [
             stack.enter_context(
                 Capture(
-                    testbed,
+                    stage.hosts,
                     name,
                     files.capture(name),
                     logs,
@@ -131,18 +106,26 @@ async def execute(
             )
             for name in experiment.hosts
         ]
-        # In virtual time nothing is late.
-        probe = None if virtual else stack.enter_context(SchedulingProbe(logs))
+        probe = stage.probe(logs)
+        if probe is not None:
+            stack.enter_context(probe)
         switch.wait_ready(stop)
         collector.wait_ready(stop)
         for capture in captures:
             capture.wait_ready(stop)
-        sampler = stack.enter_context(SocketSampler(testbed, files.sockets))
+        sampler = stage.sampler(files.sockets)
+        stack.enter_context(sampler)
 
         ports = PortAllocator()
+        # In virtual time each wake-up costs wall time, and a full disk is found at the end.
+        watched = () if virtual else (collector, *captures)
         pipeline = load_for(plan.single_rate)
         async with SwitchControl(
-            switch.p4runtime, asked.device_id, pipeline=pipeline, target=plan.target, via=switch.via
+            switch.p4runtime,
+            experiment.switch.device_id,
+            pipeline=pipeline,
+            target=plan.target,
+            via=switch.via,
         ) as control:
             await switch.admit(control)
             await control.push_pipeline()
@@ -155,13 +138,13 @@ async def execute(
                 specs = [spec for _, spec in flows]
                 sampler.watch(specs)
                 offered = PhaseTraffic(
-                    testbed, specs, background_specs(experiment, phase.name, ports), logs, stop
+                    stage.hosts, specs, background_specs(experiment, phase.name, ports), logs, stop
                 )
                 with progress.phase(phase.name, experiment.phase_duration / NS):
                     if probe is not None:
                         probe.begin(phase.name)
                     async with sampled(control, phase, watcher):
-                        traffic, events = await run_phase(control, phase, offered)
+                        traffic, events = await run_phase(control, phase, offered, watched, stop)
                     if probe is not None:
                         probe.end()
                 # Fails here on a full disk, before waiting for counters that could not be written.
@@ -178,7 +161,7 @@ async def execute(
                 manifest.write()
 
             progress.step("closing captures and telemetry")
-            testbed.silence()
+            stage.hosts.silence()
             await settle(switch, stop)
             # A connection that closed late may have passed a policer after its phase's counters were read.
             records = zip(plan.phases, manifest.manifest.phases, strict=True)
@@ -187,12 +170,14 @@ async def execute(
             await switch.read(control)
         manifest.update(phases=tuple(counted))
 
-        for name, drops in testbed.link_drops().items():
-            lost = drops.to_switch + drops.from_switch
-            manifest.invalidate([f"the link of {name} lost {lost} frames in the kernel"] if lost else [])
-        captured = [await asyncio.to_thread(capture.stop) for capture in captures]
+        manifest.invalidate(stage.lost())
+        clocks = stage.clocks()
+        captured = await asyncio.gather(*(asyncio.to_thread(capture.stop) for capture in captures))
         manifest.update(
-            hosts=tuple(_host(experiment, addresses[found.host], found, run_dir) for found in captured)
+            hosts=tuple(
+                _host(experiment, stage.addresses[found.host], found, run_dir, clocks.get(found.host))
+                for found in captured
+            )
         )
         sampler.stop()
         late = None if probe is None else probe.stop()
@@ -218,12 +203,17 @@ def _queue(experiment: ExperimentConfig, host: str) -> dict[str, int | None]:
     return {"queue_bytes": queue_bytes(experiment, host), **packets}
 
 
-def _line(host: HostConfig) -> Line | None:
-    return Line(host.line_rate, host.packet_cost) if host.line_rate else None
-
-
-def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult, run_dir: Path) -> Host:
+def _host(
+    experiment: ExperimentConfig,
+    port: HostPort,
+    captured: CaptureResult,
+    run_dir: Path,
+    clock: tuple[ClockReading, ...] | None,
+) -> Host:
     host = experiment.hosts[captured.host]
+    known: dict[str, Any] = _queue(experiment, captured.host)
+    if clock is not None:
+        known["clock"] = clock
     return Host(
         name=captured.host,
         addresses=port.addresses,
@@ -231,28 +221,33 @@ def _host(experiment: ExperimentConfig, port: HostPort, captured: CaptureResult,
         delay_s=host.delay / NS,
         jitter_s=host.jitter / NS,
         rate_bps=host.rate,
-        **_queue(experiment, captured.host),
         loss=host.loss / PPB,
         line_rate_bps=host.line_rate or None,
         packet_cost_s=host.packet_cost / NS,
         capture_received=captured.captured,
         capture_drops=captured.lost,
+        **known,
     )
 
 
 def run_inside(run_dir: Path, stop: StopToken, progress: Progress, watcher: Watcher | None = None) -> None:
     """Run the experiment of a prepared run directory, and record its end in the manifest.
 
-    Call in the sandbox. `watcher` receives samples of the counters while flows run. Raises Interrupted, or
-    the error that made the run fail, after recording it.
+    Call in the sandbox; a run on a testbed needs none. `watcher` receives samples of the counters while flows
+    run. Raises Interrupted, or the error that made the run fail, after recording it.
     """
     hold(run_dir)
     manifest = ManifestFile.load(run_dir)
     try:
+        files = RunDirectory(run_dir)
         experiment = with_lines(
-            load_experiment(RunDirectory(run_dir).config), virtual=manifest.manifest.virtual_time is not None
+            load_experiment(files.config), virtual=manifest.manifest.virtual_time is not None
         )
-        asyncio.run(execute(experiment, run_dir, manifest, stop, progress, watcher))
+        testbed = None
+        if manifest.manifest.testbed is not None:
+            testbed = load_testbed(files.testbed)
+            experiment = on_testbed(experiment, testbed)
+        asyncio.run(execute(experiment, run_dir, manifest, stop, progress, watcher, testbed))
     except Interrupted as interruption:
         manifest.end_if_possible("interrupted", str(interruption))
         raise

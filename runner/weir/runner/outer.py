@@ -41,13 +41,15 @@ def run_prepared(
     """
     if is_virtual(run_dir):
         return run_virtually(run_dir, program, options, on_line=on_line, on_virtual_s=on_virtual_s)
+    on_testbed = ManifestFile.load(run_dir).manifest.testbed is not None
     elsewhere = load_experiment(RunDirectory(run_dir).config).switch.address is not None
     status = run_in_sandbox(
         program,
         [str(run_dir), *options],
         announce_stop=announce_stop,
         on_line=on_line,
-        with_origin=elsewhere,
+        with_origin=elsewhere and not on_testbed,
+        isolated=not on_testbed,
     )
     manifest = ManifestFile.load(run_dir)
     problem = None

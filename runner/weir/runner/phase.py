@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -13,7 +13,11 @@ from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.schedule import MadeChange, run_schedule
 from weir.rundir.manifest import Change, Learned
+from weir.topo.program import ProcessError
+from weir.topo.stop import StopToken
 from weir.topo.traffic import TrafficResult
+
+WATCH_S = 1.0
 
 
 class Traffic(Protocol):
@@ -41,10 +45,34 @@ class PhaseEvents:
         ]
 
 
+class Watched(Protocol):
+    """A program that must not end before the flows have."""
+
+    def check_running(self) -> None:
+        """Raise ProcessError if it has ended."""
+        ...
+
+
+async def watch(programs: Sequence[Watched], stop: StopToken) -> None:
+    """Fail the run when one of the programs has ended, such as a capture whose disk is full."""
+    while True:
+        await asyncio.sleep(WATCH_S)
+        try:
+            for program in programs:
+                program.check_running()
+        except ProcessError as error:
+            stop.fail(error)
+            return
+
+
 async def run_phase(
-    control: SwitchControl, phase: PhasePlan, traffic: Traffic
+    control: SwitchControl,
+    phase: PhasePlan,
+    traffic: Traffic,
+    watched: Sequence[Watched],
+    stop: StopToken,
 ) -> tuple[TrafficResult, PhaseEvents]:
-    """Run the flows of a phase whose entries are installed.
+    """Run the flows of a phase whose entries are installed, as long as the `watched` programs run.
 
     Raises ControlPlaneError, after the flows have ended, when the switch rejected a change or an entry.
     """
@@ -64,16 +92,17 @@ async def run_phase(
         await follower.start()
     following = asyncio.create_task(follower.run()) if learned else None
     changing = asyncio.create_task(changes())
+    watching = asyncio.create_task(watch(watched, stop)) if watched else None
     try:
         result = await asyncio.to_thread(traffic, on_start=begin)
         await changing
         if following is not None and following.done():
             await following
     finally:
-        for task in (changing, following):
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*(task for task in (changing, following) if task), return_exceptions=True)
+        tasks = [task for task in (changing, following, watching) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     return result, PhaseEvents(
         tuple(Change.model_validate(change.as_manifest()) for change in applied),
         {name: Learned(**asdict(status)) for name, status in follower.status().items()},

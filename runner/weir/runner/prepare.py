@@ -9,21 +9,63 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from weir.controlplane.config import ExperimentConfig, Source, experiment_of, read_text
+from weir.controlplane.config import (
+    COLLECTOR,
+    ConfigError,
+    ExperimentConfig,
+    Source,
+    experiment_of,
+    read_text,
+)
 from weir.kernel.debian import DEBIAN_SERIES
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
-from weir.rundir.manifest import CampaignRun, VirtualTime
+from weir.rundir.manifest import CampaignRun, TestbedRecord, VirtualTime
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
 from weir.runner.checks import check_machine, check_runnable, check_virtual
 from weir.runner.replays import Replays, keep_replays, read_replays
+from weir.testbed.inventory import TESTBED, TestbedConfig
+from weir.testbed.joined import on_testbed, problems
+from weir.testbed.load import parse_testbed
 
 MEMORY_MB = 1024
 """Memory of a guest, most of which is its cache of files."""
 EPOCH_NS = 946_684_800_000_000_000
 """The wall clock at the start of a run in virtual time, 2000-01-01 00:00 UTC, so that repeats have the same
 time stamps, which cannot be mistaken for those of real time."""
+
+
+@dataclass(frozen=True)
+class OnTestbed:
+    """The testbed of a run: its file, the text of it, and what that says."""
+
+    path: Path
+    text: str
+    config: TestbedConfig
+
+    @classmethod
+    def read(cls, path: Path) -> OnTestbed:
+        """Read the file. Raises ConfigError."""
+        text = read_text(path, TESTBED)
+        return cls(path, text, parse_testbed(text, str(path)))
+
+    def use(self, experiment: ExperimentConfig) -> ExperimentConfig:
+        """The experiment on this testbed. Raises ConfigError with a line for each thing that is missing."""
+        joined = on_testbed(experiment, self.config)
+        lines = [f"{self.path}: {problem}" for problem in problems(joined, self.config)]
+        if lines:
+            raise ConfigError(lines)
+        return joined
+
+    def record(self, experiment: ExperimentConfig) -> TestbedRecord:
+        """The manifest's record; of the experiment that `use` has returned."""
+        names = [*experiment.hosts, COLLECTOR]
+        return TestbedRecord(
+            name=self.config.name,
+            switch=experiment.switch.address or "",
+            ports={name: self.config.hosts[name].switch_port for name in names},
+        )
 
 
 @dataclass(frozen=True)
@@ -35,29 +77,41 @@ class TimeChoice:
     memory_mb: int = MEMORY_MB
 
 
-def new_run(config: Path, runs: Path, choice: TimeChoice | None = None) -> tuple[ExperimentConfig, Path]:
+def new_run(
+    config: Path, runs: Path, choice: TimeChoice | None = None, testbed: OnTestbed | None = None
+) -> tuple[ExperimentConfig, Path]:
     """Check an experiment file and create a run directory in `runs`/<name>, to which `latest` then points.
 
     Raises ConfigError, KernelInputError, OSError, SandboxError, ToolMissingError.
     """
-    return new_run_of(read_text(config), config, runs, choice)
+    return new_run_of(read_text(config), config, runs, choice, testbed)
 
 
 def new_run_of(
-    text: str, config: Path, runs: Path, choice: TimeChoice | None = None
+    text: str,
+    config: Path,
+    runs: Path,
+    choice: TimeChoice | None = None,
+    testbed: OnTestbed | None = None,
 ) -> tuple[ExperimentConfig, Path]:
     """As `new_run`, from text; `config` is for messages, and its folder is that of the replay files."""
     source = Source.parse(text, str(config))
     experiment = experiment_of(source.data, source)
-    check_runnable(experiment, config, source)
+    check_runnable(experiment, config, source, testbed=testbed is not None)
     choice = choice or TimeChoice()
-    if choice.time == "virtual":
-        check_virtual(experiment, config)
-    virtual_time = virtual_time_of(experiment, choice)
-    check_machine(experiment, config, source)
+    virtual_time: VirtualTime | None = None
+    if testbed is not None:
+        if choice.time is not None:
+            experiment = experiment.model_copy(update={"time": choice.time})
+        experiment = testbed.use(experiment)
+    else:
+        if choice.time == "virtual":
+            check_virtual(experiment, config)
+        virtual_time = virtual_time_of(experiment, choice)
+        check_machine(experiment, config, source)
     replays = read_replays(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
-    prepare(run_dir, experiment, text.encode(), replays, virtual_time=virtual_time)
+    prepare(run_dir, experiment, text.encode(), replays, virtual_time=virtual_time, testbed=testbed)
     point_latest_to(run_dir)
     return experiment, run_dir
 
@@ -70,14 +124,20 @@ def prepare(
     *,
     campaign: CampaignRun | None = None,
     virtual_time: VirtualTime | None = None,
+    testbed: OnTestbed | None = None,
 ) -> None:
     """Write the experiment's text, its replay files and the manifest into an empty run directory.
+
+    On a `testbed`, the experiment is the one that its `use` has returned.
 
     Without `virtual_time`, the experiment says in which time it runs. Raises KernelInputError.
     """
     write_whole(RunDirectory(run_dir).config, config)
     keep_replays(run_dir, replays)
-    virtual_time = virtual_time or virtual_time_of(experiment, TimeChoice())
+    if testbed is None:
+        virtual_time = virtual_time or virtual_time_of(experiment, TimeChoice())
+    else:
+        write_whole(RunDirectory(run_dir).testbed, testbed.text.encode())
     if virtual_time is None or campaign is not None:
         run_id = run_dir.name
     else:
@@ -91,6 +151,7 @@ def prepare(
         detectors=experiment.analysis.detectors,
         campaign=campaign,
         virtual_time=virtual_time,
+        testbed=None if testbed is None else testbed.record(experiment),
     )
 
 

@@ -13,9 +13,9 @@ from weir.controlplane.config import ExperimentConfig, FlowConfig
 from weir.controlplane.config.values import max_datagram_bytes
 from weir.runner.replays import script_of
 from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
+from weir.topo.hosts import Hosts
 from weir.topo.played import PlayedTraffic
 from weir.topo.stop import StopToken
-from weir.topo.testbed import Testbed
 from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
 
 _NS = 1_000_000_000
@@ -76,14 +76,14 @@ class PhaseTraffic:
 
     def __init__(
         self,
-        testbed: Testbed,
+        hosts: Hosts,
         flows: Sequence[FlowSpec],
         backgrounds: Sequence[BackgroundSpec],
         logs: Path,
         stop: StopToken,
     ) -> None:
         """Store the parameters; nothing is sent yet."""
-        self._testbed, self._flows, self._backgrounds = testbed, flows, backgrounds
+        self._hosts, self._flows, self._backgrounds = hosts, flows, backgrounds
         self._logs, self._stop = logs, stop
         self.background: list[dict[str, Any]] = []
         """A record per background, for the manifest."""
@@ -98,8 +98,8 @@ class PhaseTraffic:
         scripted = [flow for flow in self._flows if flow.script is not None]
         plain = [flow for flow in self._flows if flow.script is None]
         with (
-            BackgroundTraffic(self._testbed, self._backgrounds, self._logs, self._stop) as background,
-            PlayedTraffic(self._testbed, scripted, self._logs, self._stop) as played,
+            BackgroundTraffic(self._hosts, self._backgrounds, self._logs, self._stop) as background,
+            PlayedTraffic(self._hosts, scripted, self._logs, self._stop) as played,
         ):
 
             def begin() -> None:
@@ -107,7 +107,7 @@ class PhaseTraffic:
                 background.go()
                 played.go()
 
-            result = run_flows(self._testbed, plain, self._logs, self._stop, on_start=begin)
+            result = run_flows(self._hosts, plain, self._logs, self._stop, on_start=begin)
             by_id = {found.flow.id: found for found in (*result.flows, *played.finish())}
             self.background, self.problems = background.finish()
         flows = tuple(by_id[flow.id] for flow in self._flows)

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 
 from weir.controlplane.config import Form
 from weir.controlplane.config.schema import as_text, schema_of
-from weir.controlplane.config.values import NAME_PATTERN, Mac, Name, PortNumber, SizeBytes
+from weir.controlplane.config.values import NAME_PATTERN, Endpoint, Mac, Name, PortNumber, SizeBytes
 
 Privileges = Literal["root", "sudo", "capabilities"]
 
@@ -135,6 +135,17 @@ class HostEntry(_Model):
     """Space that weir may need on the disk of that folder; `weir doctor` says whether so much is free."""
 
 
+class SwitchEntry(_Model):
+    """The switch that the hosts are connected to, and that others have started."""
+
+    address: Endpoint
+    """Its P4Runtime."""
+    target: Literal["softswitch", "bmv2", "tofino", "tofino2"] = "softswitch"
+    """What it is, as `switch.target` of an experiment."""
+    device_id: Annotated[StrictInt, Field(ge=0, le=2**64 - 1, examples=[1])] = 1
+    """Its device id."""
+
+
 class TestbedConfig(_Model):
     """Hosts that weir reaches over SSH, and the switch ports that they are connected to."""
 
@@ -144,8 +155,11 @@ class TestbedConfig(_Model):
     """Name of the testbed."""
     ssh: SshDefaults = SshDefaults()
     """Values of all hosts that do not have their own."""
+    switch: SwitchEntry | None = None
+    """The switch; experiments that run here use it in place of their own. `weir doctor` needs none."""
     hosts: Annotated[dict[Name, HostEntry], Field(min_length=1)]
-    """The hosts by name; an experiment's hosts have the same names."""
+    """The hosts by name; an experiment's hosts have the same names. The host `collector` receives the reports
+    of a run."""
 
     def ssh_of(self, name: str) -> SshAccess:
         """How to reach a host, with all defaults filled in."""
@@ -183,7 +197,7 @@ NO_PASSWORDS = "passwords are neither read nor stored; valid: a key (identity_fi
 TESTBED = Form(
     TestbedConfig,
     "testbed",
-    "name, ssh, hosts",
+    "name, ssh, switch, hosts",
     {("flows",): "this is an experiment, not a testbed; valid: `weir run` of this file"},
 )
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from weir.topo.sandbox_init import CONTROL_VARIABLE, INTERRUPT, KILL, TERMINATE
+from weir.topo.sandbox_init import CONTROL_VARIABLE, INTERRUPT, KILL, PLAIN_VARIABLE, TERMINATE
 from weir.topo.stop import Interrupted, StopReason, StopToken
 from weir.topo.tools import find_tool, search_path
 
@@ -45,6 +45,10 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from weir.topo.sandbox_init import main; main()"
 )
+_START_PLAIN = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from weir.topo.sandbox_init import run_plainly; run_plainly()"
+)
 
 
 class SandboxError(Exception):
@@ -59,6 +63,7 @@ def run_in_sandbox(
     announce_stop: bool = True,
     on_line: Callable[[str], None] | None = None,
     with_origin: bool = False,
+    isolated: bool = True,
 ) -> int:
     """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
 
@@ -71,9 +76,11 @@ def run_in_sandbox(
     `on_line` stops the program, and is raised once that has ended. Raises SandboxError.
 
     With `with_origin` the program can enter the network namespace of this process (`origin`), which it needs
-    to be root for.
+    to be root for. One that is not `isolated` is a plain child of this process, without namespaces.
     """
-    command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
+    command = [sys.executable, "-c", _START_PLAIN]
+    if isolated:
+        command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
     control_read, control_write = os.pipe()
     passed, environment = [control_read], dict(os.environ)
     environment.pop(ORIGIN_VARIABLE, None)
@@ -96,7 +103,7 @@ def run_in_sandbox(
     finally:
         for descriptor in passed:
             os.close(descriptor)
-    stopper = _Stopper(process, control_write, announce=announce_stop)
+    stopper = _Stopper(process, control_write, announce=announce_stop, grace_s=None if isolated else grace_s)
     previous = {number: signal.signal(number, stopper) for number in _stop_signals()}
     try:
         if on_line is not None:
@@ -137,11 +144,15 @@ def _stop_signals() -> list[signal.Signals]:
 class _Stopper:
     """Signal handler of the outer process: first requests a stop, then kills."""
 
-    def __init__(self, process: "subprocess.Popen[str]", control: int, *, announce: bool) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[str]", control: int, *, announce: bool, grace_s: float | None
+    ) -> None:
+        """With `grace_s`, nobody but this process ends a program that does not stop."""
+        self._grace_s = grace_s
         self._process = process
         self._control = control
         self._announce = announce
-        self._requested = False
+        self._requested = self._killing = False
         self._force: threading.Timer | None = None
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
@@ -151,13 +162,21 @@ class _Stopper:
                 with contextlib.suppress(OSError):  # the terminal may be closed
                     os.write(2, f"\n{STOPPING}\n".encode())
             self._send(INTERRUPT if number == signal.SIGINT else TERMINATE)
-        elif self._force is None and number != signal.SIGHUP:
+            if self._grace_s is not None:
+                self._kill_after(self._grace_s)
+        elif not self._killing and number != signal.SIGHUP:
             # SIGHUP does not count: a closing terminal sends it twice, to the session leader and the
             # foreground group. On KILL process 1 ends at once, and all others before `unshare` returns.
+            self._killing = True
             self._send(KILL)
-            self._force = threading.Timer(_KILL_GRACE_S, self._process.kill)
-            self._force.daemon = True
-            self._force.start()
+            self._kill_after(_KILL_GRACE_S)
+
+    def _kill_after(self, seconds: float) -> None:
+        if self._force is not None:
+            self._force.cancel()
+        self._force = threading.Timer(seconds, self._process.kill)
+        self._force.daemon = True
+        self._force.start()
 
     def _send(self, request: bytes) -> None:
         try:
@@ -181,7 +200,8 @@ def inside(main: Callable[[StopToken], int]) -> NoReturn:
     control = os.environ.pop(CONTROL_VARIABLE, None)
     if control is None:
         sys.exit("weir: this module runs inside the sandbox only; start it with run_in_sandbox()")
-    os.environ[INSIDE_VARIABLE] = "1"
+    if os.environ.pop(PLAIN_VARIABLE, None) is None:
+        os.environ[INSIDE_VARIABLE] = "1"
     token = StopToken()
     # A signal sent directly to this process is a stop request too. The handler itself does nothing: setting
     # the lock-protected token in it could deadlock with the code that it interrupts.

@@ -24,6 +24,8 @@ KILL = b"K"
 GUEST_VARIABLE = "WEIR_GUEST"
 """Set in a guest, where every program is root and the files belong to the user."""
 CONTROL_VARIABLE = "WEIR_SANDBOX_CONTROL_FD"
+PLAIN_VARIABLE = "WEIR_SANDBOX_PLAIN"
+"""Set for a program without namespaces of its own."""
 EXIT_KILLED = 128 + signal.SIGKILL
 
 _SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -57,6 +59,14 @@ def main() -> None:
     os.close(to_program_read)
     # os._exit, because buffers and exit handlers belong to the program, not to this parent process.
     os._exit(_supervise(program, control, to_program_write, wake_read, grace_s))
+
+
+def run_plainly() -> None:
+    """Run `MODULE ARGS…` without namespaces in this process. argv: CONTROL_FD GRACE_S MODULE ARGS…"""
+    control, module, arguments = sys.argv[1], sys.argv[3], sys.argv[4:]
+    os.environ |= {CONTROL_VARIABLE: control, PLAIN_VARIABLE: "1"}
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _prepare() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weir.rundir.whole_files import part_of
+from weir.rundir.whole_files import part_of, replacing
 from weir.topo.linux import in_network_namespace
 from weir.topo.tcpdiag import Connection, TcpDiag, TcpInfo
 from weir.topo.testbed import Testbed
@@ -138,6 +138,17 @@ class SocketSampler:
             late = int(max(0.0, time.monotonic() - due) / self._interval_s)
             self.missed_ticks += late
             due += late * self._interval_s
+        _flush(writer, columns)
+
+
+def write_samples(path: Path, samples: Iterable[tuple[int, str, TcpInfo]]) -> None:
+    """Write time in ns, host and state of sockets as a whole file."""
+    columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
+    with replacing(path) as part, pq.ParquetWriter(part, SCHEMA, compression="zstd") as writer:
+        for time_ns, host, info in samples:
+            _append(columns, time_ns, host, info)
+            if len(columns["time_ns"]) >= _ROWS_PER_GROUP:
+                _flush(writer, columns)
         _flush(writer, columns)
 
 

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A switch that others have started, known by its P4Runtime address: admitted, and accounted for.
+
+What it lost is told by comparing its program's counters with those of the network cards at the other ends of
+its cables, which subclasses read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+
+from weir.controlplane.apply import SwitchControl
+from weir.controlplane.config import ExperimentConfig
+from weir.controlplane.errors import PipelineError
+from weir.controlplane.links_service import PortState
+from weir.rundir.manifest import PortStats, SwitchStats
+from weir.runner.switch_account import PortMet, extra_frames, port_stats
+from weir.runner.switches import Activity
+from weir.topo.interfaces import InterfaceCounters
+from weir.topo.wiring import WireCounters
+
+_LEAST_QUIET_S = 0.25
+_MOST_READINGS = 20
+_FRAMES_OF_A_LINK = 2 * 1514 * 8
+_NS = 1_000_000_000
+
+
+class SwitchByAddress(ABC):
+    """The switch at `switch.address`; it runs on after the run."""
+
+    def __init__(self, experiment: ExperimentConfig, cards: Mapping[int, str], host_ports: set[int]) -> None:
+        """`cards` are the ends of its cables by its ports; of these, `host_ports` are not the collector's."""
+        address = experiment.switch.address
+        assert address is not None  # checked before the run
+        self._address: str = address
+        self._cards = cards
+        self._host_ports = host_ports
+        self.quiet_s = _quiet_s(experiment)
+        self._notes: list[str] = []
+
+    @property
+    def p4runtime(self) -> str:
+        """The address of its P4Runtime service."""
+        return self._address
+
+    async def admit(self, control: SwitchControl) -> None:
+        """Raise PipelineError if the switch runs another program than weir's, which a run would replace."""
+        try:
+            await control.runs_pipeline()
+        except PipelineError as error:
+            raise PipelineError(
+                f"the switch at {self._address} runs another program, which a run does not replace; valid: "
+                "a switch without a program or with weir's, such as after `weir apply --load-pipeline`"
+            ) from error
+
+    async def configure(self, control: SwitchControl) -> list[str]:
+        """From now on the cards' counters are compared with the program's; returns a note."""
+        self._before = await self._at_rest(control)
+        self._links_before = await control.read_links()
+        return [
+            f"the switch at {self._address} was started by others and runs on; hosts are plugged in at "
+            + ", ".join(f"port {port} ({card})" for port, card in self._cards.items())
+        ]
+
+    def activity(self) -> Activity:
+        """By the cards' counters."""
+        found = self._card_counters()
+        packets = sum(one.rx_packets + one.tx_packets for one in found.values())
+        return Activity(time.monotonic_ns(), packets, idle=True)
+
+    async def read(self, control: SwitchControl) -> None:
+        """Read the counters of program, links and cards."""
+        after = await self._counted(control)
+        self._met = {port: met.since(self._before[port]) for port, met in after.items()}
+        self._links = await control.read_links()
+
+    def account(self, telemetry: Path) -> SwitchStats:
+        """Counters of each used port; what is not known of the switch is not set."""
+        drops, wires = self._queue_drops(telemetry), self._wire_counters()
+        deflected = 0
+        ports: list[PortStats] = []
+        for port, met in sorted(self._met.items()):
+            queue_drops, link_lost = drops.get(port), None
+            if port in self._links:
+                queue_drops, of_them_deflected, link_lost = _since(self._links_before, self._links, port)
+                deflected += of_them_deflected
+            extra = extra_frames(met, link_lost or 0)
+            if extra:
+                self._notes.append(
+                    f"{extra} frames on the cable of port {port} were neither a host's nor the program's"
+                )
+            ports.append(port_stats(port, met, wires.get(port), queue_drops, link_lost, strangers=True))
+        dataplane = {"deflected": deflected} if self._links else {}
+        return SwitchStats(schema=1, ports=tuple(ports), dataplane=dataplane)
+
+    def notes(self) -> list[str]:
+        """A line for each cable with frames of others."""
+        return self._notes
+
+    @abstractmethod
+    def _card_counters(self) -> Mapping[int, InterfaceCounters]:
+        """The counters of the cards by switch port, as the cards count."""
+
+    def _wire_counters(self) -> Mapping[int, WireCounters]:
+        """The counters of emulated wires between hosts and cards, by switch port; known once it has ended."""
+        return {}
+
+    def _queue_drops(self, telemetry: Path) -> Mapping[int, int]:
+        """The drops of queues that the switch has no counter for, by port."""
+        return {}
+
+    async def _at_rest(self, control: SwitchControl) -> dict[int, PortMet]:
+        """The counters of both sides once two readings agree: older frames may still be under way."""
+        last = await self._counted(control)
+        for _ in range(_MOST_READINGS):
+            await asyncio.sleep(self.quiet_s)
+            now = await self._counted(control)
+            if now == last:
+                break
+            last = now
+        return last
+
+    async def _counted(self, control: SwitchControl) -> dict[int, PortMet]:
+        """What each cable carried, as the switch sees it: it receives what the card has sent."""
+        reports = await control.read_reports_sent()
+        counted = await control.read_ports(list(self._cards))
+        cards = await asyncio.to_thread(self._card_counters)
+        return {
+            port: PortMet(
+                card,
+                cards[port].mirrored(),
+                counted[port],
+                reports=0 if port in self._host_ports else reports,
+            )
+            for port, card in self._cards.items()
+        }
+
+
+def _since(
+    before: Mapping[int, PortState], after: Mapping[int, PortState], port: int
+) -> tuple[int, int, int]:
+    """Drops of a port's queue, those of them that were deflected, and losses of its link, since `before`."""
+    old, new = before[port], after[port]
+    return (
+        new.queue_drops - old.queue_drops,
+        new.queue_deflected - old.queue_deflected,
+        new.link_lost - old.link_lost,
+    )
+
+
+def _quiet_s(experiment: ExperimentConfig) -> float:
+    """Longer than a packet is under way to a host without being counted, and than two frames of a queue."""
+    hosts = experiment.hosts.values()
+    links = [2 * (host.delay + host.jitter) / _NS for host in hosts]
+    queues = [_FRAMES_OF_A_LINK / host.rate for host in hosts if host.rate]
+    return max(_LEAST_QUIET_S, *links, *queues)

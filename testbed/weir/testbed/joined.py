@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An experiment on a testbed: what the two files say of each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_interface
+
+from weir.controlplane.attach import SUBNET, SWITCH_IP
+from weir.controlplane.config import COLLECTOR, ExperimentConfig
+from weir.controlplane.config.model import SwitchConfig
+from weir.controlplane.targets import TARGETS, lacks
+from weir.testbed.inventory import TestbedConfig
+
+
+def on_testbed(experiment: ExperimentConfig, testbed: TestbedConfig) -> ExperimentConfig:
+    """The experiment with the testbed's switch, if that has one, in place of its own."""
+    if testbed.switch is None:
+        return experiment
+    entry = testbed.switch
+    switch = SwitchConfig(target=entry.target, address=entry.address, device_id=entry.device_id)
+    return experiment.model_copy(update={"switch": switch})
+
+
+def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[str]:
+    """What keeps an experiment, as `on_testbed` returns it, from running there: a line each."""
+    if experiment.switch.address is None:
+        yield "switch: missing; valid: address and target of the switch that the hosts are connected to"
+    without = [name for name in (*experiment.hosts, COLLECTOR) if name not in testbed.hosts]
+    if without:
+        yield (
+            f"hosts: {', '.join(without)} missing; valid: the experiment's hosts by their names, and the "
+            f"host {COLLECTOR}, which receives the reports"
+        )
+    if experiment.time == "virtual":
+        yield "time: a testbed has its own clocks; valid: real (`weir run --time real`)"
+    for name, host in experiment.hosts.items():
+        entry = testbed.hosts.get(name)
+        if entry is None:
+            continue
+        if host.address and entry.address and str(ip_interface(entry.address).ip) != host.address:
+            yield (
+                f"hosts.{name}.address: {entry.address}, but the experiment says {host.address}; "
+                "valid: one of the two"
+            )
+        for key, value in (("line_rate", host.line_rate), ("packet_cost", host.packet_cost)):
+            if value:
+                yield f"hosts.{name}: {key} of the experiment: a testbed has real lines; valid: without it"
+        if host.address6 is not None:
+            yield f"hosts.{name}: address6 of the experiment: runs here are over IPv4; valid: without it"
+    for lack in lacks(experiment, TARGETS[experiment.switch.target].capabilities):
+        yield f"switch.target {experiment.switch.target}: {lack.where}: {lack.message}"
+
+
+def addresses_of(experiment: ExperimentConfig, testbed: TestbedConfig) -> dict[str, str | None]:
+    """The IPv4 address that a run gives to each host whose entry has none, the collector's last."""
+    taken = {
+        *(str(ip_interface(one.address).ip) for one in testbed.hosts.values() if one.address),
+        *(host.address for host in experiment.hosts.values() if host.address),
+        SWITCH_IP,
+    }
+    free = (str(address) for address in SUBNET.hosts() if str(address) not in taken)
+    wanted = {name: host.address for name, host in experiment.hosts.items()} | {COLLECTOR: None}
+    return {name: None if testbed.hosts[name].address else wanted[name] or next(free) for name in wanted}
