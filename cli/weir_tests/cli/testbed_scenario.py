@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by `testbed_run_test.py` in a sandbox, which is the network: `weir run --testbed` with a real sshd per host.
+"""Run by `testbed_run_test.py` in a sandbox, the network: `weir run --testbed`, with a real sshd per host.
 
     server1, server2, client, collector (namespaces of network, mount and PID, each with its sshd)
         │ control network: the sshds, and this process
@@ -11,10 +11,12 @@ Usage in the sandbox: `python -m weir_tests.cli.testbed_scenario FOLDER [NAME…
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort, SwitchProcess
 from weir.topo.testbed import turn_offloads_off
 from weir_tests.testbed.control_scenarios import state
-from weir_tests.testbed.lab import Lab
+from weir_tests.testbed.lab import Lab, descendants
 
 ADDRESS, DEVICE = "127.0.0.1:9600", 7
 HOSTS = ("client", "server1", "server2", "collector")
@@ -46,7 +48,13 @@ policers:
 """
 BACKGROUND = """\
 background:
-  - {name: noise, from: server2, to: client, congestion_control: cubic, rate: 2 Mbit/s, pacing: 5 Mbit/s, duration: 5 s}
+  - name: noise
+    from: server2
+    to: client
+    congestion_control: cubic
+    rate: 2 Mbit/s
+    pacing: 5 Mbit/s
+    duration: 5 s
 """
 Scenario = Callable[["Rack"], dict[str, Any]]
 
@@ -54,16 +62,16 @@ Scenario = Callable[["Rack"], dict[str, Any]]
 class Rack:
     """Hosts with sshd, cabled to a switch."""
 
-    def __init__(self, folder: Path, stop: StopToken) -> None:
+    def __init__(self, folder: Path, stop: StopToken, hosts: Sequence[str] = HOSTS) -> None:
         """Start nothing yet."""
-        self.folder, self.stop = folder, stop
+        self.folder, self.stop, self.names = folder, stop, hosts
         self.lab = Lab(folder / "lab")
-        self.options: dict[str, dict[str, Any]] = {}
+        self.options: dict[str, dict[str, Any]] = {"server1": {"tmpfs": "size=40m,mode=0700"}}
 
     def __enter__(self) -> Rack:
         """Start hosts and switch."""
         self.lab.__enter__()
-        for name in HOSTS:
+        for name in self.names:
             self.lab.add(name, **self.options.get(name, {}))
             turn_offloads_off([], f"{name}-exp")
             # As a card of a machine is before a run.
@@ -88,13 +96,17 @@ class Rack:
         """Write experiment and testbed; returns the words of `weir run` for them."""
         experiment = self.folder / f"{name}.yaml"
         experiment.write_text(EXPERIMENT.format(name=name, seconds=seconds, more=more))
+        return self.words(experiment, name, **changes)
+
+    def words(self, experiment: Path, name: str, **changes: Mapping[str, Any]) -> list[str]:
+        """The words of `weir run` for an experiment; writes the testbed's file."""
         data = self.lab.data(**changes)
         data["name"] = "rack"
         data["switch"] = {"address": ADDRESS, "device_id": DEVICE}
         for entry in data["hosts"].values():
             entry.setdefault("disk_limit", "1 MB")
             if entry["disk_limit"] == "1 MB":
-                entry["disk_limit"] = "200 MB"
+                entry["disk_limit"] = "30 MB"
         testbed = self.folder / f"{name}-testbed.yaml"
         with testbed.open("w") as file:
             YAML(typ="safe").dump(data, file)
@@ -108,7 +120,7 @@ class Rack:
     def finish(self, running: subprocess.Popen[str], name: str) -> dict[str, Any]:
         """Wait for it; returns its exit code, what it said, the manifest, and what it left on the hosts."""
         stdout, stderr = running.communicate(timeout=300)
-        found: dict[str, Any] = {"code": running.returncode, "stderr": stderr, "left": self.left()}
+        found: dict[str, Any] = {"code": running.returncode, "stderr": stderr, "left": self.left_files()}
         if stdout.strip():
             found["output"] = json.loads(stdout)
         latest = self.folder / "runs" / name / "latest" / "manifest.json"
@@ -126,22 +138,34 @@ class Rack:
         """All that a run changes of the hosts."""
         return {name: state(host) for name, host in self.lab.hosts.items()}
 
-    def left(self) -> list[str]:
-        """Programs and captures of runs that the hosts still have."""
-        files = (path for host in self.lab.hosts.values() for path in (host.folder / "work").glob("run-*"))
-        return [
-            *(
-                f"{name}: {word}"
-                for name in HOSTS
-                for word in ("iperf3", "tcpdump")
-                if self.programs(name, word)
-            ),
-            *map(str, files),
-        ]
+    def left_programs(self) -> list[str]:
+        """Programs of runs that hosts still run."""
+        words = ("iperf3", "tcpdump", "python3")
+        return [f"{name}: {word}" for name in self.names for word in words if self.programs(name, word)]
+
+    def left_files(self) -> list[str]:
+        """Captures of runs that hosts still have."""
+        hosts = self.lab.hosts.values()
+        return [str(path) for host in hosts for path in (host.folder / "work").glob("run-*")]
 
     def programs(self, name: str, word: str) -> list[int]:
         """Processes of a host by a word of their command."""
         return self.lab.hosts[name].processes(word)
+
+    def fill(self, name: str) -> None:
+        """Fill the disk of a host, as others may."""
+        host = self.lab.hosts[name]
+        (pid,) = [pid for pid in self.programs(name, "sshd") if "listener" in _command(pid)]
+        folder = f"/proc/{pid}/root{host.folder / 'work'}"
+        subprocess.run(
+            ["sh", "-c", f"cat /dev/zero >{folder}/filler"], stderr=subprocess.DEVNULL, check=False
+        )
+
+    def empty(self, name: str) -> None:
+        """Take that away."""
+        host = self.lab.hosts[name]
+        (pid,) = [pid for pid in self.programs(name, "sshd") if "listener" in _command(pid)]
+        Path(f"/proc/{pid}/root{host.folder / 'work'}/filler").unlink()
 
     def wait_flows(self) -> None:
         """Wait until a flow runs on server1."""
@@ -157,7 +181,94 @@ def whole(rack: Rack) -> dict[str, Any]:
     return {"first": first, "same": rack.state() == before}
 
 
-SCENARIOS: dict[str, Scenario] = {"whole": whole}
+def lost(rack: Rack) -> dict[str, Any]:
+    """The connection to a host breaks in mid-run."""
+    before = rack.state()
+    running = rack.start(rack.write("lost", 30))
+    rack.wait_flows()
+    rack.lab.hosts["server1"].cut()
+    found = rack.finish(running, "lost")
+    return {"run": found, "same": settled(rack, before)}
+
+
+def interrupted(rack: Rack) -> dict[str, Any]:
+    """Ctrl-C in mid-run."""
+    before = rack.state()
+    running = rack.start(rack.write("interrupted", 30))
+    rack.wait_flows()
+    running.send_signal(signal.SIGINT)
+    found = rack.finish(running, "interrupted")
+    return {"run": found, "same": settled(rack, before)}
+
+
+def killed(rack: Rack) -> dict[str, Any]:
+    """`kill -9` of weir in mid-run, of both its processes; then another run."""
+    before = rack.state()
+    running = rack.start(rack.write("killed", 30))
+    rack.wait_flows()
+    for pid in [*descendants(running.pid), running.pid]:
+        os.kill(pid, signal.SIGKILL)
+    found = rack.finish(running, "killed")
+    return {"run": found, "same": settled(rack, before), "next": rack.run("after", seconds=2)}
+
+
+def restarted(rack: Rack) -> dict[str, Any]:
+    """The switch is restarted in mid-run."""
+    before = rack.state()
+    running = rack.start(rack.write("restarted", 15))
+    rack.wait_flows()
+    rack.switch.kill()
+    rack.switch = rack.start_switch()
+    found = rack.finish(running, "restarted")
+    return {"run": found, "same": settled(rack, before)}
+
+
+def full(rack: Rack) -> dict[str, Any]:
+    """The disk of a host is full in mid-run."""
+    before = rack.state()
+    running = rack.start(rack.write("full", 30, server1={"disk_limit": "31 MB"}))
+    rack.wait_flows()
+    rack.fill("server1")
+    found = rack.finish(running, "full")
+    rack.empty("server1")
+    limited = rack.run("limited", seconds=30, server1={"disk_limit": "100 kB"})
+    return {"run": found, "limited": limited, "same": settled(rack, before)}
+
+
+def refused(rack: Rack) -> dict[str, Any]:
+    """What is wrong before the first packet."""
+    before = rack.state()
+    found = {
+        "interface": rack.run("interface", server1={"interface": "eth7"}),
+        "address": rack.run("address", server2={"address": "10.0.0.1/24"}),
+        "missing": rack.run("missing", server2={"switch_port": 3}, more="    # nothing"),
+        "space": rack.run("space", server1={"disk_limit": "900 TB"}),
+        "mac": rack.run("mac", server1={"mac": "02:00:00:00:00:77"}),
+    }
+    return {**found, "same": rack.state() == before}
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def settled(rack: Rack, before: dict[str, list[str]]) -> bool:
+    """Whether the hosts become as they were: a helper that has lost weir undoes its changes by itself."""
+    give_up = time.monotonic() + 30
+    while (rack.state() != before or rack.left_programs()) and time.monotonic() < give_up:
+        time.sleep(0.1)
+    return rack.state() == before and not rack.left_programs()
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "whole": whole,
+    "lost": lost,
+    "interrupted": interrupted,
+    "killed": killed,
+    "restarted": restarted,
+    "full": full,
+    "refused": refused,
+}
 
 
 def main(stop: StopToken) -> int:

@@ -21,7 +21,7 @@ from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.rundir.directory import RunDirectory, hold
 from weir.rundir.manifest import ClockReading, Host, Scheduling
 from weir.rundir.manifest_file import ManifestFile
-from weir.runner.phase import run_phase
+from weir.runner.phase import all_well, run_phase
 from weir.runner.phase_record import phase_record, with_counters, with_read_back
 from weir.runner.progress import Progress, Watcher
 from weir.runner.sampling import sampled
@@ -116,9 +116,7 @@ async def execute(
         sampler = stage.sampler(files.sockets)
         stack.enter_context(sampler)
 
-        ports = PortAllocator()
-        # In virtual time each wake-up costs wall time, and a full disk is found at the end.
-        watched = () if virtual else (collector, *captures)
+        ports = PortAllocator(stage.source_port_offset())
         pipeline = load_for(plan.single_rate)
         async with SwitchControl(
             switch.p4runtime,
@@ -127,6 +125,10 @@ async def execute(
             target=plan.target,
             via=switch.via,
         ) as control:
+            # In virtual time each wake-up costs wall time, and a full disk is found at the end.
+            guards = [] if virtual else [all_well(stage.check, collector, *captures)]
+            if experiment.switch.address is not None:
+                guards.append(control.session.until_lost)
             await switch.admit(control)
             await control.push_pipeline()
             manifest.add_notes(await switch.configure(control))
@@ -144,7 +146,7 @@ async def execute(
                     if probe is not None:
                         probe.begin(phase.name)
                     async with sampled(control, phase, watcher):
-                        traffic, events = await run_phase(control, phase, offered, watched, stop)
+                        traffic, events = await run_phase(control, phase, offered, guards, stop)
                     if probe is not None:
                         probe.end()
                 # Fails here on a full disk, before waiting for counters that could not be written.

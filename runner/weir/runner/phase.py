@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from weir.controlplane.apply import SwitchControl
+from weir.controlplane.errors import ControlPlaneError
 from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.schedule import MadeChange, run_schedule
@@ -53,26 +54,38 @@ class Watched(Protocol):
         ...
 
 
-async def watch(programs: Sequence[Watched], stop: StopToken) -> None:
-    """Fail the run when one of the programs has ended, such as a capture whose disk is full."""
-    while True:
-        await asyncio.sleep(WATCH_S)
-        try:
+Guard = Callable[[], Coroutine[Any, Any, None]]
+"""Raises ProcessError or ControlPlaneError when the run cannot continue; returns never or when cancelled."""
+
+
+def all_well(check: Callable[[], None], *programs: Watched) -> Guard:
+    """A guard of programs, and of what `check` raises ProcessError for, such as a full disk."""
+
+    async def guard() -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
             for program in programs:
                 program.check_running()
-        except ProcessError as error:
-            stop.fail(error)
-            return
+            await asyncio.to_thread(check)
+
+    return guard
+
+
+async def _fail_with(guard: Guard, stop: StopToken) -> None:
+    try:
+        await guard()
+    except (ProcessError, ControlPlaneError) as error:
+        stop.fail(error)
 
 
 async def run_phase(
     control: SwitchControl,
     phase: PhasePlan,
     traffic: Traffic,
-    watched: Sequence[Watched],
+    guards: Sequence[Guard],
     stop: StopToken,
 ) -> tuple[TrafficResult, PhaseEvents]:
-    """Run the flows of a phase whose entries are installed, as long as the `watched` programs run.
+    """Run the flows of a phase whose entries are installed; `stop` fails with the error of a guard.
 
     Raises ControlPlaneError, after the flows have ended, when the switch rejected a change or an entry.
     """
@@ -92,14 +105,14 @@ async def run_phase(
         await follower.start()
     following = asyncio.create_task(follower.run()) if learned else None
     changing = asyncio.create_task(changes())
-    watching = asyncio.create_task(watch(watched, stop)) if watched else None
+    guarding = [asyncio.create_task(_fail_with(guard, stop)) for guard in guards]
     try:
         result = await asyncio.to_thread(traffic, on_start=begin)
         await changing
         if following is not None and following.done():
             await following
     finally:
-        tasks = [task for task in (changing, following, watching) if task is not None]
+        tasks = [task for task in (changing, following, *guarding) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -91,6 +91,13 @@ class SandboxStage:
         """In virtual time nothing is late."""
         return None if self._virtual else SchedulingProbe(logs)
 
+    def source_port_offset(self) -> int:
+        """None: the hosts are new."""
+        return 0
+
+    def check(self) -> None:
+        """Nothing: the run's own files are on the same disk, and fail to be written."""
+
     def notes(self) -> list[str]:
         """None: the hosts are new."""
         return []

@@ -100,6 +100,14 @@ class Stage(Part, Protocol):
         """What measures the lateness of this machine; None if that does not matter."""
         ...
 
+    def source_port_offset(self) -> int:
+        """Offset of the flows' source ports, as hosts may still have connections of earlier runs."""
+        ...
+
+    def check(self) -> None:
+        """Raise ProcessError if a host can no longer take part. Called about once per second of a phase."""
+        ...
+
     def notes(self) -> list[str]:
         """What the reader of the run should know of its hosts, so far."""
         ...

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -32,9 +33,11 @@ from weir.topo.interfaces import InterfaceCounters
 from weir.topo.program import ProcessError
 from weir.topo.stop import StopToken
 from weir.topo.tools import find_own_program
+from weir.topo.traffic import MAX_SOURCE_OFFSET
 
 _REACH_S = 5.0
 _REPORT_BYTES = 65_535
+_PORTS_PER_S = 50
 _LOSSES = ("tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
 """Counters of frames that a host's network card or its driver lost. rx_dropped also counts frames of
 protocols that the host does not know."""
@@ -93,6 +96,14 @@ class TestbedStage:
 
     def probe(self, logs: Path) -> None:
         """Nothing of the run passes this machine."""
+
+    def source_port_offset(self) -> int:
+        """Another one each second: a closed connection keeps its port for a minute (TIME-WAIT, RFC 9293)."""
+        return int(time.time()) * _PORTS_PER_S % MAX_SOURCE_OFFSET
+
+    def check(self) -> None:
+        """Raise ProcessError for a full disk."""
+        self.hosts.check_disks()
 
     def notes(self) -> list[str]:
         """What setting up found."""

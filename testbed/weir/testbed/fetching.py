@@ -25,12 +25,14 @@ async def fetch(name: str, path: Path, helper: Callable[[], Awaitable[HostContro
     `helper` gives the host's helper, newly connected if the last one is lost. Raises HostError.
     """
     packed = path.with_name(f"{path.name}.gz")
-    packed.unlink(missing_ok=True)
+    for old in (packed, path):
+        old.unlink(missing_ok=True)
     give_up = time.monotonic() + PATIENCE_S
     while True:
         try:
             host = await helper()
-            await _bring(host, name, packed)
+            is_packed = await _compressed(host, name)
+            await _bring(host, f"{name}.gz" if is_packed else name, packed if is_packed else path)
             break
         except ChangeError:
             raise
@@ -38,27 +40,29 @@ async def fetch(name: str, path: Path, helper: Callable[[], Awaitable[HostContro
             if time.monotonic() >= give_up:
                 raise
         await asyncio.sleep(_RETRY_S)
-    try:
-        await asyncio.to_thread(_unpack, packed, path)
-    except (OSError, EOFError) as error:
-        raise CommandError(host.host, f"{name} came damaged: {error}") from error
-    packed.unlink()
+    if is_packed:
+        try:
+            await asyncio.to_thread(_unpack, packed, path)
+        except (OSError, EOFError) as error:
+            raise CommandError(host.host, f"{name} came damaged: {error}") from error
+        packed.unlink()
     await host.ask("delete", prefix=name)
 
 
-async def _bring(host: HostControl, name: str, packed: Path) -> None:
-    """Compress the file unless that is done, and append what is missing of it."""
+async def _compressed(host: HostControl, name: str) -> bool:
+    """Compress the file unless that is done; returns whether the host had the space for that."""
     await host.start(f"gzip {name}", ["sh", "-c", 'test ! -e "$0" || gzip -1 -f "$0"', name])
-    done = await host.wait(f"gzip {name}")
-    if done.code != 0:
-        complaint = done.stderr.strip().splitlines() or [f"exit code {done.code}"]
-        raise ChangeError(host.host, f"gzip of {name} failed: {complaint[-1]}")
-    size = await host.ask("size", name=f"{name}.gz")
-    with packed.open("ab") as file:
+    return (await host.wait(f"gzip {name}")).code == 0
+
+
+async def _bring(host: HostControl, name: str, path: Path) -> None:
+    """Append what is missing of a file."""
+    size = await host.ask("size", name=name)
+    with path.open("ab") as file:
         while (offset := file.tell()) < size:
-            piece = base64.b64decode(await host.ask("read", name=f"{name}.gz", offset=offset))
+            piece = base64.b64decode(await host.ask("read", name=name, offset=offset))
             if not piece:
-                raise ChangeError(host.host, f"{name}.gz became shorter")
+                raise ChangeError(host.host, f"{name} became shorter")
             file.write(piece)
 
 

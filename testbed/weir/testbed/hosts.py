@@ -9,6 +9,7 @@ thread of the run ── calls ──► thread with       sshd ── helper (w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
@@ -33,7 +34,8 @@ from weir.topo.stop import StopToken
 
 PREFIX = "run-"
 """Begins the names of a run's files in the work folder."""
-SOCKETS_S = 0.1
+FULL_BYTES = 2**20
+"""A disk with less space is full: tcpdump writes in blocks."""
 _THREAD_S = 10.0
 
 _T = TypeVar("_T")
@@ -113,6 +115,7 @@ class RemoteHosts:
         awaited: bool = True,
     ) -> Program:
         """Start a program that is on the host's PATH, in its work folder."""
+        writes = any(word.startswith(PREFIX) for word in argv)
         return RemoteProgram(
             name,
             log,
@@ -121,7 +124,7 @@ class RemoteHosts:
             argv,
             self._loop,
             stdin="" if stdin is None else stdin.read_text(),
-            limit_bytes=self._testbed.hosts[host].disk_limit,
+            limit_bytes=self._testbed.hosts[host].disk_limit if writes else None,
         )
 
     def start_python(
@@ -175,6 +178,14 @@ class RemoteHosts:
         return {
             name: self._ask(name, "counters", interface=port.interface) for name, port in self._ports.items()
         }
+
+    def check_disks(self) -> None:
+        """Raise ProcessError for a host whose disk is full: tcpdump does not tell that it loses packets."""
+        for name in self._ports:
+            free = self._ask(name, "free")
+            if free < FULL_BYTES:
+                folder = self._helpers[name].start_report.folder
+                raise ProcessError(f"{name}: {free} bytes are free in {folder}; valid: more space")
 
     def read_clocks(self) -> None:
         """Compare each host's clock with this machine's. Raises HostError."""
@@ -289,6 +300,10 @@ class RemoteHosts:
 
     def _end(self) -> None:
         async def end() -> None:
+            for helper in self._helpers.values():
+                if not helper.is_over:
+                    with contextlib.suppress(HostError):
+                        await helper.ask("delete", prefix=PREFIX)
             self._ending.set()
             await asyncio.gather(*self._serving.values(), return_exceptions=True)
 

@@ -87,6 +87,8 @@ class RemoteProgram(Program):
             )
             self._pid.set_result(pid)
             code = (await self._helper.wait(self._key)).code
+            if code == -signal.SIGXFSZ:
+                self._take(f"{self._helper.host}: a file reached the disk_limit of {limit_bytes} bytes\n")
         except HostError as error:
             self._take(f"{error}\n")
         finally:

@@ -27,7 +27,7 @@ class RemoteSocketSampler:
 
     def watch(self, flows: Iterable[FlowSpec]) -> None:
         """Sample these TCP flows from now on, in place of the previous ones."""
-        self._end()
+        self._check()
         connections: dict[str, set[tuple[str, int, str, int]]] = {}
         for flow in (flow for flow in flows if flow.congestion_control is not None):
             source, port, destination, to = data_connection(self._hosts, flow)
@@ -47,7 +47,7 @@ class RemoteSocketSampler:
 
     def stop(self) -> None:
         """End sampling and write the file; the samples of the logs are then deleted."""
-        self._end()
+        self._check()
         write_samples(self._path, (sample for host, log in self._logs for sample in _samples(host, log)))
         for _, log in self._logs:
             log.unlink()
@@ -67,10 +67,13 @@ class RemoteSocketSampler:
 
     def _end(self) -> None:
         for program in self._programs:
-            code = program.stop()
-            if code not in (0, None):
-                raise program.error(f"ended with exit code {code}")
+            program.stop()
         self._programs = []
+
+    def _check(self) -> None:
+        for program in self._programs:
+            if program.stop() != 0:
+                raise program.error(f"ended with exit code {program.poll()}")
 
 
 def _samples(host: str, log: Path) -> Iterator[tuple[int, str, TcpInfo]]:

@@ -27,6 +27,7 @@ from weir.topo.tcpdiag import Connection
 FIRST_DESTINATION_PORT = 5201
 FIRST_SOURCE_PORT = 20_000
 MAX_FLOWS = FIRST_SOURCE_PORT - FIRST_DESTINATION_PORT
+MAX_SOURCE_OFFSET = 15_000
 
 _SERVER_READY_S = 10.0
 _CONNECT_TIMEOUT_MS = 5000
@@ -45,16 +46,17 @@ class TrafficError(Exception):
 class PortAllocator:
     """Allocates (source port, destination port) pairs, each port once per run."""
 
-    def __init__(self) -> None:
-        """Start with the first ports."""
+    def __init__(self, source_offset: int = 0) -> None:
+        """Start with the first ports; source ports with one above, at most `MAX_SOURCE_OFFSET`."""
         self._numbers = itertools.count()
+        self._source = FIRST_SOURCE_PORT + source_offset
 
     def next(self) -> tuple[int, int]:
         """The next pair. Raises TrafficError after `MAX_FLOWS` flows."""
         number = next(self._numbers)
         if number >= MAX_FLOWS:
             raise TrafficError(f"a run can have at most {MAX_FLOWS} flows")
-        return FIRST_SOURCE_PORT + number, FIRST_DESTINATION_PORT + number
+        return self._source + number, FIRST_DESTINATION_PORT + number
 
 
 @dataclass(frozen=True)
