@@ -14,7 +14,7 @@ import selectors
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -25,7 +25,7 @@ from weir.campaign.load import PlannedRun
 from weir.campaign.store import Store
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest_file import ManifestFile
-from weir.runner.prepare import prepare
+from weir.runner.prepare import OnTestbed, prepare
 
 _TICK_S = 0.5
 GIVE_UP_AFTER = 5
@@ -68,14 +68,22 @@ class _Started:
     partial: Path
     execution: Execution
     started_at: float
+    testbed: OnTestbed | None
 
 
 class Runner:
     """Makes the runs that a store lacks. Call from the main thread, which receives signals."""
 
-    def __init__(self, store: Store, executor: Executor, watcher: Watcher) -> None:
-        """Start runs with `executor` and report them to `watcher`."""
+    def __init__(
+        self, store: Store, executor: Executor, watcher: Watcher, testbeds: Sequence[OnTestbed] = ()
+    ) -> None:
+        """Start runs with `executor` and report them to `watcher`.
+
+        Each run takes place on one of the `testbeds`, if there are any, which has one run at a time; there
+        are as many as the executor's jobs.
+        """
         self._store, self._executor, self._watcher = store, executor, watcher
+        self._testbeds = testbeds
         self._started: dict[int, _Started] = {}
         self._ending = Ending()
         self._failed_in_a_row = 0
@@ -122,18 +130,25 @@ class Runner:
     def _start(self, run: PlannedRun) -> _Started:
         partial = self._store.begin(run)
         identity = identity_of(run, self._store.made_by)
+        testbed = self._free_testbed()
         prepare(
             partial,
-            run.experiment,
+            run.experiment if testbed is None else testbed.use(run.experiment),
             run.text.encode(),
             run.replays,
             campaign=identity,
             virtual_time=run.virtual_time,
+            testbed=testbed,
         )
-        started = _Started(run, partial, self._executor.start(run, partial), time.monotonic())
+        started = _Started(run, partial, self._executor.start(run, partial), time.monotonic(), testbed)
         self._started[started.execution.fd] = started
         self._watcher.run_started(run)
         return started
+
+    def _free_testbed(self) -> OnTestbed | None:
+        """A testbed without a run that has traffic; None if the runs need none."""
+        busy = [one.testbed for one in self._started.values() if one.execution.is_measuring()]
+        return next((testbed for testbed in self._testbeds if testbed not in busy), None)
 
     def _end(self, started: _Started) -> str | None:
         """Move the run of an ended process to its final directory; returns why it failed, or None."""

@@ -73,6 +73,10 @@ def campaign(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of dask; its workers run.")
     ] = None,
+    testbed: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Of hosts over SSH; several have a run each at a time."),
+    ] = None,
     retry: Annotated[
         bool, typer.Option("--retry", help="Make runs again that failed for good or are invalid.")
     ] = False,
@@ -99,6 +103,7 @@ def campaign(
         dry_run=dry_run,
         jobs=jobs,
         scheduler=scheduler,
+        testbeds=testbed or (),
         retry=retry,
         as_json=as_json,
         console=Console(),
@@ -116,6 +121,7 @@ def campaign_command(
     dry_run: bool,
     jobs: int | None,
     scheduler: str | None,
+    testbeds: Sequence[Path] = (),
     retry: bool,
     as_json: bool,
     console: Console,
@@ -137,14 +143,21 @@ def campaign_command(
     from weir.cli.terminal.campaign import LiveView
     from weir.controlplane.config import Source, read_text
     from weir.runner.checks import check_machine, check_runnable
-    from weir.runner.prepare import MEMORY_MB
+    from weir.runner.prepare import MEMORY_MB, OnTestbed
 
     planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
     source = Source.parse(read_text(file), str(file))
+    if testbeds and (scheduler is not None or jobs is not None):
+        raise InputError(
+            "--testbed: each testbed has one run at a time; valid: neither --scheduler nor --jobs"
+        )
+    used = [OnTestbed.read(testbed) for testbed in testbeds]
     for run in planned.runs:
         if run.repeat == 0:
-            check_runnable(run.experiment, file, source)
-            if scheduler is None and not dry_run:
+            check_runnable(run.experiment, file, source, testbed=bool(used))
+            for testbed in used:
+                testbed.use(run.experiment)
+            if scheduler is None and not dry_run and not used:
                 check_machine(run.experiment, file, source)
     if memory_mb is not None and not any(run.is_virtual for run in planned.runs):
         raise InputError("--memory is of runs in virtual time; valid: --time virtual")
@@ -155,12 +168,12 @@ def campaign_command(
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs with --scheduler: each worker makes one run at a time; valid: one of them")
     notes = Console(stderr=True)
-    elsewhere = any(run.experiment.switch.address is not None for run in campaign.runs)
+    elsewhere = not used and any(run.experiment.switch.address is not None for run in campaign.runs)
     if elsewhere and (scheduler is not None or (jobs or 1) > 1):
         raise InputError(
             f"{file}: switch.address: one run at a time has a switch; valid: --jobs 1, and no --scheduler"
         )
-    jobs = jobs or (processors() if is_virtual(campaign) else 1 if elsewhere else default_jobs())
+    jobs = jobs or len(used) or (processors() if is_virtual(campaign) else 1 if elsewhere else default_jobs())
     if scheduler is None:
         jobs = _fitting(campaign, jobs, memory_mb, notes)
     store = Store(campaign, runs)
@@ -182,10 +195,11 @@ def campaign_command(
         estimate = estimate_from(campaign, outcomes(campaign, done))
         executor: Executor = LocalExecutor(jobs, command)
         if len(done) < len(campaign.runs):
-            executor = _executor(store, jobs, scheduler, memory_mb, notes, stack)
+            if not used:
+                executor = _executor(store, jobs, scheduler, memory_mb, notes, stack)
             _announce(campaign, len(done), executor.jobs, estimate, store, notes)
         with LiveView(campaign, done, executor.jobs, estimate, notes) as view:
-            ending = Runner(store, executor, view).run()
+            ending = Runner(store, executor, view, used).run()
         found = outcomes(campaign, store.done())
         page, warnings = write_page(store.folder, campaign, found)
     tally = Tally(

@@ -66,7 +66,9 @@ class Rack:
         """Start nothing yet."""
         self.folder, self.stop, self.names = folder, stop, hosts
         self.lab = Lab(folder / "lab")
-        self.options: dict[str, dict[str, Any]] = {"server1": {"tmpfs": "size=40m,mode=0700"}}
+        self.options: dict[str, dict[str, Any]] = {"server1": {"tmpfs": "size=60m,mode=0700"}}
+        if os.getuid() == 0:
+            self.options["server2"] = {"users": ("alice",), "sudoers": "root ALL=(ALL) ALL\n"}
 
     def __enter__(self) -> Rack:
         """Start hosts and switch."""
@@ -77,6 +79,8 @@ class Rack:
             # As a card of a machine is before a run.
             self.lab.hosts[name].run("ethtool", "-K", "exp0", "tso", "on")
         self.switch = self.start_switch()
+        # A host that no experiment uses, unless it takes another one's name.
+        self.lab.add("bare", without=["tcpdump"])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,7 +90,11 @@ class Rack:
 
     def start_switch(self) -> SwitchProcess:
         """A weir-switch without a program."""
-        ports = [SwitchPort(host.number, f"{name}-exp") for name, host in self.lab.hosts.items()]
+        ports = [
+            SwitchPort(host.number, f"{name}-exp")
+            for name, host in self.lab.hosts.items()
+            if name in self.names
+        ]
         folder = self.folder / f"switch-{time.monotonic_ns()}"
         switch = SwitchProcess(ports, folder, p4runtime=ADDRESS, device_id=DEVICE)
         switch.wait_ready(self.stop)
@@ -102,6 +110,7 @@ class Rack:
         """The words of `weir run` for an experiment; writes the testbed's file."""
         data = self.lab.data(**changes)
         data["name"] = "rack"
+        data["hosts"].pop("bare", None)
         data["switch"] = {"address": ADDRESS, "device_id": DEVICE}
         for entry in data["hosts"].values():
             entry.setdefault("disk_limit", "1 MB")
@@ -231,7 +240,7 @@ def full(rack: Rack) -> dict[str, Any]:
     rack.fill("server1")
     found = rack.finish(running, "full")
     rack.empty("server1")
-    limited = rack.run("limited", seconds=30, server1={"disk_limit": "100 kB"})
+    limited = rack.run("limited", seconds=20, client={"disk_limit": "200 kB"})
     return {"run": found, "limited": limited, "same": settled(rack, before)}
 
 
@@ -241,10 +250,13 @@ def refused(rack: Rack) -> dict[str, Any]:
     found = {
         "interface": rack.run("interface", server1={"interface": "eth7"}),
         "address": rack.run("address", server2={"address": "10.0.0.1/24"}),
-        "missing": rack.run("missing", server2={"switch_port": 3}, more="    # nothing"),
-        "space": rack.run("space", server1={"disk_limit": "900 TB"}),
+        "space": rack.run("space", server1={"disk_limit": "900000 GB"}),
         "mac": rack.run("mac", server1={"mac": "02:00:00:00:00:77"}),
+        "offloads": rack.run("offloads", server1={"interface": "lo"}),
+        "tool": rack.run("tool", server2={"ssh": {"host": rack.lab.hosts["bare"].address}}),
     }
+    if os.getuid() == 0:
+        found["sudo"] = rack.run("sudo", server2={"ssh": {"user": "alice"}, "privileges": "sudo"})
     return {**found, "same": rack.state() == before}
 
 

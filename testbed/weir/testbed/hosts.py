@@ -23,7 +23,7 @@ from weir.testbed.clock import ClockReading
 from weir.testbed.connection import connect
 from weir.testbed.control import HostControl, control
 from weir.testbed.draining import RemoteDraining
-from weir.testbed.errors import ChangeError, HostError
+from weir.testbed.errors import ChangeError, CommandError, HostError
 from weir.testbed.fetching import fetch
 from weir.testbed.inventory import TestbedConfig
 from weir.testbed.program import RemoteProgram
@@ -32,6 +32,7 @@ from weir.topo.hosts import HOST_SYSCTLS, HostPort, Receiver, TestbedError
 from weir.topo.program import ProcessError, Program
 from weir.topo.stop import StopToken
 
+TOOLS = ["iperf3", "tcpdump", "ethtool", "gzip"]
 PREFIX = "run-"
 """Begins the names of a run's files in the work folder."""
 FULL_BYTES = 2**20
@@ -264,6 +265,13 @@ class RemoteHosts:
             self.notes.append(f"{name}: changes of an earlier run are undone: {', '.join(report.undone)}")
         if report.left:
             self.notes.append(f"{name}: changes of an earlier run are left: {', '.join(report.left)}")
+        missing = await helper.ask("missing", names=TOOLS)
+        if missing:
+            raise CommandError(
+                name,
+                f"{', '.join(missing)} not installed; valid: sudo apt-get install {' '.join(missing)} "
+                "(`weir doctor --testbed` checks everything)",
+            )
         left = await helper.ask("delete", prefix=PREFIX)
         if left:
             self.notes.append(f"{name}: {left} files of an earlier run are deleted")

@@ -112,8 +112,12 @@ class Lab:
         tmpfs: str | None = None,
         users: Sequence[str] = (),
         sudoers: str | None = None,
+        without: Sequence[str] = (),
     ) -> LabHost:
-        """Start a host: more lines of sshd_config, options of a tmpfs on its work folder, users, sudoers."""
+        """Start a host: more lines of sshd_config, options of a tmpfs on its work folder, users, sudoers.
+
+        It is `without` these programs of the machine.
+        """
         number = len(self.hosts) + 1
         folder = self.folder / name
         (folder / "work").mkdir(parents=True)
@@ -157,6 +161,11 @@ class Lab:
         ]
         (folder / "sshd_config").write_text("\n".join(lines) + "\n")
         binds = self._files_of(folder, users, sudoers)
+        for program in without:
+            path = shutil.which(program, path=search_path())
+            assert path is not None
+            (folder / f"no-{program}").touch(mode=0o600)
+            binds[str(folder / f"no-{program}")] = path
         init = {"binds": binds, "tmpfs": {str(folder / "work"): tmpfs} if tmpfs else {}}
         sshd = shutil.which("sshd", path=search_path())
         assert sshd is not None

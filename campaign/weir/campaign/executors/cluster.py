@@ -219,6 +219,10 @@ class _ClusterExecution:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         future.add_done_callback(self._done)
 
+    def is_measuring(self) -> bool:
+        """A worker analyses before it takes the next run."""
+        return True
+
     def _done(self, _future: Future | None = None) -> None:
         if self.fd >= 0:
             os.eventfd_write(self.fd, 1)

@@ -35,6 +35,9 @@ class Execution(Protocol):
     def fd(self) -> int:
         """Becomes readable once the run has ended."""
 
+    def is_measuring(self) -> bool:
+        """Whether the run may still have traffic."""
+
     def finish(self) -> str | None:
         """Collect the run's files in its directory, once it has ended; the reason of its failure, or None."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any, Callable
 
-from weir.testbed.remote.changes import Record, Refused, tool
+from weir.testbed.remote.changes import PATH, Record, Refused, tool
 from weir.topo.congestion import congestion_problem
 
 READ_BYTES = 2**18
@@ -81,6 +82,11 @@ def interface(request: Record) -> dict[str, Any]:
     return {"mac": link["address"], "flags": link["flags"], "mtu": link["mtu"], "addresses": addresses}
 
 
+def missing(request: Record) -> list[str]:
+    """Those of some programs that are not on the PATH."""
+    return [name for name in request["names"] if shutil.which(name, path=PATH) is None]
+
+
 def services(folder: Path) -> dict[str, Callable[[Record], Any]]:
     """What the helper answers from files."""
     files = Files(folder)
@@ -91,6 +97,7 @@ def services(folder: Path) -> dict[str, Callable[[Record], Any]]:
         "free": files.free,
         "counters": counters,
         "interface": interface,
+        "missing": missing,
         "time": lambda _request: time.time_ns(),
         "congestion_problem": lambda request: congestion_problem(request["name"]),
     }

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weir run --testbed` with real sshds and weir-switch known by its address; see `testbed_scenario.py`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+import pytest
+
+from weir.topo.tools import search_path
+from weir_tests.topo.sandboxed import result_of
+
+Seen = dict[str, Any]
+
+
+@pytest.fixture(scope="module", name="every")
+def _every(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    for name, package in {"sshd": "openssh-server", "sudo": "sudo"}.items():
+        if shutil.which(name, path=search_path()) is None:
+            pytest.skip(f"not installed: {name}; sudo apt-get install {package}")
+    return result_of("weir_tests.cli.testbed_scenario", tmp_path_factory.mktemp("testbed"))
+
+
+def error_of(run: Seen) -> str:
+    """The one line that says what went wrong, which the manifest has too."""
+    lines = [line for line in run["stderr"].splitlines() if line.startswith("weir: ")]
+    lines = [line for line in lines if "what it wrote is in" not in line and "press Ctrl-C" not in line]
+    assert len(lines) == 1, run["stderr"]
+    if "manifest" in run:
+        assert not run["manifest"]["complete"]
+        assert lines[0].removeprefix("weir: ") in run["manifest"]["error"]
+    return str(lines[0])
+
+
+def test_every_packet_is_explained_on_a_testbed(every: Seen) -> None:
+    run = every["whole"]["first"]
+    assert run["code"] == 0, run["stderr"]
+    result = run["output"]
+    print(result["law"])
+    assert result["valid"], result["invalid_reasons"]
+    law = result["law"]
+    assert (law["unexplained"], law["contradictions"]) == (0, 0)
+    assert law["reported_drops"] == law["missing"] > 100
+    assert [pair["truth"] for pair in result["pairs"]] == ["shared"] * len(result["pairs"])
+
+
+def test_the_manifest_names_the_testbed_but_not_how_to_log_in(every: Seen) -> None:
+    manifest = every["whole"]["first"]["manifest"]
+    assert manifest["testbed"] == {
+        "name": "rack",
+        "switch": "127.0.0.1:9600",
+        "ports": {"client": 1, "server1": 2, "server2": 3, "collector": 4},
+    }
+    for host in manifest["hosts"]:
+        assert len(host["clock"]) == 2
+        assert all(abs(reading["offset_s"]) <= reading["error_s"] + 1e-3 for reading in host["clock"])
+
+
+@pytest.mark.parametrize("name", ["whole", "lost", "interrupted", "killed", "restarted", "full", "refused"])
+def test_hosts_are_as_before_however_a_run_ends(every: Seen, name: str) -> None:
+    assert every[name]["same"]
+
+
+@pytest.mark.parametrize("name", ["lost", "interrupted", "restarted"])
+def test_no_capture_stays_on_the_hosts(every: Seen, name: str) -> None:
+    assert every[name]["run"]["left"] == []
+
+
+def test_a_host_whose_connection_breaks_ends_the_run_at_once(every: Seen) -> None:
+    assert error_of(every["lost"]["run"]) == (
+        "weir: server1: the connection was lost; valid: a host that stays reachable"
+    )
+
+
+def test_a_switch_that_is_restarted_ends_the_run(every: Seen) -> None:
+    assert error_of(every["restarted"]["run"]).startswith("weir: no P4Runtime at 127.0.0.1:9600")
+
+
+def test_ctrl_c_is_in_the_manifest(every: Seen) -> None:
+    run = every["interrupted"]["run"]
+    assert run["code"] == 130
+    assert run["manifest"]["state"] == "interrupted"
+
+
+def test_after_kill_9_the_next_run_is_whole(every: Seen) -> None:
+    following = every["killed"]["next"]
+    assert following["code"] == 0, following["stderr"]
+    assert following["output"]["valid"], following["output"]["invalid_reasons"]
+    assert following["output"]["law"]["unexplained"] == 0
+    assert any("files of an earlier run are deleted" in note for note in following["manifest"]["notes"])
+
+
+def test_a_full_disk_of_a_host_ends_the_run(every: Seen) -> None:
+    assert "weir: server1: " in error_of(every["full"]["run"])
+    assert "bytes are free in" in error_of(every["full"]["run"])
+
+
+def test_a_capture_stops_at_the_disk_limit_of_its_host(every: Seen) -> None:
+    run = every["full"]["limited"]
+    assert run["code"] == 1
+    assert "client: a file reached the disk_limit of 200000 bytes" in run["manifest"]["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("interface", 'server1: `ip -json address show dev eth7`: Device "eth7" does not exist'),
+        ("address", "hosts.server2.address: host 'client' has the address 10.0.0.1 too"),
+        ("space", "server1: "),
+        ("mac", "server1: exp0 has the MAC address 02:00:00:00:00:02, not 02:00:00:00:00:77"),
+        ("offloads", "server1: offloads of lo cannot be turned off"),
+        ("tool", "server2: tcpdump not installed; valid: sudo apt-get install tcpdump"),
+        ("sudo", "server2: `sudo -n` is refused"),
+    ],
+)
+def test_what_is_wrong_with_a_host_is_one_line(every: Seen, name: str, said: str) -> None:
+    if name == "sudo" and os.geteuid() != 0:
+        pytest.skip("user: only root can log in as another user")
+    run = every["refused"][name]
+    assert run["code"] != 0
+    assert said in error_of(run)
