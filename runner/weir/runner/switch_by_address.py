@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from weir.controlplane.apply import SwitchControl
+from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
 from weir.controlplane.errors import PipelineError
 from weir.controlplane.links_service import PortState
 from weir.rundir.manifest import PortStats, SwitchStats
+from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, extra_frames, port_stats
 from weir.runner.switches import Activity
 from weir.topo.interfaces import InterfaceCounters
@@ -32,13 +34,27 @@ _NS = 1_000_000_000
 class SwitchByAddress(ABC):
     """The switch at `switch.address`; it runs on after the run."""
 
-    def __init__(self, experiment: ExperimentConfig, cards: Mapping[int, str], host_ports: set[int]) -> None:
-        """`cards` are the ends of its cables by its ports; of these, `host_ports` are not the collector's."""
+    def __init__(
+        self,
+        experiment: ExperimentConfig,
+        hosts: Mapping[str, HostPort],
+        cards: Mapping[int, str],
+        *,
+        network: int | None = None,
+    ) -> None:
+        """`hosts` are the experiment's, `cards` the ends of the switch's cables by its ports.
+
+        `network` is that of :class:`Bmv2Queueing`.
+        """
         address = experiment.switch.address
         assert address is not None  # checked before the run
         self._address: str = address
         self._cards = cards
-        self._host_ports = host_ports
+        self._host_ports = {host.port for host in hosts.values()}
+        self._queueing: Bmv2Queueing | None = None
+        thrift_port = experiment.switch.thrift_port
+        if thrift_port is not None:
+            self._queueing = Bmv2Queueing(experiment, hosts, cards, thrift_port, network=network)
         self.quiet_s = _quiet_s(experiment)
         self._notes: list[str] = []
 
@@ -58,12 +74,14 @@ class SwitchByAddress(ABC):
             ) from error
 
     async def configure(self, control: SwitchControl) -> list[str]:
-        """From now on the cards' counters are compared with the program's; returns a note."""
+        """Set the queues of a bmv2; from now on the cards' counters are compared with the program's."""
+        notes = [] if self._queueing is None else await asyncio.to_thread(self._queueing.set)
         self._before = await self._at_rest(control)
         self._links_before = await control.read_links()
         return [
             f"the switch at {self._address} was started by others and runs on; hosts are plugged in at "
-            + ", ".join(f"port {port} ({card})" for port, card in self._cards.items())
+            + ", ".join(f"port {port} ({card})" for port, card in sorted(self._cards.items())),
+            *notes,
         ]
 
     def activity(self) -> Activity:
@@ -73,14 +91,17 @@ class SwitchByAddress(ABC):
         return Activity(time.monotonic_ns(), packets, idle=True)
 
     async def read(self, control: SwitchControl) -> None:
-        """Read the counters of program, links and cards."""
+        """Read the counters of program, links, cards, and queues of a bmv2."""
         after = await self._counted(control)
         self._met = {port: met.since(self._before[port]) for port, met in after.items()}
         self._links = await control.read_links()
+        if self._queueing is not None:
+            await asyncio.to_thread(self._queueing.read)
 
     def account(self, telemetry: Path) -> SwitchStats:
         """Counters of each used port; what is not known of the switch is not set."""
-        drops, wires = self._queue_drops(telemetry), self._wire_counters()
+        drops = {} if self._queueing is None else self._queueing.drops(telemetry)
+        wires = self._wire_counters()
         deflected = 0
         ports: list[PortStats] = []
         for port, met in sorted(self._met.items()):
@@ -107,10 +128,6 @@ class SwitchByAddress(ABC):
 
     def _wire_counters(self) -> Mapping[int, WireCounters]:
         """The counters of emulated wires between hosts and cards, by switch port; known once it has ended."""
-        return {}
-
-    def _queue_drops(self, telemetry: Path) -> Mapping[int, int]:
-        """The drops of queues that the switch has no counter for, by port."""
         return {}
 
     async def _at_rest(self, control: SwitchControl) -> dict[int, PortMet]:

@@ -9,17 +9,14 @@ The sandbox takes the cards for the run, and reaches the switch through the mach
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import CableConfig, ExperimentConfig, HostConfig
 from weir.controlplane.errors import SwitchUnreachableError
-from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_by_address import SwitchByAddress
 from weir.runner.switches import Activity
 from weir.topo.cards import Cards
@@ -48,10 +45,7 @@ class SwitchElsewhere(SwitchByAddress):
             for name, end in testbed.hosts.items()
         ]
         cards = {wire.port: wire.switch_interface for wire in self._wires}
-        super().__init__(experiment, cards, {host.port for host in hosts.values()})
-        self._queueing: Bmv2Queueing | None = None
-        if asked.thrift_port is not None:
-            self._queueing = Bmv2Queueing(experiment, hosts, cards, asked.thrift_port, network=origin())
+        super().__init__(experiment, hosts, cards, network=origin())
         self._stack = ExitStack()
         try:
             self._relay = self._stack.enter_context(Relay(self._address, origin()))
@@ -76,22 +70,11 @@ class SwitchElsewhere(SwitchByAddress):
                 f"switch.address: no switch answers at {self._address}: {error.strerror or error}"
             ) from error
 
-    async def configure(self, control: SwitchControl) -> list[str]:
-        """Set the queues of a bmv2, then as for every switch by address."""
-        notes = [] if self._queueing is None else await asyncio.to_thread(self._queueing.set)
-        return [*await super().configure(control), *notes]
-
     def activity(self) -> Activity:
         """By the cards' counters, and what the wires hold."""
         at_ns, wires = self._wiring.counters()
         idle = all(wire.in_flight == 0 for wire in wires.values())
         return Activity(at_ns, super().activity().packets, idle=idle)
-
-    async def read(self, control: SwitchControl) -> None:
-        """Read the counters of program, links, cards, and queues of a bmv2."""
-        await super().read(control)
-        if self._queueing is not None:
-            await asyncio.to_thread(self._queueing.read)
 
     def stop(self) -> None:
         """End the wires and give the cards back; the switch runs on."""
@@ -112,9 +95,6 @@ class SwitchElsewhere(SwitchByAddress):
 
     def _wire_counters(self) -> Mapping[int, WireCounters]:
         return self._wires_ended
-
-    def _queue_drops(self, telemetry: Path) -> Mapping[int, int]:
-        return {} if self._queueing is None else self._queueing.drops(telemetry)
 
     def __enter__(self) -> Self:
         """Nothing."""

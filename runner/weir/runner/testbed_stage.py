@@ -84,7 +84,7 @@ class TestbedStage:
 
     def switch(self, logs: Path) -> TestbedSwitch:
         """The switch at its address."""
-        return TestbedSwitch(self._experiment, self.hosts, {host.port for host in self.addresses.values()})
+        return TestbedSwitch(self._experiment, self.hosts, self.addresses)
 
     def collector(self, files: RunDirectory, run_id: str) -> ReportCapture:
         """A capture of the reports."""
@@ -145,11 +145,13 @@ class TestbedSwitch(SwitchByAddress):
 
     via = None
 
-    def __init__(self, experiment: ExperimentConfig, hosts: RemoteHosts, host_ports: set[int]) -> None:
-        """The ends of its cables are the hosts' interfaces."""
+    def __init__(
+        self, experiment: ExperimentConfig, hosts: RemoteHosts, addresses: Mapping[str, HostPort]
+    ) -> None:
+        """The ends of its cables are the hosts' interfaces; `addresses` are the experiment's hosts."""
         self._hosts = hosts
         cards = {host.switch_port: f"{name}:{host.interface}" for name, host in hosts.hosts.items()}
-        super().__init__(experiment, cards, host_ports)
+        super().__init__(experiment, addresses, cards)
 
     def wait_ready(self, stop: StopToken) -> None:
         """Raise SwitchUnreachableError if nothing listens at the address."""

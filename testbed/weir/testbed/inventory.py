@@ -144,6 +144,8 @@ class SwitchEntry(_Model):
     """What it is, as `switch.target` of an experiment."""
     device_id: Annotated[StrictInt, Field(ge=0, le=2**64 - 1, examples=[1])] = 1
     """Its device id."""
+    thrift_port: PortNumber | None = None
+    """Thrift port of a bmv2 that runs on this machine, through which a run sets its queues."""
 
 
 class TestbedConfig(_Model):

@@ -18,7 +18,7 @@ def on_testbed(experiment: ExperimentConfig, testbed: TestbedConfig) -> Experime
     if testbed.switch is None:
         return experiment
     entry = testbed.switch
-    switch = SwitchConfig(target=entry.target, address=entry.address, device_id=entry.device_id)
+    switch = SwitchConfig(**entry.model_dump())
     return experiment.model_copy(update={"switch": switch})
 
 
@@ -26,6 +26,11 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
     """What keeps an experiment, as `on_testbed` returns it, from running there: a line each."""
     if experiment.switch.address is None:
         yield "switch: missing; valid: address and target of the switch that the hosts are connected to"
+    if experiment.switch.target == "bmv2" and experiment.switch.thrift_port is None:
+        yield (
+            "switch.thrift_port: missing: bmv2 drops bursts of 64 packets without a trace unless its queues "
+            "are set; valid: such as 9090, of a bmv2 on this machine"
+        )
     without = [name for name in (*experiment.hosts, COLLECTOR) if name not in testbed.hosts]
     if without:
         yield (
