@@ -154,7 +154,11 @@ def _problems(run: ExportedRun, unfinished: bool) -> Iterable[str]:
 
 def _files_of(run_dir: Path) -> Iterable[Path]:
     """The files of a run directory, without those that were never whole."""
+    # The inventory of a testbed says how its owner logs in.
+    kept_back = RunDirectory(run_dir).testbed
     for path in sorted(run_dir.rglob("*")):
+        if path == kept_back:
+            continue
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode) or path.suffix == _UNFINISHED_SUFFIX or path.name == SPARE_NAME:
             continue

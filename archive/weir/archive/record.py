@@ -114,6 +114,10 @@ def campaign_commands(contents: Contents, folder: str) -> Iterator[str]:
 
 
 def _time_options(runs: Iterable[ExportedRun]) -> str:
+    """Options that give runs the same time, and hosts on a testbed, which is the reader's."""
+    runs = list(runs)
+    if any(run.manifest.testbed is not None for run in runs):
+        return "--time real --testbed testbed.yaml"
     virtual = [run.manifest.virtual_time for run in runs if run.manifest.virtual_time is not None]
     if not virtual:
         return "--time real"  # whatever the experiment asks for

@@ -57,6 +57,16 @@ def test_an_archive_has_every_file_of_the_run_with_its_checksum(tmp_path: Path) 
     assert written.sha256 == hashlib.sha256((tmp_path / "a.zip").read_bytes()).hexdigest()
 
 
+def test_the_inventory_of_a_testbed_stays_at_home(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "demo" / "r1")
+    (run / "testbed.yaml").write_text("hosts: {a: {ssh: {host: 192.0.2.11, user: alice}}}")
+    export(tmp_path / "a.zip", run)
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    assert "runs/demo/r1/config.yaml" in contents
+    assert not any(b"192.0.2.11" in data or name.endswith("testbed.yaml") for name, data in contents.items())
+
+
 def test_nothing_of_the_machine_is_in_an_archive(tmp_path: Path) -> None:
     run = make_run(
         tmp_path / "runs" / "demo" / "r1",
