@@ -78,6 +78,12 @@ def test_a_switch_that_is_restarted_ends_the_run(every: Seen) -> None:
     assert error_of(every["restarted"]["run"]).startswith("weir: no P4Runtime at 127.0.0.1:9600")
 
 
+def test_nothing_listens_but_on_loopback_and_the_addresses_of_the_testbed(every: Seen) -> None:
+    listening = every["interrupted"]["listening"]
+    assert "10.0.0.1" in listening, "no server of a flow was seen"
+    assert all(address.startswith(("127.0.0.", "10.0.0.", "192.168.50.")) for address in listening), listening
+
+
 def test_ctrl_c_is_in_the_manifest(every: Seen) -> None:
     run = every["interrupted"]["run"]
     assert run["code"] == 130

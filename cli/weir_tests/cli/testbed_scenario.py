@@ -176,6 +176,13 @@ class Rack:
         (pid,) = [pid for pid in self.programs(name, "sshd") if "listener" in _command(pid)]
         Path(f"/proc/{pid}/root{host.folder / 'work'}/filler").unlink()
 
+    def listening(self) -> list[str]:
+        """Addresses that something listens at: on the hosts, and where weir runs."""
+        command = ["ss", "--listening", "--tcp", "--udp", "--numeric", "--no-header"]
+        here = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        shown = [here, *(self.lab.hosts[name].run(*command) for name in self.names)]
+        return sorted({line.split()[4].rpartition(":")[0] for text in shown for line in text.splitlines()})
+
     def wait_flows(self) -> None:
         """Wait until a flow runs on server1."""
         give_up = time.monotonic() + 60
@@ -205,9 +212,10 @@ def interrupted(rack: Rack) -> dict[str, Any]:
     before = rack.state()
     running = rack.start(rack.write("interrupted", 30))
     rack.wait_flows()
+    listening = rack.listening()
     running.send_signal(signal.SIGINT)
     found = rack.finish(running, "interrupted")
-    return {"run": found, "same": settled(rack, before)}
+    return {"run": found, "same": settled(rack, before), "listening": listening}
 
 
 def killed(rack: Rack) -> dict[str, Any]:
