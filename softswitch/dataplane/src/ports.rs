@@ -24,6 +24,8 @@ pub struct Shaper {
 pub struct QueueConfig {
     /// Shapes this queue, in addition to the port's shaper.
     pub shaper: Option<Shaper>,
+    /// Frames per second, whatever their length, without bursts; at least 1. In addition to the shapers.
+    pub rate_pps: Option<u64>,
     /// Replaces [`PortConfig::queue_limit_bytes`].
     pub limit_bytes: Option<u64>,
     /// Replaces [`PortConfig::queue_limit_packets`].
@@ -77,6 +79,8 @@ impl PortConfig {
             .any(|s| s.burst_bytes == 0)
         {
             Some("a burst of 0 bytes lets nothing pass; at least 1 is valid")
+        } else if self.queues.iter().any(|queue| queue.rate_pps == Some(0)) {
+            Some("a rate of 0 frames per second lets nothing pass; at least 1 is valid")
         } else if self.line_rate_bps == Some(0) {
             Some("a line rate of 0 bit/s lets nothing pass; at least 1 is valid")
         } else if self.loss_ppb > LOSS_ALL_PPB {
@@ -91,6 +95,7 @@ impl PortConfig {
         let own = self.queues.get(priority).copied().unwrap_or_default();
         QueueConfig {
             shaper: own.shaper,
+            rate_pps: own.rate_pps,
             limit_bytes: own.limit_bytes.or(self.queue_limit_bytes),
             limit_packets: own.limit_packets.or(self.queue_limit_packets),
             deflect_to: own.deflect_to.or(self.deflect_to),

@@ -10,10 +10,11 @@
 //! Layout: `pipeline` (P4Info ↔ program), `write`, `read_plan` and `read` (updates and queries of entities), one file for
 //! each kind of entity (`table` with `entry_key`, `action` and `direct`, `profile`, `meter`, `counter`, `replication`,
 //! `register`, `value_set`, `digest`), `idle` (timeouts), `undo` and `state` (batches that are rolled back, pipelines that
-//! are replaced), `packet_io` (headers of packet-ins and packet-outs), `links` (ports), `bytestring` and `matching`
+//! are replaced), `beside` (access for other control planes), `packet_io` (headers of packet-ins and packet-outs), `links` (ports), `bytestring` and `matching`
 //! (values), `failure` (reasons for refusals).
 
 mod action;
+mod beside;
 pub mod bytestring;
 mod counter;
 pub mod digest;
@@ -122,6 +123,10 @@ pub struct Node {
     /// By p4info id.
     digests: BTreeMap<u32, DigestQueue>,
     stats: NodeStats,
+    /// The JSON of a program that no controller has set.
+    source: Option<Vec<u8>>,
+    /// Programs run so far.
+    programs: u64,
 }
 
 impl Node {
@@ -138,6 +143,8 @@ impl Node {
             sessions: BTreeMap::new(),
             digests: BTreeMap::new(),
             stats: NodeStats::default(),
+            source: None,
+            programs: 0,
         }
     }
 
@@ -162,6 +169,8 @@ impl Node {
             self.switch = Some(switch);
         }
         self.pipeline = pipeline;
+        self.source = None;
+        self.programs += 1;
         self.profiles.forget();
         self.entries.clear();
         self.defaults.clear();

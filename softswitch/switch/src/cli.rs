@@ -63,6 +63,12 @@ pub struct Cli {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_ca: Option<PathBuf>,
 
+    /// Address of bmv2's Thrift services (port 0: any free one); without it there are none.
+    ///
+    /// They are neither encrypted nor protected by a password, so keep to a loopback address.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub thrift: Option<SocketAddr>,
+
     /// Id under which controllers know this switch.
     #[arg(long, value_name = "ID", default_value_t = 1)]
     pub device_id: u64,

@@ -137,7 +137,8 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
         ports,
     });
     if let Some(path) = &cli.json {
-        node.run(load(path)?, None, 0)?;
+        let (program, json) = load(path)?;
+        node.run_source(program, json, 0)?;
     }
     let stop = Stop::install().map_err(RunError::System)?;
     let ports = cli
@@ -151,6 +152,7 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
     };
     let interfaces = open(&threads, ports)?;
     let (listener, address) = listen_at("--p4runtime", cli.p4runtime).await?;
+    let thrift = cli.thrift.map(listen_thrift).transpose()?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
     let time = if cli.virtual_time {
         Time::Virtual {
@@ -169,6 +171,12 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
         "weir-switch: P4Runtime on {address}, {} ports",
         cli.ports.len()
     ));
+    if let Some(server) = thrift {
+        let at = server.address();
+        let served = server.serve(engine.handle(), cli.device_id);
+        served.map_err(RunError::System)?;
+        say(&format!("weir-switch: Thrift on {at}"));
+    }
     supervise(engine, cli.stats, stop, |stopped| {
         service.serve(listener, async {
             let _ = stopped.await;
@@ -228,6 +236,14 @@ async fn listen_at(
     Ok((listener, address))
 }
 
+fn listen_thrift(address: SocketAddr) -> Result<weir_thrift::Server, RunError> {
+    weir_thrift::Server::listen(address).map_err(|error| RunError::Listen {
+        option: "--thrift",
+        address,
+        error,
+    })
+}
+
 /// Prints a line. The reader may have closed standard output already; that is no reason to stop.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
@@ -275,15 +291,17 @@ async fn supervise<F: Forwarder, S: Future<Output = Result<(), tonic::transport:
     Ok(served?)
 }
 
-fn load(path: &Path) -> Result<Program, RunError> {
+/// The program of a file, and the file's bytes.
+fn load(path: &Path) -> Result<(Program, Vec<u8>), RunError> {
     let json = std::fs::read(path).map_err(|error| RunError::Read {
         path: path.to_owned(),
         error,
     })?;
-    Program::from_json(&json).map_err(|error| RunError::Load {
+    let program = Program::from_json(&json).map_err(|error| RunError::Load {
         path: path.to_owned(),
         error,
-    })
+    })?;
+    Ok((program, json))
 }
 
 /// Watches the dataplane thread and writes the statistics periodically. Returns when the thread has exited, or between two

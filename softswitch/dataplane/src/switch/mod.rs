@@ -163,6 +163,21 @@ impl Switch {
         self.program = program;
     }
 
+    /// Empties tables, meters, counters, registers, value sets, groups and undrained digests, as if the program were
+    /// loaded anew; ports, packets and clone sessions stay.
+    pub fn reset_state(&mut self) {
+        self.tables = self.program.fresh_tables(self.config.seed);
+        self.profiles = fresh_profiles(&self.program);
+        self.externs = Externs::new(
+            &self.program.info,
+            self.config.seed,
+            self.config.max_digests,
+            self.externs.stats,
+        );
+        self.native = code(&self.program, &self.config, &self.externs);
+        self.replication.groups.clear();
+    }
+
     /// Runs the queues up to `now_ns`, or up to the latest time seen. Control operations that depend on the time use
     /// this one; no frame reaches a sink before the next [`Switch::advance`].
     pub fn catch_up(&mut self, now_ns: u64) {

@@ -243,6 +243,14 @@ impl Switch {
         })
     }
 
+    /// Number of entries of a table.
+    ///
+    /// # Errors
+    /// `UnknownId`.
+    pub fn entry_count(&self, table: TableId) -> Result<usize, ControlError> {
+        Ok(self.table_view(table)?.state.len())
+    }
+
     /// Handles of all entries of a table, oldest first.
     ///
     /// # Errors

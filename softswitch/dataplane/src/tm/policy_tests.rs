@@ -105,6 +105,26 @@ fn lower_priority_does_not_overtake_one_that_waits_for_tokens_only() {
 }
 
 #[test]
+fn a_rate_in_frames_spaces_frames_of_any_length_and_one_leaves_at_once() {
+    let mut config = PortConfig::default();
+    config.queues[0].rate_pps = Some(1_000);
+    let mut tm = manager(config);
+    // A millisecond for each frame, whatever its length.
+    for bytes in [1500, 60, 700] {
+        assert!(!matches!(
+            tm.enqueue(packet(bytes, 0), 0),
+            Admission::TailDrop(..)
+        ));
+    }
+    assert_eq!(tm.next_dequeue_ns(), Some(1_000_000));
+    let queues = tm.port(PORT).expect("the port").queue_stats();
+    assert_eq!(
+        (queues[0].passed_packets, queues[0].waiting_packets),
+        (1, 2)
+    );
+}
+
+#[test]
 fn limits_are_per_queue_and_a_queues_own_replace_the_ports() {
     let mut config = PortConfig {
         shaper: shaper(8, 1),

@@ -4,7 +4,7 @@
 use super::bucket::Bucket;
 use super::link::{Link, LinkOutcome};
 use crate::packet::Packet;
-use crate::ports::{Port, PortConfig, QUEUES, QueueConfig};
+use crate::ports::{Port, PortConfig, QUEUES, QueueConfig, Shaper};
 use crate::stats::{LinkStats, PortStats, QueueStats};
 use std::collections::VecDeque;
 
@@ -18,7 +18,26 @@ struct Queue {
     bytes: u64,
     config: QueueConfig,
     shaper: Option<Bucket>,
+    /// Of frames, each of which counts as one byte.
+    pacer: Option<Bucket>,
     stats: QueueStats,
+}
+
+impl Queue {
+    /// Time at which its own shapers allow a frame of `bytes` to leave.
+    fn allowed_ns(&self, bytes: u32) -> u64 {
+        let shaper_ns = self.shaper.map_or(0, |own| own.ready_ns(bytes));
+        self.pacer
+            .map_or(shaper_ns, |pacer| pacer.ready_ns(1).max(shaper_ns))
+    }
+}
+
+/// The bucket of a rate in frames per second.
+fn one_at_a_time(rate_pps: u64) -> Shaper {
+    Shaper {
+        rate_bps: rate_pps.saturating_mul(8),
+        burst_bytes: 1,
+    }
 }
 
 #[derive(Debug)]
@@ -92,10 +111,14 @@ impl PortState {
         for (priority, queue) in self.queues.iter_mut().enumerate() {
             queue.config = config.queue(priority);
             queue.shaper = bucket(queue.shaper, queue.config.shaper);
+            queue.pacer = bucket(queue.pacer, queue.config.rate_pps.map(one_at_a_time));
         }
         self.unshaped = self.shaper.is_none()
             && self.line.is_none()
-            && self.queues.iter().all(|queue| queue.shaper.is_none());
+            && self
+                .queues
+                .iter()
+                .all(|queue| queue.shaper.is_none() && queue.pacer.is_none());
         self.ideal_link = self.line.is_none()
             && (config.delay_ns, config.jitter_ns, config.loss_ppb) == (0, 0, 0);
         self.config = config;
@@ -175,13 +198,14 @@ impl PortState {
 
     /// Time at which the head of a queue may leave, if no other packet leaves before it.
     fn ready_ns(&self, priority: usize, bytes: u32) -> u64 {
-        let own = self.queues.get(priority).and_then(|queue| queue.shaper);
-        let buckets = [self.shaper, self.line, own];
+        let own = self.queues.get(priority);
+        let own_ns = own.map_or(0, |queue| queue.allowed_ns(bytes));
+        let buckets = [self.shaper, self.line];
         let times = buckets
             .iter()
             .flatten()
             .map(|bucket| bucket.ready_ns(bytes));
-        times.max().unwrap_or(0)
+        times.max().unwrap_or(0).max(own_ns)
     }
 
     /// Time and queue of the packet that leaves next: the highest priority among the queues whose own shapers allow it.
@@ -194,7 +218,7 @@ impl PortState {
             let Some(head) = queue.packets.front() else {
                 continue;
             };
-            let allowed_ns = queue.shaper.map_or(0, |own| own.ready_ns(head.length));
+            let allowed_ns = queue.allowed_ns(head.length);
             // A queue that its own shaper delays beyond the turn of a lower priority does not block that one.
             if next.is_none_or(|(at, _)| allowed_ns <= at) {
                 next = Some((self.ready_ns(priority, head.length), priority));
@@ -209,6 +233,9 @@ impl PortState {
             queue.stats.passed_bytes += u64::from(bytes);
             if let Some(own) = &mut queue.shaper {
                 own.consume(bytes, now_ns);
+            }
+            if let Some(pacer) = &mut queue.pacer {
+                pacer.consume(1, now_ns);
             }
         }
         if let Some(shaper) = &mut self.shaper {

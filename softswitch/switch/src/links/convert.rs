@@ -50,6 +50,7 @@ pub fn config(link: &v1::Link) -> Result<PortConfig, Failure> {
             limit_bytes: queue.limit_bytes,
             limit_packets: queue.limit_packets,
             deflect_to: queue.deflect_to,
+            ..QueueConfig::default()
         };
     }
     match config.problem() {

@@ -325,6 +325,7 @@ pub fn show(config: &PortConfig) -> String {
         limit_bytes: config.queue_limit_bytes,
         limit_packets: config.queue_limit_packets,
         deflect_to: config.deflect_to,
+        ..QueueConfig::default()
     };
     queue("", &whole);
     for (priority, of) in config.queues.iter().enumerate() {

@@ -106,9 +106,15 @@ impl<F: Forwarder> Links for Service<F> {
         request: Request<v1::SetRequest>,
     ) -> Result<Response<v1::SetResponse>, Status> {
         let v1::SetRequest { number, link } = request.into_inner();
-        let config = convert::config(&link.unwrap_or_default())?;
+        let mut config = convert::config(&link.unwrap_or_default())?;
         let set = move |core: &mut Core<F>| match core.node.link(number) {
-            Some(_) => core.node.set_link(number, config, core.now_ns),
+            Some(before) => {
+                // Rates in frames are set through Thrift and are not part of the message.
+                for (queue, before) in config.queues.iter_mut().zip(before.queues) {
+                    queue.rate_pps = before.rate_pps;
+                }
+                core.node.set_link(number, config, core.now_ns)
+            }
             None => Err(missing(core, number)),
         };
         self.engine.call(set).await??;

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The services on a TCP port: a thread for each connection, as bmv2 has.
+
+use std::io::{self, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime;
+use tracing::{debug, warn};
+use weir_engine::engine::{Core, Handle, Stopped};
+use weir_ports::{Interface, OpenError};
+
+use crate::dispatch::{Backend, Identity, answer};
+use crate::state::State;
+use crate::wire::{self, Limits};
+
+/// Connections at a time; further ones are closed at once.
+const MAX_CONNECTIONS: usize = 64;
+/// How long the peer may keep an answer from being sent.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Wait after a failure to accept, which is for want of descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// The engine, from the thread of a connection.
+struct Remote {
+    engine: Handle,
+    runtime: runtime::Handle,
+    /// Locked on the dataplane thread only.
+    state: Arc<Mutex<State>>,
+}
+
+impl Backend for Remote {
+    fn run<R: Send + 'static>(
+        &mut self,
+        operation: impl FnOnce(&mut State, &mut Core) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let state = Arc::clone(&self.state);
+        let run = move |core: &mut Core| {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            operation(&mut state, core)
+        };
+        self.runtime.block_on(self.engine.call(run))
+    }
+
+    fn open(&mut self, number: u32, interface: &str) -> Result<Interface, OpenError> {
+        self.engine.open(number, interface)
+    }
+}
+
+/// The services, listening but not yet serving.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Listens at an address (port 0: any free one).
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub fn listen(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves on threads of its own until the process ends. Call it within a Tokio runtime. After the engine has stopped
+    /// all calls are refused.
+    ///
+    /// # Errors
+    /// When the system cannot create a thread.
+    pub fn serve(self, engine: Handle, device_id: u64) -> io::Result<()> {
+        if !self.address.ip().is_loopback() {
+            warn!(
+                "Thrift on {} is not encrypted and asks for no password: whoever reaches it controls the switch",
+                self.address
+            );
+        }
+        let identity = Identity {
+            device_id,
+            thrift_port: self.address.port(),
+        };
+        let runtime = runtime::Handle::current();
+        let state = Arc::new(Mutex::new(State::default()));
+        let open = Arc::new(AtomicUsize::new(0));
+        let accept = move || loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    debug!("Thrift: cannot accept: {error}");
+                    std::thread::sleep(ACCEPT_RETRY);
+                    continue;
+                }
+            };
+            if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
+                open.fetch_sub(1, Ordering::Relaxed);
+                warn!("Thrift: refused a connection beyond {MAX_CONNECTIONS}");
+                continue;
+            }
+            let remote = Remote {
+                engine: engine.clone(),
+                runtime: runtime.clone(),
+                state: Arc::clone(&state),
+            };
+            let counted = Counted(Arc::clone(&open));
+            let serve = move || {
+                let _counted = counted;
+                serve_connection(stream, identity, remote);
+            };
+            let thread = std::thread::Builder::new().name("thrift".to_owned());
+            if let Err(error) = thread.spawn(serve) {
+                warn!("Thrift: cannot serve a connection: {error}");
+            }
+        };
+        let thread = std::thread::Builder::new().name("thrift-accept".to_owned());
+        thread.spawn(accept).map(drop)
+    }
+}
+
+/// One of the open connections.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn serve_connection(stream: TcpStream, identity: Identity, mut backend: Remote) {
+    let served = serve_calls(&stream, identity, &mut backend);
+    if let Err(error) = served {
+        debug!("Thrift: connection closed: {error}");
+    }
+}
+
+fn serve_calls(
+    mut stream: &TcpStream,
+    identity: Identity,
+    backend: &mut impl Backend,
+) -> Result<(), wire::WireError> {
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    let mut calls = BufReader::new(stream);
+    while let Some(call) = wire::read(&mut calls, Limits::default())? {
+        if let Some(reply) = answer(call, identity, backend) {
+            stream.write_all(&wire::write(&reply))?;
+        }
+    }
+    Ok(())
+}
