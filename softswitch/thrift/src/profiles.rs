@@ -8,11 +8,11 @@ use weir_dataplane::{
     Switch, TableId,
 };
 
-use crate::args::{Args, byte_strings, fields, structs, text};
+use crate::args::{Args, fields, structs, text};
 use crate::dispatch::Answer;
 use crate::refusal::{Refusal, Table, of_table};
 use crate::state::Context;
-use crate::tables::{Found, Kind, find};
+use crate::tables::{Found, Kind, action_data, find};
 use crate::wire::{Type, Value};
 
 /// The members and groups of one action profile.
@@ -133,7 +133,13 @@ pub fn target(
     let state = context.state.profiles.entry(id).or_default();
     Ok(match points {
         Points::Member => ProfileTarget::Member(id_of(member(handle, state)?)),
-        Points::Group => ProfileTarget::Group(id_of(group(handle, state)?)),
+        Points::Group => {
+            let group = group(handle, state)?;
+            if state.groups.get(&group).is_some_and(BTreeSet::is_empty) {
+                return Err(Table::EmptyGroup.into());
+            }
+            ProfileTarget::Group(id_of(group))
+        }
     })
 }
 
@@ -281,17 +287,10 @@ fn change_group(
 
 fn member_value(switch: &Switch, handle: u32, call: &ActionCall) -> Value {
     let info = switch.info().actions.get(call.action.index());
-    let widths = info.map_or(&[][..], |info| &info.params);
-    let padded = call.args.iter().zip(widths).map(|(value, param)| {
-        let count = (param.width_bits.div_ceil(8) as usize).saturating_sub(value.len());
-        std::iter::repeat_n(0, count)
-            .chain(value.iter().copied())
-            .collect()
-    });
     fields([
         (1, Value::I32(handle.cast_signed())),
         (2, text(info.map_or("", |info| info.name.as_str()))),
-        (3, byte_strings(padded.collect())),
+        (3, action_data(call.args.clone())),
     ])
 }
 

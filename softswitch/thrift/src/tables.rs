@@ -272,8 +272,18 @@ fn action_entry(switch: &Switch, call: ActionCall) -> Value {
     fields([
         (1, Value::I32(ACTION_DATA)),
         (2, text(info.map_or("", |info| info.name.as_str()))),
-        (3, byte_strings(call.args)),
+        (3, action_data(call.args)),
     ])
+}
+
+/// Action data without leading zeros, as bmv2 has it.
+pub fn action_data(args: Vec<Vec<u8>>) -> Value {
+    let shortened = args.into_iter().map(|arg| {
+        let last = arg.len().saturating_sub(1);
+        let zeros = arg.iter().take(last).take_while(|byte| **byte == 0).count();
+        arg.into_iter().skip(zeros).collect()
+    });
+    byte_strings(shortened.collect())
 }
 
 /// `BmMtEntry` of an entry.
@@ -395,10 +405,8 @@ pub(crate) fn get_by_key(context: &mut Context<'_>, args: Args<'_>) -> Answer {
             .saturating_add(1);
     }
     let at = switch.find_entry(table.id, &key, priority);
-    let at = at.map_err(|e| match of_table(&e) {
-        Refusal::Declared(code) if code == Table::BadMatchKey as i32 => Table::BadMatchKey,
-        _ => Table::InvalidHandle,
-    })?;
+    // bmv2's code for a key that no entry has, too.
+    let at = at.map_err(|_| Table::BadMatchKey)?;
     one(context, &table, at)
 }
 
