@@ -139,7 +139,7 @@ differential: setup ## random entries and packets on weir-switch and bmv2 (needs
 
 .PHONY: fuzz
 SECONDS ?= 60
-fuzz: $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## mutated programs, packets, requests, links, reports and captures for SECONDS=60 [SEED=…]
+fuzz: $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## mutated programs, packets, requests, links, Thrift calls, reports and captures for SECONDS=60 [SEED=…]
 	mkdir -p target
 	cargo run --profile fuzz --locked --quiet -p weir-fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --last target/fuzz-last.txt
 

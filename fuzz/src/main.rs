@@ -14,6 +14,7 @@ mod reports;
 mod requests;
 mod tally;
 mod target;
+mod thrift;
 mod watch;
 
 use std::convert::Infallible;
@@ -103,6 +104,7 @@ fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
         Target::Packets => packets::run(corpus, &mut random),
         Target::Requests => requests::run(corpus, &mut random),
         Target::Links => links::run(corpus, &mut random),
+        Target::Thrift => thrift::run(corpus, &mut random),
         Target::Reports => reports::run(&mut random),
         Target::Captures => captures::run(&mut random),
     }));

@@ -14,6 +14,8 @@ pub enum Target {
     Requests,
     /// Requests to the service of links between frames, and whether its counters add up.
     Links,
+    /// Calls of bmv2's Thrift services, plausible and not, between frames.
+    Thrift,
     /// Telemetry reports and captures of them, through their decoders.
     Reports,
     /// Captures of TCP, through the inference of losses.

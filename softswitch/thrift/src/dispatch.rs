@@ -63,117 +63,275 @@ enum Method {
     Epoch,
 }
 
-fn standard(name: &str) -> Option<Method> {
-    use Method::{Source, Switch};
-    Some(match name {
-        "bm_mt_get_num_entries" => Switch(tables::num_entries),
-        "bm_mt_clear_entries" => Switch(tables::clear),
-        "bm_mt_add_entry" => Switch(tables::add),
-        "bm_mt_set_default_action" => Switch(tables::set_default),
-        "bm_mt_reset_default_entry" => Switch(tables::reset_default),
-        "bm_mt_delete_entry" => Switch(tables::delete),
-        "bm_mt_modify_entry" => Switch(tables::modify),
-        "bm_mt_set_entry_ttl" | "bm_mt_indirect_set_entry_ttl" => Switch(tables::set_timeout),
-        "bm_mt_act_prof_add_member" => Switch(profiles::add_member),
-        "bm_mt_act_prof_delete_member" => Switch(profiles::delete_member),
-        "bm_mt_act_prof_modify_member" => Switch(profiles::modify_member),
-        "bm_mt_act_prof_create_group" => Switch(profiles::create_group),
-        "bm_mt_act_prof_delete_group" => Switch(profiles::delete_group),
-        "bm_mt_act_prof_add_member_to_group" => Switch(profiles::add_member_to_group),
-        "bm_mt_act_prof_remove_member_from_group" => Switch(profiles::remove_member_from_group),
-        "bm_mt_act_prof_get_members" => Switch(profiles::get_members),
-        "bm_mt_act_prof_get_member" => Switch(profiles::get_member),
-        "bm_mt_act_prof_get_groups" => Switch(profiles::get_groups),
-        "bm_mt_act_prof_get_group" => Switch(profiles::get_group),
-        "bm_mt_indirect_add_entry" => Switch(tables::add_indirect),
-        "bm_mt_indirect_modify_entry" => Switch(tables::modify_indirect),
-        "bm_mt_indirect_delete_entry" => Switch(tables::delete_indirect),
-        "bm_mt_indirect_set_default_member" => Switch(profiles::set_default_member),
-        "bm_mt_indirect_reset_default_entry" => Switch(tables::reset_default),
-        "bm_mt_indirect_ws_add_entry" => Switch(tables::add_to_group),
-        "bm_mt_indirect_ws_modify_entry" => Switch(tables::modify_to_group),
-        "bm_mt_indirect_ws_set_default_group" => Switch(profiles::set_default_group),
-        "bm_mt_read_counter" => Switch(tables::read_counter),
-        "bm_mt_reset_counters" => Switch(tables::reset_counters),
-        "bm_mt_write_counter" => Switch(tables::write_counter),
-        "bm_mt_set_meter_rates" => Switch(tables::set_meter),
-        "bm_mt_get_meter_rates" => Switch(tables::get_meter),
-        "bm_mt_get_entries" => Method::GetEntries,
-        "bm_mt_get_entry" => Switch(tables::get),
-        "bm_mt_get_default_entry" => Switch(tables::get_default),
-        "bm_mt_get_entry_from_key" => Switch(tables::get_by_key),
-        "bm_counter_read" => Switch(arrays::counter_read),
-        "bm_counter_reset_all" => Switch(arrays::counter_reset_all),
-        "bm_counter_write" => Switch(arrays::counter_write),
-        "bm_learning_ack"
-        | "bm_learning_ack_buffer"
-        | "bm_learning_set_timeout"
-        | "bm_learning_set_buffer_size" => Switch(management::learning),
-        "bm_load_new_config" => Method::LoadConfig,
-        "bm_swap_configs" => Switch(management::swap),
-        "bm_meter_array_set_rates" => Switch(arrays::meter_array_set_rates),
-        "bm_meter_set_rates" => Switch(arrays::meter_set_rates),
-        "bm_meter_get_rates" => Switch(arrays::meter_get_rates),
-        "bm_register_read" => Switch(arrays::register_read),
-        "bm_register_read_all" => Switch(arrays::register_read_all),
-        "bm_register_write" => Switch(arrays::register_write),
-        "bm_register_write_range" => Switch(arrays::register_write_range),
-        "bm_register_reset" => Switch(arrays::register_reset),
-        "bm_parse_vset_add" => Switch(value_sets::add),
-        "bm_parse_vset_remove" => Switch(value_sets::remove),
-        "bm_parse_vset_get" => Switch(value_sets::get),
-        "bm_parse_vset_clear" => Switch(value_sets::clear),
-        "bm_dev_mgr_add_port" => Method::AddPort,
-        "bm_dev_mgr_remove_port" => Method::RemovePort,
-        "bm_dev_mgr_show_ports" => Switch(management::show_ports),
-        "bm_mgmt_get_info" => Method::Info,
-        "bm_set_crc16_custom_parameters" => Source(management::set_crc16),
-        "bm_set_crc32_custom_parameters" => Source(management::set_crc32),
-        "bm_set_toeplitz_hash_key" => Source(management::set_toeplitz),
-        "bm_reset_state" => Switch(management::reset_state),
-        "bm_get_config" => Source(management::config),
-        "bm_get_config_md5" => Source(management::config_md5),
-        "bm_get_id_from_name" => Source(management::id_from_name),
-        "bm_serialize_state" => Switch(management::serialize),
-        _ => return None,
-    })
-}
+/// Service `standard`.
+const STANDARD: &[(&str, Method)] = &[
+    ("bm_mt_get_num_entries", Method::Switch(tables::num_entries)),
+    ("bm_mt_clear_entries", Method::Switch(tables::clear)),
+    ("bm_mt_add_entry", Method::Switch(tables::add)),
+    (
+        "bm_mt_set_default_action",
+        Method::Switch(tables::set_default),
+    ),
+    (
+        "bm_mt_reset_default_entry",
+        Method::Switch(tables::reset_default),
+    ),
+    ("bm_mt_delete_entry", Method::Switch(tables::delete)),
+    ("bm_mt_modify_entry", Method::Switch(tables::modify)),
+    ("bm_mt_set_entry_ttl", Method::Switch(tables::set_timeout)),
+    (
+        "bm_mt_indirect_set_entry_ttl",
+        Method::Switch(tables::set_timeout),
+    ),
+    (
+        "bm_mt_act_prof_add_member",
+        Method::Switch(profiles::add_member),
+    ),
+    (
+        "bm_mt_act_prof_delete_member",
+        Method::Switch(profiles::delete_member),
+    ),
+    (
+        "bm_mt_act_prof_modify_member",
+        Method::Switch(profiles::modify_member),
+    ),
+    (
+        "bm_mt_act_prof_create_group",
+        Method::Switch(profiles::create_group),
+    ),
+    (
+        "bm_mt_act_prof_delete_group",
+        Method::Switch(profiles::delete_group),
+    ),
+    (
+        "bm_mt_act_prof_add_member_to_group",
+        Method::Switch(profiles::add_member_to_group),
+    ),
+    (
+        "bm_mt_act_prof_remove_member_from_group",
+        Method::Switch(profiles::remove_member_from_group),
+    ),
+    (
+        "bm_mt_act_prof_get_members",
+        Method::Switch(profiles::get_members),
+    ),
+    (
+        "bm_mt_act_prof_get_member",
+        Method::Switch(profiles::get_member),
+    ),
+    (
+        "bm_mt_act_prof_get_groups",
+        Method::Switch(profiles::get_groups),
+    ),
+    (
+        "bm_mt_act_prof_get_group",
+        Method::Switch(profiles::get_group),
+    ),
+    (
+        "bm_mt_indirect_add_entry",
+        Method::Switch(tables::add_indirect),
+    ),
+    (
+        "bm_mt_indirect_modify_entry",
+        Method::Switch(tables::modify_indirect),
+    ),
+    (
+        "bm_mt_indirect_delete_entry",
+        Method::Switch(tables::delete_indirect),
+    ),
+    (
+        "bm_mt_indirect_set_default_member",
+        Method::Switch(profiles::set_default_member),
+    ),
+    (
+        "bm_mt_indirect_reset_default_entry",
+        Method::Switch(tables::reset_default),
+    ),
+    (
+        "bm_mt_indirect_ws_add_entry",
+        Method::Switch(tables::add_to_group),
+    ),
+    (
+        "bm_mt_indirect_ws_modify_entry",
+        Method::Switch(tables::modify_to_group),
+    ),
+    (
+        "bm_mt_indirect_ws_set_default_group",
+        Method::Switch(profiles::set_default_group),
+    ),
+    ("bm_mt_read_counter", Method::Switch(tables::read_counter)),
+    (
+        "bm_mt_reset_counters",
+        Method::Switch(tables::reset_counters),
+    ),
+    ("bm_mt_write_counter", Method::Switch(tables::write_counter)),
+    ("bm_mt_set_meter_rates", Method::Switch(tables::set_meter)),
+    ("bm_mt_get_meter_rates", Method::Switch(tables::get_meter)),
+    ("bm_mt_get_entries", Method::GetEntries),
+    ("bm_mt_get_entry", Method::Switch(tables::get)),
+    (
+        "bm_mt_get_default_entry",
+        Method::Switch(tables::get_default),
+    ),
+    (
+        "bm_mt_get_entry_from_key",
+        Method::Switch(tables::get_by_key),
+    ),
+    ("bm_counter_read", Method::Switch(arrays::counter_read)),
+    (
+        "bm_counter_reset_all",
+        Method::Switch(arrays::counter_reset_all),
+    ),
+    ("bm_counter_write", Method::Switch(arrays::counter_write)),
+    ("bm_learning_ack", Method::Switch(management::learning)),
+    (
+        "bm_learning_ack_buffer",
+        Method::Switch(management::learning),
+    ),
+    (
+        "bm_learning_set_timeout",
+        Method::Switch(management::learning),
+    ),
+    (
+        "bm_learning_set_buffer_size",
+        Method::Switch(management::learning),
+    ),
+    ("bm_load_new_config", Method::LoadConfig),
+    ("bm_swap_configs", Method::Switch(management::swap)),
+    (
+        "bm_meter_array_set_rates",
+        Method::Switch(arrays::meter_array_set_rates),
+    ),
+    (
+        "bm_meter_set_rates",
+        Method::Switch(arrays::meter_set_rates),
+    ),
+    (
+        "bm_meter_get_rates",
+        Method::Switch(arrays::meter_get_rates),
+    ),
+    ("bm_register_read", Method::Switch(arrays::register_read)),
+    (
+        "bm_register_read_all",
+        Method::Switch(arrays::register_read_all),
+    ),
+    ("bm_register_write", Method::Switch(arrays::register_write)),
+    (
+        "bm_register_write_range",
+        Method::Switch(arrays::register_write_range),
+    ),
+    ("bm_register_reset", Method::Switch(arrays::register_reset)),
+    ("bm_parse_vset_add", Method::Switch(value_sets::add)),
+    ("bm_parse_vset_remove", Method::Switch(value_sets::remove)),
+    ("bm_parse_vset_get", Method::Switch(value_sets::get)),
+    ("bm_parse_vset_clear", Method::Switch(value_sets::clear)),
+    ("bm_dev_mgr_add_port", Method::AddPort),
+    ("bm_dev_mgr_remove_port", Method::RemovePort),
+    (
+        "bm_dev_mgr_show_ports",
+        Method::Switch(management::show_ports),
+    ),
+    ("bm_mgmt_get_info", Method::Info),
+    (
+        "bm_set_crc16_custom_parameters",
+        Method::Source(management::set_crc16),
+    ),
+    (
+        "bm_set_crc32_custom_parameters",
+        Method::Source(management::set_crc32),
+    ),
+    (
+        "bm_set_toeplitz_hash_key",
+        Method::Source(management::set_toeplitz),
+    ),
+    ("bm_reset_state", Method::Switch(management::reset_state)),
+    ("bm_get_config", Method::Source(management::config)),
+    ("bm_get_config_md5", Method::Source(management::config_md5)),
+    (
+        "bm_get_id_from_name",
+        Method::Source(management::id_from_name),
+    ),
+    ("bm_serialize_state", Method::Switch(management::serialize)),
+];
 
-fn replication(name: &str) -> Option<Method> {
-    Some(Method::Switch(match name {
-        "bm_mc_mgrp_create" => multicast::create_group,
-        "bm_mc_mgrp_destroy" => multicast::destroy_group,
-        "bm_mc_node_create" => multicast::create_node,
-        "bm_mc_node_associate" => multicast::associate,
-        "bm_mc_node_dissociate" => multicast::dissociate,
-        "bm_mc_node_destroy" => multicast::destroy_node,
-        "bm_mc_node_update" => multicast::update_node,
-        "bm_mc_set_lag_membership" => multicast::set_lag,
-        "bm_mc_get_entries" => multicast::get_entries,
-        _ => return None,
-    }))
-}
+/// Service `simple_pre_lag`.
+const REPLICATION: &[(&str, Method)] = &[
+    ("bm_mc_mgrp_create", Method::Switch(multicast::create_group)),
+    (
+        "bm_mc_mgrp_destroy",
+        Method::Switch(multicast::destroy_group),
+    ),
+    ("bm_mc_node_create", Method::Switch(multicast::create_node)),
+    ("bm_mc_node_associate", Method::Switch(multicast::associate)),
+    (
+        "bm_mc_node_dissociate",
+        Method::Switch(multicast::dissociate),
+    ),
+    (
+        "bm_mc_node_destroy",
+        Method::Switch(multicast::destroy_node),
+    ),
+    ("bm_mc_node_update", Method::Switch(multicast::update_node)),
+    (
+        "bm_mc_set_lag_membership",
+        Method::Switch(multicast::set_lag),
+    ),
+    ("bm_mc_get_entries", Method::Switch(multicast::get_entries)),
+];
 
-fn simple_switch(name: &str) -> Option<Method> {
-    use Method::Switch;
-    Some(match name {
-        "mirroring_mapping_add" => Switch(multicast::mapping_add),
-        "mirroring_mapping_delete" => Switch(multicast::mapping_delete),
-        "mirroring_mapping_get_egress_port" => Switch(multicast::mapping_get_port),
-        "mirroring_session_add" => Switch(multicast::session_add),
-        "mirroring_session_delete" => Switch(multicast::session_delete),
-        "mirroring_session_get" => Switch(multicast::session_get),
-        "set_egress_priority_queue_depth" => Switch(queues::priority_depth),
-        "set_egress_queue_depth" => Switch(queues::port_depth),
-        "set_all_egress_queue_depths" => Switch(queues::all_depths),
-        "set_egress_priority_queue_rate" => Switch(queues::priority_rate),
-        "set_egress_queue_rate" => Switch(queues::port_rate),
-        "set_all_egress_queue_rates" => Switch(queues::all_rates),
-        "get_time_elapsed_us" => Switch(queues::time_elapsed),
-        "get_time_since_epoch_us" => Method::Epoch,
-        _ => return None,
-    })
-}
+/// Service `simple_switch`.
+const SIMPLE_SWITCH: &[(&str, Method)] = &[
+    (
+        "mirroring_mapping_add",
+        Method::Switch(multicast::mapping_add),
+    ),
+    (
+        "mirroring_mapping_delete",
+        Method::Switch(multicast::mapping_delete),
+    ),
+    (
+        "mirroring_mapping_get_egress_port",
+        Method::Switch(multicast::mapping_get_port),
+    ),
+    (
+        "mirroring_session_add",
+        Method::Switch(multicast::session_add),
+    ),
+    (
+        "mirroring_session_delete",
+        Method::Switch(multicast::session_delete),
+    ),
+    (
+        "mirroring_session_get",
+        Method::Switch(multicast::session_get),
+    ),
+    (
+        "set_egress_priority_queue_depth",
+        Method::Switch(queues::priority_depth),
+    ),
+    ("set_egress_queue_depth", Method::Switch(queues::port_depth)),
+    (
+        "set_all_egress_queue_depths",
+        Method::Switch(queues::all_depths),
+    ),
+    (
+        "set_egress_priority_queue_rate",
+        Method::Switch(queues::priority_rate),
+    ),
+    ("set_egress_queue_rate", Method::Switch(queues::port_rate)),
+    (
+        "set_all_egress_queue_rates",
+        Method::Switch(queues::all_rates),
+    ),
+    ("get_time_elapsed_us", Method::Switch(queues::time_elapsed)),
+    ("get_time_since_epoch_us", Method::Epoch),
+];
+
+const SERVICES: &[(&str, &[(&str, Method)])] = &[
+    ("standard", STANDARD),
+    ("simple_pre_lag", REPLICATION),
+    ("simple_switch", SIMPLE_SWITCH),
+];
 
 fn find(name: &str) -> Result<Method, Refusal> {
     let Some((service, method)) = name.split_once(':') else {
@@ -181,17 +339,26 @@ fn find(name: &str) -> Result<Method, Refusal> {
             "{name}: the call names no service; those here are multiplexed: standard, simple_pre_lag, simple_switch"
         )));
     };
-    let found = match service {
-        "standard" => standard(method),
-        "simple_pre_lag" => replication(method),
-        "simple_switch" => simple_switch(method),
-        _ => {
-            return Err(Refusal::unknown(format!(
-                "there is no service {service}; those here are standard, simple_pre_lag, simple_switch"
-            )));
-        }
+    let Some((_, methods)) = SERVICES.iter().find(|(name, _)| *name == service) else {
+        return Err(Refusal::unknown(format!(
+            "there is no service {service}; those here are standard, simple_pre_lag, simple_switch"
+        )));
     };
-    found.ok_or_else(|| Refusal::unknown(format!("service {service} has no method {method}")))
+    let found = methods.iter().find(|(name, _)| *name == method);
+    found
+        .map(|(_, method)| *method)
+        .ok_or_else(|| Refusal::unknown(format!("service {service} has no method {method}")))
+}
+
+/// The names of all methods, as calls have them.
+pub fn methods() -> impl Iterator<Item = String> {
+    let of = |(service, methods): &(&'static str, &'static [(&'static str, Method)])| {
+        let service = *service;
+        methods
+            .iter()
+            .map(move |(method, _)| format!("{service}:{method}"))
+    };
+    SERVICES.iter().flat_map(of)
 }
 
 /// Answers a call; None for a message that gets no answer.

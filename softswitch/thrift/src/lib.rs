@@ -24,6 +24,6 @@ mod tables;
 mod value_sets;
 pub mod wire;
 
-pub use dispatch::{Backend, Identity, answer};
+pub use dispatch::{Backend, Identity, answer, methods};
 pub use server::Server;
 pub use state::State;

@@ -4,63 +4,58 @@
 //! bmv2 has one queue for each priority of a port, limited in packets and packets per second. A rate or depth for a whole
 //! port is set on each of its queues.
 
-use weir_dataplane::{Port, PortConfig, QUEUES, QueueConfig};
+use weir_dataplane::{Port, QueueConfig};
 
 use crate::args::Args;
 use crate::dispatch::Answer;
-use crate::refusal::Refusal;
 use crate::state::Context;
 use crate::wire::Value;
 
-/// What bmv2 returns when a call is done.
+/// What the calls return: bmv2 returns 0 always, also for a port that it does not have.
 const DONE: i32 = 0;
-
-fn port(context: &Context<'_>, args: Args<'_>) -> Result<(Port, PortConfig), Refusal> {
-    let number = args.i32(1)?;
-    let port = u32::try_from(number).ok();
-    let found = port.and_then(|port| Some((port, context.core.node.link(port)?)));
-    found.ok_or_else(|| {
-        let ports = context.core.node.config().ports.keys();
-        let ports: Vec<String> = ports.map(ToString::to_string).collect();
-        Refusal::unsupported(format!(
-            "there is no port {number}; the ports are {}",
-            if ports.is_empty() {
-                "none".to_owned()
-            } else {
-                ports.join(", ")
-            }
-        ))
-    })
-}
+const NO_SUCH_QUEUE: i32 = 1;
 
 fn set(
     context: &mut Context<'_>,
-    (port, mut config): (Port, PortConfig),
+    port: Port,
     priority: Option<i32>,
     change: impl Fn(&mut QueueConfig),
-) -> Result<(), Refusal> {
+) -> i32 {
+    let Some(mut config) = context.core.node.link(port) else {
+        return NO_SUCH_QUEUE;
+    };
     match priority {
         None => config.queues.iter_mut().for_each(change),
-        Some(given) => {
-            let queue = usize::try_from(given).ok();
-            let queue = queue.and_then(|queue| config.queues.get_mut(queue));
-            change(queue.ok_or_else(|| {
-                let text = format!(
-                    "there is no queue {given}; priorities are 0 to {}",
-                    QUEUES - 1
-                );
-                Refusal::unsupported(text)
-            })?);
+        Some(priority) => {
+            let queue = usize::try_from(priority).ok();
+            let Some(queue) = queue.and_then(|queue| config.queues.get_mut(queue)) else {
+                return NO_SUCH_QUEUE;
+            };
+            change(queue);
         }
     }
     let now_ns = context.core.now_ns;
-    let set = context.core.node.set_link(port, config, now_ns);
-    set.map_err(|failure| Refusal::unsupported(failure.to_string()))
+    match context.core.node.set_link(port, config, now_ns) {
+        Ok(()) => DONE,
+        Err(_) => NO_SUCH_QUEUE,
+    }
+}
+
+fn set_one(
+    context: &mut Context<'_>,
+    args: Args<'_>,
+    priority: Option<i32>,
+    change: impl Fn(&mut QueueConfig),
+) -> Answer {
+    let port = u32::try_from(args.i32(1)?).ok();
+    let done = port.map_or(NO_SUCH_QUEUE, |port| set(context, port, priority, change));
+    Ok(Some(Value::I32(done)))
 }
 
 fn set_all(context: &mut Context<'_>, change: impl Fn(&mut QueueConfig)) -> Answer {
-    for port in context.core.node.config().ports.clone() {
-        set(context, port, None, &change)?;
+    let ports: Vec<Port> = context.core.node.config().ports.keys().copied().collect();
+    for port in ports {
+        set(context, port, None, &change);
     }
     Ok(Some(Value::I32(DONE)))
 }
@@ -76,15 +71,11 @@ fn rate(pps: i64) -> impl Fn(&mut QueueConfig) {
 }
 
 pub(crate) fn priority_depth(context: &mut Context<'_>, args: Args<'_>) -> Answer {
-    let port = port(context, args)?;
-    set(context, port, Some(args.i32(2)?), depth(args.i32(3)?))?;
-    Ok(Some(Value::I32(DONE)))
+    set_one(context, args, Some(args.i32(2)?), depth(args.i32(3)?))
 }
 
 pub(crate) fn port_depth(context: &mut Context<'_>, args: Args<'_>) -> Answer {
-    let port = port(context, args)?;
-    set(context, port, None, depth(args.i32(2)?))?;
-    Ok(Some(Value::I32(DONE)))
+    set_one(context, args, None, depth(args.i32(2)?))
 }
 
 pub(crate) fn all_depths(context: &mut Context<'_>, args: Args<'_>) -> Answer {
@@ -92,15 +83,11 @@ pub(crate) fn all_depths(context: &mut Context<'_>, args: Args<'_>) -> Answer {
 }
 
 pub(crate) fn priority_rate(context: &mut Context<'_>, args: Args<'_>) -> Answer {
-    let port = port(context, args)?;
-    set(context, port, Some(args.i32(2)?), rate(args.i64(3)?))?;
-    Ok(Some(Value::I32(DONE)))
+    set_one(context, args, Some(args.i32(2)?), rate(args.i64(3)?))
 }
 
 pub(crate) fn port_rate(context: &mut Context<'_>, args: Args<'_>) -> Answer {
-    let port = port(context, args)?;
-    set(context, port, None, rate(args.i64(2)?))?;
-    Ok(Some(Value::I32(DONE)))
+    set_one(context, args, None, rate(args.i64(2)?))
 }
 
 pub(crate) fn all_rates(context: &mut Context<'_>, args: Args<'_>) -> Answer {

@@ -32,10 +32,12 @@ class TargetCommands(Shell):
             return
         port = values.integer(words[1], "Bad format for egress_port, expected integer")
         if len(words) == 2:
-            self.switch.call(f"set_egress_queue_{what}", port, value)
-            return
-        priority = values.integer(words[2], "Bad format for priority, expected integer")
-        self.switch.call(f"set_egress_priority_queue_{what}", port, priority, value)
+            refused = self.switch.call(f"set_egress_queue_{what}", port, value)
+        else:
+            priority = values.integer(words[2], "Bad format for priority, expected integer")
+            refused = self.switch.call(f"set_egress_priority_queue_{what}", port, priority, value)
+        if refused:
+            raise CommandError("the switch has no such port or queue; show_ports lists the ports, queues are 0 to 7")
 
     @command
     def do_set_queue_depth(self, words: list[str]) -> None:
