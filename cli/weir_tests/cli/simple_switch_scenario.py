@@ -27,7 +27,7 @@ _POLL_S = 0.05
 
 def commands(text: str, *options: str) -> tuple[str, str, int]:
     """Output, messages on stderr and exit code of `simple_switch_CLI` that reads `text`."""
-    program = [sys.executable, "-m", "weir.cli.simple_switch.main", "--thrift-port", str(THRIFT_PORT), *options]
+    program = [sys.executable, "-m", "weir.cli.simple_switch", "--thrift-port", str(THRIFT_PORT), *options]
     done = subprocess.run(
         program, input=text, capture_output=True, text=True, check=False, timeout=_LIMIT_S
     )

@@ -4,6 +4,7 @@
 //! bmv2 composes a group of nodes, each of a replication id, ports and link aggregation groups; the dataplane has a flat
 //! list of copies for each group, which is written again when a node or an aggregation group changes.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
@@ -164,13 +165,13 @@ pub(crate) fn create_group(context: &mut Context<'_>, args: Args<'_>) -> Answer 
     let (switch, multicast) = with_switch(context)?;
     let given = args.i32(2)?;
     let group = u32::try_from(given).map_err(|_| Code::InvalidMgid)?;
-    if !multicast.groups.contains_key(&group) {
+    if let Entry::Vacant(vacant) = multicast.groups.entry(group) {
         let created = switch.insert_multicast_group(group, &[]);
         created.map_err(|error| match error {
             weir_dataplane::ControlError::InvalidValue { .. } => Code::InvalidMgid,
             _ => Code::Error,
         })?;
-        multicast.groups.insert(group, Vec::new());
+        vacant.insert(Vec::new());
     }
     Ok(Some(Value::I32(given)))
 }

@@ -348,19 +348,19 @@ pub(crate) struct Dump {
 const TURN: usize = 256;
 
 impl Dump {
-    pub(crate) fn begin(context: &mut Context<'_>, args: Args<'_>) -> Result<Self, Refusal> {
+    pub(crate) fn begin(context: &mut Context<'_>, args: Args<'_>) -> Result<Box<Self>, Refusal> {
         let table = find(context, args)?;
         let (switch, handles) = context.with_handles(table.id)?;
-        Ok(Self {
+        Ok(Box::new(Self {
             first: first_priority(switch, &table),
             left: handles.all(switch, table.id).into_iter(),
             values: Vec::new(),
             table,
-        })
+        }))
     }
 
     /// Reads the next entries; the whole answer when there are none left.
-    pub(crate) fn turn(mut self, context: &mut Context<'_>) -> Result<Value, Self> {
+    pub(crate) fn turn(mut self: Box<Self>, context: &mut Context<'_>) -> Result<Value, Box<Self>> {
         let Some(switch) = context.core.node.switch() else {
             return Ok(structs(self.values));
         };
