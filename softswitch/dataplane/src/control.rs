@@ -94,6 +94,22 @@ pub enum MeterConfig {
     },
 }
 
+/// The parameters of a custom CRC, in the model of Rocksoft: the polynomial's highest power is implicit, and all numbers are
+/// written as if nothing were reflected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrcConfig {
+    /// The polynomial.
+    pub polynomial: u32,
+    /// Initial value of the register.
+    pub initial: u32,
+    /// What the result is XORed with.
+    pub final_xor: u32,
+    /// Bytes enter with the lowest bit first.
+    pub data_reflected: bool,
+    /// The register is reflected before the final XOR.
+    pub remainder_reflected: bool,
+}
+
 /// Value of one counter cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterValue {

@@ -5,13 +5,13 @@ use crc::{Algorithm, CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc, Table};
 
 use crate::ir::Algo;
 
-/// Value of `algo` over `bytes`.
+/// Value of `algo` over `bytes`; of a custom CRC, with the parameters that it begins with.
 pub(crate) fn compute(algo: Algo, bytes: &[u8]) -> u64 {
     match algo {
         Algo::Csum16 => u64::from(internet_checksum(bytes)),
-        Algo::Crc16 => u64::from(CRC16.checksum(bytes)),
+        Algo::Crc16 | Algo::Crc16Custom => u64::from(CRC16.checksum(bytes)),
         Algo::Crc16Ccitt => u64::from(CRC16_CCITT.checksum(bytes)),
-        Algo::Crc32 => u64::from(CRC32.checksum(bytes)),
+        Algo::Crc32 | Algo::Crc32Custom => u64::from(CRC32.checksum(bytes)),
         Algo::Identity => bytes
             .iter()
             .take(8)

@@ -13,6 +13,7 @@
 mod array;
 mod context;
 mod control;
+mod crc;
 mod error;
 mod exec;
 mod hash;
@@ -34,14 +35,15 @@ mod value_set;
 mod wire;
 
 pub use control::{
-    ActionCall, CloneSession, ColourCounters, CounterValue, DigestMessage, EntryHandle,
+    ActionCall, CloneSession, ColourCounters, CounterValue, CrcConfig, DigestMessage, EntryHandle,
     GroupMember, KeyMatch, MemberGroup, MeterConfig, ProfileTarget, Replica, TableEntry,
 };
 pub use error::ControlError;
 pub use info::{
-    ActionId, ActionInfo, CounterId, CounterInfo, DigestId, DigestInfo, FieldInfo, KeyFieldInfo,
-    MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo, ProfileId, ProfileInfo, ProgramInfo,
-    RegisterId, RegisterInfo, TableId, TableInfo, ValueSetId, ValueSetInfo,
+    ActionId, ActionInfo, CalculationId, CalculationInfo, CounterId, CounterInfo, DigestId,
+    DigestInfo, FieldInfo, KeyFieldInfo, MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo,
+    ProfileId, ProfileInfo, ProgramInfo, RegisterId, RegisterInfo, TableId, TableInfo, ValueSetId,
+    ValueSetInfo,
 };
 pub use log::LogEvent;
 pub use ports::{LOSS_ALL_PPB, Port, PortConfig, QUEUES, QueueConfig, Shaper};

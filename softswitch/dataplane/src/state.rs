@@ -3,6 +3,7 @@
 
 use crate::array::Array;
 use crate::control::{CounterValue, DigestMessage};
+use crate::crc::CustomCrc;
 use crate::info::{DigestId, MeterUnit, ProgramInfo};
 use crate::log::LogQueue;
 use crate::meter::CountedMeter;
@@ -115,6 +116,8 @@ pub(crate) struct Externs {
     pub counters: Box<[Array<CounterValue>]>,
     pub registers: Box<[RegisterArray]>,
     pub value_sets: Vec<ValueSet>,
+    /// By calculation.
+    pub custom_crcs: Vec<Option<Box<CustomCrc>>>,
     pub random: Random,
     pub digests: DigestQueue,
     pub log: LogQueue,
@@ -161,6 +164,7 @@ impl Externs {
                 .iter()
                 .map(|_| ValueSet::default())
                 .collect(),
+            custom_crcs: CustomCrc::all(info),
             random: Random(seed),
             digests: DigestQueue {
                 limit: max_digests,

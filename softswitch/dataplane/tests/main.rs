@@ -4,6 +4,7 @@
 mod action_profiles;
 mod ahead;
 mod common;
+mod custom_crcs;
 mod deflection;
 mod ipv4_router;
 mod l2_learning;

@@ -49,6 +49,10 @@ id_type!(
     ProfileId
 );
 id_type!(
+    /// Index of a calculation in [`ProgramInfo::calculations`].
+    CalculationId
+);
+id_type!(
     /// Index of a digest in [`ProgramInfo::digests`].
     DigestId
 );
@@ -210,6 +214,15 @@ pub struct DigestInfo {
     pub fields: Vec<FieldInfo>,
 }
 
+/// A calculation: a hash or a checksum over fields. It has no name in P4 nor in the p4info.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalculationInfo {
+    /// Name in the JSON.
+    pub name: String,
+    /// Algorithm as in the JSON: `crc32`, `crc32_custom`, …
+    pub algorithm: String,
+}
+
 /// Everything a program declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramInfo {
@@ -233,6 +246,8 @@ pub struct ProgramInfo {
     pub profiles: Vec<ProfileInfo>,
     /// Digests.
     pub digests: Vec<DigestInfo>,
+    /// Calculations; an index here is their id.
+    pub calculations: Vec<CalculationInfo>,
 }
 
 fn position<T>(items: &[T], matches: impl Fn(&T) -> bool) -> Option<u32> {
@@ -281,6 +296,11 @@ impl ProgramInfo {
     /// Action profile of this name.
     pub fn profile(&self, name: &str) -> Option<ProfileId> {
         position(&self.profiles, |p| p.name == name).map(ProfileId)
+    }
+
+    /// Calculation of this name.
+    pub fn calculation(&self, name: &str) -> Option<CalculationId> {
+        position(&self.calculations, |c| c.name == name).map(CalculationId)
     }
 
     /// Digest of this name.

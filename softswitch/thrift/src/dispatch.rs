@@ -234,15 +234,15 @@ const STANDARD: &[(&str, Method)] = &[
     ("bm_mgmt_get_info", Method::Info),
     (
         "bm_set_crc16_custom_parameters",
-        Method::Source(management::set_crc16),
+        Method::Switch(management::set_crc16),
     ),
     (
         "bm_set_crc32_custom_parameters",
-        Method::Source(management::set_crc32),
+        Method::Switch(management::set_crc32),
     ),
     (
         "bm_set_toeplitz_hash_key",
-        Method::Source(management::set_toeplitz),
+        Method::Switch(management::set_toeplitz),
     ),
     ("bm_reset_state", Method::Switch(management::reset_state)),
     ("bm_get_config", Method::Source(management::config)),

@@ -2,7 +2,7 @@
 //! Calls on the switch as a whole: its ports, its program and state, and what weir-switch does not have.
 
 use md5::{Digest, Md5};
-use weir_dataplane::Program;
+use weir_dataplane::{CalculationId, CrcConfig, Program};
 use weir_engine::engine::Core;
 use weir_ports::Interface;
 
@@ -19,6 +19,7 @@ const NO_ONGOING_SWAP: Refusal = Refusal::Declared(3);
 /// Codes of `InvalidCrcOperation`.
 const INVALID_CALCULATION: Refusal = Refusal::Declared(1);
 const WRONG_CALCULATION: Refusal = Refusal::Declared(2);
+const INVALID_CRC: Refusal = Refusal::Declared(3);
 /// Codes of `InvalidIdLookup`.
 const INVALID_RESOURCE_TYPE: Refusal = Refusal::Declared(0);
 const INVALID_RESOURCE_NAME: Refusal = Refusal::Declared(1);
@@ -150,69 +151,54 @@ pub(crate) fn id_from_name(source: &[u8], args: Args<'_>) -> Answer {
     Ok(Some(Value::I32(id)))
 }
 
-/// The algorithm of a calculation of the program.
-fn algorithm(source: &[u8], name: &str) -> Result<String, Refusal> {
-    let found = named(objects(source, false, "calculations"), name);
-    let algorithm = found.and_then(|v| v.get("algo")?.as_str().map(str::to_owned));
-    algorithm.ok_or(INVALID_CALCULATION)
+/// The calculation that argument 2 names, if it is of this algorithm.
+fn calculation(
+    context: &Context<'_>,
+    args: Args<'_>,
+    algorithm: &str,
+) -> Result<CalculationId, Refusal> {
+    let info = context.switch(INVALID_CALCULATION)?.info();
+    let id = info.calculation(args.text(2)?).ok_or(INVALID_CALCULATION)?;
+    let found = info.calculations.get(id.index());
+    let is_wanted = found.is_some_and(|calculation| calculation.algorithm == algorithm);
+    is_wanted.then_some(id).ok_or(WRONG_CALCULATION)
 }
 
-/// A custom CRC keeps the parameters of the standard one: others are refused.
 fn set_crc(
-    source: &[u8],
+    context: &mut Context<'_>,
     args: Args<'_>,
-    algorithm_wanted: &str,
-    standard: &[i64; 5],
-    given: [i64; 5],
+    algorithm: &str,
+    number: impl Fn(Args<'_>, i16) -> Result<u32, Refusal>,
 ) -> Answer {
-    let name = args.text(2)?;
-    if algorithm(source, name)? != algorithm_wanted {
-        return Err(WRONG_CALCULATION);
-    }
-    if given != *standard {
-        return Err(Refusal::unsupported(format!(
-            "{name}: weir-switch computes {algorithm_wanted} with the standard parameters only"
-        )));
-    }
+    let id = calculation(context, args, algorithm)?;
+    let given = args.fields(3)?;
+    let config = CrcConfig {
+        polynomial: number(given, 1)?,
+        initial: number(given, 2)?,
+        final_xor: number(given, 3)?,
+        data_reflected: given.bool(4)?,
+        remainder_reflected: given.bool(5)?,
+    };
+    let set = context
+        .switch_mut(INVALID_CALCULATION)?
+        .set_custom_crc(id, config);
+    set.map_err(|_| INVALID_CRC)?;
     Ok(None)
 }
 
-pub(crate) fn set_crc16(source: &[u8], args: Args<'_>) -> Answer {
-    let config = args.fields(3)?;
-    let number = |id| Ok::<i64, Refusal>(i64::from(config.i16(id)?.cast_unsigned()));
-    let given = [
-        number(1)?,
-        number(2)?,
-        number(3)?,
-        i64::from(config.bool(4)?),
-        i64::from(config.bool(5)?),
-    ];
-    set_crc(source, args, "crc16_custom", &[0x8005, 0, 0, 1, 1], given)
+pub(crate) fn set_crc16(context: &mut Context<'_>, args: Args<'_>) -> Answer {
+    let number = |given: Args<'_>, id| Ok(u32::from(given.i16(id)?.cast_unsigned()));
+    set_crc(context, args, "crc16_custom", number)
 }
 
-pub(crate) fn set_crc32(source: &[u8], args: Args<'_>) -> Answer {
-    let config = args.fields(3)?;
-    let number = |id| Ok::<i64, Refusal>(i64::from(config.i32(id)?.cast_unsigned()));
-    let given = [
-        number(1)?,
-        number(2)?,
-        number(3)?,
-        i64::from(config.bool(4)?),
-        i64::from(config.bool(5)?),
-    ];
-    let ones = 0xffff_ffff;
-    set_crc(
-        source,
-        args,
-        "crc32_custom",
-        &[0x04c1_1db7, ones, ones, 1, 1],
-        given,
-    )
+pub(crate) fn set_crc32(context: &mut Context<'_>, args: Args<'_>) -> Answer {
+    let number = |given: Args<'_>, id| Ok(given.i32(id)?.cast_unsigned());
+    set_crc(context, args, "crc32_custom", number)
 }
 
 /// weir-switch has no Toeplitz hash, so no calculation is one.
-pub(crate) fn set_toeplitz(source: &[u8], args: Args<'_>) -> Answer {
-    algorithm(source, args.text(2)?)?;
+pub(crate) fn set_toeplitz(context: &mut Context<'_>, args: Args<'_>) -> Answer {
+    calculation(context, args, "toeplitz")?;
     Err(WRONG_CALCULATION)
 }
 

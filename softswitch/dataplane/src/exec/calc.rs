@@ -13,7 +13,8 @@ use crate::wide::Wide;
 
 /// The calculation's value over the packet's current fields.
 pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculation: u16) -> u64 {
-    let Some(calculation) = ir.calculations.get(usize::from(calculation)) else {
+    let number = usize::from(calculation);
+    let Some(calculation) = ir.calculations.get(number) else {
         return 0;
     };
     if calculation.algo == Algo::Random {
@@ -22,16 +23,26 @@ pub(crate) fn compute(ir: &Ir, externs: &mut Externs, packet: &Packet, calculati
     if let Some(pieces) = &calculation.pieces {
         return compute_pieces(&packet.phv, calculation.algo, pieces);
     }
-    compute_any(ir, externs, packet, calculation)
+    compute_any(ir, externs, packet, number, calculation)
 }
 
 /// The calculation's value over inputs of any kind.
 #[inline(never)]
-fn compute_any(ir: &Ir, externs: &mut Externs, packet: &Packet, calculation: &Calculation) -> u64 {
+fn compute_any(
+    ir: &Ir,
+    externs: &mut Externs,
+    packet: &Packet,
+    number: usize,
+    calculation: &Calculation,
+) -> u64 {
     let mut buffer = std::mem::take(&mut externs.scratch);
     buffer.clear();
     gather(ir, packet, calculation, &mut buffer);
-    let value = hash::compute(calculation.algo, &buffer);
+    let custom = externs.custom_crcs.get(number).and_then(Option::as_ref);
+    let value = match custom {
+        Some(crc) => crc.checksum(&buffer),
+        None => hash::compute(calculation.algo, &buffer),
+    };
     externs.scratch = buffer;
     value
 }

@@ -2,9 +2,10 @@
 //! Control of indirect meters, counters and registers.
 
 use super::Switch;
-use crate::control::{ColourCounters, CounterValue, MeterConfig};
+use crate::control::{ColourCounters, CounterValue, CrcConfig, MeterConfig};
+use crate::crc::CustomCrc;
 use crate::error::ControlError;
-use crate::info::{CounterId, MeterId, RegisterId};
+use crate::info::{CalculationId, CounterId, MeterId, RegisterId};
 use crate::meter::{self, CountedMeter};
 use weir_program::value::{parse_value, value_bytes};
 
@@ -137,6 +138,43 @@ impl Switch {
         if let Some(cell) = array.and_then(|array| array.get_mut(at(index))) {
             *cell = value;
         }
+        Ok(())
+    }
+
+    /// Changes the parameters of a custom CRC; they stay until there is another program.
+    ///
+    /// # Errors
+    /// `UnknownId`; `InvalidValue` for a calculation that is no custom CRC, and for numbers wider than it.
+    pub fn set_custom_crc(
+        &mut self,
+        calculation: CalculationId,
+        config: CrcConfig,
+    ) -> Result<(), ControlError> {
+        let at = calculation.index();
+        let calculations = &self.program.info.calculations;
+        let info = calculations
+            .get(at)
+            .ok_or_else(|| unknown("calculation", calculation.0, calculations.len()))?;
+        let invalid = |reason: String| ControlError::InvalidValue {
+            what: format!("calculation {}", info.name),
+            reason,
+        };
+        let crc = self.externs.custom_crcs.get_mut(at);
+        let crc = crc.and_then(Option::as_mut).ok_or_else(|| {
+            invalid(format!(
+                "it is a {}; crc16_custom and crc32_custom have parameters",
+                info.algorithm
+            ))
+        })?;
+        let width = crc.width();
+        let numbers = [config.polynomial, config.initial, config.final_xor];
+        if numbers
+            .iter()
+            .any(|number| u64::from(*number) >> width != 0)
+        {
+            return Err(invalid(format!("a number has more than {width} bits")));
+        }
+        **crc = CustomCrc::new(width, config);
         Ok(())
     }
 

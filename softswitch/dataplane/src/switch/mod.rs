@@ -164,16 +164,18 @@ impl Switch {
     }
 
     /// Empties tables, meters, counters, registers, value sets, groups and undrained digests, as if the program were
-    /// loaded anew; ports, packets and clone sessions stay.
+    /// loaded anew; ports, packets, clone sessions and parameters of CRCs stay.
     pub fn reset_state(&mut self) {
         self.tables = self.program.fresh_tables(self.config.seed);
         self.profiles = fresh_profiles(&self.program);
+        let custom_crcs = std::mem::take(&mut self.externs.custom_crcs);
         self.externs = Externs::new(
             &self.program.info,
             self.config.seed,
             self.config.max_digests,
             self.externs.stats,
         );
+        self.externs.custom_crcs = custom_crcs;
         self.native = code(&self.program, &self.config, &self.externs);
         self.replication.groups.clear();
     }

@@ -8,11 +8,22 @@ pub enum Algo {
     Csum16,
     Crc16,
     Crc16Ccitt,
+    /// A CRC of 16 bits whose parameters the control plane may change.
+    Crc16Custom,
     Crc32,
+    /// A CRC of 32 bits whose parameters the control plane may change.
+    Crc32Custom,
     Identity,
     /// A new number for each packet, from the switch's generator.
     Random,
     Xor16,
+}
+
+impl Algo {
+    /// Whether the control plane may change its parameters.
+    pub fn is_custom(self) -> bool {
+        matches!(self, Self::Crc16Custom | Self::Crc32Custom)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +67,9 @@ pub struct Calculation {
 
 impl Calculation {
     pub fn new(algo: Algo, inputs: Vec<CalcInput>, payload: bool) -> Self {
-        let pieces = if payload { None } else { pieces(&inputs) };
+        // Pieces are for algorithms that depend on the bytes only, not on parameters.
+        let general = payload || algo.is_custom();
+        let pieces = if general { None } else { pieces(&inputs) };
         Self {
             algo,
             inputs,

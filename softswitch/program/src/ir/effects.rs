@@ -41,7 +41,9 @@ impl Algo {
             Self::Csum16
             | Self::Crc16
             | Self::Crc16Ccitt
+            | Self::Crc16Custom
             | Self::Crc32
+            | Self::Crc32Custom
             | Self::Identity
             | Self::Xor16 => false,
         }

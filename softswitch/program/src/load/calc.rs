@@ -5,7 +5,7 @@ use super::emit::{Demand, compile, const_words};
 use super::expr::{Scope, hexstr, pair, text};
 use super::layout::wide_field;
 use super::{Loader, Result, dangling, invalid, unsupported};
-use crate::info::{DigestId, DigestInfo, FieldInfo};
+use crate::info::{CalculationInfo, DigestId, DigestInfo, FieldInfo};
 use crate::ir::{
     Algo, AnyField, CalcInput, Calculation, Checksum, DigestField, DigestSource, PHV_PADDING,
 };
@@ -16,9 +16,10 @@ use serde_json::Value;
 fn algorithm(name: &str, location: &str) -> Result<Algo> {
     Ok(match name {
         "csum16" => Algo::Csum16,
-        // The custom variants equal the standard ones until a control plane changes their parameters.
-        "crc16" | "crc16_custom" => Algo::Crc16,
-        "crc32" | "crc32_custom" => Algo::Crc32,
+        "crc16" => Algo::Crc16,
+        "crc16_custom" => Algo::Crc16Custom,
+        "crc32" => Algo::Crc32,
+        "crc32_custom" => Algo::Crc32Custom,
         "crcCCITT" => Algo::Crc16Ccitt,
         "identity" => Algo::Identity,
         "random" => Algo::Random,
@@ -145,6 +146,10 @@ impl Loader<'_> {
             self.names
                 .calculations
                 .insert(calculation.name.clone(), index);
+            self.info.calculations.push(CalculationInfo {
+                name: calculation.name.clone(),
+                algorithm: calculation.algo.clone(),
+            });
         }
         Ok(())
     }
