@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by `simple_switch_test.py` in a sandbox: the same commands on weir-switch and, if it is installed, on bmv2.
+"""Run by `simple_switch_test.py` in a sandbox: the same commands on weir-switch, and on bmv2 if it is there.
 
 Writes the output of `simple_switch_CLI` for each to `result.json` in the folder argv[1].
 """
@@ -28,9 +28,7 @@ _POLL_S = 0.05
 def commands(text: str, *options: str) -> tuple[str, str, int]:
     """Output, messages on stderr and exit code of `simple_switch_CLI` that reads `text`."""
     program = [sys.executable, "-m", "weir.cli.simple_switch", "--thrift-port", str(THRIFT_PORT), *options]
-    done = subprocess.run(
-        program, input=text, capture_output=True, text=True, check=False, timeout=_LIMIT_S
-    )
+    done = subprocess.run(program, input=text, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
     return done.stdout, done.stderr, done.returncode
 
 

@@ -43,8 +43,12 @@ def test_bmv2_answers_the_same_to_every_command(seen: Seen) -> None:
     if bmv2_problem() is not None:
         pytest.skip(f"bmv2: {bmv2_problem()}")
     ours, bmv2 = seen["softswitch"]["commands"], seen["bmv2"]["commands"]
-    given = [line for line in COMMANDS.read_text().splitlines()]
-    pairs = zip(["", *given], with_sorted_groups(ours[0]), with_sorted_groups(bmv2[0]), strict=False)
+    pairs = zip(
+        COMMANDS.read_text().splitlines(),
+        with_sorted_groups(ours[0]),
+        with_sorted_groups(bmv2[0]),
+        strict=False,
+    )
     assert [(line, own, other) for line, own, other in pairs if own != other] == []
     assert ours[1:] == bmv2[1:]
 

@@ -30,9 +30,7 @@ def _member(value_set: ValueSet, word: str) -> bytes:
     try:
         number = int(word, 0)
     except ValueError:
-        raise CommandError(
-            "Invalid input, could not cast to integer, try in hex with 0x prefix"
-        ) from None
+        raise CommandError("Invalid input, could not cast to integer, try in hex with 0x prefix") from None
     if not 0 <= number < 1 << value_set.width:
         raise CommandError(f"Input is too large, it should fit within {value_set.width} bits")
     return number.to_bytes((value_set.width + 7) // 8)
@@ -43,7 +41,9 @@ class ArrayCommands(Shell):
 
     @command
     def do_meter_array_set_rates(self, words: list[str]) -> None:
-        """Configure all cells of a meter array: meter_array_set_rates <name> <rate_1>:<burst_1> <rate_2>:<burst_2> ...
+        """Configure all cells of a meter array.
+
+        meter_array_set_rates <name> <rate_1>:<burst_1> <rate_2>:<burst_2> ...
 
         Rates are units per microsecond, bursts are units; units are bytes or packets.
         """
@@ -55,8 +55,8 @@ class ArrayCommands(Shell):
     def do_meter_set_rates(self, words: list[str]) -> None:
         """Configure one meter: meter_set_rates <name> <index> <rate_1>:<burst_1> <rate_2>:<burst_2> ...
 
-        Rates are units per microsecond, bursts are units; units are bytes or packets. The index of a direct meter is the
-        handle of an entry.
+        Rates are units per microsecond, bursts are units; units are bytes or packets. The index of a
+        direct meter is the handle of an entry.
         """
         at_least(words, 2)
         meter = self.program.meters.find(words[0])
@@ -84,7 +84,10 @@ class ArrayCommands(Shell):
 
     @command
     def do_counter_read(self, words: list[str]) -> None:
-        """Print a counter: counter_read <name> <index>; the index of a direct one is the handle of an entry."""
+        """Print a counter.
+
+        counter_read <name> <index>; the index of a direct one is the handle of an entry
+        """
         exactly(words, 2)
         counter = self.program.counters.find(words[0])
         index = values.integer(words[1], _BAD_INDEX)

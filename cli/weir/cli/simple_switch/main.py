@@ -30,7 +30,8 @@ class SimpleSwitchShell(ProfileCommands, TableCommands, ArrayCommands, Replicati
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="simple_switch_CLI", description="Controls weir-switch or bmv2 through Thrift, with bmv2's commands."
+        prog="simple_switch_CLI",
+        description="Controls weir-switch or bmv2 through Thrift, with bmv2's commands.",
     )
     parser.add_argument("--thrift-port", type=int, default=9090, help="port of the Thrift services (9090)")
     parser.add_argument("--thrift-ip", default="localhost", help="address of the Thrift services (localhost)")
@@ -102,8 +103,8 @@ def _compare(switch: Switch, given: bytes) -> None:
     if running != own:
         print(_STARS)
         print(
-            "WARNING: the JSON files loaded into the switch and the one you just provided to this CLI don't have"
-            " the same md5 sum. Are you sure they describe the same program?"
+            "WARNING: the JSON files loaded into the switch and the one you just provided to this CLI"
+            " don't have the same md5 sum. Are you sure they describe the same program?"
         )
         print(f"{'switch md5':<15}: {running.hex()}")
         print(f"{'CLI input md5':<15}: {own.hex()}")

@@ -102,7 +102,10 @@ class ProfileCommands(Shell):
 
     @command
     def do_act_prof_modify_member(self, words: list[str]) -> None:
-        """Change a member's action: act_prof_modify_member <action profile name> <action name> <member handle> [action parameters]."""
+        """Change a member's action.
+
+        act_prof_modify_member <action profile name> <action name> <member handle> [action parameters]
+        """
         at_least(words, 3)
         profile = self._profile(words[0])
         action = self._action(profile, words[0], words[1])
@@ -138,12 +141,18 @@ class ProfileCommands(Shell):
 
     @command
     def do_act_prof_add_member_to_group(self, words: list[str]) -> None:
-        """Put a member into a group: act_prof_add_member_to_group <action profile name> <member handle> <group handle>."""
+        """Put a member into a group.
+
+        act_prof_add_member_to_group <action profile name> <member handle> <group handle>
+        """
         self._change_group("bm_mt_act_prof_add_member_to_group", words)
 
     @command
     def do_act_prof_remove_member_from_group(self, words: list[str]) -> None:
-        """Take a member out of a group: act_prof_remove_member_from_group <action profile name> <member handle> <group handle>."""
+        """Take a member out of a group.
+
+        act_prof_remove_member_from_group <action profile name> <member handle> <group handle>
+        """
         self._change_group("bm_mt_act_prof_remove_member_from_group", words)
 
     @command
@@ -208,12 +217,18 @@ class ProfileCommands(Shell):
 
     @command
     def do_table_indirect_add(self, words: list[str]) -> None:
-        """Add an entry that points to a member: table_indirect_add <table name> <match fields> => <member handle> [priority]."""
+        """Add an entry that points to a member.
+
+        table_indirect_add <table name> <match fields> => <member handle> [priority]
+        """
         self._add("bm_mt_indirect_add_entry", words, to_group=False)
 
     @command
     def do_table_indirect_add_with_group(self, words: list[str]) -> None:
-        """Add an entry that points to a group: table_indirect_add_with_group <table name> <match fields> => <group handle> [priority]."""
+        """Add an entry that points to a group.
+
+        table_indirect_add_with_group <table name> <match fields> => <group handle> [priority]
+        """
         self._add("bm_mt_indirect_ws_add_entry", words, to_group=True)
 
     @command
@@ -238,12 +253,18 @@ class ProfileCommands(Shell):
 
     @command
     def do_table_indirect_set_default(self, words: list[str]) -> None:
-        """Make a member the default of an indirect table: table_indirect_set_default <table name> <member handle>."""
+        """Make a member the default of an indirect table.
+
+        table_indirect_set_default <table name> <member handle>
+        """
         self._set_default("bm_mt_indirect_set_default_member", words, to_group=False)
 
     @command
     def do_table_indirect_set_default_with_group(self, words: list[str]) -> None:
-        """Make a group the default of an indirect table: table_indirect_set_default_with_group <table name> <group handle>."""
+        """Make a group the default of an indirect table.
+
+        table_indirect_set_default_with_group <table name> <group handle>
+        """
         self._set_default("bm_mt_indirect_ws_set_default_group", words, to_group=True)
 
     @command
@@ -262,7 +283,8 @@ class ProfileCommands(Shell):
     )
     do_table_indirect_modify_member = _by_table(
         "act_prof_modify_member",
-        "Change a member: table_indirect_modify_member <table name> <action name> <member handle> [action parameters]",
+        "Change a member:\ntable_indirect_modify_member <table name> <action name> <member handle>"
+        " [action parameters]",
     )
     do_table_indirect_create_group = _by_table(
         "act_prof_create_group",
@@ -276,12 +298,14 @@ class ProfileCommands(Shell):
     )
     do_table_indirect_add_member_to_group = _by_table(
         "act_prof_add_member_to_group",
-        "Put a member into a group: table_indirect_add_member_to_group <table name> <member handle> <group handle>",
+        "Put a member into a group:\n"
+        "table_indirect_add_member_to_group <table name> <member handle> <group handle>",
         selecting=True,
     )
     do_table_indirect_remove_member_from_group = _by_table(
         "act_prof_remove_member_from_group",
-        "Take a member out: table_indirect_remove_member_from_group <table name> <member handle> <group handle>",
+        "Take a member out:\n"
+        "table_indirect_remove_member_from_group <table name> <member handle> <group handle>",
         selecting=True,
     )
     do_table_dump_member = _by_table(

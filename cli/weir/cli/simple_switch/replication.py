@@ -46,7 +46,10 @@ class ReplicationCommands(Shell):
 
     @command
     def do_mc_node_create(self, words: list[str]) -> None:
-        """Create a node, whose ports get copies with a replication id: mc_node_create <rid> <ports ...> [ | <lags ...> ]."""
+        """Create a node, whose ports get copies with a replication id.
+
+        mc_node_create <rid> <ports ...> [ | <lags ...> ]
+        """
         at_least(words, 1)
         rid = values.integer(words[0], "Bad format for rid")
         ports, lags = _maps(words[1:])

@@ -52,7 +52,14 @@ def _shell() -> Iterator[SimpleSwitchShell]:
 
 def names() -> list[str]:
     program = Program(PROGRAM.read_text())
-    kinds = (program.tables, program.actions, program.profiles, program.meters, program.counters, program.registers)
+    kinds = (
+        program.tables,
+        program.actions,
+        program.profiles,
+        program.meters,
+        program.counters,
+        program.registers,
+    )
     return [name.rpartition(".")[2] for kind in kinds for name in kind]
 
 
@@ -62,7 +69,9 @@ words = st.one_of(
     st.integers(-(1 << 70), 1 << 70).map(str),
     st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=8),
 )
-lines = st.builds(lambda verb, rest: " ".join([verb, *rest]), st.sampled_from(VERBS), st.lists(words, max_size=7))
+lines = st.builds(
+    lambda verb, rest: " ".join([verb, *rest]), st.sampled_from(VERBS), st.lists(words, max_size=7)
+)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -86,11 +95,15 @@ def test_text_is_a_program_or_refused(text: str) -> None:
 @given(
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["name", "pipelines", "tables", "actions", "key", "type", "headers", "target"]),
-            inner,
-            max_size=4,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["name", "pipelines", "tables", "actions", "key", "type", "headers", "target"]
+                ),
+                inner,
+                max_size=4,
+            )
         ),
     )
 )

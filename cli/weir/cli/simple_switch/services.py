@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bmv2's services as a client sees them: structures, codes, and the methods that `simple_switch_CLI` calls.
+"""bmv2's services as a client sees them: structures, codes, methods.
 
-Numbers, types and names are those on the wire (bmv2's standard.thrift, simple_pre_lag.thrift, simple_switch.thrift).
+Numbers, types and names are those on the wire
+(bmv2's standard.thrift, simple_pre_lag.thrift, simple_switch.thrift).
 """
 
 from __future__ import annotations
@@ -235,7 +236,8 @@ CODES = {
     },
     "counter": _codes("INVALID_COUNTER_NAME INVALID_INDEX ERROR"),
     "meter": _codes(
-        "INVALID_METER_NAME INVALID_INDEX BAD_RATES_LIST INVALID_INFO_RATE_VALUE INVALID_BURST_SIZE_VALUE ERROR"
+        "INVALID_METER_NAME INVALID_INDEX BAD_RATES_LIST INVALID_INFO_RATE_VALUE"
+        " INVALID_BURST_SIZE_VALUE ERROR"
     ),
     "register": _codes("INVALID_REGISTER_NAME INVALID_INDEX ERROR"),
     "swap": _codes("CONFIG_SWAP_DISABLED ONGOING_SWAP NO_ONGOING_SWAP"),

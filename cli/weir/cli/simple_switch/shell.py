@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import cmd
 import functools
+import inspect
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -54,7 +55,7 @@ def starting(names: Iterable[str], text: str) -> list[str]:
 
 
 class Shell(cmd.Cmd):
-    """Commands read line by line. An empty line repeats the one before, as in bmv2; one with `#` does nothing."""
+    """Commands by line. An empty line repeats the one before, as in bmv2; a comment does nothing."""
 
     prompt = "RuntimeCmd: "
     intro = "Control utility for runtime P4 table manipulation"
@@ -69,6 +70,14 @@ class Shell(cmd.Cmd):
         """Handle what is no command."""
         if not line.startswith("#"):
             super().default(line)
+
+    def do_help(self, arg: str) -> None:
+        """List the commands, or describe one: help [<command>]."""
+        described = getattr(getattr(self, f"do_{arg}", None), "__doc__", None)
+        if arg and described:
+            print(inspect.cleandoc(described).removesuffix("."))
+        else:
+            super().do_help(arg)
 
     def do_EOF(self, _: str) -> bool:  # noqa: D102 (not among the documented commands)
         print()

@@ -118,7 +118,10 @@ class TableCommands(Shell):
 
     @command
     def do_table_set_default(self, words: list[str]) -> None:
-        """Set the default action of a table: table_set_default <table name> <action name> <action parameters>."""
+        """Set the default action of a table.
+
+        table_set_default <table name> <action name> <action parameters>
+        """
         at_least(words, 2)
         table = self.table(words[0])
         action = self.action_of(table, words[0], words[1])
@@ -148,7 +151,10 @@ class TableCommands(Shell):
 
     @command
     def do_table_add(self, words: list[str]) -> None:
-        """Add an entry: table_add <table name> <action name> <match fields> => <action parameters> [priority]."""
+        """Add an entry.
+
+        table_add <table name> <action name> <match fields> => <action parameters> [priority]
+        """
         at_least(words, 3)
         table = self.table(words[0])
         action = self.action_of(table, words[0], words[1])
@@ -168,7 +174,10 @@ class TableCommands(Shell):
 
     @command
     def do_table_set_timeout(self, words: list[str]) -> None:
-        """Let an entry time out, where the table permits it: table_set_timeout <table name> <entry handle> <timeout (ms)>."""
+        """Let an entry time out, where the table permits it.
+
+        table_set_timeout <table name> <entry handle> <timeout (ms)>
+        """
         exactly(words, 3)
         table = self.table(words[0])
         if not table.support_timeout:
@@ -180,7 +189,10 @@ class TableCommands(Shell):
 
     @command
     def do_table_modify(self, words: list[str]) -> None:
-        """Change the action of an entry: table_modify <table name> <action name> <entry handle> [action parameters]."""
+        """Change the action of an entry.
+
+        table_modify <table name> <action name> <entry handle> [action parameters]
+        """
         at_least(words, 3)
         table = self.table(words[0])
         action = self.action_of(table, words[0], words[1])

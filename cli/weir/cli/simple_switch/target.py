@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,9 @@ class TargetCommands(Shell):
             priority = values.integer(words[2], "Bad format for priority, expected integer")
             refused = self.switch.call(f"set_egress_priority_queue_{what}", port, priority, value)
         if refused:
-            raise CommandError("the switch has no such port or queue; show_ports lists the ports, queues are 0 to 7")
+            raise CommandError(
+                "the switch has no such port or queue; show_ports lists the ports, queues are 0 to 7"
+            )
 
     @command
     def do_set_queue_depth(self, words: list[str]) -> None:
@@ -46,7 +47,10 @@ class TargetCommands(Shell):
 
     @command
     def do_set_queue_rate(self, words: list[str]) -> None:
-        """Limit the rate of egress queues (0: no limit): set_queue_rate <rate_pps> [<egress_port> [<priority>]]."""
+        """Limit the rate of egress queues (0: no limit).
+
+        set_queue_rate <rate_pps> [<egress_port> [<priority>]]
+        """
         self._set_queue("rate", words, "rate_pps", 64)
 
     @command
@@ -145,12 +149,20 @@ class TargetCommands(Shell):
 
     @command
     def do_set_crc16_parameters(self, words: list[str]) -> None:
-        """Set a custom CRC: set_crc16_parameters <name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>."""
+        """Set a custom CRC.
+
+        set_crc16_parameters <name> <polynomial> <initial remainder> <final xor value>
+            <reflect data?> <reflect remainder?>
+        """
         self._set_crc(words, 16, Crc16Config)
 
     @command
     def do_set_crc32_parameters(self, words: list[str]) -> None:
-        """Set a custom CRC: set_crc32_parameters <name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>."""
+        """Set a custom CRC.
+
+        set_crc32_parameters <name> <polynomial> <initial remainder> <final xor value>
+            <reflect data?> <reflect remainder?>
+        """
         self._set_crc(words, 32, Crc32Config)
 
     @command

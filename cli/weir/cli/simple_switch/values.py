@@ -97,9 +97,7 @@ def _value(word: str, width: int) -> bytes:
     try:
         number = int(word, 0)
     except ValueError:
-        raise ValueError(
-            "Invalid input, could not cast to integer, try in hex with 0x prefix"
-        ) from None
+        raise ValueError("Invalid input, could not cast to integer, try in hex with 0x prefix") from None
     if number < 0:
         raise ValueError("Parameter is negative")
     try:
@@ -151,7 +149,9 @@ def match_param(word: str, match: int, width: int) -> MatchParam:
         try:
             bits = int(length)
         except ValueError:
-            raise KeyFieldError(f"Error while parsing {word} - the length of a prefix is an integer") from None
+            raise KeyFieldError(
+                f"Error while parsing {word} - the length of a prefix is an integer"
+            ) from None
         if not 0 <= bits < 1 << 31:
             raise KeyFieldError(f"Error while parsing {word} - the field has {width} bits")
         return MatchParam(match, lpm=Lpm(_key_value(prefix, width), bits))

@@ -29,7 +29,7 @@ Kind = Any
 
 
 class DeclaredError(Exception):
-    """The exception that a method declares, with its code. Its number among the method's exceptions is always 1."""
+    """The exception that a method declares, with its code."""
 
     def __init__(self, method: str, code: int) -> None:
         """Keep the code."""
@@ -53,7 +53,7 @@ def _write(protocol: Any, kind: Kind, value: Any) -> None:
         for element in value:
             _write(protocol, kind[0], element)
     elif isinstance(kind, type):
-        fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+        fields = dataclasses.fields(kind)
         for (number, inner), field in zip(kind.FIELDS, fields, strict=True):  # type: ignore[attr-defined]
             if (given := getattr(value, field.name)) is not None:
                 protocol.writeFieldBegin(field.name, _number(inner), number)
@@ -80,7 +80,7 @@ def _read(protocol: Any, kind: Kind) -> Any:
         _, _, length = protocol.readMapBegin()
         return {_read(protocol, kind[0]): _read(protocol, kind[1]) for _ in range(length)}
     if isinstance(kind, type):
-        names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        names = [field.name for field in dataclasses.fields(kind)]
         kinds = {number: (name, inner) for name, (number, inner) in zip(names, kind.FIELDS, strict=True)}  # type: ignore[attr-defined]
         return kind(**_read_fields(protocol, kinds))
     readers = {
@@ -96,7 +96,7 @@ def _read(protocol: Any, kind: Kind) -> Any:
 
 
 def _read_fields(protocol: Any, kinds: dict[int, tuple[str, Kind]]) -> dict[str, Any]:
-    values = {}
+    values: dict[str, Any] = {}
     while True:
         _, given, number = protocol.readFieldBegin()
         if given == TType.STOP:
