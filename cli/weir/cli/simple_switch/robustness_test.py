@@ -7,6 +7,7 @@ import contextlib
 import io
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,8 @@ VERBS = [
 LISTENS = re.compile(r"weir-switch: Thrift on 127\.0\.0\.1:(\d+)")
 
 
-@pytest.fixture(name="shell", scope="module")
-def _shell() -> Iterator[SimpleSwitchShell]:
+@pytest.fixture(name="port", scope="module")
+def _port() -> Iterator[int]:
     try:
         program = str(find_own_program("weir-switch"))
     except ToolMissingError as error:
@@ -43,11 +44,16 @@ def _shell() -> Iterator[SimpleSwitchShell]:
         first, second = process.stdout.readline(), process.stdout.readline()
         listens = LISTENS.match(second)
         assert listens is not None, (first, second)
-        switch = Switch("127.0.0.1", int(listens[1]))
-        yield SimpleSwitchShell(switch, Program(switch.call("bm_get_config")))
-        switch.close()
+        yield int(listens[1])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
+
+
+@pytest.fixture(name="shell", scope="module")
+def _shell(port: int) -> Iterator[SimpleSwitchShell]:
+    switch = Switch("127.0.0.1", port)
+    yield SimpleSwitchShell(switch, Program(switch.call("bm_get_config")))
+    switch.close()
 
 
 def names() -> list[str]:
@@ -112,3 +118,48 @@ def test_json_of_another_shape_is_refused(value: object) -> None:
 
     with contextlib.suppress(ValueError):
         Program(json.dumps(value))
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """The switch closes the connection without an answer."""
+    connection.settimeout(30)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00\x00\x00\x10\x80\x01\x00\x01",  # a frame
+        b"\x80\x01\x00\x01\x7f\xff\xff\xff",  # a name of 2 GiB
+        b"\x80\x01\x00\x01\x00\x00\x00\x01a\x00\x00\x00\x00\xff",  # no type of values
+        b"\x80\x01\x00\x01\x00\x00\x00\x01a\x00\x00\x00\x00" + b"\x0c\x00\x01" * 20,  # structs in structs
+    ],
+    ids=["http", "frame", "long name", "type", "depth"],
+)
+def test_what_is_no_message_ends_its_connection_and_no_other(
+    port: int, shell: SimpleSwitchShell, sent: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(sent)
+        assert is_closed(connection)
+    assert shell.switch.call("get_time_elapsed_us") > 0
+
+
+def test_connections_beyond_the_limit_are_closed_and_the_others_work(
+    port: int, shell: SimpleSwitchShell
+) -> None:
+    with contextlib.ExitStack() as stack:
+        # The shell has one of 64.
+        connections = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(64)]
+        assert is_closed(connections[-1])
+        assert shell.switch.call("get_time_elapsed_us") > 0
+
+
+def test_a_client_that_stops_within_a_call_holds_up_no_other(port: int, shell: SimpleSwitchShell) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"\x80\x01\x00\x01\x00\x00\x00\x08stand")
+        assert shell.switch.call("get_time_elapsed_us") > 0
