@@ -84,11 +84,13 @@ def _program(switch: Switch, path: str | None) -> Program:
             sys.exit(1)
         _compare(switch, given)
         source = path
+    if not text:
+        print(f"simple_switch_CLI: {source} has no program yet; load one with P4Runtime", file=sys.stderr)
+        sys.exit(1)
     try:
         return Program(text)
     except ValueError as error:
-        what = f"{error}; the switch has no program yet" if not text else str(error)
-        print(f"simple_switch_CLI: {source}: {what}", file=sys.stderr)
+        print(f"simple_switch_CLI: {source}: {error}", file=sys.stderr)
         sys.exit(1)
 
 
