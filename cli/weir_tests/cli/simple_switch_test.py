@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from weir.topo.bmv2proc import bmv2_problem
-from weir_tests.cli.simple_switch_scenario import COMMANDS
+from weir_tests.cli.simple_switch_scenario import COMMANDS, FRAMES, RATE_PPS
 from weir_tests.topo.sandboxed import result_of
 
 Seen = dict[str, Any]
@@ -75,3 +75,19 @@ def test_without_a_switch_the_program_says_so_and_ends_with_1(seen: Seen) -> Non
         "Make sure the switch is running and that you have the right port\n"
     )
     assert (errors, code) == ("", 1)
+
+
+def test_commands_steer_frames_at_the_rate_of_the_queue(seen: Seen) -> None:
+    router = seen["router"]
+    assert "Invalid" not in router["said"][0]
+    (frame,) = router["frames"]
+    assert frame.startswith("020000000004" + "020000000002" + "0800" + "4500")
+    # One frame leaves at once, then one each twentieth of a second; a busy machine may begin late.
+    assert router["seconds"] > (FRAMES - 2) / RATE_PPS
+
+
+def test_bmv2_sends_the_same_frames(seen: Seen) -> None:
+    if bmv2_problem() is not None:
+        pytest.skip(f"bmv2: {bmv2_problem()}")
+    assert seen["router"]["frames"] == seen["bmv2_router"]["frames"]
+    assert seen["router"]["said"] == seen["bmv2_router"]["said"]
