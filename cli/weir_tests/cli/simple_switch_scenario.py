@@ -53,6 +53,7 @@ def on(name: str, command: Sequence[str], folder: Path) -> dict[str, tuple[str, 
     process = started(name, command, folder)
     try:
         seen = {"commands": commands(COMMANDS.read_text())}
+        seen["same_program"] = commands("", "--json", str(PROGRAM))
         if name != BMV2:  # which waits for a frame before it removes a port
             ports = "port_add d1 1\nport_add d1 2\nshow_ports\nport_remove 1\nshow_ports\n"
             seen["ports"] = commands(ports)

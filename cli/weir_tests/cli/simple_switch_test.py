@@ -51,6 +51,7 @@ def test_bmv2_answers_the_same_to_every_command(seen: Seen) -> None:
     )
     assert [(line, own, other) for line, own, other in pairs if own != other] == []
     assert ours[1:] == bmv2[1:]
+    assert seen["softswitch"]["same_program"] == seen["bmv2"]["same_program"]
 
 
 def test_a_port_comes_and_goes(seen: Seen) -> None:
@@ -66,6 +67,7 @@ def test_json_of_another_program_is_warned_of(seen: Seen) -> None:
     output, _, code = seen["softswitch"]["other_program"]
     assert "don't have the same md5 sum" in output
     assert code == 0
+    assert "md5" not in seen["softswitch"]["same_program"][0]
 
 
 def test_without_a_switch_the_program_says_so_and_ends_with_1(seen: Seen) -> None:
