@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters agree with the packets: per policer and colour, per port, per drop reason."""
 
-from weir.controlplane.counters import Count
+from weir.controlplane.entities import Count
 from weir.ptftests import entries, packets
 from weir.ptftests.base import WeirTest
 from weir.ptftests.entries import GREEN, RED, YELLOW

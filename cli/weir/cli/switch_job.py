@@ -15,11 +15,11 @@ from weir.cli.options import DEFAULT_SWITCH
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import ExperimentConfig, load_experiment
+from weir.controlplane.connection import Part
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import Pipeline, load_for
 from weir.controlplane.plan import Plan, make_plan
 from weir.controlplane.policer_plan import PolicerPlan
-from weir.controlplane.session import Part
 from weir.controlplane.targets.bmv2_queues import Bmv2Queue, queues_of
 from weir.controlplane.targets.tofino_pipeline import load_tofino_pipeline
 

@@ -6,13 +6,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from finsy import GRPCCredentialsTLS, P4CloneSessionEntry, P4MeterEntry, P4MulticastGroupEntry, P4TableEntry
+from finsy import GRPCCredentialsTLS
 
+from weir.controlplane.connection import (
+    AllGroups,
+    AllSessions,
+    Asked,
+    CellOf,
+    Connection,
+    EntriesOf,
+    Part,
+    SettingsOf,
+)
 from weir.controlplane.counters import (
     PolicerCounters,
     PortCounters,
     cells_of,
-    read_counts,
     read_policers,
 )
 from weir.controlplane.entities import (
@@ -20,6 +29,7 @@ from weir.controlplane.entities import (
     Entity,
     Link,
     MeterCell,
+    PortSettings,
     TableEntry,
     changes,
     differences,
@@ -34,14 +44,14 @@ from weir.controlplane.errors import (
 )
 from weir.controlplane.learning import TABLES as LEARNED_TABLES
 from weir.controlplane.links_service import LinksService, PortState
+from weir.controlplane.p4runtime import P4RuntimeConnection
 from weir.controlplane.phase_plan import PhasePlan
-from weir.controlplane.pipeline import TABLES, Pipeline, load_pipeline
+from weir.controlplane.pipeline import Pipeline, load_pipeline
 from weir.controlplane.plan import FIRST_COLLECTOR
 from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.reconcile import as_written, write_changes
-from weir.controlplane.session import Part, Session
+from weir.controlplane.session import Session
 from weir.controlplane.targets import TARGETS, Target
-from weir.controlplane.translate import from_finsy
 
 
 class SwitchControl:
@@ -64,24 +74,26 @@ class SwitchControl:
         part: Part = "primary",
         timeout_s: float = 10.0,
         via: str | None = None,
+        connection: Connection | None = None,
     ) -> None:
         """Set the switch's address; ``pipeline`` is by default weir's own, ``target`` the embedded switch.
 
-        ``via`` is that of :class:`Session`.
+        ``via`` is that of :class:`Session`. With a ``connection``, that is used and not P4Runtime.
 
         Raises:
             PipelineError: the compiled program is missing or is not weir's.
         """
-        self._pipeline: Pipeline = load_pipeline() if pipeline is None else pipeline
         self._target = TARGETS["softswitch"] if target is None else target
-        self.session = Session(address, device_id, election_id, timeout_s, tls, part, via)
+        if connection is None:
+            session = Session(address, device_id, election_id, timeout_s, tls, part, via)
+            connection = P4RuntimeConnection(session, load_pipeline() if pipeline is None else pipeline)
+        self.session: Connection = connection
         has_links = self._target.capabilities.links_service
         self.links = LinksService(address, tls, via) if has_links else None
 
     async def __aenter__(self) -> Self:
-        """Connect; raises as :meth:`Session.__aenter__`."""
+        """Connect; raises as :meth:`Connection.__aenter__`."""
         await self.session.__aenter__()
-        self.session.use(self._pipeline.schema)
         if self.links is not None:
             await self.links.__aenter__()
         return self
@@ -99,11 +111,12 @@ class SwitchControl:
             PipelineError: the switch refused the program.
             ReadError: the switch accepted it but reads back another one.
         """
-        await self.session.push_pipeline(self._pipeline.schema)
-        if not await self.runs_pipeline():
+        await self.session.push_pipeline()
+        running = await self.session.running()
+        if not running.ours:
             raise ReadError(
-                f"the switch at {self.session.address} reads back another pipeline than was pushed; "
-                f"valid: the cookie {self._pipeline.schema.p4cookie}"
+                f"the switch at {self.session.address} reads back another pipeline than was pushed "
+                f"({running.another or 'none'}); valid: the pushed one"
             )
 
     async def runs_pipeline(self, *, or_another: bool = False) -> bool:
@@ -112,13 +125,13 @@ class SwitchControl:
         Raises:
             PipelineError: it runs another one, unless ``or_another``.
         """
-        cookie, ours = await self.session.running_cookie(), self._pipeline.schema.p4cookie
-        if cookie not in (None, ours) and not or_another:
+        running = await self.session.running()
+        if running.another is not None and not or_another:
             raise PipelineError(
-                f"the switch at {self.session.address} runs another pipeline (cookie {cookie}, ours {ours}); "
+                f"the switch at {self.session.address} runs another pipeline ({running.another}); "
                 "valid: --load-pipeline, which empties its tables and counters"
             )
-        return cookie == ours
+        return running.ours
 
     async def apply(self, phase: PhasePlan) -> Changes:
         """Write the differences between switch and ``phase``, then read everything back and compare.
@@ -165,12 +178,12 @@ class SwitchControl:
 
     async def difference(self, phase: PhasePlan) -> Changes:
         """The updates that :meth:`apply` would write; changes nothing. Raises TableFullError, PlanError."""
-        self._pipeline.check_fits(phase.name, phase.entities)
+        self.session.program.check_fits(phase.name, phase.entities)
         return changes(await self._read(phase), phase.entities)
 
     async def difference_when_loaded(self, phase: PhasePlan) -> Changes:
         """The updates that :meth:`apply` would write after loading the pipeline onto a switch without it."""
-        self._pipeline.check_fits(phase.name, phase.entities)
+        self.session.program.check_fits(phase.name, phase.entities)
         links = changes(await self._read_links(phase), [e for e in phase.entities if isinstance(e, Link)])
         others = tuple(entity for entity in phase.entities if not isinstance(entity, Link))
         return Changes(others, links.modify, (), links.replaced)
@@ -186,25 +199,25 @@ class SwitchControl:
 
     async def read_packets_met(self, policer: PolicerPlan) -> dict[int, int]:
         """Packets metered by each cell of a policer, which shows the buckets that flows were hashed to."""
-        counts = await read_counts(self.session, "met_counter", list(cells_of(policer)))
+        counts = await self.session.counts("met_counter", list(cells_of(policer)))
         return {cell: count.packets for cell, count in counts.items()}
 
     async def read_reports_sent(self, collectors: int = 1) -> int:
         """Number of reports that the switch has sent since the pipeline was loaded."""
         ids = list(range(FIRST_COLLECTOR, FIRST_COLLECTOR + collectors))
-        counts = await read_counts(self.session, "report_counter", ids)
+        counts = await self.session.counts("report_counter", ids)
         return sum(count.packets for count in counts.values())
 
     async def read_drops(self) -> dict[int, int]:
         """Packets dropped in ingress by drop reason, without reasons that did not occur."""
-        size = self._pipeline.schema.counters["drop_counter"].size
-        counts = await read_counts(self.session, "drop_counter", range(size))
+        size = self.session.program.counter_size("drop_counter")
+        counts = await self.session.counts("drop_counter", range(size))
         return {reason: count.packets for reason, count in counts.items() if count.packets}
 
     async def read_ports(self, numbers: Sequence[int]) -> dict[int, PortCounters]:
         """Counters of these ports in both directions since the pipeline was loaded."""
-        into = await read_counts(self.session, "ingress_port_counter", numbers)
-        out = await read_counts(self.session, "egress_port_counter", numbers)
+        into = await self.session.counts("ingress_port_counter", numbers)
+        out = await self.session.counts("egress_port_counter", numbers)
         return {number: PortCounters(into[number], out[number]) for number in numbers}
 
     async def read_links(self) -> dict[int, PortState]:
@@ -214,35 +227,35 @@ class SwitchControl:
     async def read_meters(self, phase: PhasePlan) -> dict[int, MeterCell]:
         """The configured meter cells of a phase as the switch reads them back, by index."""
         cells = [entity for entity in phase.entities if isinstance(entity, MeterCell)]
-        asked = [P4MeterEntry(cell.meter, index=cell.index) for cell in cells]
-        found = await self._entities(asked)
+        found = await self.session.entities([CellOf(cell.meter, cell.index) for cell in cells])
         return {entity.index: entity for entity in found if isinstance(entity, MeterCell)}
 
     async def count_entries(self) -> dict[str, int]:
         """Number of entries in each table, from all controllers."""
-        found = await self._entities([P4TableEntry(table) for table in TABLES])
+        tables = self.session.program.tables()
+        found = await self.session.entities([EntriesOf(table) for table in tables])
         names = [entity.table for entity in found if isinstance(entity, TableEntry)]
-        return {table: names.count(table) for table in TABLES}
+        return {table: names.count(table) for table in tables}
 
     async def learned_flows(self, phase: PhasePlan) -> list[TableEntry]:
         """The entries of flows that hold cells of the phase's learned policers."""
-        found = await self._entities([P4TableEntry(table) for table in LEARNED_TABLES.values()])
+        found = await self.session.entities([EntriesOf(table) for table in LEARNED_TABLES.values()])
         return [entity for entity in found if isinstance(entity, TableEntry) and _is_learned(entity, phase)]
 
     async def _read(self, phase: PhasePlan) -> list[Entity]:
-        """The entities on the switch of the kinds that a plan has; of the meter, only the phase's cells.
+        """The entities on the switch of the kinds that a plan has; of meter and ports, only the phase's.
 
         Entries of learned flows are left out: no plan contains them.
         """
         cells = [entity for entity in phase.entities if isinstance(entity, MeterCell)]
-        found = await self._entities(
-            [
-                *(P4TableEntry(table) for table in TABLES),
-                P4MulticastGroupEntry(),
-                P4CloneSessionEntry(),
-                *(P4MeterEntry(cell.meter, index=cell.index) for cell in cells),
-            ]
-        )
+        asked: list[Asked] = [
+            *(EntriesOf(table) for table in self.session.program.tables()),
+            AllGroups(),
+            AllSessions(),
+            *(CellOf(cell.meter, cell.index) for cell in cells),
+            *(SettingsOf(entity.port) for entity in phase.entities if isinstance(entity, PortSettings)),
+        ]
+        found = await self.session.entities(asked)
         wanted = {cell.key: cell for cell in cells}
         return [
             *(
@@ -266,10 +279,6 @@ class SwitchControl:
                     f"valid: its ports ({existing})"
                 )
         return [*(ports[link.port].link for link in wanted if link.port in ports), *missing]
-
-    async def _entities(self, asked: Sequence[Any]) -> list[Entity]:
-        found = [from_finsy(entity, self.session.schema) async for entity in self.session.read(asked)]
-        return [entity for entity in found if entity is not None]
 
 
 def _is_learned(entity: Entity, phase: PhasePlan) -> bool:

@@ -14,8 +14,7 @@ from finsy.proto import p4r
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import HostConfig, SwitchConfig, load_experiment
-from weir.controlplane.counters import Count
-from weir.controlplane.entities import Entity, Link, changes
+from weir.controlplane.entities import Count, Entity, Link, changes
 from weir.controlplane.errors import (
     NotPrimaryError,
     PartlyAppliedError,

@@ -3,24 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from finsy import P4CounterEntry
-
-from weir.controlplane.errors import ControlPlaneError, ReadError
+from weir.controlplane.connection import Connection
+from weir.controlplane.entities import Count
+from weir.controlplane.errors import ControlPlaneError
 from weir.controlplane.plan import COLOURS
 from weir.controlplane.policer_plan import PolicerPlan
-from weir.controlplane.session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """The value of one counter cell."""
-
-    packets: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +48,15 @@ class PolicerCounters:
         }
 
 
-async def read_counts(session: Session, counter: str, indices: Sequence[int]) -> dict[int, Count]:
-    """The cells of a counter by index. Raises ReadError if the switch leaves one out."""
-    asked = [P4CounterEntry(counter, index=index) for index in indices]
-    counts: dict[int, Count] = {}
-    async for entry in session.read(asked):
-        if isinstance(entry, P4CounterEntry) and entry.index is not None:
-            counts[entry.index] = Count(entry.packet_count, entry.byte_count)
-    missing = [index for index in indices if index not in counts]
-    if missing:
-        raise ReadError(f"the switch did not answer for counter {counter} index {missing[0]}")
-    return counts
-
-
-async def read_policers(session: Session, policers: Iterable[PolicerPlan]) -> dict[str, PolicerCounters]:
+async def read_policers(session: Connection, policers: Iterable[PolicerPlan]) -> dict[str, PolicerCounters]:
     """Counters of each policer by name, since the pipeline was loaded."""
     policers = tuple(policers)
     cells = [cell for policer in policers for cell in cells_of(policer)]
     # The pipeline counts a packet in met_counter before its colour, so met_counter is read last.
-    colours = await read_counts(
-        session, "policer_counter", [cell * 4 + colour for cell in cells for colour in range(4)]
+    colours = await session.counts(
+        "policer_counter", [cell * 4 + colour for cell in cells for colour in range(4)]
     )
-    met = await read_counts(session, "met_counter", cells)
+    met = await session.counts("met_counter", cells)
     return {policer.name: _sum(policer, colours, met) for policer in policers}
 
 

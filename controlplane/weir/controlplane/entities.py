@@ -11,6 +11,14 @@ from weir.controlplane.readable import show_match, show_value
 from weir.controlplane.units import format_rate, format_share, format_size, format_time
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The value of one counter cell."""
+
+    packets: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Match:
     """One key field of an entry. ``mask`` None compares all bits. Fields that match anything are left out."""
@@ -171,11 +179,38 @@ class Link:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class PortSettings:
+    """Speed, error correction and autonegotiation of a Tofino's port, which is up once they are set."""
+
+    port: int
+    speed_bps: int
+    fec: str = "none"
+    """none, firecode or reed_solomon."""
+    autonegotiation: str = "default"
+    """default, on or off."""
+    enabled: bool = True
+
+    @property
+    def key(self) -> str:
+        """Identifies the settings on the switch."""
+        return f"settings of port {self.port}"
+
+    def fields(self) -> Mapping[str, object]:
+        """Each setting, formatted for people."""
+        return {
+            "speed": format_rate(self.speed_bps),
+            "fec": self.fec,
+            "autonegotiation": self.autonegotiation,
+            "enabled": "yes" if self.enabled else "no",
+        }
+
+
 def _or_none(show: Callable[[int], str], value: int | None) -> str:
     return "none" if value is None else show(value)
 
 
-Entity = TableEntry | MeterCell | UnsetMeterCell | MulticastGroup | CloneSession | Link
+Entity = TableEntry | MeterCell | UnsetMeterCell | MulticastGroup | CloneSession | Link | PortSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,7 @@ import asyncio
 import time
 
 from weir.controlplane.apply import SwitchControl
-from weir.controlplane.counters import read_counts
-from weir.controlplane.errors import WriteError
-from weir.controlplane.learning import DIGESTS, FlowLearner, LearningStatus
+from weir.controlplane.learning import FlowLearner, LearningStatus
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.together import together
 
@@ -35,12 +33,8 @@ class FlowFollower:
             ControlPlaneError: the switch refused, or disconnected.
         """
         for entry in self._learner.adopt(await self._control.learned_flows(self._phase)):
-            await self._control.session.write("delete", [entry])
-        try:
-            await self._control.session.write("insert", DIGESTS)
-        except WriteError as error:
-            if {update.code for update in error.updates} != {"ALREADY_EXISTS"}:
-                raise
+            await self._control.session.write_batch([("delete", entry)])
+        await self._control.session.announce_flows()
 
     async def run(self) -> None:
         """Run until cancelled. Raises ControlPlaneError if the switch refuses or disconnects."""
@@ -59,13 +53,13 @@ class FlowFollower:
         while True:
             entries = self._learner.entries(await self._control.session.next_digest())
             if entries:
-                await self._control.session.write("insert", entries)
+                await self._control.session.write_batch([("insert", entry) for entry in entries])
 
     async def _age(self) -> None:
         limits_s = self._limits_s()
         while True:
             await asyncio.sleep(min(limits_s.values()) / _CHECKS_PER_LIMIT)
-            counts = await read_counts(self._control.session, "met_counter", self._learner.cells)
+            counts = await self._control.session.counts("met_counter", self._learner.cells)
             packets = {cell: count.packets for cell, count in counts.items()}
             for entry in self._learner.idle(packets, time.monotonic(), limits_s):
                 cell = dict(entry.args)["cell"]

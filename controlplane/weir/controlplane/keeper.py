@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.controlplane.apply import SwitchControl
+from weir.controlplane.connection import Part
 from weir.controlplane.counters import PolicerCounters
 from weir.controlplane.errors import (
     ControlPlaneError,
@@ -19,7 +20,6 @@ from weir.controlplane.errors import (
 )
 from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
-from weir.controlplane.session import Part
 from weir.controlplane.together import together
 
 RETRY_S = 0.05

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
+from weir.controlplane.connection import Part
 from weir.controlplane.keeper import Event, Keeper
 from weir.controlplane.links_service import MESSAGES
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.plan import make_plan
-from weir.controlplane.session import Part
 from weir_tests.controlplane.p4runtime_server import P4RuntimeServer
 
 _PATIENCE_S = 60.0

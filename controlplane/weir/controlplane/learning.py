@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from finsy import P4DigestEntry, P4DigestList
+from finsy import P4DigestEntry
 
+from weir.controlplane.connection import Digest
 from weir.controlplane.entities import Match, TableEntry
 from weir.controlplane.errors import ReadError
 
@@ -51,7 +52,7 @@ class FlowLearner:
         self._last_packets: dict[int, tuple[int, float]] = {}
         self._without_cell: dict[int, set[tuple[str, tuple[Match, ...]]]] = {base: set() for base in pools}
 
-    def entries(self, digest: P4DigestList) -> list[TableEntry]:
+    def entries(self, digest: Digest) -> list[TableEntry]:
         """Entries for the flows of a digest that are new and for which a cell is free.
 
         Raises:

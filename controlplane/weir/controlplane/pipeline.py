@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,8 @@ TABLES: Mapping[str, frozenset[str]] = {
     "collector": frozenset({"collector"}),
 }
 """Tables that the control plane writes, with their key fields."""
+TOFINO_TABLES: Mapping[str, frozenset[str]] = {"pre_colour": frozenset({"cell", "dscp"})}
+"""Those that only the program for Tofino has."""
 
 METERS = frozenset({"policer"})
 COUNTERS = frozenset(
@@ -57,29 +59,51 @@ class Pipeline:
     schema: P4Schema
 
     def check_fits(self, phase: str, entities: Iterable[Entity]) -> None:
-        """Compare the entries and meter cells of a phase with the sizes of tables and meters.
+        """Compare a phase with the sizes of tables and meters. Raises as :func:`check_sizes`."""
+        check_sizes(
+            phase,
+            entities,
+            lambda table: self.schema.tables[table].size,
+            lambda meter: self.schema.meters[meter].size,
+        )
 
-        Raises:
-            TableFullError: a table or meter is too small.
-        """
-        entities = tuple(entities)
-        needed: dict[str, int] = {}
-        for entity in entities:
-            if isinstance(entity, TableEntry):
-                needed[entity.table] = needed.get(entity.table, 0) + 1
-        cells = [entity for entity in entities if isinstance(entity, MeterCell)]
-        for cell in cells:
-            if cell.index >= self.schema.meters[cell.meter].size:
-                raise TableFullError(
-                    f"phase {phase} needs {cell.key}; "
-                    f"valid: cells below {self.schema.meters[cell.meter].size} on this target"
-                )
-        for table, entries in needed.items():
-            size = self.schema.tables[table].size
-            if entries > size:
-                raise TableFullError(
-                    f"phase {phase} needs {entries} entries in table {table}; valid: at most {size}"
-                )
+    def counter_size(self, name: str) -> int:
+        """Number of cells of a counter."""
+        return self.schema.counters[name].size
+
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the control plane writes, of those that the program has."""
+        present = {table.alias for table in self.schema.tables}
+        return tuple(table for table in (*TABLES, *TOFINO_TABLES) if table in present)
+
+
+def check_sizes(
+    phase: str,
+    entities: Iterable[Entity],
+    table_size: Callable[[str], int],
+    meter_size: Callable[[str], int],
+) -> None:
+    """Compare the entries and meter cells of a phase with the sizes of tables and meters.
+
+    Raises:
+        TableFullError: a table or meter is too small.
+    """
+    entities = tuple(entities)
+    needed: dict[str, int] = {}
+    for entity in entities:
+        if isinstance(entity, TableEntry):
+            needed[entity.table] = needed.get(entity.table, 0) + 1
+    cells = [entity for entity in entities if isinstance(entity, MeterCell)]
+    for cell in cells:
+        if cell.index >= meter_size(cell.meter):
+            raise TableFullError(
+                f"phase {phase} needs {cell.key}; valid: cells below {meter_size(cell.meter)} on this target"
+            )
+    for table, entries in needed.items():
+        if entries > table_size(table):
+            raise TableFullError(
+                f"phase {phase} needs {entries} entries in table {table}; valid: at most {table_size(table)}"
+            )
 
 
 def load_pipeline(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from weir.controlplane.connection import BATCH, Connection, Update
 from weir.controlplane.entities import (
     Changes,
     CloneSession,
@@ -17,7 +18,6 @@ from weir.controlplane.entities import (
 )
 from weir.controlplane.errors import ControlPlaneError, PartlyAppliedError, WriteError
 from weir.controlplane.links_service import LinksService
-from weir.controlplane.session import BATCH, Session, Update
 from weir.controlplane.targets import Target
 
 _LARGEST_ATOMIC = 10_000
@@ -42,7 +42,7 @@ def as_written(entity: Entity, wanted: Entity | None, target: Target) -> Entity:
 
 
 def ordered(changes: Changes) -> list[list[Update]]:
-    """The P4Runtime updates in an order that never leaves traffic unpoliced; each list may be one request.
+    """The updates in an order that never leaves traffic unpoliced; each list may be one request.
 
     New cells, verdicts and reports are written before packets are classified to them; old ones are deleted
     after packets no longer are.
@@ -83,7 +83,7 @@ def forgetting(changes: Changes) -> list[Update]:
 
 
 async def write_changes(
-    session: Session,
+    session: Connection,
     changes: Changes,
     *,
     atomic: bool,

@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from finsy import (
     GRPCCredentialsTLS,
@@ -27,6 +27,7 @@ from finsy import (
 from finsy.p4entity import decode_entity, encode_entities
 from finsy.proto import U128, p4r
 
+from weir.controlplane.connection import BATCH, Part
 from weir.controlplane.entities import Entity
 from weir.controlplane.errors import (
     CertificateError,
@@ -44,13 +45,10 @@ from weir.controlplane.translate import FinsyEntity, to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
 _MAX_BIDS = 3  # bids for the election id of a disconnected primary, for which others may bid as well
-BATCH = 1000  # updates or reads per request: well below gRPC's default of 4 MiB per message
 _TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate")
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
 _UNREACHABLE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
 
-Part = Literal["primary", "backup", "reader"]
-"""primary: become it or fail; backup: wait until there is none, then become it; reader: read only, no bid."""
 Update = tuple[str, Entity | FinsyEntity]
 """The operation (insert, modify or delete) and the entity."""
 

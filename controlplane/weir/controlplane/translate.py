@@ -27,6 +27,7 @@ from weir.controlplane.entities import (
     Match,
     MeterCell,
     MulticastGroup,
+    PortSettings,
     TableEntry,
     UnsetMeterCell,
 )
@@ -78,6 +79,8 @@ def to_finsy(entity: Entity | FinsyEntity) -> FinsyEntity:
             return P4MeterEntry(entity.meter, index=entity.index)
         case Link():
             raise ValueError(f"{entity.key} is not a P4Runtime entity; valid: the links service")
+        case PortSettings():
+            raise ValueError(f"{entity.key} is not a P4Runtime entity; valid: BfRuntime")
 
 
 def from_finsy(entity: object, schema: P4Schema) -> Entity | None:

@@ -18,11 +18,11 @@ from typing import Any
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
+from weir.controlplane.connection import Part
 from weir.controlplane.errors import MaybeLoadedError, PartlyAppliedError, PipelineError
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import Pipeline, load_pipeline
 from weir.controlplane.plan import make_plan
-from weir.controlplane.session import Part
 from weir.controlplane.targets import Target
 from weir.topo.bmv2proc import Bmv2Process, bmv2_problem
 from weir.topo.process import run_tool

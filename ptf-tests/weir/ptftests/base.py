@@ -18,7 +18,7 @@ import ptf
 from finsy.proto import p4i
 from ptf import testutils
 
-from weir.controlplane.counters import Count
+from weir.controlplane.entities import Count
 from weir.ptftests import entries, packets
 from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PORTS, RunConfig

@@ -23,8 +23,7 @@ from finsy import (
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from weir.controlplane.counters import Count
-from weir.controlplane.entities import CloneSession, Entity, MeterCell, MulticastGroup, TableEntry
+from weir.controlplane.entities import CloneSession, Count, Entity, MeterCell, MulticastGroup, TableEntry
 from weir.controlplane.learning import DIGESTS
 from weir.controlplane.session import Session
 from weir.controlplane.translate import FinsyEntity

@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from weir.controlplane.counters import Count, PortCounters
+from weir.controlplane.counters import PortCounters
+from weir.controlplane.entities import Count
 from weir.rundir.manifest import PortStats
 from weir.topo.interfaces import InterfaceCounters
 from weir.topo.wiring import WireCounters

@@ -4,7 +4,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weir.controlplane.counters import Count, PortCounters
+from weir.controlplane.counters import PortCounters
+from weir.controlplane.entities import Count
 from weir.runner.switch_account import PortMet, gaps_by_port, port_stats
 from weir.topo.interfaces import InterfaceCounters
 from weir.topo.wiring import WireCounters
