@@ -120,7 +120,7 @@ class MulticastGroup:
 
 @dataclass(frozen=True, slots=True)
 class CloneSession:
-    """The ports of mirrored packets. weir's plans do not truncate here: the pipeline truncates reports."""
+    """The ports of mirrored packets. Plans truncate here for a Tofino only; elsewhere the pipeline does."""
 
     session: int
     ports: tuple[int, ...]

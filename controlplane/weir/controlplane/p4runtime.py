@@ -19,7 +19,7 @@ from weir.controlplane.connection import (
     Update,
 )
 from weir.controlplane.entities import Count, Entity
-from weir.controlplane.errors import ReadError, WriteError
+from weir.controlplane.errors import ReadError, UnsupportedByTargetError, WriteError
 from weir.controlplane.learning import DIGESTS
 from weir.controlplane.pipeline import Pipeline
 from weir.controlplane.session import Session
@@ -118,4 +118,6 @@ def _query(asked: Asked) -> _Query:
             return P4CloneSessionEntry()
         case CellOf():
             return P4MeterEntry(asked.meter, index=asked.index)
-    raise ReadError("P4Runtime has no settings of ports; valid: bfruntime:// of a Tofino")
+    raise UnsupportedByTargetError(
+        "switch.port_settings: P4Runtime cannot set ports; valid: an address bfruntime://"
+    )

@@ -19,7 +19,14 @@ from weir.controlplane.attach import (
 from weir.controlplane.cells import allocate
 from weir.controlplane.config import ExperimentConfig, MatchConfig, PhaseConfig, Verdict
 from weir.controlplane.config.values import POLICER_CELLS
-from weir.controlplane.entities import CloneSession, Entity, Match, MulticastGroup, TableEntry
+from weir.controlplane.entities import (
+    CloneSession,
+    Entity,
+    Match,
+    MulticastGroup,
+    PortSettings,
+    TableEntry,
+)
 from weir.controlplane.errors import PlanError
 from weir.controlplane.links import links_of
 from weir.controlplane.phase_plan import PhasePlan, Step
@@ -79,7 +86,8 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment, *, wired: bo
     bases = iter(allocate(sizes, POLICER_CELLS))
     common = (
         *_forwarding(experiment, attachment.hosts, target),
-        *_reporting(attachment.collectors, experiment.telemetry.truncate),
+        *_reporting(attachment.collectors, experiment.telemetry.truncate, target),
+        *_port_settings(experiment, attachment),
         *_queues(experiment, attachment.hosts),
         *(links_of(experiment, attachment) if target.capabilities.links_service else ()),
     )
@@ -132,9 +140,19 @@ def _forwarding(
         yield TableEntry("forward", (Match("dst", mac_number(host.mac)),), action, (("port", host.port),))
 
 
-def _reporting(collectors: Mapping[str, CollectorEndpoint], inner_bytes: int) -> Iterator[Entity]:
+def _port_settings(experiment: ExperimentConfig, attachment: Attachment) -> Iterator[Entity]:
+    ports = {name: host.port for name, host in attachment.hosts.items()}
+    ports |= {name: collector.port for name, collector in attachment.collectors.items()}
+    for name, asked in experiment.switch.port_settings.items():
+        yield PortSettings(ports[name], asked.speed, asked.fec, asked.autonegotiation)
+
+
+def _reporting(
+    collectors: Mapping[str, CollectorEndpoint], inner_bytes: int, target: Target
+) -> Iterator[Entity]:
+    header_bytes = target.capabilities.mirror_header_bytes
     for number, collector in enumerate(collectors.values(), FIRST_COLLECTOR):
-        yield CloneSession(number, (collector.port,))
+        yield CloneSession(number, (collector.port,), inner_bytes + header_bytes if header_bytes else 0)
         args = {
             "src_mac": mac_number(collector.switch_mac),
             "dst_mac": mac_number(collector.mac),

@@ -7,20 +7,27 @@ from collections.abc import Iterator
 
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.problems import Location, Problem, known
+from weir.controlplane.config.values import BFRUNTIME
 
 COLLECTOR = "collector"
 """The name in `switch.ports` of the host that a run starts to receive reports."""
+TOFINO = "tofino"
+"""Begins the names of targets with ports that are set."""
 
 
 def check_cables(experiment: ExperimentConfig) -> Iterator[Problem]:
     """Every problem of `switch.address` and of the keys that go with it."""
     switch = experiment.switch
+    yield from _check_tofino(experiment)
     if switch.address is None:
         for key in ("device_id", "thrift_port", "ports"):
             if key in switch.model_fields_set:
                 message = "has no effect without an address; valid: an address, or leave it out"
                 yield Problem(("switch", key), message, depends_on=(("switch", "address"),))
         return
+    if switch.address.startswith(BFRUNTIME) and not switch.target.startswith(TOFINO):
+        message = f"{switch.target} does not speak BfRuntime; valid: ADDRESS:PORT, or target: tofino"
+        yield Problem(("switch", "address"), message, depends_on=(("switch", "target"),))
     if switch.thrift_port is not None and switch.target != "bmv2":
         message = f"{switch.target} has no Thrift; valid: leave it out, or target: bmv2"
         yield Problem(("switch", "thrift_port"), message, depends_on=(("switch", "target"),))
@@ -45,3 +52,13 @@ def check_cables(experiment: ExperimentConfig) -> Iterator[Problem]:
                     depends_on=(("switch", "ports", users[value], key),),
                 )
             users.setdefault(value, name)
+
+
+def _check_tofino(experiment: ExperimentConfig) -> Iterator[Problem]:
+    switch = experiment.switch
+    if switch.port_settings and not switch.target.startswith(TOFINO):
+        message = f"{switch.target} has no such settings; valid: leave it out, or target: tofino"
+        yield Problem(("switch", "port_settings"), message, depends_on=(("switch", "target"),))
+    names = [*experiment.hosts, *(experiment.telemetry.collectors or [COLLECTOR])]
+    for name in switch.port_settings:
+        yield from known(name, names, "host", ("switch", "port_settings", name), ("hosts",))

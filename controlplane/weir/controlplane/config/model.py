@@ -18,7 +18,6 @@ from weir.controlplane.config.values import (
     BurstDepth,
     CongestionControl,
     DurationNs,
-    Endpoint,
     HostNames,
     InterfaceName,
     KernelName,
@@ -32,6 +31,7 @@ from weir.controlplane.config.values import (
     RateBps,
     SharePpb,
     SizeBytes,
+    SwitchAddress,
     SwitchPortNumber,
     Sysctl,
     SysctlValue,
@@ -64,22 +64,36 @@ class CableConfig(_Model):
     """The interface of this machine. A run takes it for itself: it must have no addresses."""
 
 
+class PortSettingsConfig(_Model):
+    """What a port of a Tofino is set to, before it is enabled."""
+
+    speed: RateBps
+    """Its speed: 1, 10, 25, 40, 50, 100, 200 or 400 Gbit/s, as the chip and the cable have it."""
+    fec: Literal["none", "firecode", "reed_solomon"] = "none"
+    """Forward error correction: that of the other end."""
+    autonegotiation: Literal["default", "on", "off"] = "default"
+    """By default what the switch does for this speed and cable."""
+
+
 class SwitchConfig(_Model):
     """Which switch polices."""
 
     target: Literal["softswitch", "bmv2", "tofino", "tofino2"] = "softswitch"
     """The switch that runs the pipeline: softswitch is the embedded one (weir-switch), bmv2 is
-    simple_switch_grpc, tofino and tofino2 are under Stratum. `weir run` starts the first two; any of them may
-    run already when `weir apply` is told where."""
-    address: Endpoint | None = None
+    simple_switch_grpc, tofino and tofino2 are under Stratum or bf_switchd. `weir run` starts the first two;
+    any of them may run already when `weir apply` is told where."""
+    address: SwitchAddress | None = None
     """P4Runtime of a switch that runs already; `weir run` then starts none, and `weir apply` needs no
-    --switch."""
+    --switch. bfruntime://ADDRESS[:PORT] is the bf_switchd of a Tofino, by default at port 50052."""
     device_id: Annotated[StrictInt, Field(ge=0, le=2**64 - 1, examples=[1])] = 1
-    """Its device id."""
+    """Its device id; of a bf_switchd by default 0."""
     thrift_port: PortNumber | None = None
     """Thrift port of a bmv2 that runs on this machine, through which a run sets its queues."""
     ports: dict[Name, CableConfig] = {}
     """Where its ports are plugged in, by host; a run's collector is the host `collector`."""
+    port_settings: dict[Name, PortSettingsConfig] = {}
+    """By host or collector, the settings of its port that `weir apply` makes over BfRuntime; other ports stay
+    as they are."""
 
 
 class HostConfig(_Model):

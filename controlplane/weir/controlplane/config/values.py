@@ -208,7 +208,8 @@ def _mac(value: str) -> str:
     return value.lower()
 
 
-_ENDPOINT = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})"
+_HOST = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)"
+_ENDPOINT = rf"{_HOST}:([0-9]{{1,5}})"
 _INTERFACE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}"
 
 
@@ -217,6 +218,29 @@ def _endpoint(value: str) -> str:
     if found is None or not 1 <= int(found[2]) <= 65_535:
         raise ValueError(f"{value!r} is not an address with a port; valid: such as 192.0.2.1:9559")
     return value
+
+
+BFRUNTIME = "bfruntime://"
+"""Begins the address of a bf_switchd, which speaks BfRuntime and not P4Runtime."""
+_BFRUNTIME_PORT = 50052
+
+
+def bfruntime_endpoint(address: str) -> str | None:
+    """The address and port of a bf_switchd; None for an address of P4Runtime. Raises ValueError."""
+    if not address.startswith(BFRUNTIME):
+        return None
+    rest = address.removeprefix(BFRUNTIME)
+    with_port = rest if re.search(r":[0-9]+$", rest.rpartition("]")[2]) else f"{rest}:{_BFRUNTIME_PORT}"
+    try:
+        return _endpoint(with_port)
+    except ValueError as error:
+        message = f"{address!r} is not the address of a bf_switchd; valid: such as {BFRUNTIME}192.0.2.1"
+        raise ValueError(message) from error
+
+
+def _switch_address(value: str) -> str:
+    found = bfruntime_endpoint(value)
+    return _endpoint(value) if found is None else f"{BFRUNTIME}{found}"
 
 
 def _interface(value: str) -> str:
@@ -331,7 +355,11 @@ Mac = Annotated[
     AfterValidator(_mac),
     WithJsonSchema({"type": "string", "pattern": f"^{_MAC}$", "examples": ["02:00:00:00:00:01"]}),
 ]
-Endpoint = Annotated[StrictStr, AfterValidator(_endpoint), _json("192.0.2.1:9559", f"^{_ENDPOINT}$")]
+SwitchAddress = Annotated[
+    StrictStr,
+    AfterValidator(_switch_address),
+    _json("192.0.2.1:9559", rf"^({_ENDPOINT}|{BFRUNTIME}{_HOST}(:[0-9]{{1,5}})?)$"),
+]
 InterfaceName = Annotated[StrictStr, AfterValidator(_interface), _json("enp3s0", f"^{_INTERFACE}$")]
 VerdictText = Annotated[
     Verdict,

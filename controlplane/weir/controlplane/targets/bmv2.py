@@ -28,6 +28,7 @@ _CAPABILITIES = Capabilities(
     keeps_replicas=True,
     meters=frozenset({"sr2c", "tr3c"}),
     colour_aware=False,
+    mirror_header_bytes=0,
     lengths=frozenset({"frame"}),
 )
 

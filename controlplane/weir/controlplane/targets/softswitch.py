@@ -18,6 +18,7 @@ _CAPABILITIES = Capabilities(
     keeps_replicas=False,
     meters=METERS,
     colour_aware=False,
+    mirror_header_bytes=0,
     lengths=frozenset({"frame"}),
 )
 

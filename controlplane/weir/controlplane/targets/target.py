@@ -34,6 +34,8 @@ class Capabilities:
     """Supported meter types, of sr2c, sr3c, tr3c."""
     colour_aware: bool
     """Meters work in colour-aware mode: a packet's colour never improves (RFC 2697, RFC 2698)."""
+    mirror_header_bytes: int
+    """What precedes a mirrored frame: its clone session must truncate reports. 0: the program does."""
     lengths: frozenset[str]
     """Packet lengths that a meter can count, of frame, l1, ip."""
 

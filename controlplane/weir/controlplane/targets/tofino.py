@@ -60,6 +60,7 @@ _CAPABILITIES = Capabilities(
     keeps_replicas=False,
     meters=frozenset({"sr2c", "tr3c"}),
     colour_aware=True,
+    mirror_header_bytes=32,
     lengths=frozenset({"frame"}),
 )
 
