@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.cli import options
+from weir.cli.doctor_switch import switch_command
 from weir.cli.doctor_testbed import testbed_command
 from weir.controlplane.errors import PipelineError
 from weir.rundir.software import repair_command, weir_version
@@ -53,13 +54,24 @@ def doctor(
         Path | None,
         typer.Option("--testbed", metavar="FILE", help="Check the hosts of a testbed over SSH instead."),
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Check a switch instead: tofino or tofino2.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="bfruntime://HOST[:PORT]", help="The bf_switchd of that switch."),
+    ] = None,
+    device_id: Annotated[int, typer.Option(min=0, help="Id of its chip.")] = 0,
     as_json: options.AsJson = False,
 ) -> int:
     """Check what this machine can and cannot do, each with the command that mends it.
 
     Tries namespaces, interfaces, packet sockets and congestion controls for real. Exit code 1 when something
     that a run needs is missing. With --testbed, the same of each host of the file; nothing there is changed.
+    With --target and --address, a Tofino before the first apply; nothing there is changed either.
     """
+    if target is not None or address is not None:
+        return switch_command(target, address, device_id, as_json=as_json, console=Console())
     if testbed is not None:
         return testbed_command(testbed, as_json=as_json, console=Console())
     return doctor_command(as_json=as_json, console=Console())

@@ -40,13 +40,16 @@ Switch = Annotated[
     typer.Option(
         "--switch",
         metavar="ADDRESS:PORT",
-        help="P4Runtime of the switch; by default the file's address, else 127.0.0.1:9559.",
+        help="P4Runtime of the switch, or bfruntime://ADDRESS of a Tofino's bf_switchd; by default the "
+        "file's address, else 127.0.0.1:9559.",
     ),
 ]
 DeviceId = Annotated[
     int | None,
     typer.Option(
-        "--device-id", min=0, help="Id that the switch was started with; by default the file's, else 1."
+        "--device-id",
+        min=0,
+        help="Id that the switch was started with; by default the file's, else 1 (of a bf_switchd 0).",
     ),
 ]
 ElectionId = Annotated[

@@ -14,12 +14,16 @@ from weir.cli.errors import InputError
 from weir.cli.options import DEFAULT_SWITCH
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import attachment_of
+from weir.controlplane.bfruntime.program import Compiled, load_compiled
+from weir.controlplane.bfruntime.session import BfRtSession
 from weir.controlplane.config import ExperimentConfig, load_experiment
+from weir.controlplane.config.values import BFRUNTIME, bfruntime_endpoint
 from weir.controlplane.connection import Part
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import Pipeline, load_for
 from weir.controlplane.plan import Plan, make_plan
 from weir.controlplane.policer_plan import PolicerPlan
+from weir.controlplane.targets import Target
 from weir.controlplane.targets.bmv2_queues import Bmv2Queue, queues_of
 from weir.controlplane.targets.tofino_pipeline import load_tofino_pipeline
 
@@ -56,12 +60,15 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address of a running switch, and the parameters of the P4Runtime connection."""
+    """Address of a running switch, and the parameters of the connection."""
 
     address: str = DEFAULT_SWITCH
     device_id: int = 1
     election_id: int = 1
+    """Over BfRuntime, the client id."""
     tls: Tls = Tls()
+    bfruntime: bool = False
+    """Whether the switch speaks BfRuntime, and not P4Runtime."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,8 @@ class Job:
     queues: tuple[Bmv2Queue, ...] = ()
     """Queues to configure on a bmv2."""
     compiled: Path | None = None
-    """The compiler's output for a Tofino; the pipelines of other targets are part of weir."""
+    """The compiler's output for a Tofino; the pipelines of other targets are part of weir. Over BfRuntime it
+    is needed only to load the program."""
 
     @functools.cached_property
     def _pipeline(self) -> Pipeline:
@@ -86,11 +94,17 @@ class Job:
             return load_tofino_pipeline(self.compiled)
         return load_for(self.plan.single_rate)
 
+    @functools.cached_property
+    def _compiled(self) -> Compiled | None:
+        """The program to load over BfRuntime; without one, it is weir's that the switch runs."""
+        return None if self.compiled is None else load_compiled(self.compiled)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user in addition to the changes."""
         queues = tuple(queue.note for queue in self.queues if queue.note is not None)
-        return (*self.phase.notes, *queues, *_chassis_notes(self.experiment))
+        bfruntime = self.endpoint.bfruntime
+        return (*self.phase.notes, *queues, *_chassis_notes(self.experiment, bfruntime=bfruntime))
 
     def egress_ports(self, policer: PolicerPlan) -> tuple[int, ...]:
         """The egress ports of the packets that meet a policer; all ports for a match without destination."""
@@ -111,6 +125,8 @@ class Job:
 
         Raises InputError, OSError, PipelineError.
         """
+        if self.endpoint.bfruntime:
+            return bfruntime_control(self.endpoint, self.plan.target, self._compiled, part)
         return SwitchControl(
             self.endpoint.address,
             self.endpoint.device_id,
@@ -135,13 +151,37 @@ def job_of_options(
     """Create a job from a command's options; those that are None are as in the file. Raises as `job_of`."""
     experiment = load_experiment(config)
     asked = experiment.switch
-    endpoint = Endpoint(
-        switch or asked.address or DEFAULT_SWITCH,
-        asked.device_id if device_id is None else device_id,
-        election_id,
-        Tls(*tls),
-    )
+    if device_id is None and "device_id" in asked.model_fields_set:
+        device_id = asked.device_id
+    endpoint = endpoint_of(switch or asked.address, device_id, election_id, Tls(*tls))
     return job_of(experiment, phase, endpoint, compiled)
+
+
+def endpoint_of(address: str | None, device_id: int | None, election_id: int, tls: Tls) -> Endpoint:
+    """The endpoint at an address, which is one of BfRuntime if it begins with bfruntime://.
+
+    Raises:
+        InputError: it is not an address of a bf_switchd, or there are TLS files for one.
+    """
+    try:
+        bfruntime = None if address is None else bfruntime_endpoint(address)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if bfruntime is None:
+        return Endpoint(address or DEFAULT_SWITCH, 1 if device_id is None else device_id, election_id, tls)
+    if tls != Tls():
+        raise InputError("a bf_switchd has no TLS; valid: no --tls-ca, --tls-cert and --tls-key")
+    return Endpoint(bfruntime, device_id or 0, election_id, bfruntime=True)
+
+
+def bfruntime_control(
+    endpoint: Endpoint, target: Target, compiled: Compiled | None, part: Part
+) -> SwitchControl:
+    """A controller of a bf_switchd, not yet connected."""
+    session = BfRtSession(
+        endpoint.address, endpoint.device_id, endpoint.election_id, _TIMEOUT_S, part, compiled
+    )
+    return SwitchControl(endpoint.address, target=target, connection=session)
 
 
 def job_of(experiment: ExperimentConfig, phase: str | None, endpoint: Endpoint, compiled: Path | None) -> Job:
@@ -152,7 +192,12 @@ def job_of(experiment: ExperimentConfig, phase: str | None, endpoint: Endpoint, 
     chosen = plan.phases[0] if phase is None else plan.phase(phase)
     queues = queues_of(experiment, attachment.hosts) if plan.target.name == "bmv2" else ()
     tofino = plan.target.name.startswith("tofino")
-    if tofino and compiled is None:
+    if endpoint.bfruntime and not tofino:
+        raise InputError(
+            f"{BFRUNTIME}{endpoint.address}: target {plan.target.name} does not speak BfRuntime; "
+            "valid: switch.target tofino or tofino2"
+        )
+    if tofino and compiled is None and not endpoint.bfruntime:
         raise InputError(f"target {plan.target.name} needs --compiled; valid: the compiler's output")
     ports: dict[int, tuple[str, ...]] = {}
     numbers = {name: host.port for name, host in attachment.hosts.items()}
@@ -162,14 +207,19 @@ def job_of(experiment: ExperimentConfig, phase: str | None, endpoint: Endpoint, 
     return Job(endpoint, experiment, plan, chosen, ports, queues, compiled if tofino else None)
 
 
-def _chassis_notes(experiment: ExperimentConfig) -> tuple[str, ...]:
-    """A note per host whose link or queue settings a Tofino does not take over P4Runtime."""
+def _chassis_notes(experiment: ExperimentConfig, *, bfruntime: bool) -> tuple[str, ...]:
+    """A note per host whose link or queue settings a Tofino does not take over the connection."""
+    how = (
+        "weir does not set {} over BfRuntime; set the queues in bf_switchd's tables tf1.tm or tf2.tm"
+        if bfruntime
+        else "P4Runtime does not set {}; "
+        "set them in Stratum's chassis configuration, which `weir stratum` writes"
+    )
     keys = ("delay", "rate", "queue", "queue_packets", "jitter")
     if not experiment.switch.target.startswith("tofino"):
         return ()
     return tuple(
-        f"hosts.{name}: P4Runtime does not set {', '.join(asked)}; "
-        "set them in Stratum's chassis configuration, which `weir stratum` writes"
+        f"hosts.{name}: {how.format(', '.join(asked))}"
         for name, host in experiment.hosts.items()
         if (asked := [key for key in keys if getattr(host, key)])
     )

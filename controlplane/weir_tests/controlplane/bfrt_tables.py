@@ -271,6 +271,11 @@ class Ports(Store):
         stored = MESSAGES["TableEntry"](table_id=entry.table_id, key=entry.key)
         kept = {} if before is None else {one.field_id: one for one in before.data.fields}
         kept |= {one.field_id: one for one in entry.data.fields}
+        for one in (item["singleton"] for item in self.tree["data"]):
+            if one["name"] == "$PORT_UP":  # a port is up when it is enabled: the other end is too
+                enabled = self.values(entry).get("$PORT_ENABLE", True)
+                stored.data.fields.add(field_id=one["id"], bool_val=bool(enabled))
+                kept.pop(one["id"], None)
         for one in kept.values():
             added = stored.data.fields.add()
             added.CopyFrom(one)

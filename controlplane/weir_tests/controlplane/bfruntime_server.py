@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -278,3 +279,16 @@ class BfRuntimeServer:
 def weir_server(chip: str = "tofino1") -> BfRuntimeServer:
     """A server that runs weir's program."""
     return BfRuntimeServer({chip: program_schema(chip)}, fixed_schema("tf1" if chip == "tofino1" else "tf2"))
+
+
+async def _serve(program: str, port: int) -> None:
+    """Serve until the standard input is closed; the first line of the output is the address."""
+    server = BfRuntimeServer() if program == "none" else weir_server(program)
+    server.port = port
+    async with server:
+        print(server.address, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":  # python -m …bfruntime_server PROGRAM PORT (0: any)
+    asyncio.run(_serve(sys.argv[1], int(sys.argv[2])))

@@ -243,6 +243,13 @@ class BfRtSession:
         await self._channel.ended.wait()
         self._channel.check_alive()
 
+    async def ports_up(self) -> dict[int, bool]:
+        """Whether each port that was added is up. Raises as :meth:`Connection.entities`."""
+        table = self._translator().fixed("$PORT")
+        entries = await self._read([table_entry(table)])
+        found = {read_key(table, entry)["$DEV_PORT"]: read_data(table, entry)[1] for entry in entries}
+        return {port: bool(data.get("$PORT_UP")) for port, data in found.items() if isinstance(port, int)}
+
     def _running_ours(self) -> BfRtProgram | None:
         """The program that the switch runs, if it is the given one, or without one, if it is weir's."""
         if self._compiled is not None:
