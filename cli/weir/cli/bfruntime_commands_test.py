@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,6 +90,21 @@ def test_plan_apply_and_status_work_on_an_address_of_bfruntime(
         status = answer_of(capsys, "status", faster)
         assert status["as_planned"] is True
         assert status["policers"][0]["read_back"]["cir"] == pytest.approx(250_000_000, rel=0.005)
+
+
+def test_the_experiment_of_the_documentation_is_applied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "bfruntime.md").read_text()
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    with serving("tofino1") as server:
+        file = file_for(tmp_path, server, text.replace("bfruntime://192.0.2.1", "ADDRESS"))
+        inserted = answer_of(capsys, "apply", file)["insert"]
+        assert [one["entity"] for one in inserted if one["entity"].startswith("settings")] == [
+            "settings of port 132",
+            "settings of port 140",
+        ]
+        assert answer_of(capsys, "apply", file)["changes"] == 0
 
 
 def test_the_program_is_loaded_from_the_compilers_output(

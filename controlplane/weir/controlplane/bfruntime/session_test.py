@@ -29,6 +29,7 @@ from weir.controlplane.errors import (
     WriteError,
     WrongDeviceError,
 )
+from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.plan import make_plan
 from weir.controlplane.targets import TARGETS
@@ -449,6 +450,34 @@ def test_a_new_flow_is_announced_by_its_digest() -> None:
         await server.announce("flow_digest_t", flow)
         digest = await asyncio.wait_for(control.session.next_digest(), 10)
         assert (digest.digest_id, list(digest)) == ("flow_digest_t", [flow])
+
+    on(server, learn)
+
+
+def test_an_announced_flow_gets_an_entry_with_a_cell_of_its_own() -> None:
+    server = weir_server()
+    phase = phase_of(
+        "{name: each, rate: 10 Mbit/s, burst: 64 kB, mode: per_flow_learned, cells: 64, flows: 8, "
+        "match: [{from: a, to: b}]}"
+    )
+    (policer,) = phase.policers
+    flow = {"src": 1, "dst": 2, "protocol": 6, "src_port": 3, "dst_port": 4, "base": policer.index}
+
+    async def learn(control: SwitchControl) -> None:
+        await control.apply(phase)
+        follower = FlowFollower(control, phase)
+        await follower.start()
+        running = asyncio.create_task(follower.run())
+        await server.announce("flow_digest_t", flow, flow)
+        table = server.store("flow_policer")
+        async with asyncio.timeout(10):
+            while not table.entries:
+                await asyncio.sleep(0.01)
+        (entry,) = table.entries.values()
+        assert table.values(entry)["cell"] in policer.learned_cells
+        assert len(await control.learned_flows(phase)) == 1
+        assert len(await control.difference(phase)) == 0  # a learned flow is no difference from the plan
+        running.cancel()
 
     on(server, learn)
 
