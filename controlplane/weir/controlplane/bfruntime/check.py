@@ -71,7 +71,7 @@ def _fixed(session: BfRtSession) -> Iterator[Finding]:
         missing = [field for field in fields if field not in known]
         required = name != "$PORT"  # without it, only switch.port_settings are impossible
         if missing:
-            found = "no such table" if table is None else f"no field {', '.join(missing)}"
+            found = session.fixed.why_not(name) if table is None else f"no field {', '.join(missing)}"
             yield Finding(name, required, False, found, "open P4 Studio or SDE 9.13")
         else:
             yield Finding(name, required, True, f"has the {len(fields)} fields that weir uses")

@@ -74,7 +74,8 @@ def read_data(table: SchemaTable, entry: Any) -> tuple[str | None, dict[str, Val
     for message in entry.data.fields:
         field = _returned(names, table, message.field_id)
         if message.HasField("stream"):
-            data[field.name] = _number(table, field, message.stream)
+            if field.bits:
+                data[field.name] = _number(table, field, message.stream)
         elif message.HasField("str_val"):
             data[field.name] = message.str_val
         elif message.HasField("bool_val"):

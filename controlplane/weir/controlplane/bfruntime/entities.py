@@ -84,7 +84,7 @@ class Translator:
         fields = set() if found is None else found.key.keys() | found.data.keys()
         missing = [field for field in FIXED[name] if field not in fields]
         if found is None or missing:
-            what = "no such table" if found is None else f"no field {missing[0]}"
+            what = self._fixed.why_not(name) if found is None else f"no field {missing[0]}"
             raise PipelineError(f"the switch's table {name}: {what}; valid: as in open P4 Studio 9.13")
         return found
 

@@ -45,13 +45,13 @@ class BfRtProgram:
         for name, fields in TABLES.items():
             found = self.info.find(name, MATCH)
             if found is None:
-                return f"no table {name}"
+                return f"no table {name} ({self.info.why_not(name)})"
             if found.key.keys() - {PRIORITY} != fields:
                 return f"table {name} has the key {', '.join(sorted(found.key.keys() - {PRIORITY}))}"
         for kind, names, kinds in (("meter", METERS, METER), ("counter", COUNTERS, COUNTER)):
             missing = sorted(name for name in names if self.info.find(name, kinds) is None)
             if missing:
-                return f"no {kind} {missing[0]}"
+                return f"no {kind} {missing[0]} ({self.info.why_not(missing[0])})"
         return None
 
     def check_fits(self, phase: str, entities: Iterable[Entity]) -> None:
@@ -74,7 +74,8 @@ class BfRtProgram:
     def _find(self, name: str, kinds: tuple[str, ...]) -> SchemaTable:
         found = self.info.find(name, kinds)
         if found is None:
-            raise PipelineError(f"program {self.name}: no {kinds[0]} {name}; valid: weir's program")
+            why = self.info.why_not(name)
+            raise PipelineError(f"program {self.name}: no {kinds[0]} {name} ({why}); valid: weir's program")
         return found
 
 

@@ -3,29 +3,32 @@
 
 p4c for Tofino writes one file for each program (--bf-rt-schema). The switch has more for its fixed parts
 (mirror sessions, multicast, ports), and returns both. Meters, counters and registers are tables too, with an
-index as key. The form is that of p4c's backends/tofino/bf-p4c/control-plane/bfruntime.cpp.
+index as key. The form is that of p4c's backends/tofino/bf-p4c/control-plane/bfruntime.cpp. A table in another
+form matters only to whom needs it, because switches have tables for much that weir does not use.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from weir.controlplane.errors import PipelineError
 
 _INTEGER_BITS = {f"{sign}int{bits}": bits for sign in ("u", "") for bits in (8, 16, 32, 64)}
-_KINDS = frozenset({*_INTEGER_BITS, "bytes", "bool", "float", "string", "container"})
-MATCHES = frozenset({"Exact", "Ternary", "LPM", "Range", "Optional", "ATCAM", "DLEFT_HASH"})
 _LARGEST_ID = 2**32 - 1
 _MOST_BITS = 1 << 20
+_Read = TypeVar("_Read")
 _VALID = "valid: bf-rt.json, as p4c for Tofino writes it (--bf-rt-schema)"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """A key field, a data field or an action parameter; `bits` is 0 for a kind that is not a number."""
+    """A key field, a data field or an action parameter; `bits` is 0 for a kind that is not a number.
+
+    Kinds are the types of bf-rt.json, and container. Of these weir reads and writes numbers, bool and string.
+    """
 
     id: int
     name: str
@@ -85,6 +88,8 @@ class BfRtInfo:
 
     tables: tuple[SchemaTable, ...]
     filters: tuple[LearnFilter, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """By name, why a table or digest could not be read."""
 
     def find(self, name: str, kinds: Iterable[str] = ()) -> SchemaTable | None:
         """The table with this name, or whose name ends with it after a dot; None if none or several do.
@@ -97,9 +102,10 @@ class BfRtInfo:
         found = exact or [table for table in tables if table.name.endswith(f".{name}")]
         return found[0] if len(found) == 1 else None
 
-    def by_id(self, number: int) -> SchemaTable | None:
-        """The table with this id."""
-        return next((table for table in self.tables if table.id == number), None)
+    def why_not(self, name: str) -> str:
+        """Why the table cannot be found that :meth:`find` looks for."""
+        reasons = (why for other, why in self.unread.items() if f".{other}".endswith(f".{name}"))
+        return next(reasons, "none, or several of this name")
 
     def filter_by_id(self, number: int) -> LearnFilter | None:
         """The digest with this id."""
@@ -107,28 +113,39 @@ class BfRtInfo:
 
     def __add__(self, other: BfRtInfo) -> BfRtInfo:
         """The tables and digests of both."""
-        return BfRtInfo((*self.tables, *other.tables), (*self.filters, *other.filters))
+        return BfRtInfo(
+            (*self.tables, *other.tables),
+            (*self.filters, *other.filters),
+            {**self.unread, **other.unread},
+        )
 
 
 def read_bf_rt(text: bytes, where: str) -> BfRtInfo:
     """Read the contents of a bf-rt.json; `where` names it in errors.
 
     Raises:
-        PipelineError: it is not JSON, or not a schema; the text names the table and the field.
+        PipelineError: it is not JSON, or has no tables.
     """
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PipelineError(f"{where}: not JSON: {error}; {_VALID}") from error
     try:
-        tables = tuple(_table(item) for item in _list(tree, "tables"))
-        filters = tuple(_filter(item) for item in _list(tree, "learn_filters", optional=True))
-        _distinct("table", [table.id for table in tables])
-        _distinct("table", [table.name for table in tables])
-        _distinct("digest", [one.id for one in filters])
+        items, digests = _list(tree, "tables"), _list(tree, "learn_filters", optional=True)
     except _SchemaError as error:
         raise PipelineError(f"{where}: {error}; {_VALID}") from error
-    return BfRtInfo(tables, filters)
+    unread: dict[str, str] = {}
+    tables = tuple(_each(items, _table, unread))
+    return BfRtInfo(tables, tuple(_each(digests, _filter, unread)), unread)
+
+
+def _each(items: list[Any], read: Callable[[Any], _Read], unread: dict[str, str]) -> Iterator[_Read]:
+    for item in items:
+        try:
+            yield read(item)
+        except _SchemaError as error:
+            named = isinstance(item, dict) and isinstance(item.get("name"), str)
+            unread[item["name"] if named else "?"] = str(error)
 
 
 class _SchemaError(Exception):
@@ -139,18 +156,18 @@ def _table(tree: Any) -> SchemaTable:
     name = _value(tree, "name", str, "a table")
     try:
         key = [_field(item, key=True) for item in _list(tree, "key", optional=True)]
-        data = [field for item in _list(tree, "data", optional=True) for field in _data(item)]
+        data = [one for item in _list(tree, "data", optional=True) for one in _data(item)]
         actions = [_action(item) for item in _list(tree, "action_specs", optional=True)]
-        _distinct("key field", [field.id for field in key])
-        _distinct("data field", [field.id for field in data])
+        _distinct("key field", [one.id for one in key])
+        _distinct("data field", [one.id for one in data])
         _distinct("action", [action.id for action in actions])
         return SchemaTable(
             _id(tree),
             name,
             _value(tree, "table_type", str, "it"),
             _number(tree, "size", 2**63),
-            _by_name("key field", key),
-            _by_name("data field", data),
+            _by_name(key),
+            _by_name(data),
             {action.name.rpartition(".")[2]: action for action in actions},
         )
     except _SchemaError as error:
@@ -161,7 +178,7 @@ def _action(tree: Any) -> SchemaAction:
     name = _value(tree, "name", str, "an action")
     try:
         data = [_field(one) for item in _list(tree, "data", optional=True) for one in _singletons(item)]
-        return SchemaAction(_id(tree), name, _by_name("parameter", data))
+        return SchemaAction(_id(tree), name, _by_name(data))
     except _SchemaError as error:
         raise _SchemaError(f"action {name}: {error}") from error
 
@@ -170,8 +187,8 @@ def _filter(tree: Any) -> LearnFilter:
     name = _value(tree, "name", str, "a digest")
     try:
         fields = [_field(item) for item in _list(tree, "fields", optional=True)]
-        _distinct("field", [field.id for field in fields])
-        return LearnFilter(_id(tree), name, {field.id: field for field in fields})
+        _distinct("field", [one.id for one in fields])
+        return LearnFilter(_id(tree), name, {one.id: one for one in fields})
     except _SchemaError as error:
         raise _SchemaError(f"digest {name}: {error}") from error
 
@@ -194,8 +211,6 @@ def _field(tree: Any, *, key: bool = False, mandatory: bool = False, read_only: 
     name = _value(tree, "name", str, "a field")
     try:
         match = _value(tree, "match_type", str, "it") if key else ""
-        if key and match not in MATCHES:
-            raise _SchemaError(f"match type {match!r}")
         kind, bits, choices = _type(tree)
         return SchemaField(
             _id(tree),
@@ -217,8 +232,6 @@ def _type(tree: Any) -> tuple[str, int, tuple[str, ...]]:
         return "container", 0, ()
     described = _object(tree.get("type"))
     kind = _value(described, "type", str, "its type")
-    if kind not in _KINDS:
-        raise _SchemaError(f"type {kind!r}")
     if kind == "bytes":
         return kind, _number(described, "width", _MOST_BITS), ()
     choices = _list(described, "choices", optional=True)
@@ -258,9 +271,9 @@ def _list(tree: Any, name: str, *, optional: bool = False) -> list[Any]:
     return found
 
 
-def _by_name(what: str, fields: list[SchemaField]) -> dict[str, SchemaField]:
-    _distinct(what, [field.name for field in fields])
-    return {field.name: field for field in fields}
+def _by_name(fields: list[SchemaField]) -> dict[str, SchemaField]:
+    _distinct("field", [one.name for one in fields])
+    return {one.name: one for one in fields}
 
 
 def _distinct(what: str, values: list[Any]) -> None:

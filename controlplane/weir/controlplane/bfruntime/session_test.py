@@ -276,7 +276,7 @@ def test_a_program_is_loaded_and_bound_to_onto_a_switch_that_ran_another(tmp_pat
                 assert len(await control.difference_when_loaded(phase)) == len(phase.entities)
             async with control_of(server, compiled=compiled) as control:
                 with pytest.raises(
-                    PipelineError, match=r"another pipeline \(other, which has no table forward"
+                    PipelineError, match=r"another pipeline \(other, which has no table forward \(none"
                 ):
                     await control.runs_pipeline()
                 await control.push_pipeline()
