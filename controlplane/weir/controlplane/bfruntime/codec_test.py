@@ -21,6 +21,7 @@ from weir.controlplane.entities import (
     Link,
     Match,
     MeterCell,
+    MulticastGroup,
     PortSettings,
     TableEntry,
 )
@@ -157,6 +158,19 @@ def test_what_the_chip_lacks_is_named(entity: Entity, message: str) -> None:
     with pytest.raises(UnsupportedByTargetError) as caught:
         TRANSLATOR.updates("modify", entity, Present())
     assert message in str(caught.value)
+
+
+def test_the_node_of_another_controllers_group_stays() -> None:
+    group = MulticastGroup(3, (1, 2))
+
+    def deleted(members: tuple[int, ...]) -> list[int]:
+        present = Present(frozenset({3, 5}), {3: members})
+        updates = TRANSLATOR.updates("delete", group, present)
+        return [update.entity.table_entry.table_id for update in updates]
+
+    mgid, node = TRANSLATOR.fixed("$pre.mgid").id, TRANSLATOR.fixed("$pre.node").id
+    assert deleted((3,)) == [mgid, node]
+    assert deleted((5,)) == [mgid]
 
 
 streams = st.binary(max_size=20)

@@ -125,9 +125,8 @@ class Translator:
                 key[field.name] = match.value, mask
             else:
                 key[field.name] = match.value
-        key |= {
-            name: match.value for name, match in given.items()
-        }  # the table has no such field, and says so
+        # What is left are fields that the table does not have, which is an error with their names.
+        key |= {name: match.value for name, match in given.items()}
         return table_entry(
             table, key, dict(entity.args) if with_data else None, entity.action if with_data else None
         )
@@ -182,19 +181,22 @@ class Translator:
         return replace(cell, peak_rate_bytes_per_s=values[2], peak_burst_bytes=values[3])
 
     def _group(self, operation: str, group: MulticastGroup, present: Present) -> list[Any]:
-        """The node has the number of the group. It outlasts a group whose deletion failed half-way."""
+        """The node has the number of the group. It outlasts a group whose deletion failed half-way.
+
+        Nodes of another number are another controller's, and stay.
+        """
         mgid, node = self.fixed("$pre.mgid"), self.fixed("$pre.node")
         number, there = group.group, group.group in present.nodes
+        ours = present.members.get(number) == (number,)
         if operation == "delete":
-            gone = [_update(DELETE, table_entry(mgid, {"$MGID": number}))]
-            return gone + (
-                [_update(DELETE, table_entry(node, {"$MULTICAST_NODE_ID": number}))] if there else []
-            )
+            gone = [table_entry(mgid, {"$MGID": number})]
+            gone += [table_entry(node, {"$MULTICAST_NODE_ID": number})] if there and ours else []
+            return [_update(DELETE, entry) for entry in gone]
         ports: dict[str, Value] = {"$MULTICAST_RID": 0, "$MULTICAST_LAG_ID": (), "$DEV_PORT": group.ports}
         set_node = _update(
             MODIFY if there else INSERT, table_entry(node, {"$MULTICAST_NODE_ID": number}, ports)
         )
-        if operation == "modify" and present.members.get(number) == (number,):
+        if operation == "modify" and ours:
             return [set_node]  # the switch would delete the group and make it again
         members: dict[str, Value] = {
             "$MULTICAST_NODE_ID": (number,),
