@@ -18,10 +18,10 @@ from google.protobuf import text_format
 from weir.controlplane.shipped import pipeline_directory
 
 PRIORITY, CIR, PIR, CBS, PBS, COUNTER_BYTES, COUNTER_PACKETS = 65537, 65545, 65546, 65547, 65548, 65553, 65554
-METER_INDEX, COUNTER_INDEX = 65555, 65556
+METER_INDEX, COUNTER_INDEX, REGISTER_INDEX = 65555, 65556, 65557
 _MATCH = {p4i.MatchField.EXACT: "Exact", p4i.MatchField.TERNARY: "Ternary", p4i.MatchField.LPM: "LPM"}
 _SCOPES = ("TableAndDefault", "TableOnly", "DefaultOnly")
-_PREFIXES = {"counters": 0x12, "meters": 0x14, "digests": 0x17}
+_PREFIXES = {"counters": 0x12, "meters": 0x14, "registers": 0x16, "digests": 0x17}
 
 
 def p4info_of(chip: str) -> p4i.P4Info:
@@ -36,6 +36,7 @@ def program_schema(chip: str = "tofino1") -> bytes:
         *(_match_table(info, table) for table in info.tables),
         *(_counter(counter) for counter in info.counters),
         *(_meter(meter) for meter in info.meters),
+        *(_register(register) for register in info.registers),
     ]
     filters = [_digest(info, digest) for digest in info.digests]
     return json.dumps({"schema_version": "1.0.0", "tables": tables, "learn_filters": filters}).encode()
@@ -211,6 +212,12 @@ def _meter(of: p4i.Meter) -> dict[str, Any]:
         for number_, name in names.items()
     ]
     return _indexed(of, "Meter", key(METER_INDEX, "$METER_INDEX", number("uint32")), fields)
+
+
+def _register(of: p4i.Register) -> dict[str, Any]:
+    name = f"{of.preamble.name}.f1"
+    fields = [data(field(1, name, _bytes(of.type_spec.bitstring.bit.bitwidth)))]
+    return _indexed(of, "Register", key(REGISTER_INDEX, "$REGISTER_INDEX", number("uint32")), fields)
 
 
 def _digest(info: p4i.P4Info, of: p4i.Digest) -> dict[str, Any]:

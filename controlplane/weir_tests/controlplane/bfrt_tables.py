@@ -198,6 +198,21 @@ class Counter(Cells):
         return answer
 
 
+class Register(Cells):
+    """A register: 0 until it is written, and read once for each of two pipes."""
+
+    def _by_key(self, asked: Any) -> Any:
+        self._check_index(asked)
+        (one,) = (item["singleton"] for item in self.tree["data"])
+        written = self.entries.get(asked.key.SerializeToString(deterministic=True))
+        zero = bytes((one["type"]["width"] + 7) // 8)
+        stream = zero if written is None else written.data.fields[0].stream
+        answer = MESSAGES["TableEntry"](table_id=self.tree["id"], key=asked.key)
+        for _ in range(2):
+            answer.data.fields.add(field_id=one["id"], stream=stream)
+        return answer
+
+
 class Mirror(Store):
     """Sessions: a write replaces the whole session, and no length means whole packets."""
 
@@ -287,6 +302,7 @@ class Ports(Store):
 _KINDS: dict[str, type[Store]] = {
     "Meter": Meter,
     "Counter": Counter,
+    "Register": Register,
     "MirrorCfg": Mirror,
     "PreMgid": Groups,
     "PreNode": Nodes,

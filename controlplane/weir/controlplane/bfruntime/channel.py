@@ -40,6 +40,10 @@ _UNREACHABLE = {
 }
 
 
+_Owner = tuple[str, str]
+"""The operation of an update, and the key of its entity."""
+
+
 class BfRtChannel:
     """One client of the server at an address."""
 
@@ -180,10 +184,18 @@ class BfRtChannel:
             WriteError: the server refused some; an update of several messages is refused once.
             SwitchUnreachableError: the connection broke.
         """
+        owners = [(operation, entity.key) for (operation, entity), _ in updates]
+        await self._write(p4_name, owners, [message for _, message in updates])
+
+    async def write_one(self, p4_name: str, what: str, message: Any) -> None:
+        """Write one Update message; `what` names it in errors. Raises as :meth:`write`."""
+        await self._write(p4_name, [("set", what)], [message])
+
+    async def _write(self, p4_name: str, owners: list[_Owner], messages: list[Any]) -> None:
         request = MESSAGES["WriteRequest"](
             target=self._target(),
             client_id=self.client_id,
-            updates=[message for _, message in updates],
+            updates=messages,
             atomicity=CONTINUE_ON_ERROR,
             p4_name=p4_name,
         )
@@ -191,7 +203,7 @@ class BfRtChannel:
         try:
             await self._call("Write", request)
         except grpc.aio.AioRpcError as error:
-            raise self._explain_write(error, [update for update, _ in updates]) from error
+            raise self._explain_write(error, owners) from error
 
     async def _listen(self) -> None:
         """Queue digests; record the end of the stream, which the next request raises."""
@@ -267,21 +279,21 @@ class BfRtChannel:
         parts = "; ".join(f"{code}: {text}" for _, code, text in _details(error))
         return ReadError(f"the switch at {self.address} refused: {parts or _reason(error)}")
 
-    def _explain_write(self, error: grpc.aio.AioRpcError, owners: Sequence[Update]) -> ControlPlaneError:
-        """The error of a write; an entity of several updates is refused once, with its first reason."""
+    def _explain_write(self, error: grpc.aio.AioRpcError, owners: Sequence[_Owner]) -> ControlPlaneError:
+        """The error of a write; an update of several messages is refused once, with its first reason."""
         details = [(index, code, text) for index, code, text in _details(error) if index < len(owners)]
         if details:
             reasons: dict[str, RefusedUpdate] = {}
             for index, code, text in details:
-                operation, entity = owners[index]
-                reasons.setdefault(entity.key, RefusedUpdate(operation, entity.key, code, text))
+                operation, key = owners[index]
+                reasons.setdefault(key, RefusedUpdate(operation, key, code, text))
             return WriteError(list(reasons.values()))
         explained = self._explain(error)
         if not isinstance(explained, ReadError):
             return explained
-        operation, keys = owners[0][0], owners[0][1].key
-        if owners[-1][1].key != keys:
-            keys = f"{keys} to {owners[-1][1].key} ({len(owners)} updates)"
+        operation, keys = owners[0]
+        if owners[-1][1] != keys:
+            keys = f"{keys} to {owners[-1][1]} ({len(owners)} updates)"
         refused = RefusedUpdate(operation, keys, error.code().name, error.details() or "")
         return WriteError([refused], each=False)
 

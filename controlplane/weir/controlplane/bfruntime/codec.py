@@ -87,6 +87,12 @@ def read_data(table: SchemaTable, entry: Any) -> tuple[str | None, dict[str, Val
     return action, data
 
 
+def read_number(table: SchemaTable, message: Any) -> int:
+    """The number of one data field of a table without actions. Raises ReadError."""
+    names = {field.id: field for field in table.data.values()}
+    return _number(table, _returned(names, table, message.field_id), message.stream)
+
+
 def _set_key(message: Any, table: SchemaTable, field: SchemaField, value: KeyValue) -> None:
     message.field_id = field.id
     if field.match == "Ternary":

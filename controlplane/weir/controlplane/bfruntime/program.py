@@ -15,7 +15,7 @@ from weir.controlplane.errors import PipelineError
 from weir.controlplane.pipeline import COUNTERS, METERS, TABLES, TOFINO_TABLES, check_sizes
 from weir.controlplane.targets.tofino_pipeline import bf_pipeline_config
 
-MATCH, METER, COUNTER = ("MatchAction_Direct",), ("Meter",), ("Counter",)
+MATCH, METER, COUNTER, REGISTER = ("MatchAction_Direct",), ("Meter",), ("Counter",), ("Register",)
 PRIORITY = "$MATCH_PRIORITY"
 
 
@@ -39,6 +39,10 @@ class BfRtProgram:
     def counter(self, name: str) -> SchemaTable:
         """A counter, as :meth:`table`."""
         return self._find(name, COUNTER)
+
+    def register(self, name: str) -> SchemaTable:
+        """A register, as :meth:`table`."""
+        return self._find(name, REGISTER)
 
     def lacks(self) -> str | None:
         """What keeps this from being weir's program, or None."""

@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from weir.controlplane.bfruntime.channel import BfRtChannel
-from weir.controlplane.bfruntime.codec import read_data, read_key, table_entry
+from weir.controlplane.bfruntime.codec import read_data, read_key, read_number, table_entry
 from weir.controlplane.bfruntime.entities import Present, Translator
-from weir.controlplane.bfruntime.messages import (
-    MESSAGES,
-    VERIFY_AND_WARM_INIT_BEGIN_AND_END,
-)
+from weir.controlplane.bfruntime.messages import MESSAGES, MODIFY, VERIFY_AND_WARM_INIT_BEGIN_AND_END
 from weir.controlplane.bfruntime.program import BfRtProgram, Compiled, program_of
 from weir.controlplane.bfruntime.schema import BfRtInfo, read_bf_rt
 from weir.controlplane.connection import (
@@ -242,6 +239,21 @@ class BfRtSession:
         """Wait for the end of the stream, and raise its reason."""
         await self._channel.ended.wait()
         self._channel.check_alive()
+
+    async def read_register(self, name: str, index: int) -> tuple[int, ...]:
+        """A cell of a register from the hardware, one value for each pipe. Raises as :meth:`entities`."""
+        table = self.program.register(name)
+        entries = await self._read([table_entry(table, {"$REGISTER_INDEX": index})], from_hw=True)
+        # The server returns the field once for each pipe.
+        return tuple(read_number(table, one) for entry in entries for one in entry.data.fields)
+
+    async def write_register(self, name: str, index: int, value: int) -> None:
+        """Set a cell of a register in all pipes. Raises as :meth:`write_batch`."""
+        table = self.program.register(name)
+        (field,) = table.data
+        entry = table_entry(table, {"$REGISTER_INDEX": index}, {field: value})
+        message = MESSAGES["Update"](type=MODIFY, entity=MESSAGES["Entity"](table_entry=entry))
+        await self._channel.write_one(self.program.name, f"register {name} cell {index}", message)
 
     async def ports_up(self) -> dict[int, bool]:
         """Whether each port that was added is up. Raises as :meth:`Connection.entities`."""

@@ -482,6 +482,18 @@ def test_an_announced_flow_gets_an_entry_with_a_cell_of_its_own() -> None:
     on(server, learn)
 
 
+def test_a_register_is_set_in_all_pipes_and_read_from_each() -> None:
+    async def registers() -> None:
+        async with weir_server() as server, BfRtSession(server.address, 0, 2, 5.0) as session:
+            await session.write_register("sequence", 1, 77)
+            assert await session.read_register("sequence", 1) == (77, 77)
+            assert await session.read_register("packet_number", 5) == (0, 0)
+            with pytest.raises(WriteError, match="set register sequence cell 99999: INVALID_ARGUMENT"):
+                await session.write_register("sequence", 99_999, 1)
+
+    asyncio.run(registers())
+
+
 def test_a_cell_to_which_nothing_was_written_is_written() -> None:
     server, phase = weir_server(), phase_of(ONE)
 
