@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learned policers: a new flow is announced and hashed; a known one has its own bucket."""
 
-from finsy import P4DigestList
-
 from weir.controlplane.cells import hashed_cell
+from weir.controlplane.connection import Digest
 from weir.controlplane.entities import TableEntry
 from weir.controlplane.learning import FlowLearner, LearningStatus
 from weir.ptftests import entries, packets
@@ -49,7 +48,7 @@ class Learning(WeirTest):
         """Give the tests' flow its own cell."""
         self.install(self.known_flow())
 
-    def announced(self) -> P4DigestList:
+    def announced(self) -> Digest:
         """The next new flows of the test's policer.
 
         bmv2 buffers digests for up to a second, so those of earlier tests can come too; they are skipped.

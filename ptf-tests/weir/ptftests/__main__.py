@@ -7,6 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from weir.controlplane.config.values import BFRUNTIME
 from weir.controlplane.errors import ControlPlaneError
 from weir.controlplane.pipeline import NAME
 from weir.controlplane.shipped import pipeline_directory
@@ -24,8 +25,11 @@ def arguments() -> argparse.ArgumentParser:
     """The runner's command line."""
     parser = argparse.ArgumentParser(prog="python -m weir.ptftests", description=__doc__)
     parser.add_argument("--target", choices=sorted(TARGETS), default="embedded")
-    parser.add_argument("--address", help="P4Runtime of a switch that runs already, HOST:PORT")
-    parser.add_argument("--device-id", type=int, default=1, help="its device (default 1)")
+    parser.add_argument(
+        "--address",
+        help="P4Runtime of a switch that runs already, HOST:PORT, or bfruntime://HOST",
+    )
+    parser.add_argument("--device-id", type=int, help="its device (default 1, over BfRuntime 0)")
     parser.add_argument("--port-map", type=Path, help="JSON: ptf_port, p4_port and iface_name of each port")
     parser.add_argument(
         "--tls-ca", help="PEM: authority of the switch's certificate; the session then uses TLS"
@@ -34,7 +38,12 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--tls-key", help="PEM: its private key")
     built = pipeline_directory()
     parser.add_argument("--p4info", type=Path, default=built / f"{NAME}.p4info.txtpb", help="default: weir's")
-    parser.add_argument("--program", type=Path, default=built / f"{NAME}.json", help="what the switch runs")
+    parser.add_argument(
+        "--program",
+        type=Path,
+        default=built / f"{NAME}.json",
+        help="what the switch runs; over BfRuntime the folder that p4c wrote",
+    )
     parser.add_argument("--logs", type=Path, default=Path("target/ptf"), help="folder (default target/ptf)")
     parser.add_argument(
         "tests", nargs="*", help="groups or tests, such as `drops` or `drops.Name` (default all)"
@@ -53,8 +62,9 @@ def main() -> int:
     logs = (given.logs / given.target).resolve()
     logs.mkdir(parents=True, exist_ok=True)
     p4info, program = given.p4info.resolve(), given.program.resolve()
-    for path in (p4info, program):
-        if not path.is_file():
+    bfruntime = (given.address or "").startswith(BFRUNTIME)
+    for path, there in ((p4info, p4info.is_file()), (program, program.is_dir() or not bfruntime)):
+        if not there or not path.exists():
             print(f"ptf: {path}: no such file; valid: the output of p4c (make p4)", file=sys.stderr)
             return EXIT_USAGE
     try:
@@ -86,7 +96,10 @@ def _on_a_running_switch(given: argparse.Namespace, p4info: Path, program: Path,
         return EXIT_USAGE
     ports = read_port_map(given.port_map)
     tls = Tls(given.tls_ca, given.tls_cert, given.tls_key) if given.tls_ca else None
-    config = RunConfig(given.target, given.address, given.device_id, ports, str(p4info), str(program), tls)
+    device_id = given.device_id
+    if device_id is None:
+        device_id = 0 if given.address.startswith(BFRUNTIME) else 1
+    config = RunConfig(given.target, given.address, device_id, ports, str(p4info), str(program), tls)
     return run_ptf(config, given.tests, logs)
 
 

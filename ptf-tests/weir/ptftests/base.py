@@ -18,8 +18,10 @@ import ptf
 from finsy.proto import p4i
 from ptf import testutils
 
+from weir.controlplane.config.values import BFRUNTIME
 from weir.controlplane.entities import Count
 from weir.ptftests import entries, packets
+from weir.ptftests.bfruntime_control import BfRtControl
 from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PORTS, RunConfig
 from weir.ptftests.control import Control, Writable
@@ -34,9 +36,10 @@ def _config() -> RunConfig:
 
 
 @cache
-def _control() -> Control:
+def _control() -> Control | BfRtControl:
     """One connection for all tests."""
-    return Control(_config())
+    config = _config()
+    return BfRtControl(config) if config.address.startswith(BFRUNTIME) else Control(config)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 
+from weir.ptftests.bfruntime_control import BfRtControl
 from weir.ptftests.config import RunConfig
 from weir.ptftests.control import Control
 from weir.topo.tools import find_own_program
@@ -15,7 +16,7 @@ BMV2_CLI = "simple_switch_CLI"
 class Device:
     """The switch under test, through its target's own interfaces; capabilities say what it supports."""
 
-    def __init__(self, config: RunConfig, control: Control) -> None:
+    def __init__(self, config: RunConfig, control: Control | BfRtControl) -> None:
         """Use the switch of a run."""
         self._config, self._control = config, control
 

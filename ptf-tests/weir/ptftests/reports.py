@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weir.ptftests import entries
+from weir.ptftests.bfruntime_control import BfRtControl
 from weir.ptftests.control import Control, Writable
 from weir.ptftests.expect import Endpoint, Report, WrongReport, decode, payload_of
 from weir.ptftests.packets import host_mac
@@ -52,7 +53,9 @@ COLLECTORS = (FIRST, SECOND)
 class Reports:
     """Entities of the collectors, and decoding of reports."""
 
-    def __init__(self, control: Control, traffic: Traffic, p4_port: Callable[[int], int]) -> None:
+    def __init__(
+        self, control: Control | BfRtControl, traffic: Traffic, p4_port: Callable[[int], int]
+    ) -> None:
         """Write nothing yet."""
         self._control, self._traffic, self._p4_port = control, traffic, p4_port
 

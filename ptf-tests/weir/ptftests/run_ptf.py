@@ -10,8 +10,10 @@ from pathlib import Path
 
 from finsy import P4Schema
 
+from weir.controlplane.config.values import BFRUNTIME
 from weir.ptf.program import PtfRun, find_ptf
 from weir.ptf.switch import push
+from weir.ptftests import bfruntime_control
 from weir.ptftests.config import RunConfig
 from weir.ptftests.control import credentials
 from weir.topo.stop import StopToken
@@ -31,8 +33,11 @@ def run_ptf(config: RunConfig, tests: Sequence[str], logs: Path, stop: StopToken
 
     Raises PtfMissingError, and ControlPlaneError if the switch refuses the program.
     """
-    schema = P4Schema(Path(config.p4info), Path(config.program))
-    push(config.address, config.device_id, schema, credentials(config.tls))
+    if config.address.startswith(BFRUNTIME):
+        bfruntime_control.push(config)
+    else:
+        schema = P4Schema(Path(config.p4info), Path(config.program))
+        push(config.address, config.device_id, schema, credentials(config.tls))
     settings = logs / "run.json"
     config.save(settings)
     run = PtfRun(
