@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weir.controlplane.bfruntime.messages import MESSAGES
-from weir.controlplane.targets.tofino import TOFINO
+from weir.controlplane.targets.tofino import TOFINO, Tofino
 
 _BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
 _UNSET = 0xFFFF_FFFF
@@ -164,6 +164,8 @@ class Cells(Store):
 class Meter(Cells):
     """A meter reads back the rates and bursts that the chip has for the written ones."""
 
+    chip: Tofino = TOFINO
+
     def _by_key(self, asked: Any) -> Any:
         self._check_index(asked)
         names = {one["singleton"]["name"]: one["singleton"]["id"] for one in self.tree["data"]}
@@ -173,7 +175,7 @@ class Meter(Cells):
         for part in ("C", "P"):
             rate, burst = values[f"$METER_SPEC_{part}IR_KBPS"], values[f"$METER_SPEC_{part}BS_KBITS"]
             if written is not None:
-                rate, burst = (number // 125 for number in TOFINO.read_back(rate * 125, burst * 125))
+                rate, burst = (number // 125 for number in self.chip.read_back(rate * 125, burst * 125))
             for name, value in ((f"{part}IR_KBPS", rate), (f"{part}BS_KBITS", burst)):
                 number = names[f"$METER_SPEC_{name}"]
                 answer.data.fields.add(field_id=number, stream=value.to_bytes(8, "big"))

@@ -21,8 +21,9 @@ import grpc
 from finsy.proto import rpc_status
 
 from weir.controlplane.bfruntime.messages import MESSAGES, SERVICE
+from weir.controlplane.targets.tofino import TOFINO2
 from weir_tests.controlplane.bfrt_files import fixed_schema, program_schema
-from weir_tests.controlplane.bfrt_tables import Refused, Store, stores_of
+from weir_tests.controlplane.bfrt_tables import Meter, Refused, Store, stores_of
 
 TYPES = {1: "insert", 2: "modify", 4: "delete"}
 _ERROR_URL = "type.googleapis.com/bfrt_proto.Error"
@@ -113,6 +114,10 @@ class BfRuntimeServer:
     def _make_stores(self) -> None:
         trees = [json.loads(text) for text in (*self.programs.values(), self.fixed)]
         self.stores = stores_of([table for tree in trees for table in tree["tables"]])
+        if any(store.tree["name"].startswith("tf2.") for store in self.stores.values()):
+            for store in self.stores.values():
+                if isinstance(store, Meter):
+                    store.chip = TOFINO2
 
     def _handlers(self) -> Any:
         unary, kinds = grpc.unary_unary_rpc_method_handler, ("Write", "GetForwardingPipelineConfig")

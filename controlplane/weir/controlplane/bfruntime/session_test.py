@@ -57,23 +57,31 @@ def phase_of(*policers: str, head: str = HEAD) -> PhasePlan:
 
 
 def control_of(
-    server: BfRuntimeServer, part: Part = "primary", client_id: int = 2, compiled: Path | None = None
+    server: BfRuntimeServer,
+    part: Part = "primary",
+    client_id: int = 2,
+    compiled: Path | None = None,
+    target: str = "tofino",
 ) -> SwitchControl:
     output = None if compiled is None else load_compiled(compiled)
     session = BfRtSession(server.address, 0, client_id, 5.0, part, output)
-    return SwitchControl(server.address, target=TARGETS["tofino"], connection=session)
+    return SwitchControl(server.address, target=TARGETS[target], connection=session)
 
 
-def on(server: BfRuntimeServer, action: Callable[[SwitchControl], Awaitable[None]]) -> None:
+def on(
+    server: BfRuntimeServer, action: Callable[[SwitchControl], Awaitable[None]], target: str = "tofino"
+) -> None:
     async def run() -> None:
-        async with server, control_of(server) as control:
+        async with server, control_of(server, target=target) as control:
             await action(control)
 
     asyncio.run(run())
 
 
-def test_a_plan_is_on_the_switch_after_apply_and_a_second_one_writes_nothing() -> None:
-    server, phase = weir_server(), phase_of(ONE, TWO)
+@pytest.mark.parametrize(("chip", "target"), [("tofino1", "tofino"), ("tofino2", "tofino2")])
+def test_a_plan_is_on_the_switch_after_apply_and_a_second_one_writes_nothing(chip: str, target: str) -> None:
+    head = HEAD.replace("target: tofino", f"target: {target}")
+    server, phase = weir_server(chip), phase_of(ONE, TWO, head=head)
 
     async def apply(control: SwitchControl) -> None:
         assert await control.runs_pipeline()
@@ -86,7 +94,7 @@ def test_a_plan_is_on_the_switch_after_apply_and_a_second_one_writes_nothing() -
         assert server.writes == []
         assert len(await control.difference(phase)) == 0
 
-    on(server, apply)
+    on(server, apply, target)
 
 
 def test_a_change_of_one_policer_writes_one_cell() -> None:
