@@ -31,6 +31,7 @@ from weir.controlplane.session import bypass_proxy
 
 _ALL_PIPES, _BOTH_DIRECTIONS, _ALL_PARSERS = 0xFFFF, 0xFF, 0xFF
 _RPC_TIMEOUT_S = 60.0
+_LOAD_TIMEOUT_S = 300.0
 _NO_LIMIT = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 """A switch returns its whole program, which is larger than gRPC's 4 MiB."""
 _UNREACHABLE = {
@@ -224,7 +225,7 @@ class BfRtChannel:
         request = MESSAGES["SetForwardingPipelineConfigRequest"](
             device_id=self.device_id, client_id=self.client_id, action=action, config=[config]
         )
-        await self._call("SetForwardingPipelineConfig", request)
+        await self._call("SetForwardingPipelineConfig", request, _LOAD_TIMEOUT_S)
 
     def _target(self) -> Any:
         return MESSAGES["TargetDevice"](
@@ -252,8 +253,8 @@ class BfRtChannel:
             response_deserializer=MESSAGES[reply].FromString,
         )
 
-    async def _call(self, name: str, request: Any) -> Any:
-        return await self._method(name)(request, timeout=_RPC_TIMEOUT_S)
+    async def _call(self, name: str, request: Any, timeout_s: float = _RPC_TIMEOUT_S) -> Any:
+        return await self._method(name)(request, timeout=timeout_s)
 
     def _ended_with(self, code: Any, details: str | None) -> ControlPlaneError:
         if code == grpc.StatusCode.INVALID_ARGUMENT:

@@ -36,8 +36,46 @@ def test_an_address_has_a_host_and_a_port(address: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("address", "read"),
+    [
+        ("192.0.2.1", "192.0.2.1:50052"),
+        ("192.0.2.1:50053", "192.0.2.1:50053"),
+        ("[2001:db8::1]", "[2001:db8::1]:50052"),
+        ("[2001:db8::1]:1", "[2001:db8::1]:1"),
+        ("switch.example", "switch.example:50052"),
+    ],
+)
+def test_a_bf_switchd_has_a_port_of_its_own(address: str, read: str) -> None:
+    text = THERE.replace("bmv2", "tofino").replace("switch.example:9559", f"'bfruntime://{address}'")
+    assert parse_experiment(text).switch.address == f"bfruntime://{read}"
+
+
+@pytest.mark.parametrize(
     ("old", "new", "line"),
     [
+        (
+            "switch.example:9559",
+            "bfruntime://switch.example",
+            "there.yaml:4: switch.address: bmv2 does not speak BfRuntime; valid: ADDRESS:PORT, "
+            "or target: tofino",
+        ),
+        (
+            "switch.example:9559",
+            "'bfruntime://:1'",
+            "there.yaml:4: switch.address: 'bfruntime://:1' is not the address of a bf_switchd; "
+            "valid: such as bfruntime://192.0.2.1",
+        ),
+        (
+            "target: bmv2",
+            "target: tofino\n  port_settings: {nobody: {speed: 10 Gbit/s}}",
+            "there.yaml:4: switch.port_settings.nobody: no host 'nobody'; valid: a, b, collector",
+        ),
+        (
+            "device_id: 7",
+            "port_settings: {a: {speed: 10 Gbit/s}}",
+            "there.yaml:5: switch.port_settings: bmv2 has no such settings; valid: leave it out, "
+            "or target: tofino",
+        ),
         (
             "  address: switch.example:9559\n  device_id: 7\n",
             "",
