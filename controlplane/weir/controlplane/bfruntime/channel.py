@@ -259,8 +259,8 @@ class BfRtChannel:
     def _ended_with(self, code: Any, details: str | None) -> ControlPlaneError:
         if code == grpc.StatusCode.INVALID_ARGUMENT:
             return NotPrimaryError(
-                f"another controller at {self.address} has our client id {self.client_id} "
-                f"({details}); valid: another --election-id"
+                f"another controller is connected to {self.address} with our client id {self.client_id} "
+                f"({details}); valid: stop it, or another --election-id"
             )
         return SwitchUnreachableError(f"the switch at {self.address} closed the stream: {details}")
 

@@ -355,7 +355,7 @@ def test_a_second_controller_is_refused_and_a_reader_is_not() -> None:
             await control.apply(phase_of(ONE))
             with pytest.raises(NotPrimaryError, match="another controller owns program tofino1"):
                 await control_of(server, client_id=3).__aenter__()
-            with pytest.raises(NotPrimaryError, match=r"another controller .* has our client id 2"):
+            with pytest.raises(NotPrimaryError, match=r"another controller .* with our client id 2"):
                 await control_of(server, client_id=2).__aenter__()
             async with control_of(server, "reader") as reader:
                 assert len(await reader.difference(phase_of(ONE))) == 0
