@@ -23,6 +23,7 @@ from weir.controlplane.entities import (
     MulticastGroup,
     PortSettings,
     TableEntry,
+    UnsetMeterCell,
 )
 from weir.controlplane.errors import PipelineError, ReadError, UnsupportedByTargetError
 from weir.controlplane.targets.tofino import KBIT_BYTES
@@ -31,6 +32,8 @@ HIGHEST_PRIORITY = 2**24 - 1
 """P4Runtime's larger priority wins, the chip's smaller one does: the chip gets this less P4Runtime's."""
 WHOLE_PACKET = 0xFFFF
 """The length that a mirror session reads back which does not cut its packets."""
+UNSET_BYTES_PER_S = 2**38
+"""Cells that nothing was written to have some rate above this, far beyond any port, as Stratum found."""
 SPEEDS = {10**9 * speed: f"BF_SPEED_{speed}G" for speed in (1, 10, 25, 40, 50, 100, 200, 400)}
 FECS = {
     "none": "BF_FEC_TYP_NONE",
@@ -169,13 +172,16 @@ class Translator:
             raise UnsupportedByTargetError(f"{cell.key}: a Tofino has no excess burst; valid: sr2c, tr3c")
         return table_entry(self.program.meter(cell.meter), {"$METER_INDEX": cell.index}, data)
 
-    def meter_cell(self, meter: str, entry: Any) -> MeterCell:
+    def meter_cell(self, meter: str, entry: Any) -> MeterCell | UnsetMeterCell:
         """The meter cell of a TableEntry, in bytes. Raises ReadError."""
         table = self.program.meter(meter)
         _, data = read_data(table, entry)
         names = ("CIR_KBPS", "CBS_KBITS", "PIR_KBPS", "PBS_KBITS")
         values = [_whole(table, data, f"$METER_SPEC_{name}") * KBIT_BYTES for name in names]
-        cell = MeterCell(meter, _whole(table, read_key(table, entry), "$METER_INDEX"), values[0], values[1])
+        index = _whole(table, read_key(table, entry), "$METER_INDEX")
+        if values[0] >= UNSET_BYTES_PER_S:
+            return UnsetMeterCell(meter, index)
+        cell = MeterCell(meter, index, values[0], values[1])
         if values[:2] == values[2:]:
             return cell
         return replace(cell, peak_rate_bytes_per_s=values[2], peak_burst_bytes=values[3])

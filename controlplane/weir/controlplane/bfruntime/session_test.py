@@ -507,6 +507,7 @@ def test_a_cell_to_which_nothing_was_written_is_written() -> None:
 
     async def apply(control: SwitchControl) -> None:
         update = await control.difference(phase)
+        assert await control.read_meters(phase) == {}
         assert [entity for entity in update.modify if isinstance(entity, MeterCell)]
         assert not [entity for entity in update.insert if isinstance(entity, MeterCell | PortSettings)]
         await control.apply(phase)
