@@ -21,7 +21,7 @@ PRIORITY, CIR, PIR, CBS, PBS, COUNTER_BYTES, COUNTER_PACKETS = 65537, 65545, 655
 METER_INDEX, COUNTER_INDEX, REGISTER_INDEX = 65555, 65556, 65557
 _MATCH = {p4i.MatchField.EXACT: "Exact", p4i.MatchField.TERNARY: "Ternary", p4i.MatchField.LPM: "LPM"}
 _SCOPES = ("TableAndDefault", "TableOnly", "DefaultOnly")
-_PREFIXES = {"counters": 0x12, "meters": 0x14, "registers": 0x16, "digests": 0x17}
+_PREFIXES = {"counters": 0x83, "meters": 0x85, "registers": 0x8B, "digests": 0x8E}
 
 
 def p4info_of(chip: str) -> p4i.P4Info:
@@ -216,7 +216,7 @@ def _meter(of: p4i.Meter) -> dict[str, Any]:
 
 def _register(of: p4i.Register) -> dict[str, Any]:
     name = f"{of.preamble.name}.f1"
-    fields = [data(field(1, name, _bytes(of.type_spec.bitstring.bit.bitwidth)))]
+    fields = [data(field(1, name, _bytes(of.type_spec.bitstring.bit.bitwidth)), mandatory=True)]
     return _indexed(of, "Register", key(REGISTER_INDEX, "$REGISTER_INDEX", number("uint32")), fields)
 
 
