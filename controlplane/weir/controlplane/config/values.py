@@ -355,6 +355,7 @@ Mac = Annotated[
     AfterValidator(_mac),
     WithJsonSchema({"type": "string", "pattern": f"^{_MAC}$", "examples": ["02:00:00:00:00:01"]}),
 ]
+Endpoint = Annotated[StrictStr, AfterValidator(_endpoint), _json("192.0.2.1:9559", f"^{_ENDPOINT}$")]
 SwitchAddress = Annotated[
     StrictStr,
     AfterValidator(_switch_address),
