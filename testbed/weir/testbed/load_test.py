@@ -172,7 +172,7 @@ def test_a_password_is_not_in_the_message() -> None:
 def test_a_file_that_is_missing_or_empty_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="valid: a readable testbed file in YAML"):
         load_testbed(tmp_path / "none.yaml")
-    assert problem("") == "t.yaml:1: the file is empty; valid: keys such as name, ssh, hosts"
+    assert problem("") == "t.yaml:1: the file is empty; valid: keys such as name, ssh, switch, hosts"
     assert "this is an experiment, not a testbed" in problem(VALID + "flows: []\n")
 
 
