@@ -11,6 +11,7 @@ from pathlib import Path
 
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import COLLECTOR, ConfigError, ExperimentConfig, Location, Source
+from weir.controlplane.config.values import BFRUNTIME
 from weir.controlplane.targets import TARGETS, lacks
 from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.cards import card_problem
@@ -146,6 +147,13 @@ def _beyond_bmv2(experiment: ExperimentConfig) -> Iterator[_Refusal]:
 def _elsewhere(experiment: ExperimentConfig) -> Iterator[_Refusal]:
     """What a run needs to know of a switch that runs already."""
     switch = experiment.switch
+    if switch.address is not None and switch.address.startswith(BFRUNTIME):
+        yield _Refusal(
+            ("switch", "address"),
+            "switch.address",
+            "a run reaches its switch over P4Runtime; valid: such as 192.0.2.1:9559 "
+            "(`weir plan`, `apply` and `status` reach bf_switchd)",
+        )
     without = [name for name in (*experiment.hosts, COLLECTOR) if name not in switch.ports]
     if without:
         yield _Refusal(

@@ -9,6 +9,7 @@ from ipaddress import ip_interface
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import COLLECTOR, ExperimentConfig
 from weir.controlplane.config.model import SwitchConfig
+from weir.controlplane.config.values import BFRUNTIME
 from weir.controlplane.targets import TARGETS, lacks
 from weir.testbed.inventory import TestbedConfig
 
@@ -24,6 +25,11 @@ def on_testbed(experiment: ExperimentConfig, testbed: TestbedConfig) -> Experime
 
 def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[str]:
     """What keeps an experiment, as `on_testbed` returns it, from running there: a line each."""
+    if experiment.switch.address is not None and experiment.switch.address.startswith(BFRUNTIME):
+        yield (
+            f"switch.address: {experiment.switch.address}: a run reaches its switch over P4Runtime; valid: "
+            "such as 192.0.2.1:9339, of Stratum (`weir plan`, `apply` and `status` reach bf_switchd)"
+        )
     if experiment.switch.address is None:
         yield "switch: missing; valid: address and target of the switch that the hosts are connected to"
     if experiment.switch.target == "bmv2" and experiment.switch.thrift_port is None:

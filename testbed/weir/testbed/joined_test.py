@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An experiment and a testbed, held against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weir.controlplane.config import parse_experiment
+from weir.testbed.inventory import TestbedConfig
+from weir.testbed.joined import addresses_of, on_testbed, problems
+
+EXPERIMENT = """
+name: one
+hosts: {a: {delay: 5 ms}, b: {address: 10.0.0.9}}
+flows: [{name: f, from: a, to: b, duration: 1 s}]
+"""
+NO_DELAY = EXPERIMENT.replace("delay: 5 ms", "")
+SWITCH = {"address": "192.0.2.1:9559"}
+
+
+def rack(switch: dict[str, Any] | None = None, **changes: dict[str, Any] | None) -> TestbedConfig:
+    """Hosts a, b and collector, with changes by name; None leaves a host out."""
+    hosts = {
+        name: {
+            "ssh": {"host": f"192.0.2.{number}"},
+            "interface": "eth1",
+            "switch_port": number,
+            **(changes.get(name) or {}),
+        }
+        for number, name in enumerate(("a", "b", "collector"), 11)
+        if name not in changes or changes[name] is not None
+    }
+    return TestbedConfig.model_validate({"switch": SWITCH if switch is None else switch, "hosts": hosts})
+
+
+def said(place: TestbedConfig, text: str = EXPERIMENT) -> list[str]:
+    """The problems of the experiment there."""
+    return list(problems(on_testbed(parse_experiment(text), place), place))
+
+
+def test_the_switch_is_the_testbeds() -> None:
+    switch = on_testbed(parse_experiment(EXPERIMENT), rack()).switch
+    assert (switch.target, switch.address, switch.device_id) == ("softswitch", "192.0.2.1:9559", 1)
+    assert said(rack()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "expected"),
+    [
+        (rack(collector=None), EXPERIMENT, "hosts: collector missing"),
+        (rack(b=None), EXPERIMENT, "hosts: b missing"),
+        (
+            rack(b={"address": "10.0.0.8/24"}),
+            EXPERIMENT,
+            "hosts.b.address: 10.0.0.8/24, but the experiment",
+        ),
+        (rack(), f"time: virtual{EXPERIMENT}", "time: a testbed has its own clocks"),
+        (rack(), EXPERIMENT.replace("delay: 5 ms", "line_rate: 1 Gbit/s"), "line_rate of the experiment"),
+        (rack({**SWITCH, "target": "bmv2", "thrift_port": 9090}), EXPERIMENT, "hosts.a.delay"),
+        (
+            rack({**SWITCH, "target": "bmv2"}),
+            NO_DELAY,
+            "switch.thrift_port: missing",
+        ),
+    ],
+)
+def test_what_a_testbed_cannot_do_is_named(place: TestbedConfig, text: str, expected: str) -> None:
+    (problem,) = said(place, text)
+    assert expected in problem
+
+
+def test_a_tofino_under_bf_switchd_is_refused() -> None:
+    place = rack().model_copy(update={"switch": None})
+    (problem,) = said(place, f"switch: {{target: tofino, address: 'bfruntime://192.0.2.1'}}{NO_DELAY}")
+    assert "a run reaches its switch over P4Runtime" in problem
+
+
+def test_hosts_without_an_address_get_the_experiments_or_a_free_one() -> None:
+    place = rack(collector={"address": "10.0.0.1/24"})
+    addresses = addresses_of(parse_experiment(EXPERIMENT), place)
+    assert addresses == {"a": "10.0.0.2", "b": "10.0.0.9", "collector": None}
