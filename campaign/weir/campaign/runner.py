@@ -79,8 +79,7 @@ class Runner:
     ) -> None:
         """Start runs with `executor` and report them to `watcher`.
 
-        Each run takes place on one of the `testbeds`, if there are any, which has one run at a time; there
-        are as many as the executor's jobs.
+        Each run takes place on one of the `testbeds`, if there are any, which has one run at a time.
         """
         self._store, self._executor, self._watcher = store, executor, watcher
         self._testbeds = testbeds
@@ -103,7 +102,7 @@ class Runner:
             selector.register(wake, selectors.EVENT_READ)
             try:
                 while (waiting and self._may_start) or self._started:
-                    while waiting and self._may_start and self._executor.is_free():
+                    while waiting and self._may_start and self._is_free():
                         started = self._start(waiting.popleft())
                         selector.register(started.execution.fd, selectors.EVENT_READ)
                     for key, _events in selector.select(_TICK_S):
@@ -144,6 +143,9 @@ class Runner:
         self._started[started.execution.fd] = started
         self._watcher.run_started(run)
         return started
+
+    def _is_free(self) -> bool:
+        return self._executor.is_free() and (not self._testbeds or self._free_testbed() is not None)
 
     def _free_testbed(self) -> OnTestbed | None:
         """A testbed without a run that has traffic; None if the runs need none."""

@@ -147,10 +147,8 @@ def campaign_command(
 
     planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
     source = Source.parse(read_text(file), str(file))
-    if testbeds and (scheduler is not None or jobs is not None):
-        raise InputError(
-            "--testbed: each testbed has one run at a time; valid: neither --scheduler nor --jobs"
-        )
+    if testbeds and jobs is not None:
+        raise InputError("--testbed: each testbed has one run at a time; valid: no --jobs")
     used = [OnTestbed.read(testbed) for testbed in testbeds]
     for run in planned.runs:
         if run.repeat == 0:
@@ -195,7 +193,7 @@ def campaign_command(
         estimate = estimate_from(campaign, outcomes(campaign, done))
         executor: Executor = LocalExecutor(jobs, command)
         if len(done) < len(campaign.runs):
-            if not used:
+            if not used or scheduler is not None:
                 executor = _executor(store, jobs, scheduler, memory_mb, notes, stack)
             _announce(campaign, len(done), executor.jobs, estimate, store, notes)
         with LiveView(campaign, done, executor.jobs, estimate, notes) as view:

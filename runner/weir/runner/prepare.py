@@ -47,7 +47,11 @@ class OnTestbed:
     @classmethod
     def read(cls, path: Path) -> OnTestbed:
         """Read the file. Raises ConfigError."""
-        text = read_text(path, TESTBED)
+        return cls.parse(read_text(path, TESTBED), path)
+
+    @classmethod
+    def parse(cls, text: str, path: Path = Path("testbed.yaml")) -> OnTestbed:
+        """Read the text of a file; `path` is for messages. Raises ConfigError."""
         return cls(path, text, parse_testbed(text, str(path)))
 
     def use(self, experiment: ExperimentConfig) -> ExperimentConfig:

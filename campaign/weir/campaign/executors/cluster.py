@@ -26,6 +26,7 @@ from weir.campaign.executors.executor import BUSY_SHARE, Command, Execution
 from weir.campaign.executors.worker import FinishedRun, RunRequest, WorkerInfo
 from weir.campaign.identity import identity_of
 from weir.campaign.load import PlannedRun
+from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import Software
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class ClusterExecutor:
             keep_raw=self._keep_raw,
             command=self._command,
             virtual_time=run.virtual_time,
+            testbed=inventory.read_text() if (inventory := RunDirectory(partial).testbed).exists() else None,
         )
         future = self._client.submit(
             worker.make_run, request, workers=[address], allow_other_workers=False, pure=False

@@ -26,7 +26,7 @@ from weir.controlplane.config import parse_experiment
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import CampaignRun, Software, VirtualTime
-from weir.runner.prepare import prepare
+from weir.runner.prepare import OnTestbed, prepare
 from weir.runner.replays import Replays
 from weir.topo.memory import available_mb
 from weir.topo.processors import busy_share
@@ -55,6 +55,8 @@ class RunRequest:
     keep_raw: bool
     command: Command
     virtual_time: VirtualTime | None = None
+    testbed: str | None = None
+    """The text of the testbed's file, whose identity files are the worker's."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,15 @@ def make_run(request: RunRequest) -> FinishedRun:
         run_dir = folder / request.key
         run_dir.mkdir()
         experiment = parse_experiment(request.config, RunDirectory(run_dir).config.name)
+        testbed = None if request.testbed is None else OnTestbed.parse(request.testbed)
         prepare(
             run_dir,
-            experiment,
+            experiment if testbed is None else testbed.use(experiment),
             request.config.encode(),
             request.replays,
             campaign=request.identity,
             virtual_time=request.virtual_time,
+            testbed=testbed,
         )
         process = start_process(request.command(run_dir), run_dir)
         _processes[request.token] = process
