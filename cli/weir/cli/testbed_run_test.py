@@ -116,6 +116,7 @@ def test_a_capture_stops_at_the_disk_limit_of_its_host(every: Seen) -> None:
         ("address", "hosts.server2.address: host 'client' has the address 10.0.0.1 too"),
         ("space", "server1: "),
         ("mac", "server1: exp0 has the MAC address 02:00:00:00:00:02, not 02:00:00:00:00:77"),
+        ("stamps", "server1: exp0 makes no time stamps of its own; valid: time_stamps: host"),
         ("offloads", "server1: offloads of lo cannot be turned off"),
         ("tool", "server2: tcpdump not installed; valid: sudo apt-get install tcpdump"),
         ("sudo", "server2: `sudo -n` is refused"),

@@ -260,6 +260,7 @@ def refused(rack: Rack) -> dict[str, Any]:
         "address": rack.run("address", server2={"address": "10.0.0.1/24"}),
         "space": rack.run("space", server1={"disk_limit": "900000 GB"}),
         "mac": rack.run("mac", server1={"mac": "02:00:00:00:00:77"}),
+        "stamps": rack.run("stamps", server1={"time_stamps": "nic"}),
         "offloads": rack.run("offloads", server1={"interface": "lo"}),
         "tool": rack.run("tool", server2={"ssh": {"host": rack.lab.hosts["bare"].address}}),
     }

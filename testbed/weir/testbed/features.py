@@ -19,6 +19,9 @@ OFFLOADS = (
     "tx-vlan-offload",
 )
 """With one of these, a capture shows frames that were not on the wire so: larger, unfinished, without tag."""
+NIC_TIME_STAMPS = ("adapter", "adapter_unsynced")
+"""Types of time stamps of a network card (pcap-tstamp(7)): by the host's clock (better) and by its own."""
+_TYPE = re.compile(r"^\s*(\w+) \(")
 _LINE = re.compile(
     r"(\t?)([^:\s]+): (on|off)( \[fixed\])?( \[(?:requested on|requested off|not requested)\])?"
 )
@@ -52,6 +55,12 @@ def read_features(shown: str) -> dict[str, Feature]:
             group = match[2]
         features[match[2]] = Feature(match[2], group, match[3] == "on", match[4] is not None)
     return features
+
+
+def nic_time_stamps(shown: str) -> str | None:
+    """The type of the card's own time stamps, from the output of `tcpdump -J`; None if it makes none."""
+    offered = {match[1] for line in shown.splitlines() if (match := _TYPE.match(line)) is not None}
+    return next((name for name in NIC_TIME_STAMPS if name in offered), None)
 
 
 def cannot_be_off(features: Mapping[str, Feature]) -> list[str]:

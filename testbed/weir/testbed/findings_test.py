@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from weir.testbed.clock import ClockOffset, offset_of
-from weir.testbed.features import cannot_be_off, read_features
+from weir.testbed.features import cannot_be_off, nic_time_stamps, read_features
 from weir.testbed.findings import Finding, clock_found, findings
 from weir.testbed.inventory import HostEntry
 from weir.testbed.scripts import _NEEDS, _source, command, text_of
@@ -159,6 +159,20 @@ def test_the_offset_is_that_of_the_exchange_with_the_least_round_trip() -> None:
 def test_programs_for_hosts_have_the_syntax_of_python_3_9(module: str) -> None:
     for source in [text_of(module, "run"), *(_source(name) for name in (*_NEEDS.get(module, ()), module))]:
         ast.parse(source, feature_version=(3, 9))
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        (["host (Host)"], None),
+        (["host (Host)", "adapter_unsynced (Adapter, not synced with system time)"], "adapter_unsynced"),
+        (["host (Host)", "adapter_unsynced (Adapter, not synced)", "adapter (Adapter)"], "adapter"),
+        ([], None),
+    ],
+)
+def test_the_cards_own_time_stamps_are_taken_from_tcpdump(types: list[str], expected: str | None) -> None:
+    shown = "\n".join(["Time stamp types for eth0 (use option -j to set):", *(f"  {one}" for one in types)])
+    assert nic_time_stamps(shown) == expected
 
 
 def test_with_sudo_the_command_never_asks_for_a_password() -> None:

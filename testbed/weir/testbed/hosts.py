@@ -24,6 +24,7 @@ from weir.testbed.connection import connect
 from weir.testbed.control import HostControl, control
 from weir.testbed.draining import RemoteDraining
 from weir.testbed.errors import ChangeError, CommandError, HostError
+from weir.testbed.features import nic_time_stamps
 from weir.testbed.fetching import fetch
 from weir.testbed.inventory import TestbedConfig
 from weir.testbed.program import RemoteProgram
@@ -62,6 +63,7 @@ class RemoteHosts:
         self._numbers = itertools.count(1)
         self._problems: list[HostError] = []
         self._ports: dict[str, HostPort] = {}
+        self._time_stamps: dict[str, str] = {}
         self.notes: list[str] = []
         """What the reader of the run should know of the hosts."""
         self.clocks: dict[str, list[ClockReading]] = {name: [] for name in addresses}
@@ -150,6 +152,10 @@ class RemoteHosts:
     def is_root(self, host: str) -> bool:
         """Whether the helper runs as root there."""
         return self._helpers[host].start_report.uid == 0
+
+    def time_stamps(self, host: str) -> str | None:
+        """tcpdump's name of the time stamps of the host's network card, if the inventory wants them."""
+        return self._time_stamps.get(host)
 
     def draining(self, receivers: Sequence[Receiver], logs: Path) -> RemoteDraining:
         """What reads the rest of these flows, on their hosts."""
@@ -291,6 +297,14 @@ class RemoteHosts:
                 f"{entry.interface} has the MAC address {interface['mac']}, not {entry.mac} of the "
                 "inventory; valid: leave mac out",
             )
+        if entry.time_stamps == "nic":
+            shown = await helper.ask("time_stamp_types", interface=entry.interface)
+            found = nic_time_stamps(shown)
+            if found is None:
+                raise ChangeError(
+                    name, f"{entry.interface} makes no time stamps of its own; valid: time_stamps: host"
+                )
+            self._time_stamps[name] = found
         await helper.add_address(entry.interface, self._with_prefix(name))
         await helper.turn_offloads_off(entry.interface)
         for sysctl, value in HOST_SYSCTLS.items():

@@ -127,6 +127,9 @@ class HostEntry(_Model):
     privileges: Privileges | None = None
     """root: the user is root. sudo: `sudo -n` works, without a password. capabilities: the user's processes
     have CAP_NET_ADMIN and CAP_NET_RAW. By default root for the user root, and sudo for others."""
+    time_stamps: Literal["host", "nic"] = "host"
+    """Who puts the time on captured packets: the host's kernel, or the network card, whose clock may be
+    another; `weir doctor` says whether the card can."""
     switch_port: TestbedPort
     """Port of the switch that the interface is connected to."""
     work_folder: HostFolder | None = None

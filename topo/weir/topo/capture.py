@@ -80,6 +80,9 @@ class Capture:
         self._hosts = hosts
         interface = hosts.host(host).interface
         argv = ["tcpdump", "-n", "-i", interface, "--time-stamp-precision=nano"]
+        time_stamps = hosts.time_stamps(host)
+        if time_stamps is not None:
+            argv += ["-j", time_stamps]
         argv += ["-s", str(snap_bytes), "-B", str(buffer_bytes // 1024)]
         owner_uid = 0
         if GUEST_VARIABLE in os.environ:

@@ -130,6 +130,10 @@ class Hosts(Protocol):
         """Whether programs run as root there."""
         ...
 
+    def time_stamps(self, host: str) -> str | None:
+        """Type of time stamps that tcpdump asks for (pcap-tstamp(7)); None for its default, the kernel's."""
+        ...
+
     def draining(self, receivers: Sequence[Receiver], logs: Path) -> Drains:
         """What reads the rest of these flows."""
         ...

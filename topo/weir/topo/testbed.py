@@ -174,6 +174,9 @@ class Testbed:
         """Whether this process runs as root."""
         return os.geteuid() == 0
 
+    def time_stamps(self, host: str) -> None:
+        """The kernel's: veth pairs have no clock."""
+
     def draining(self, receivers: Sequence[Receiver], logs: Path) -> Draining:
         """What reads the rest of these flows, in this process."""
         return Draining((one.flow, one.pid, one.sender) for one in receivers)

@@ -82,6 +82,11 @@ def interface(request: Record) -> dict[str, Any]:
     return {"mac": link["address"], "flags": link["flags"], "mtu": link["mtu"], "addresses": addresses}
 
 
+def time_stamp_types(request: Record) -> str:
+    """What tcpdump says of the time stamps of an interface."""
+    return tool("tcpdump", "-J", "-i", request["interface"])
+
+
 def missing(request: Record) -> list[str]:
     """Those of some programs that are not on the PATH."""
     return [name for name in request["names"] if shutil.which(name, path=PATH) is None]
@@ -98,6 +103,7 @@ def services(folder: Path) -> dict[str, Callable[[Record], Any]]:
         "counters": counters,
         "interface": interface,
         "missing": missing,
+        "time_stamp_types": time_stamp_types,
         "time": lambda _request: time.time_ns(),
         "congestion_problem": lambda request: congestion_problem(request["name"]),
     }
