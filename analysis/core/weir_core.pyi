@@ -113,10 +113,12 @@ class Joined:
     def packets(self) -> pa.Table:
         """One row per IP packet sent: flow u32, sent_ns i64, wire_length u32, seq u32?, payload_length
         u32, retransmission, judged, inferred_lost bool, cause, confidence utf8?, inferred_at_ns,
-        received_ns i64?, dropped bool, policer u16?, colour u8?, packet_number u32?, ingress_ns u64?.
+        received_ns i64?, sent_record u64, received_record u64?, passed_ns u64?, dropped bool, policer u16?,
+        colour u8?, packet_number u32?, ingress_ns u64?.
 
         ``judged`` is false where the sender's capture cannot tell: pure ACKs, other protocols, data still
-        in flight at the end.
+        in flight at the end. The records are numbers of the packet in the two captures; ``passed_ns`` is
+        when it came into the switch, by the report of a packet that was not dropped.
         """
     @property
     def rtts(self) -> pa.Table:
@@ -163,10 +165,13 @@ def stream_segments(path: str | os.PathLike[str]) -> SegmentStream:
 def join_run(
     captures: Sequence[tuple[str | os.PathLike[str], Sequence[str]]],
     reports: tuple[str | os.PathLike[str], pa.RecordBatchReader] | None = None,
+    clocks: Sequence[Sequence[tuple[int, int, int, float]]] | None = None,
 ) -> Joined:
     """Join the captures of several hosts (path, addresses of that host; none: all addresses) with the
     drop reports of a telemetry.parquet, if given: its path, for messages, and its rows with the columns
-    that `weir.analysis.reports` reads.
+    that `weir.analysis.reports` reads. `clocks`, one for each capture, moves its times to another clock: pieces
+    of first record, a time, the other clock's time at that moment, and how much faster that runs (50e-6).
 
-    Raises CaptureError when a file is not what it should be, ValueError for text that is not an IP address.
+    Raises CaptureError when a file is not what it should be, ValueError for text that is not an IP address and
+    for clocks that are not one for each capture.
     """

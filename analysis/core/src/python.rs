@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::infer::{Cause, Loss, RttSample, Verdict};
-use crate::join::{HostCapture, Reports, Unmatched};
+use crate::join::{ClockPiece, HostCapture, Reports, Unmatched};
 use crate::losses::{Scan, Summary};
 use crate::tracker::{Flow, FlowSink, FlowStats};
 use crate::transport::{TransportPacket, TransportScan};
@@ -359,22 +359,40 @@ fn read_acknowledged(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
 /// Joins the captures of several hosts (path, addresses of that host; none: all) with the drop reports of a
 /// telemetry.parquet, if given: its path, for messages, and its rows (`pyarrow.RecordBatchReader`).
 ///
-/// Raises `CaptureError` when a file is not what it should be, `ValueError` for text that is not an IP address.
+/// `clocks`, one for each capture, moves its times: pieces (first record, a time, the other clock's time then, drift).
+///
+/// Raises `CaptureError` when a file is not what it should be, `ValueError` for text that is not an IP address and for
+/// clocks that are not one for each capture.
 #[pyfunction]
-#[pyo3(signature = (captures, reports=None))]
+#[pyo3(signature = (captures, reports=None, clocks=None))]
 fn join_run(
     py: Python<'_>,
     captures: Vec<(PathBuf, Vec<String>)>,
     reports: Option<(PathBuf, PyArrowType<RecordBatchStreamReader>)>,
+    clocks: Option<Vec<Vec<(u64, i64, i64, f64)>>>,
 ) -> PyResult<Joined> {
+    let clocks = clocks.unwrap_or_else(|| vec![Vec::new(); captures.len()]);
+    if clocks.len() != captures.len() {
+        return Err(PyValueError::new_err(format!(
+            "{} clocks for {} captures; give one for each, which may be empty",
+            clocks.len(),
+            captures.len()
+        )));
+    }
     let captures = captures
         .into_iter()
-        .map(|(path, addresses)| {
+        .zip(clocks)
+        .map(|((path, addresses), pieces)| {
             let addresses = addresses
                 .iter()
                 .map(|text| address(text))
                 .collect::<PyResult<_>>()?;
-            Ok(HostCapture { path, addresses })
+            let clock = pieces.into_iter().map(clock_piece).collect();
+            Ok(HostCapture {
+                path,
+                addresses,
+                clock,
+            })
         })
         .collect::<PyResult<Vec<_>>>()?;
     let joined = py
@@ -398,6 +416,15 @@ fn join_run(
             .flat_map(|(path, notes)| notes.lines(path))
             .collect(),
     })
+}
+
+fn clock_piece((first_record, source_ns, target_ns, drift): (u64, i64, i64, f64)) -> ClockPiece {
+    ClockPiece {
+        first_record,
+        source_ns,
+        target_ns,
+        drift,
+    }
 }
 
 fn address(text: &str) -> PyResult<IpAddr> {

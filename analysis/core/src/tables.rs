@@ -349,6 +349,17 @@ pub fn joined_packets(joined: &Joined) -> Result<RecordBatch, ArrowError> {
             inferred().map(|inferred| inferred.map(|(time_ns, _)| time_ns))
         ),
         nullable!("received_ns", Int64Array, rows().map(|row| row.received_ns)),
+        column!(
+            "sent_record",
+            UInt64Array,
+            rows().map(|row| row.sent_record)
+        ),
+        nullable!(
+            "received_record",
+            UInt64Array,
+            rows().map(|row| row.received_record)
+        ),
+        nullable!("passed_ns", UInt64Array, rows().map(|row| row.passed_ns)),
         flag("dropped", drops().map(|drop| drop.is_some())),
         nullable!("policer", UInt16Array, drops().map(|drop| drop?.policer)),
         nullable!("colour", UInt8Array, drops().map(|drop| drop?.colour)),

@@ -16,7 +16,7 @@ use support::frames::{ACK, CLIENT, Frame, Pcap, SERVER};
 use support::simulator::{Config, Run, Simulator};
 use tempfile::TempDir;
 use weir_core::CaptureError;
-use weir_core::join::{HostCapture, Joined, Reports, join_run};
+use weir_core::join::{ClockPiece, HostCapture, Joined, Reports, join_run};
 use weir_core::tables;
 
 const MS: i64 = 1_000_000;
@@ -110,10 +110,12 @@ impl Files {
             HostCapture {
                 path: self.path("server.pcap"),
                 addresses: vec![IpAddr::from(SERVER), IpAddr::from(SERVER6)],
+                clock: Vec::new(),
             },
             HostCapture {
                 path: self.path("client.pcap"),
                 addresses: vec![IpAddr::from(CLIENT), IpAddr::from(CLIENT6)],
+                clock: Vec::new(),
             },
         ]
     }
@@ -470,4 +472,94 @@ fn tables_have_a_row_per_packet_and_flow() {
         tables::rtts(&joined.rtts).expect("a table").num_rows(),
         joined.rtts.len()
     );
+}
+
+#[test]
+fn a_capture_whose_clock_was_set_back_is_moved_by_the_order_of_its_records() {
+    // The server's clock is 1,500 ms ahead and is set back by 1 s before its third packet: 900 ms are shown twice.
+    let sent = pcap(&[
+        (1500, data(1, 0)),
+        (1600, data(2, 1000)),
+        (700, data(3, 2000)),
+        (1600, data(4, 3000)),
+    ]);
+    let received = pcap(&[
+        (10, data(1, 0)),
+        (110, data(2, 1000)),
+        (210, data(3, 2000)),
+        (1110, data(4, 3000)),
+    ]);
+    let files = Files::new();
+    files.join(&sent, &received, &[]).expect("a run");
+    let piece = |first_record, offset_ms: i64| ClockPiece {
+        first_record,
+        source_ns: 1500 * MS,
+        target_ns: (1500 + offset_ms) * MS,
+        drift: 0.0,
+    };
+    let mut hosts = files.hosts();
+    hosts[0].clock = vec![piece(0, -1500), piece(2, -500)];
+    let joined = join_run(&hosts, None::<Reports<'_, std::iter::Empty<_>>>).expect("a run");
+    let times: Vec<_> = joined
+        .packets
+        .iter()
+        .map(|row| (row.sent_ns / MS, row.received_ns.map(|ns| ns / MS)))
+        .collect();
+    assert_eq!(
+        times,
+        [
+            (0, Some(10)),
+            (100, Some(110)),
+            (200, Some(210)),
+            (1100, Some(1110))
+        ]
+    );
+    let records: Vec<_> = joined
+        .packets
+        .iter()
+        .map(|row| (row.sent_record, row.received_record))
+        .collect();
+    assert_eq!(
+        records,
+        [(0, Some(0)), (1, Some(1)), (2, Some(2)), (3, Some(3))]
+    );
+}
+
+#[test]
+fn a_clock_that_drifts_is_moved_from_one_of_its_times_on() {
+    let piece = ClockPiece {
+        first_record: 0,
+        source_ns: 1_000_000_000,
+        target_ns: 5_000_000_000,
+        drift: -50e-6,
+    };
+    assert_eq!(piece.target(1_000_000_000), 5_000_000_000);
+    assert_eq!(piece.target(11_000_000_000), 14_999_500_000);
+    assert!(
+        piece.target(i64::MAX) > 9_000_000_000_000_000_000,
+        "no overflow"
+    );
+}
+
+#[test]
+fn reports_of_packets_that_passed_say_when_the_switch_had_them() {
+    let sent = pcap(&[(0, data(1, 0)), (1, data(2, 1000)), (2, data(3, 2000))]);
+    let received = pcap(&[(10, data(1, 0)), (12, data(3, 2000))]);
+    let mut reports = [
+        report(7_000, &data(1, 0)),
+        report(7_001, &data(2, 1000)),
+        report(7_002, &data(3, 2000)),
+        report(7_003, &data(9, 9000)),
+    ];
+    for at in [0, 2, 3] {
+        reports[at].0 = false;
+    }
+    let joined = Files::new()
+        .join(&sent, &received, &reports)
+        .expect("a run");
+    let passed: Vec<_> = joined.packets.iter().map(|row| row.passed_ns).collect();
+    let ms = MS as u64;
+    assert_eq!(passed, [Some(7_000 * ms), None, Some(7_002 * ms)]);
+    assert_eq!(joined.flows[0].reported_drops, 1);
+    assert_eq!(joined.unmatched.reports, 0, "only drops must have a packet");
 }

@@ -13,12 +13,38 @@ use crate::notes::Notes;
 use crate::tracker::FlowStats;
 
 /// A host's capture.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HostCapture {
     /// The pcap file.
     pub path: PathBuf,
     /// The host's own addresses: it sent the packets from them. If empty, every address is its own.
     pub addresses: Vec<IpAddr>,
+    /// Moves the times of its records to another clock, piece by piece in the order of the file; if empty, they stay.
+    pub clock: Vec<ClockPiece>,
+}
+
+/// How a capture's times become those of another clock, from one of its records to the next piece's first.
+///
+/// The record and not the time says where it begins: a clock that was set back shows some times twice.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockPiece {
+    /// Number of its first record in the file, from 0.
+    pub first_record: u64,
+    /// A time of the capture's clock, …
+    pub source_ns: i64,
+    /// … and of the other clock at the same moment.
+    pub target_ns: i64,
+    /// By how much the other clock runs faster, as a part of the time.
+    pub drift: f64,
+}
+
+impl ClockPiece {
+    /// The other clock's time.
+    pub fn target(&self, time_ns: i64) -> i64 {
+        let since = time_ns.saturating_sub(self.source_ns);
+        let drift = (since as f64 * self.drift).round() as i64;
+        self.target_ns.saturating_add(since).saturating_add(drift)
+    }
 }
 
 /// One IP packet that a host sent.
@@ -26,8 +52,10 @@ pub struct HostCapture {
 pub struct PacketRow {
     /// Index of its flow.
     pub flow: u32,
-    /// Capture time at the sender, by its clock.
+    /// Capture time at the sender, by its clock or the one it was moved to.
     pub sent_ns: i64,
+    /// Number of its record in the sender's capture, from 0.
+    pub sent_record: u64,
     /// Bytes of the frame without FCS.
     pub wire_length: u32,
     /// TCP sequence number.
@@ -42,10 +70,14 @@ pub struct PacketRow {
     pub inferred: Option<(i64, Cause)>,
     /// How well that loss is corroborated.
     pub confidence: Option<Confidence>,
-    /// Capture time at the receiver, by its clock.
+    /// Capture time at the receiver, by its clock or the one it was moved to.
     pub received_ns: Option<i64>,
+    /// Number of its record in the receiver's capture, from 0.
+    pub received_record: Option<u64>,
     /// The switch's drop report.
     pub drop: Option<Drop>,
+    /// When it came into the switch by the report of a packet that passed, on the switch's clock.
+    pub passed_ns: Option<u64>,
 }
 
 /// One directed flow.

@@ -49,4 +49,5 @@ pub(super) struct Arrival {
     pub(super) key: MatchKey,
     pub(super) host: u32,
     pub(super) time_ns: i64,
+    pub(super) record: u64,
 }

@@ -90,6 +90,7 @@ impl<'a> Matcher<'a> {
             };
             let packet = &mut joined.packets[row as usize];
             packet.received_ns = Some(arrival.time_ns);
+            packet.received_record = Some(arrival.record);
             let delay_ns = arrival.time_ns - packet.sent_ns;
             let longest = self.longest_delay_ns.entry(pair).or_insert(delay_ns);
             *longest = delay_ns.max(*longest);
@@ -138,6 +139,33 @@ impl<'a> Matcher<'a> {
             match row {
                 Some(row) => joined.packets[row as usize].drop = Some(**drop),
                 None => joined.unmatched.reports += 1,
+            }
+        }
+    }
+
+    /// Enters the ingress times of packets that passed; after the drops. A report without a packet is left out.
+    pub(super) fn passed(&self, joined: &mut Joined, passed: &[(Segment, u64)], index: &FlowIndex) {
+        let keyed: Vec<(MatchKey, u64)> = passed
+            .iter()
+            .filter_map(|(segment, time_ns)| {
+                let flow = *index.by_key.get(&segment.key)?;
+                Some((MatchKey::new(flow, segment), *time_ns))
+            })
+            .collect();
+        let clock = |time_ns: u64| i64::try_from(time_ns).unwrap_or(i64::MAX);
+        let events = keyed.iter().map(|&(key, time_ns)| (key, 0, clock(time_ns)));
+        let offsets = self.offsets(&joined.packets, events);
+        for (key, time_ns) in &keyed {
+            let expected_ns = offsets
+                .get(&(self.sender(key), 0))
+                .map(|offset| clock(*time_ns).saturating_sub(*offset));
+            let packets = &joined.packets;
+            let open = |row: &u32| {
+                let packet = &packets[*row as usize];
+                packet.drop.is_none() && packet.passed_ns.is_none()
+            };
+            if let Some(row) = self.nearest(key, expected_ns, packets, open) {
+                joined.packets[row as usize].passed_ns = Some(*time_ns);
             }
         }
     }

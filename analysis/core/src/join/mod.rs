@@ -23,12 +23,12 @@ use arrow_schema::ArrowError;
 use rustc_hash::FxHashMap;
 
 use crate::CaptureError;
-use crate::segment::Segment;
 use joined::FlowIndex;
-pub use joined::{HostCapture, Joined, JoinedFlow, PacketRow, Unmatched};
+pub use joined::{ClockPiece, HostCapture, Joined, JoinedFlow, PacketRow, Unmatched};
 use key::{Arrival, MatchKey};
 use matching::Matcher;
 use packets::read_host;
+use reports::Reported;
 pub use reports::{Drop, Reports};
 
 /// Joins `captures` with the drop reports among `reports`, if there are any.
@@ -39,14 +39,11 @@ pub fn join_run<B: Iterator<Item = Result<RecordBatch, ArrowError>>>(
     captures: &[HostCapture],
     reports: Option<Reports<'_, B>>,
 ) -> Result<Joined, CaptureError> {
-    let drops = reports.map(Reports::read_drops).transpose()?;
-    join_drops(captures, &drops.unwrap_or_default())
+    let found = reports.map(Reports::read).transpose()?;
+    join_reports(captures, &found.unwrap_or_default())
 }
 
-fn join_drops(
-    captures: &[HostCapture],
-    drops: &[(Option<Segment>, Drop)],
-) -> Result<Joined, CaptureError> {
+fn join_reports(captures: &[HostCapture], reports: &Reported) -> Result<Joined, CaptureError> {
     let owners = owners(captures)?;
     let mut joined = Joined::default();
     let mut index = FlowIndex::default();
@@ -69,7 +66,8 @@ fn join_drops(
     }
     let mut matcher = Matcher::new(&keys, &joined.packets, &senders);
     matcher.arrivals(&mut joined, &arrivals);
-    matcher.drops(&mut joined, drops, &index);
+    matcher.drops(&mut joined, &reports.drops, &index);
+    matcher.passed(&mut joined, &reports.passed, &index);
     let longest_delay_ns = matcher.longest_delay_ns;
     let mut flows = index.flows;
     for row in &joined.packets {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use rustc_hash::FxHashSet;
 use weir_capture::{CaptureError, CaptureReader};
 
-use super::joined::{FlowIndex, HostCapture, Joined, PacketRow};
+use super::joined::{ClockPiece, FlowIndex, HostCapture, Joined, PacketRow};
 use super::key::{Arrival, MatchKey};
 use crate::infer::{DeliveryRate, RttSample, Verdict};
 use crate::notes::Notes;
@@ -30,8 +30,13 @@ pub(super) fn read_host(
     // The tracker numbers the flows of this capture, `index` those of all captures.
     let mut global: Vec<Option<u32>> = Vec::new();
     let mut last_ns = i64::MIN;
+    let mut number = 0;
+    let mut pieces = Pieces(&capture.clock);
     while let Some(record) = reader.next_record()? {
-        last_ns = last_ns.max(record.time_ns);
+        let time_ns = pieces.moved(number, record.time_ns);
+        let this = number;
+        number += 1;
+        last_ns = last_ns.max(time_ns);
         let Some(segment) = Segment::parse(record.link_type, record.bytes, record.wire_length)
         else {
             joined.unmatched.not_ip += 1;
@@ -43,13 +48,14 @@ pub(super) fn read_host(
             continue;
         }
         let tag = sent.then_some(joined.packets.len() as u64);
-        let (local, retransmission) = tracker.packet(record.time_ns, &segment, tag, &mut found);
+        let (local, retransmission) = tracker.packet(time_ns, &segment, tag, &mut found);
         let flow = global_flow(&mut global, local, &segment, index);
         let key = MatchKey::new(flow, &segment);
         if sent {
             joined.packets.push(PacketRow {
                 flow,
-                sent_ns: record.time_ns,
+                sent_ns: time_ns,
+                sent_record: this,
                 wire_length: segment.wire_length,
                 seq: segment.tcp.map(|tcp| tcp.seq),
                 payload_length: segment.payload_length,
@@ -58,14 +64,17 @@ pub(super) fn read_host(
                 inferred: None,
                 confidence: None,
                 received_ns: None,
+                received_record: None,
                 drop: None,
+                passed_ns: None,
             });
             keys.push(key);
         } else {
             arrivals.push(Arrival {
                 key,
                 host,
-                time_ns: record.time_ns,
+                time_ns,
+                record: this,
             });
         }
     }
@@ -102,6 +111,23 @@ pub(super) fn read_host(
         .delivery_rates
         .extend(renumbered(found.delivery_rates, &global));
     Ok(last_ns)
+}
+
+/// The pieces of a clock from that of the current record on.
+struct Pieces<'a>(&'a [ClockPiece]);
+
+impl Pieces<'_> {
+    /// The time of the record with this number, which is not smaller than the one before; before the first piece, that applies.
+    fn moved(&mut self, record: u64, time_ns: i64) -> i64 {
+        while let [_, next, ..] = self.0
+            && next.first_record <= record
+        {
+            self.0 = &self.0[1..];
+        }
+        self.0
+            .first()
+            .map_or(time_ns, |piece| piece.target(time_ns))
+    }
 }
 
 /// Samples with flow numbers of this capture replaced by those of all captures.

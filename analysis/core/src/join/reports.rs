@@ -31,6 +31,15 @@ pub struct Drop {
     pub(super) clock_ns: i64,
 }
 
+/// The reports of a run, in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    /// Of drops, each with its inner packet (`None` where that is not IP).
+    pub(super) drops: Vec<(Option<Segment>, Drop)>,
+    /// Of IP packets that passed, with their ingress times.
+    pub(super) passed: Vec<(Segment, u64)>,
+}
+
 /// Rows of a `telemetry.parquet`: at least the columns `received_ns, dropped, ingress_ns, policer, colour, wire_length,
 /// packet_number, inner`, with the collector's types.
 #[derive(Debug)]
@@ -42,19 +51,19 @@ pub struct Reports<'a, B> {
 }
 
 impl<B: Iterator<Item = Result<RecordBatch, ArrowError>>> Reports<'_, B> {
-    /// All drop reports in order of arrival, each with its inner packet (`None` where that is not IP).
-    pub(super) fn read_drops(self) -> Result<Vec<(Option<Segment>, Drop)>, CaptureError> {
+    /// All reports in order of arrival.
+    pub(super) fn read(self) -> Result<Reported, CaptureError> {
         let fail = |problem: String| CaptureError::new(self.path, 0, problem, VALID);
-        let mut drops = Vec::new();
+        let mut found = Reported::default();
         for batch in self.batches {
             let batch = batch.map_err(|error| fail(error.to_string()))?;
-            read_batch(&batch, &mut drops).map_err(fail)?;
+            read_batch(&batch, &mut found).map_err(fail)?;
         }
-        Ok(drops)
+        Ok(found)
     }
 }
 
-fn read_batch(batch: &RecordBatch, drops: &mut Vec<(Option<Segment>, Drop)>) -> Result<(), String> {
+fn read_batch(batch: &RecordBatch, found: &mut Reported) -> Result<(), String> {
     let received_ns = primitive::<Int64Type>(batch, "received_ns")?;
     let ingress_ns = primitive::<UInt64Type>(batch, "ingress_ns")?;
     let policer = primitive::<UInt16Type>(batch, "policer")?;
@@ -64,9 +73,7 @@ fn read_batch(batch: &RecordBatch, drops: &mut Vec<(Option<Segment>, Drop)>) -> 
     let dropped = typed(batch, "dropped", &DataType::Boolean)?.as_boolean();
     let inner = typed(batch, "inner", &DataType::Binary)?.as_binary::<i32>();
     for row in 0..batch.num_rows() {
-        if !(dropped.is_valid(row) && dropped.value(row)) {
-            continue;
-        }
+        let was_dropped = dropped.is_valid(row) && dropped.value(row);
         let frame = if inner.is_valid(row) {
             inner.value(row)
         } else {
@@ -74,6 +81,15 @@ fn read_batch(batch: &RecordBatch, drops: &mut Vec<(Option<Segment>, Drop)>) -> 
         };
         let length = wire_length(row).unwrap_or(u32::try_from(frame.len()).unwrap_or(u32::MAX));
         let ingress_ns = ingress_ns(row);
+        if !was_dropped {
+            if let (Some(segment), Some(time_ns)) = (
+                Segment::parse(LinkType::Ethernet, frame, length),
+                ingress_ns,
+            ) {
+                found.passed.push((segment, time_ns));
+            }
+            continue;
+        }
         let clock_ns = ingress_ns.and_then(|time| i64::try_from(time).ok());
         let drop = Drop {
             policer: policer(row),
@@ -82,7 +98,9 @@ fn read_batch(batch: &RecordBatch, drops: &mut Vec<(Option<Segment>, Drop)>) -> 
             ingress_ns,
             clock_ns: clock_ns.or(received_ns(row)).unwrap_or(0),
         };
-        drops.push((Segment::parse(LinkType::Ethernet, frame, length), drop));
+        found
+            .drops
+            .push((Segment::parse(LinkType::Ethernet, frame, length), drop));
     }
     Ok(())
 }
