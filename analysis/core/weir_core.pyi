@@ -169,9 +169,9 @@ def join_run(
 ) -> Joined:
     """Join the captures of several hosts (path, addresses of that host; none: all addresses) with the
     drop reports of a telemetry.parquet, if given: its path, for messages, and its rows with the columns
-    that `weir.analysis.reports` reads. `clocks`, one for each capture, moves its times to another clock: pieces
-    of first record, a time, the other clock's time at that moment, and how much faster that runs (50e-6).
+    that `weir.analysis.reports` reads. `clocks`, one for each capture, moves its times to another clock:
+    pieces of first record, a time, the other clock's time at that moment, and how much faster that runs.
 
-    Raises CaptureError when a file is not what it should be, ValueError for text that is not an IP address and
-    for clocks that are not one for each capture.
+    Raises CaptureError when a file is not what it should be, ValueError for text that is not an IP address,
+    and for clocks that are not one for each capture.
     """

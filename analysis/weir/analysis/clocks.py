@@ -26,6 +26,9 @@ MAX_DRIFT_PPM = 500.0
 MIN_SPAN_NS = 1_000_000_000
 """Over a shorter time the noise of the stamps outweighs any real drift; only the offset is fitted."""
 
+LEAST_POINTS = 6
+"""Fewer points do not show the error of their line."""
+
 _BINS = 64
 
 
@@ -43,6 +46,8 @@ class ClockFit:
     """Median over 64 equal parts of the time of the smallest distance to the line: the quality of the fit."""
     spread_ns: int
     """95th percentile of the distances: how much the delay between the two points of capture varies."""
+    error_ns: int | None = None
+    """Bound on the error of the line beside the line of the least delay; None with few points."""
 
     def to_target(self, source_ns: Ints) -> Ints:
         """Convert times of the source clock to the target clock (int64 ns, any shape)."""
@@ -130,6 +135,7 @@ def fit_clock(source_ns: Ints, target_ns: Ints) -> ClockFit:
         if abs(fitted[0]) * 1e6 <= MAX_DRIFT_PPM:
             slope, intercept = fitted
     distance = kept_y - (slope * kept_x + intercept)
+    error = _error(kept_x, kept_y, float(np.mean(distance)))
     return ClockFit(
         origin_ns=origin,
         offset_ns=base + round(intercept),
@@ -138,7 +144,27 @@ def fit_clock(source_ns: Ints, target_ns: Ints) -> ClockFit:
         outliers=int(len(x) - keep.sum()),
         residual_ns=round(float(np.median(_bin_minima(kept_x, distance)[1]))),
         spread_ns=round(float(np.percentile(distance, 95))),
+        error_ns=None if error is None else round(error),
     )
+
+
+def _error(x: Floats, y: Floats, mean_distance: float) -> float | None:
+    """By how much the line may be wrong anywhere between the first and the last point, ns.
+
+    For delays above the least that are exponential, of mean θ, the envelope of n points is within 12 θ/n with
+    probability 0.95 (simulated, n ≥ 6). Delays that are rarely close to the least would make this too small,
+    so the lines of every other point are compared, too.
+    """
+    if len(x) < LEAST_POINTS:
+        return None
+    ends = x[[0, -1]]
+    halves = []
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        slope, intercept = lower_envelope_line(x[half], y[half])
+        if x[-1] - x[0] < MIN_SPAN_NS or abs(slope) * 1e6 > MAX_DRIFT_PPM:
+            slope, intercept = 0.0, float(y[half].min())
+        halves.append(intercept + slope * ends)
+    return max(12 * mean_distance / len(x), float(np.max(np.abs(halves[0] - halves[1]))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,22 +181,25 @@ class AlignedClock:
     """Times of sending of the anchors, ascending; may be empty."""
     delay_ns: Floats
     """The anchors' delay above the smallest, which the fit includes."""
+    error_ns: int = 0
+    """By how much times may be wrong beside those of other hosts, where the fit is that of another host."""
 
     @property
     def jitter_ns(self) -> int:
         """The standard error of a converted time, by each anchor's distance from its neighbours' line.
 
         The line joins the two neighbours. Independent errors of σ give distances of √1.5 σ; 1.4826 × the
-        median estimates these despite a few stalls. 0 with fewer than three anchors, where the error is
-        unknown.
+        median estimates these despite a few stalls. Not less than `error_ns`, and that with fewer than three
+        anchors.
         """
         if len(self.anchor_ns) < 3:
-            return 0
+            return self.error_ns
         at = (self.anchor_ns - self.fit.origin_ns).astype(np.float64)
         before, here, after = at[:-2], at[1:-1], at[2:]
         share = (here - before) / np.maximum(after - before, 1.0)
         line = self.delay_ns[:-2] * (1 - share) + self.delay_ns[2:] * share
-        return round(1.4826 * float(np.median(np.abs(self.delay_ns[1:-1] - line))) / math.sqrt(1.5))
+        scatter = 1.4826 * float(np.median(np.abs(self.delay_ns[1:-1] - line))) / math.sqrt(1.5)
+        return max(round(scatter), self.error_ns)
 
     @cached_property
     def _anchors(self) -> Floats:

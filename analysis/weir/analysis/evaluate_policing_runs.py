@@ -59,7 +59,7 @@ def policing_trials_of_runs(
         own = pinned_clocks(inside)
         clocks = None
         if not one_clock(own):
-            clocks = same_clock(own, {flow.src_host for flow in inside if flow.src_host})
+            clocks = same_clock(own, {flow.src_host for flow in inside if flow.src_host}, data.clocks)
         for phase in manifest.phases:
             traces = _traces([flow for flow in inside if flow.phase is phase], clocks)
             truths: dict[str, tuple[float, float] | None] = {}

@@ -37,7 +37,8 @@ def run_pairs(directory: Path, joiner: Join = join_run) -> Iterator[RunPair]:
     """
     data = read_run(directory, joiner)
     inside = [flow for flow in data.flows if flow.kind != "outside"]
-    clocks = same_clock(pinned_clocks(inside), {flow.src_host for flow in inside if flow.src_host})
+    senders = {flow.src_host for flow in inside if flow.src_host}
+    clocks = same_clock(pinned_clocks(inside), senders, data.clocks)
     flows = {flow.label: flow for flow in inside if flow.kind == "data"}
     for phase in data.manifest.phases:
         for pair in phase.pairs:

@@ -42,15 +42,15 @@ _FLAGS = ("retransmission", "dropped", "judged", "inferred_lost")
 def packets_table(data: RunData) -> Any:
     """One row per IP packet sent (PACKETS), by flow, each in order of sending.
 
-    `sent_ns` and `inferred_at_ns` are on the sender's clock, `received_ns` on the receiver's, `ingress_ns` on
-    the switch's; lengths are in bytes. Null: not received; not reported by the switch; not inferred lost.
+    Times are on the run's clock, but `ingress_ns` is on the switch's; lengths are in bytes. Null: not
+    received; not reported by the switch; not inferred lost.
     """
     blocks = [_packets_of(flow) for flow in data.flows]
     return pa.concat_tables(blocks).unify_dictionaries() if blocks else PACKETS.empty_table()
 
 
 def rtts_table(data: RunData) -> Any:
-    """One row per RTT sample (RTTS); `time_ns` is that of the ACK, on the sender's clock."""
+    """One row per RTT sample (RTTS); `time_ns` is that of the ACK, on the run's clock."""
     blocks = []
     for flow in data.flows:
         labels = _labels(flow, len(flow.rtts.rtt_ns))

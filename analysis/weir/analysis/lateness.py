@@ -17,9 +17,14 @@ FAST_LINE_BPS = 10**9
 """On a slower line a frame is longer under way than the switch is late."""
 
 
-def switch_lateness(manifest: Manifest, flows: Iterable[Directed]) -> LatenessResult | None:
-    """Received − sent − delay of the link, over all frames on links without queue, slow line and jitter."""
-    if manifest.target not in ONE_CLOCK:
+def switch_lateness(
+    manifest: Manifest, flows: Iterable[Directed], *, one_clock: bool = True
+) -> LatenessResult | None:
+    """Received − sent − delay of the link, over all frames on links without queue, slow line and jitter.
+
+    None where the hosts have different clocks: their offset is not known well enough.
+    """
+    if manifest.target not in ONE_CLOCK or not one_clock:
         return None
     delay_ns = {
         address: round(host.delay_s * 1e9)

@@ -243,6 +243,36 @@ class ClockResult(_Model):
     drift_ppm: float
     residual_ns: int
     spread_ns: int
+    error_ns: int | None = None
+    """Bound on the error of offset and drift beside the least delay; None with few points."""
+
+
+class ClockStepResult(_Model):
+    """A clock was set, forward by a positive size, at a time of the run's clock."""
+
+    at_ns: int
+    size_ns: int
+
+
+class HostClockResult(_Model):
+    """The clock of a host, or of the switch, beside the run's, to which all times of packets are moved."""
+
+    host: str
+    reference: str
+    """The host, or weir's machine, whose clock is the run's."""
+    same: bool
+    """No packet contradicts that it is the run's clock, so it is taken for it."""
+    by: Literal["itself", "both directions", "one direction", "reports"]
+    """Packets between hosts in both directions or in one, or reports of the switch."""
+    packets: int
+    offset_ns: int
+    """By how much it was ahead at its first packet."""
+    drift_ppm: float
+    """By how much it runs faster."""
+    steps: tuple[ClockStepResult, ...]
+    residual_ns: int
+    error_ns: int | None
+    """The offset is wrong by at most this much; None: it includes a delay that is unknown."""
 
 
 class TelemetryResult(_Model):
@@ -311,6 +341,7 @@ class Result(_Model):
     pairs: tuple[PairResult, ...]
     links: tuple[LinkResult, ...] = ()
     clocks: tuple[ClockResult, ...]
+    host_clocks: tuple[HostClockResult, ...] = ()
     telemetry: TelemetryResult
     switch_lateness: LatenessResult | None = None
     """None where senders and receivers have no common clock, or every link has a queue."""

@@ -40,7 +40,8 @@ def dropped_here(packets: Packets, policer: Policer) -> Bools:
 def at_policer(flow: Directed, fit: AlignedClock) -> Ints:
     """Each packet's time at the policer, on the switch's clock: as reported, else converted from sending."""
     packets = flow.packets
-    return np.where(packets.dropped, packets.ingress_ns, fit.to_target(packets.sent_ns))
+    passed = np.where(packets.passed_ns > 0, packets.passed_ns, fit.to_target(packets.sent_ns))
+    return np.where(packets.dropped, packets.ingress_ns, passed)
 
 
 def _check_conformance(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weir.analysis.run_data import Join, Joined, RunData, join
+from weir.analysis.run_data import Clocks, Join, Joined, RunData, join
 from weir.rundir.collector import read_collector
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import read_manifest
@@ -28,8 +28,8 @@ COLUMNS = (
 _VALID = "valid: a telemetry.parquet as weir-collector writes it"
 
 
-def join_run(captures: list[tuple[str, list[str]]], reports: str) -> Joined:
-    """Join captures (path, addresses of the host) with the drop reports in the file `reports`.
+def join_run(captures: list[tuple[str, list[str]]], reports: str, clocks: Clocks | None = None) -> Joined:
+    """Join captures (path, addresses of the host), moved by `clocks`, with the reports in the file `reports`.
 
     Raises RunFileError when `reports` is no telemetry.parquet, `weir_core.CaptureError` for a capture that
     cannot be read and for a report file that is damaged.
@@ -37,7 +37,7 @@ def join_run(captures: list[tuple[str, list[str]]], reports: str) -> Joined:
     import weir_core
 
     path = Path(reports)
-    joined: Joined = weir_core.join_run(captures, (path, read_rows(path)))
+    joined: Joined = weir_core.join_run(captures, (path, read_rows(path)), clocks)
     return joined
 
 

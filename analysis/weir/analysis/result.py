@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weir.analysis import conservation
+from weir.analysis.clock_results import clock_result, host_clocks
 from weir.analysis.clocks import AlignedClock, ClockFit, align
 from weir.analysis.confusion import compare
 from weir.analysis.conservation import Account, LostReports
@@ -21,7 +22,6 @@ from weir.analysis.features import features_of_run
 from weir.analysis.lateness import switch_lateness
 from weir.analysis.models import (
     CauseResult,
-    ClockResult,
     FalseInferenceResult,
     FlowResult,
     Law,
@@ -74,7 +74,7 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
     inside = [flow for flow in data.flows if flow.kind != "outside"]
     own = pinned_clocks(inside)
     fits = {host: clock.fit for host, clock in own.items()}
-    aligned = same_clock(own, {flow.src_host for flow in inside if flow.src_host})
+    aligned = same_clock(own, {flow.src_host for flow in inside if flow.src_host}, data.clocks)
     flying = _flying(inside, data)
     lost = _lost_reports(data, inside)
     accounts = conservation.attribute(
@@ -139,23 +139,27 @@ def evaluate(data: RunData) -> tuple[Result, Any]:
             )
             for host in manifest.hosts
         ),
-        clocks=tuple(_clock(host, fit) for host, fit in sorted(fits.items())),
+        clocks=tuple(clock_result(host, fit, data.clocks) for host, fit in sorted(fits.items())),
+        host_clocks=host_clocks(data, fits),
         telemetry=_telemetry(data, lost),
-        switch_lateness=switch_lateness(manifest, inside),
+        switch_lateness=switch_lateness(manifest, inside, one_clock=data.clocks.one),
         notes=tuple(notes(data)),
     )
     return result, series_table(bounds, inside, aligned)
 
 
 def pinned_clocks(flows: Sequence[Directed]) -> dict[str, AlignedClock]:
-    """Align each sending host's clock with the switch's, by the packets that the switch dropped."""
+    """Align each sending host's clock with the switch's, by the packets that the switch reported."""
     sent: dict[str, list[Any]] = {}
     for flow in flows:
-        if flow.src_host is not None and flow.packets.dropped.any():
-            dropped = flow.packets.dropped
-            sent.setdefault(flow.src_host, []).append(
-                np.stack([flow.packets.sent_ns[dropped], flow.packets.ingress_ns[dropped]])
-            )
+        packets = flow.packets
+        for which, switch_ns in (
+            (packets.dropped, packets.ingress_ns),
+            (packets.passed_ns > 0, packets.passed_ns),
+        ):
+            if flow.src_host is not None and which.any():
+                stamps = np.stack([packets.sent_ns[which], switch_ns[which]])
+                sent.setdefault(flow.src_host, []).append(stamps)
     return {host: align(*np.concatenate(stamps, axis=1)) for host, stamps in sent.items()}
 
 
@@ -288,18 +292,6 @@ def _other(flow: Directed, account: Account) -> OtherFlow:
             "protocol": flow.row.protocol,
             "law": Law.of(account),
         }
-    )
-
-
-def _clock(host: str, fit: ClockFit) -> ClockResult:
-    return ClockResult(
-        host=host,
-        points=fit.points,
-        outliers=fit.outliers,
-        offset_ns=fit.offset_ns,
-        drift_ppm=fit.drift_ppm,
-        residual_ns=fit.residual_ns,
-        spread_ns=fit.spread_ns,
     )
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -19,6 +19,9 @@ from weir.analysis.tables import (
     packets_from_arrow,
     rtts_from_arrow,
 )
+from weir.analysis.timing.moved import Step
+from weir.analysis.timing.run import NO_CLOCKS, RunClocks, clocks_of_run
+from weir.analysis.timing.switch import switch_steps, without_steps
 from weir.rundir.collector import Collector
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
@@ -43,7 +46,16 @@ class Joined(Protocol):
     def warnings(self) -> Sequence[str]: ...  # noqa: D102
 
 
-Join = Callable[[list[tuple[str, list[str]]], str], Joined]
+Clocks = Sequence[Sequence[tuple[int, int, int, float]]]
+"""For each capture the pieces of its clock, as `weir_core.join_run` takes them."""
+
+
+class Join(Protocol):
+    """Joins captures (path, addresses of the host), moved by `clocks`, with the reports in a file."""
+
+    def __call__(  # noqa: D102
+        self, captures: list[tuple[str, list[str]]], reports: str, clocks: Clocks | None = None
+    ) -> Joined: ...
 
 
 @dataclass(frozen=True)
@@ -81,10 +93,14 @@ class RunData:
     unmatched_received: int
     last_packet_ns: int
     notes: tuple[str, ...] = ()
+    clocks: RunClocks = NO_CLOCKS
+    """Those of the hosts: all times of packets are on `clocks.reference`'s."""
+    switch_steps: tuple[Step, ...] = ()
+    """Of the switch's clock, taken out of its times."""
 
 
 def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) -> RunData:
-    """Join the captures with the reports; raises RunFileError where a file is missing."""
+    """Join the captures, all on one clock, with the reports; raises RunFileError for a missing file."""
     captures: list[tuple[str, list[str]]] = []
     for host in manifest.hosts:
         path = run_dir / host.pcap
@@ -95,16 +111,50 @@ def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) 
     if not reports.is_file():
         raise RunFileError(f"{reports}: not found; the collector writes it when it ends")
     joined = joiner(captures, str(reports))
-    packets = packets_from_arrow(joined.packets)
+    clocks = clocks_of_run(manifest.hosts, manifest.phases, flows_from_arrow(joined.flows), joined.packets)
+    if not clocks.one:
+        # Moved as they are read, so that RTTs and inferred losses are right across a step, too.
+        moves = [clocks.moves_of(host.name) for host in manifest.hosts]
+        # Both tables at once would take twice the memory.
+        del joined
+        joined = joiner(captures, str(reports), moves)
+    rows = flows_from_arrow(joined.flows)
+    comparable = {
+        address for host in manifest.hosts if host.name in clocks.joined for address in host.addresses
+    }
+    its_flows = [number for number, row in rows.items() if row.src in comparable]
+    packets, steps = _on_steady_switch(packets_from_arrow(joined.packets), its_flows)
     return RunData(
         manifest=manifest,
         collector=collector,
-        flows=classify(manifest, flows_from_arrow(joined.flows), packets, rtts_from_arrow(joined.rtts)),
+        flows=classify(manifest, rows, packets, rtts_from_arrow(joined.rtts)),
         unmatched_reports=int(joined.unmatched.get("reports", 0)),
         unmatched_received=int(joined.unmatched.get("received", 0)),
         last_packet_ns=_last_packet_ns(packets),
         notes=(*manifest.notes, *joined.warnings),
+        clocks=clocks,
+        switch_steps=steps,
     )
+
+
+def _on_steady_switch(packets: Packets, flows: Sequence[int]) -> tuple[Packets, tuple[Step, ...]]:
+    """The packets with the switch's times as if its clock had not been set, and when it was.
+
+    Only times of sending of these flows are comparable.
+    """
+    dropped, passed = packets.dropped & (packets.ingress_ns > 0), packets.passed_ns > 0
+    known = np.isin(packets.flow, flows)
+    steps = switch_steps(
+        np.concatenate([packets.sent_ns[dropped & known], packets.sent_ns[passed & known]]),
+        np.concatenate([packets.ingress_ns[dropped & known], packets.passed_ns[passed & known]]),
+    )
+    if not steps:
+        return packets, steps
+    found = {}
+    for name, its in (("ingress_ns", dropped), ("passed_ns", passed)):
+        found[name] = getattr(packets, name).copy()
+        found[name][its] = without_steps(steps, packets.sent_ns[its], found[name][its])
+    return replace(packets, **found), steps
 
 
 def _last_packet_ns(packets: Packets) -> int:

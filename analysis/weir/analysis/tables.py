@@ -39,6 +39,7 @@ _INTEGERS = (
     "policer",
     "colour",
     "seq",
+    "passed_ns",
 )
 
 
@@ -48,7 +49,8 @@ class Packets:
 
     `sent_ns` is on the sender's clock, `received_ns` on the receiver's, `ingress_ns` on the switch's. Where a
     packet was not received, not reported or not inferred lost, the flag is False and the value 0. `judged`:
-    the sender's capture shows whether the packet arrived.
+    the sender's capture shows whether the packet arrived. `passed_ns` is when the switch had a packet that it
+    did not drop, where it reported that; 0 otherwise.
     """
 
     flow: Ints
@@ -68,6 +70,7 @@ class Packets:
     policer: Ints
     colour: Ints
     packet_number: Ints
+    passed_ns: Ints
 
     def __len__(self) -> int:
         """The number of packets."""
@@ -94,12 +97,14 @@ def packets_from_arrow(table: Any) -> Packets:
     Raises ValueError when a column is missing. Null becomes 0, with a flag that is False.
     """
     arrow = pa.table(table)
-    needed = {f.name for f in fields(Packets)} - {"received"}
+    needed = {f.name for f in fields(Packets)} - {"received", "passed_ns"}
     missing = sorted(needed - set(arrow.column_names))
     if missing:
         raise ValueError(
             f"packets table: no column {', '.join(missing)}; it has {', '.join(arrow.column_names)}"
         )
+    if "passed_ns" not in arrow.column_names:
+        arrow = arrow.append_column("passed_ns", pa.nulls(arrow.num_rows, pa.int64()))
     columns: dict[str, Any] = {
         name: np.asarray(pc.fill_null(pc.cast(arrow[name], pa.int64(), safe=False), 0).to_numpy())
         for name in _INTEGERS

@@ -11,12 +11,35 @@ from weir.analysis.clocks import AlignedClock, ClockFit
 from weir.analysis.conservation import Account
 from weir.analysis.models import PolicerResult
 from weir.analysis.run_data import RunData
+from weir.analysis.timing.moved import Step
+from weir.analysis.timing.run import NO_CLOCKS, RunClocks
 
 MAX_RESIDUAL_NS = 1_000_000
-"""Largest residual of a valid run: a larger error moves packets to other intervals of the loss series."""
+"""Largest error of a clock in a valid run: a larger one moves packets to other intervals of loss series."""
+
+NOTED_NS, NOTED_PPM = 100_000, 1.0
+"""Clocks that differ by less are not worth a note."""
 
 SAME_CLOCK_NS = 1_000_000
 """Clocks whose offsets differ by less are one clock: that of one machine."""
+
+
+def clock_error_ns(host: str, fits: Mapping[str, ClockFit], clocks: RunClocks) -> int:
+    """How exactly the clock of a host is pinned to the switch's, by its own reports or over another host's.
+
+    The residual is large where the delay to the switch varies, however well the line is known. So what counts
+    is the least of the residual, the line's own error, and another host's with the error between the two.
+    """
+
+    def own(fit: ClockFit) -> int:
+        return fit.residual_ns if fit.error_ns is None else min(fit.residual_ns, fit.error_ns)
+
+    found = [own(fits[host])]
+    for other, fit in fits.items():
+        between_ns = clocks.error_between_ns(host, other)
+        if other != host and between_ns is not None:
+            found.append(own(fit) + between_ns)
+    return min(found)
 
 
 def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
@@ -49,10 +72,11 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
         add("the collector did not finish")
     if collector.kernel_drops:
         add(f"the collector's socket dropped {collector.kernel_drops:,} reports")
-    for host_name, fit in sorted(fits.items()):
-        if fit.residual_ns > MAX_RESIDUAL_NS:
+    for host_name in sorted(fits):
+        error_ns = clock_error_ns(host_name, fits, data.clocks)
+        if error_ns > MAX_RESIDUAL_NS:
             add(
-                f"the clock of {host_name} is pinned to the switch's only to {fit.residual_ns / 1e6:.1f} ms "
+                f"the clock of {host_name} is pinned to the switch's only to {error_ns / 1e6:.1f} ms "
                 f"(at most {MAX_RESIDUAL_NS / 1e6:.0f} ms is sound)"
             )
     return reasons
@@ -69,11 +93,43 @@ UNEXPECTED_DROPS = {
 
 def notes(data: RunData) -> list[str]:
     """The run's notes, and a note for each kind of packets that the switch dropped without policing them."""
-    found = list(data.notes)
+    found = [*data.notes, *_notes_on_clocks(data)]
     counted = data.manifest.switch.stats.dataplane if data.manifest.switch.stats else {}
     for name, meaning in UNEXPECTED_DROPS.items():
         if counted.get(name):
             found.append(f"the switch dropped {counted[name]:,} packets that were {meaning}")
+    return found
+
+
+def _notes_on_clocks(data: RunData) -> list[str]:
+    """When clocks were set, and how far they were apart."""
+    clocks = data.clocks
+    starts = [phase.start_ns for phase in data.manifest.phases if phase.start_ns is not None]
+
+    def set_at(steps: Sequence[Step]) -> str:
+        zero_ns = min(starts, default=0)
+        return " and ".join(
+            f"by {step.size_ns / 1e6:+,.3f} ms {(step.at_ns - zero_ns) / 1e9:.1f} s after the start"
+            for step in steps
+        )
+
+    found = [
+        f"the clock of {host} was set {set_at(clock.steps)}; its times are corrected"
+        for host, clock in sorted(clocks.hosts.items())
+        if clock.steps and not clock.same
+    ]
+    if data.switch_steps:
+        found.append(f"the switch's clock was set {set_at(data.switch_steps)}; its times are corrected")
+    moved = [clock for clock in clocks.hosts.values() if not clock.same and clock.by != "itself"]
+    apart_ns = max((abs(clock.offset_ns) for clock in moved), default=0)
+    drift = max((abs(clock.drift_ppm) for clock in moved), default=0.0)
+    if apart_ns >= NOTED_NS or drift >= NOTED_PPM:
+        errors = [clock.error_ns for clock in moved]
+        error = "unknown" if None in errors else f"{max(error or 0 for error in errors) / 1e6:.2f} ms"
+        found.append(
+            f"the hosts' clocks were up to {apart_ns / 1e6:,.1f} ms and {drift:.1f} ppm from that of "
+            f"{clocks.reference}, to which their times are moved (largest error: {error})"
+        )
     return found
 
 
@@ -90,19 +146,24 @@ def one_clock(own: Mapping[str, AlignedClock]) -> bool:
     return max(same_moment) - min(same_moment) <= SAME_CLOCK_NS
 
 
-def same_clock(own: Mapping[str, AlignedClock], hosts: set[str]) -> dict[str, AlignedClock]:
+def same_clock(
+    own: Mapping[str, AlignedClock], hosts: set[str], clocks: RunClocks = NO_CLOCKS
+) -> dict[str, AlignedClock]:
     """The clock of each host: its own, or the best fit of all hosts where these have one clock.
 
     Hosts of one machine share its clock and therefore have equal offsets. Where offsets differ, a host
-    without dropped packets has no clock.
+    without dropped packets has no clock. Hosts whose times were moved to one clock have it with an error.
     """
     result = {host: clock for host, clock in own.items() if host in hosts}
     if own and one_clock(own):
         best = _best(own)
+        pinned = next(host for host, clock in own.items() if clock.fit is best)
         nothing = np.empty(0, dtype=np.int64)
         for host in hosts - set(own):
-            # The delay of this host's path to the switch is unknown, so none is added.
-            result[host] = AlignedClock(best, nothing, nothing.astype(np.float64))
+            error_ns = 0 if clocks.one else clocks.error_between_ns(host, pinned)
+            if error_ns is not None:
+                # The delay of this host's path to the switch is unknown, so none is added.
+                result[host] = AlignedClock(best, nothing, nothing.astype(np.float64), error_ns)
     return result
 
 

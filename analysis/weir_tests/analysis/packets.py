@@ -42,6 +42,7 @@ def make_packets(
         received_ns=_ints([at or 0 for at in received_ns]),
         dropped=np.array(dropped, dtype=bool),
         ingress_ns=_ints(sent_ns if ingress_ns is None else ingress_ns),
+        passed_ns=_ints([0] * n),
         policer=_ints([0] * n),
         colour=_ints([2 if drop else 0 for drop in dropped]),
         packet_number=_ints(range(1, n + 1)),

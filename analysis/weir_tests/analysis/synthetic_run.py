@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from weir.analysis.run_data import Clocks
+
 EPOCH_NS = 1_760_000_000_000_000_000
 SWITCH_ZERO_NS = EPOCH_NS - 3_000_000_000
 """The switch's clock starts at 0, 3 s before the run."""
@@ -74,7 +76,9 @@ class SyntheticJoin:
     unmatched: Mapping[str, int] = field(default_factory=lambda: {"reports": 0, "received": 0})
     warnings: list[str] = field(default_factory=list)
 
-    def __call__(self, captures: list[tuple[str, list[str]]], reports: str) -> SyntheticJoin:
+    def __call__(
+        self, captures: list[tuple[str, list[str]]], reports: str, clocks: Clocks | None = None
+    ) -> SyntheticJoin:
         """Return the tables, whatever the captures."""
         return self
 

@@ -18,6 +18,7 @@ from weir.analysis.models import (
     CauseResult,
     ClockResult,
     FalseInferenceResult,
+    HostClockResult,
     LinkResult,
     PairResult,
     PhaseResult,
@@ -180,6 +181,11 @@ class Run:
         return self._of_result("clocks", ClockResult)
 
     @cached_property
+    def host_clocks(self) -> Table:
+        """One row per host, and the switch: its clock beside the run's; `steps` is JSON."""
+        return self._of_result("host_clocks", HostClockResult)
+
+    @cached_property
     def causes(self) -> Table:
         """One row per flow and cause of retransmission: how right the inference was."""
         return Table("causes", lambda: self._within_flows("causes", CauseResult))
@@ -238,8 +244,8 @@ class Run:
         (about 500 bytes each). Columns: flow, kind (data, acks, control, other, outside), phase, sent_ns,
         received_ns, ingress_ns, wire_length and payload_length (bytes), seq, retransmission, dropped,
         policer, colour, packet_number, judged (the sender's capture shows whether it arrived), inferred_lost,
-        inferred_at_ns, cause. `sent_ns` is on the sender's clock, `received_ns` on the receiver's,
-        `ingress_ns` on the switch's. Raises RunFileError and `weir_core.CaptureError`.
+        inferred_at_ns, cause. Times are on the run's clock (`host_clocks`), but `ingress_ns` is on the
+        switch's. Raises RunFileError and `weir_core.CaptureError`.
         """
         return Table("packets", lambda: self._joined[0])
 

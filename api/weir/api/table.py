@@ -157,7 +157,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values as columns: `conformance_window_s`; a pair's flows as flow1, flow2; details as JSON."""
     found: dict[str, Any] = {}
     for name, value in values.items():
-        if name == "detail":
+        if name in ("detail", "steps"):
             found[prefix + name] = json.dumps(value)
         elif name == "flows":
             found |= {f"flow{number}": flow for number, flow in enumerate(value, 1)}

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clocks of a run's hosts: one of them is the run's clock, to which the times of the others are moved.
+
+Where no packet contradicts that two hosts have one clock (none arrives before it was sent, and the difference
+stays the same), they are taken to have one, as hosts of one machine do. Hosts whose clocks were measured are
+machines of their own; then the run's clock is weir's machine's, in which the phases are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weir.analysis.tables import FlowRow, Ints
+from weir.analysis.timing.hosts import Exchanges, Solution, Solved, Stamps, records_of_hosts, solve, steps_of
+from weir.analysis.timing.moved import By, HostClock, Piece, apply, followed_by
+from weir.analysis.timing.records import Records
+from weir.rundir.manifest import ClockReading, Host, Phase
+
+SAME_NS, LARGEST_SAME_NS = 50_000, 1_000_000
+"""With one clock, packets arrive at most so much too early, and the difference varies by at most so much."""
+LARGEST_DELAY_NS = 10_000_000
+"""From packets in one direction: a smaller difference is taken for their delay, which then is unknown."""
+PHASES_NS = 200_000_000
+"""Packets may be so much before the first phase or after the last one on the clock of the phases."""
+MACHINE = "weir's machine"
+
+
+@dataclass(frozen=True)
+class RunClocks:
+    """The clock of each host; `reference` is the host or machine whose clock is the run's.
+
+    Their errors are those beside each other; all together may be wrong by `reference_error_ns` beside the
+    reference. `joined`: the hosts whose times are comparable, by packets between them or by measurements.
+    """
+
+    hosts: Mapping[str, HostClock]
+    reference: str | None = None
+    reference_error_ns: int = 0
+    joined: frozenset[str] = frozenset()
+
+    @property
+    def one(self) -> bool:
+        """Whether all hosts have one clock."""
+        return all(clock.same for clock in self.hosts.values())
+
+    def moves_of(self, host: str) -> tuple[tuple[int, int, int, float], ...]:
+        """The pieces of a host's clock for `weir_core.join_run`; none where it is the run's or not known."""
+        return self.hosts[host].moves if host in self.hosts else ()
+
+    def error_between_ns(self, one: str, other: str) -> int | None:
+        """By how much times of two hosts may be wrong beside each other; None if unknown."""
+        if one == other:
+            return 0
+        errors = [self.hosts[host].from_root_ns if host in self.joined else None for host in (one, other)]
+        return None if None in errors else sum(error or 0 for error in errors)
+
+
+NO_CLOCKS = RunClocks({})
+
+
+def clocks_of_run(
+    hosts: Sequence[Host], phases: Sequence[Phase], flows: Mapping[int, FlowRow], packets: Any
+) -> RunClocks:
+    """The clocks of hosts that exchanged packets, from the `packets` table of `weir_core.join_run`."""
+    exchanges = exchanges_of(hosts, flows, packets)
+    if not exchanges:
+        return NO_CLOCKS
+    records = records_of_hosts(exchanges)
+    readings = {host.name: host.clock for host in hosts if host.clock}
+    solutions = solve(exchanges, records)
+    found: dict[str, HostClock] = {}
+    reference, reference_error_ns = None, 0
+    for solution in solutions:
+        solution = _within_readings(solution, readings)
+        about = _described(solution, records, exchanges)
+        chosen = _reference(about, records, phases)
+        beside = _beside(about, chosen, records)
+        if readings:
+            beside, error_ns = _on_machine(beside, records, readings)
+            reference_error_ns = max(reference_error_ns, error_ns)
+        else:
+            # Hosts that only the phases join to others have a reference of their own.
+            beside = {host: _judged(clock, records[host]) for host, clock in beside.items()}
+        reference = reference or (MACHINE if readings else chosen)
+        found.update(beside)
+    joined = frozenset(found if readings else solutions[0].hosts)
+    return RunClocks(found, reference, reference_error_ns, joined)
+
+
+def exchanges_of(hosts: Sequence[Host], flows: Mapping[int, FlowRow], packets: Any) -> Exchanges:
+    """Packets that both hosts captured, by sender and receiver; none from tables without records."""
+    table = pa.table(packets)
+    if "sent_record" not in table.column_names:
+        return {}
+    owner = {address: host for host in hosts for address in host.addresses}
+    seen = table.select(["flow", "sent_ns", "sent_record", "received_ns", "received_record"]).filter(
+        pc.is_valid(table["received_ns"])
+    )
+    flow, *columns = (np.asarray(pc.cast(column, pa.int64()).to_numpy()) for column in seen.columns)
+    pair_of_flow: dict[int, tuple[Host, Host]] = {}
+    for number, row in flows.items():
+        if row.src in owner and row.dst in owner and owner[row.src] is not owner[row.dst]:
+            pair_of_flow[number] = (owner[row.src], owner[row.dst])
+    names = sorted({(source.name, target.name) for source, target in pair_of_flow.values()})
+    index = {pair: number for number, pair in enumerate(names)}
+    of_flow = np.full(max([*flows, 0]) + 1, -1, dtype=np.int64)
+    for number, (source, target) in pair_of_flow.items():
+        of_flow[number] = index[source.name, target.name]
+    pair = of_flow[flow]
+    order = np.argsort(pair, kind="stable")
+    bounds = np.searchsorted(pair[order], np.arange(len(names) + 1))
+    by_name = {host.name: host for host in hosts}
+    found = {}
+    for number, (source_name, target_name) in enumerate(names):
+        which = order[bounds[number] : bounds[number + 1]]
+        if len(which):
+            host = by_name[target_name]
+            delay_ns = max(round((host.delay_s - host.jitter_s) * 1e9), 0)
+            sent, sent_record, received, received_record = (column[which] for column in columns)
+            found[source_name, target_name] = Stamps(sent, sent_record, received, received_record, delay_ns)
+    return found
+
+
+def _described(
+    solution: Solution, records: Mapping[str, Records], exchanges: Exchanges
+) -> dict[str, HostClock]:
+    """Each host's clock beside the root's."""
+    return {
+        host: _clock(
+            host, solved, records[host], sum(len(its) for pair, its in exchanges.items() if host in pair)
+        )
+        for host, solved in solution.hosts.items()
+    }
+
+
+def _clock(host: str, solved: Solved, records: Records, packets: int) -> HostClock:
+    track = solved.track
+    by: By = "itself"
+    if track is not None:
+        by = "one direction" if track.error is None else "both directions"
+    error_ns = 0 if track is None else None if track.error is None else round(track.error)
+    clock = HostClock(
+        host,
+        pieces=(),
+        steps=(),
+        offset_ns=0,
+        drift_ppm=0.0,
+        residual_ns=0 if track is None else round(track.residual),
+        error_ns=error_ns,
+        from_root_ns=error_ns,
+        by=by,
+        packets=packets,
+        same=track is None,
+    )
+    return _with_pieces(clock, solved.pieces, records)
+
+
+def _with_pieces(clock: HostClock, pieces: tuple[Piece, ...], records: Records) -> HostClock:
+    start = int(apply(pieces[:1], records.number[:1], records.stamp_ns[:1])[0])
+    firsts = [piece.first_record for piece in pieces[1:]]
+    longest = int(np.argmax(np.diff([0, *np.searchsorted(records.number, firsts), len(records.number)])))
+    return replace(
+        clock,
+        pieces=pieces,
+        steps=steps_of(pieces, records),
+        offset_ns=pieces[0].source_at(start) - start,
+        drift_ppm=(1 / (1 + pieces[longest].drift) - 1) * 1e6,
+    )
+
+
+def _beside(
+    about: Mapping[str, HostClock], reference: str, records: Mapping[str, Records]
+) -> dict[str, HostClock]:
+    """The clocks beside one of them instead of the root's."""
+    first, mine = about[reference].pieces[0], about[reference]
+    found = {}
+    for host, clock in about.items():
+        pieces = followed_by(clock.pieces, first.target_ns, first.source_ns, 1 / (1 + first.drift) - 1)
+        error_ns: int | None = 0
+        if host != reference:
+            errors = (clock.error_ns, mine.error_ns)
+            error_ns = None if None in errors else sum(error or 0 for error in errors)
+        by: By = "itself" if host == reference else clock.by if clock.by != "itself" else mine.by
+        residual_ns = 0 if host == reference else max(clock.residual_ns, mine.residual_ns)
+        moved = replace(clock, error_ns=error_ns, by=by, residual_ns=residual_ns, same=False)
+        found[host] = _with_pieces(moved, pieces, records[host])
+    return found
+
+
+def _reference(
+    about: Mapping[str, HostClock], records: Mapping[str, Records], phases: Sequence[Phase]
+) -> str:
+    """The host whose clock agrees with the phases' times, was not set, and agrees with most hosts.
+
+    Of several alike the one with most packets.
+    """
+    middle = float(np.median([clock.offset_ns for clock in about.values()]))
+
+    def distance(host: str) -> tuple[int, int, int, int]:
+        clock = about[host]
+        outside = _outside_ns(records[host].stamp_ns, phases) // PHASES_NS
+        return (
+            outside,
+            len(clock.steps),
+            round(abs(clock.offset_ns - middle) / LARGEST_SAME_NS),
+            -clock.packets,
+        )
+
+    return min(about, key=distance)
+
+
+def _outside_ns(stamps: Ints, phases: Sequence[Phase]) -> int:
+    """By how much a host's packets are before the first phase and after the last."""
+    starts = [phase.start_ns for phase in phases if phase.start_ns is not None]
+    ends = [phase.end_ns for phase in phases if phase.end_ns is not None]
+    before = min(starts) - int(stamps.min()) if starts else 0
+    after = int(stamps.max()) - max(ends) if ends else 0
+    return max(before, after, 0)
+
+
+def _judged(clock: HostClock, records: Records) -> HostClock:
+    """The clock as the run's, with what it then may be wrong by, if no packet contradicts that."""
+    ends = []
+    firsts = [piece.first_record for piece in clock.pieces[1:]]
+    cuts = [0, *np.searchsorted(records.number, firsts).tolist(), len(records.number)]
+    for piece, first, end in zip(clock.pieces, cuts, cuts[1:], strict=False):
+        if end > first:
+            at = np.array([first, end - 1])
+            ends.append(records.stamp_ns[at] - apply([piece], records.number[at], records.stamp_ns[at]))
+    ahead = np.concatenate(ends)
+    if clock.error_ns is None:
+        lowest, highest, vary = -SAME_NS, LARGEST_DELAY_NS, LARGEST_SAME_NS
+    else:
+        lowest, highest = -clock.error_ns, clock.error_ns
+        vary = min(max(clock.error_ns, SAME_NS), LARGEST_SAME_NS)
+    if ahead.min() < lowest or ahead.max() > highest or ahead.max() - ahead.min() > vary:
+        return clock
+    # Taken as 0, though the packets would have it a little different.
+    wrong_ns = int(np.abs(ahead).max())
+    errors = [None if known is None else known + wrong_ns for known in (clock.error_ns, clock.from_root_ns)]
+    return replace(clock, same=True, error_ns=errors[0], from_root_ns=errors[1])
+
+
+def _within_readings(solution: Solution, readings: Mapping[str, Sequence[ClockReading]]) -> Solution:
+    """The solution with each host's clock where measurements and packets together allow it."""
+    of_root = readings.get(solution.root)
+    if not of_root:
+        return solution
+    hosts = {}
+    for host, solved in solution.hosts.items():
+        hosts[host] = solved
+        track = solved.track
+        if track is None or host not in readings:
+            continue
+        # From one direction the delay is unknown, so the difference may be lower by any amount.
+        low, high = (-np.inf, 0.0) if track.error is None else (-track.error, track.error)
+        for reading in readings[host]:
+            root = min(of_root, key=lambda one: abs(one.at_ns - reading.at_ns))
+            at_root = reading.at_ns + round(root.offset_s * 1e9)
+            piece = _piece_at(solved.pieces, at_root)
+            told = reading.at_ns + round(reading.offset_s * 1e9) - piece.source_at(at_root)
+            error = (reading.error_s + root.error_s) * 1e9
+            if max(low, told - error) <= min(high, told + error):
+                low, high = max(low, told - error), min(high, told + error)
+        if np.isfinite(low):
+            by = round((low + high) / 2)
+            pieces = tuple(replace(piece, source_ns=piece.source_ns + by) for piece in solved.pieces)
+            hosts[host] = Solved(pieces, replace(track.moved(by), error=(high - low) / 2))
+    return replace(solution, hosts=hosts)
+
+
+def _piece_at(pieces: Sequence[Piece], at_ns: int) -> Piece:
+    """The first piece or the last: hosts are measured before a run and after it."""
+    return pieces[0] if at_ns <= pieces[0].target_ns else pieces[-1]
+
+
+def _on_machine(
+    beside: Mapping[str, HostClock],
+    records: Mapping[str, Records],
+    readings: Mapping[str, Sequence[ClockReading]],
+) -> tuple[dict[str, HostClock], int]:
+    """The clocks beside that of weir's machine, by the host measured best, and the error of that, ns.
+
+    As they are without any measurement.
+    """
+    measured = [(reading.error_s, host, reading) for host in beside for reading in readings.get(host, ())]
+    if not measured:
+        return dict(beside), 0
+    error_s, host, reading = min(measured, key=lambda one: one[:2])
+    mine = beside[host].pieces
+    shown = reading.at_ns + round(reading.offset_s * 1e9)
+    piece = mine[0] if shown <= records[host].stamp_ns[len(records[host].stamp_ns) // 2] else mine[-1]
+    since = shown - piece.source_ns
+    there = piece.target_ns + since + round(since * piece.drift)
+    found = {}
+    for name, clock in beside.items():
+        pieces = followed_by(clock.pieces, there, reading.at_ns, 0.0)
+        found[name] = _with_pieces(clock, pieces, records[name])
+    return found, round(error_s * 1e9)

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weir.analysis.tables import FlowRow, Ints
+from weir.analysis.timing.moved import apply
+from weir.analysis.timing.run import MACHINE, RunClocks, clocks_of_run
+from weir.rundir.manifest import ClockReading, Host, Phase
+from weir_tests.analysis.shifted_clock import Clock
+
+S, MS, US = 1_000_000_000, 1_000_000, 1_000
+START_NS = 1_760_000_000 * S
+TRUE = Clock()
+
+
+@dataclass(frozen=True)
+class Way:
+    """Packets from one host to another, evenly spaced but for chance, over part of the run."""
+
+    source: str
+    target: str
+    packets: int = 6000
+    since_s: float = 0.0
+    until_s: float = 30.0
+    least_ns: int = 10_100_000
+    noise_ns: int = 30_000
+
+
+TRIANGLE = (
+    Way("a", "hub"),
+    Way("hub", "a", 3000),
+    Way("b", "hub"),
+    Way("hub", "b", 3000),
+    Way("c", "hub", 500),
+    Way("hub", "c", 250),
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    clocks: RunClocks
+    record: Mapping[str, Ints]
+    shown: Mapping[str, Ints]
+    true: Mapping[str, Ints]
+
+    def errors(self, host: str) -> Ints:
+        """Of the host's times, moved to the run's clock, beside the true ones."""
+        clock = self.clocks.hosts[host]
+        moved = self.shown[host] if clock.same else apply(clock.pieces, self.record[host], self.shown[host])
+        return np.asarray(moved - self.true[host], dtype=np.int64)
+
+    def worst_between(self, one: str, other: str) -> float:
+        """The largest error between times of two hosts at any moment, but within 0.4 s of a step."""
+        at = np.concatenate([self.true[host] for host in (one, other)])
+        for clock in self.clocks.hosts.values():
+            for step in clock.steps:
+                at = at[np.abs(at - step.at_ns) > 400 * MS + self.apart_ns]
+        errors = [np.interp(at, self.true[host], self.errors(host)) for host in (one, other)]
+        return float(np.abs(errors[0] - errors[1]).max())
+
+    @property
+    def apart_ns(self) -> int:
+        """How far the run's clock is from the true time."""
+        return max(abs(int(self.errors(host)[0])) for host in self.true)
+
+
+def found(
+    clocks: Mapping[str, Clock],
+    ways: Sequence[Way] = TRIANGLE,
+    readings: Mapping[str, Sequence[ClockReading]] | None = None,
+    seed: int = 1,
+    delay_s: float = 0.01,
+    phases: Sequence[Phase] = (Phase(name="all", start_ns=START_NS, end_ns=START_NS + 31 * S),),
+) -> Found:
+    """The clocks that packets on all ways show, which carry the true times as the hosts' clocks show them."""
+    rng = np.random.default_rng(seed)
+    names = sorted({name for way in ways for name in (way.source, way.target)})
+    sent, received, source, target = [], [], [], []
+    for way in ways:
+        since = np.sort(rng.integers(int(way.since_s * S), int(way.until_s * S), way.packets))
+        delay = way.least_ns + rng.exponential(way.noise_ns, way.packets).astype(np.int64)
+        sent.append(START_NS + since)
+        received.append(START_NS + since + delay)
+        source.append(np.full(way.packets, names.index(way.source)))
+        target.append(np.full(way.packets, names.index(way.target)))
+    true_sent, true_received = np.concatenate(sent), np.concatenate(received)
+    of_source, of_target = np.concatenate(source), np.concatenate(target)
+    flow = np.repeat(np.arange(len(ways)), [way.packets for way in ways])
+    columns = {
+        name: np.zeros(len(flow), dtype=np.int64)
+        for name in ("sent", "received", "sent_record", "received_record")
+    }
+    record, shown, true = {}, {}, {}
+    for number, name in enumerate(names):
+        mine, theirs = np.flatnonzero(of_source == number), np.flatnonzero(of_target == number)
+        when = np.concatenate([true_sent[mine], true_received[theirs]])
+        order = np.argsort(when, kind="stable")
+        ranks = np.empty(len(when), dtype=np.int64)
+        ranks[order] = np.arange(len(when))
+        stamps = clocks.get(name, TRUE).stamps(when, START_NS)
+        columns["sent"][mine], columns["received"][theirs] = stamps[: len(mine)], stamps[len(mine) :]
+        columns["sent_record"][mine], columns["received_record"][theirs] = (
+            ranks[: len(mine)],
+            ranks[len(mine) :],
+        )
+        record[name], shown[name], true[name] = ranks[order], stamps[order], when[order]
+    rows = {
+        number: FlowRow(
+            number,
+            f"10.0.0.{names.index(way.source)}",
+            f"10.0.0.{names.index(way.target)}",
+            1,
+            2,
+            6,
+            None,
+            None,
+            0,
+            0,
+            0,
+        )
+        for number, way in enumerate(ways)
+    }
+    hosts = [
+        Host(
+            name=name,
+            addresses=(f"10.0.0.{number}",),
+            pcap=f"{name}.pcap",
+            delay_s=delay_s,
+            clock=tuple((readings or {}).get(name, ())),
+        )
+        for number, name in enumerate(names)
+    ]
+    table: Any = pa.table(
+        {
+            "flow": flow,
+            "sent_ns": columns["sent"],
+            "sent_record": columns["sent_record"],
+            "received_ns": columns["received"],
+            "received_record": columns["received_record"],
+        }
+    )
+    return Found(clocks_of_run(hosts, phases, rows, table), record, shown, true)
+
+
+def steps_ms(run: Found) -> dict[str, list[tuple[int, float]]]:
+    """Time (in s) and size of each step."""
+    return {
+        host: [(round((step.at_ns - START_NS) / S), round(step.size_ns / MS, 1)) for step in clock.steps]
+        for host, clock in run.clocks.hosts.items()
+        if clock.steps
+    }
+
+
+def test_hosts_of_one_machine_have_one_clock() -> None:
+    run = found({})
+    assert run.clocks.one
+    assert all(clock.moves == () for clock in run.clocks.hosts.values())
+    assert run.clocks.error_between_ns("a", "b") is not None
+
+
+def test_hosts_of_one_machine_have_one_clock_although_their_paths_differ() -> None:
+    ways = (Way("a", "hub", least_ns=18 * MS), Way("hub", "a", least_ns=11 * MS))
+    assert found({}, ways).clocks.one
+
+
+def test_the_clock_of_most_hosts_is_the_runs() -> None:
+    run = found({"b": Clock(offset_ns=-50 * MS)})
+    assert run.clocks.reference == "hub"
+    assert [host for host, clock in run.clocks.hosts.items() if not clock.same] == ["b"]
+    assert run.clocks.hosts["b"].offset_ns == pytest.approx(-50 * MS, abs=20 * US)
+    run = found({"hub": Clock(offset_ns=-50 * MS)})
+    assert [host for host, clock in run.clocks.hosts.items() if not clock.same] == ["hub"]
+
+
+def test_the_clock_on_which_the_phases_were_is_the_runs() -> None:
+    ahead = {name: Clock(offset_ns=7 * S + number * 20 * MS) for number, name in enumerate(("a", "b", "hub"))}
+    run = found(ahead)
+    assert run.clocks.reference == "c"
+    assert run.clocks.hosts["hub"].offset_ns == pytest.approx(7 * S + 40 * MS, abs=1 * MS)
+
+
+@pytest.mark.parametrize("size", [5 * MS, -5 * MS, 1 * S, -1 * S])
+@pytest.mark.parametrize("who", ["a", "hub", "c"])
+def test_the_host_whose_clock_was_set_is_found(who: str, size: int) -> None:
+    run = found({who: Clock(steps=((12.0, size),))})
+    assert steps_ms(run) == {who: [(12.0, size / MS)]}
+    assert max(run.worst_between(who, other) for other in ("a", "b", "c", "hub")) < 60 * US
+
+
+@pytest.mark.parametrize("size", [5 * MS, -5 * MS])
+@pytest.mark.parametrize("who", ["a", "hub"])
+def test_of_two_hosts_the_one_whose_clock_was_set_is_found(who: str, size: int) -> None:
+    run = found({who: Clock(steps=((12.0, size),))}, (Way("a", "hub", 60_000), Way("hub", "a", 30_000)))
+    assert steps_ms(run) == {who: [(12.0, size / MS)]}
+
+
+def test_ntp_grade_clocks_are_known_to_the_error_stated() -> None:
+    run = found(
+        {
+            "a": Clock(1 * MS, 50.0, ((9.0, 3 * MS),)),
+            "b": Clock(-1 * MS, -50.0, ((14.0, -4 * MS),)),
+            "hub": Clock(500 * US, 30.0, ((21.0, 2 * MS),)),
+            "c": Clock(-20 * MS, -30.0),
+        }
+    )
+    for host in ("a", "b", "c"):
+        error = run.clocks.error_between_ns(host, "hub")
+        assert error is not None
+        assert run.worst_between(host, "hub") <= error < 300 * US
+    reference = run.clocks.hosts[run.clocks.reference or ""]
+    assert reference.by == "itself"
+    for host, ppm in (("a", 50.0), ("b", -50.0), ("hub", 30.0), ("c", -30.0)):
+        beside = {"a": 50.0, "b": -50.0, "hub": 30.0, "c": -30.0}[reference.host]
+        assert run.clocks.hosts[host].drift_ppm == pytest.approx(ppm - beside, abs=1.0)
+
+
+def test_hosts_are_joined_over_other_hosts() -> None:
+    chain = (Way("a", "b"), Way("b", "a"), Way("b", "c"), Way("c", "b"), Way("c", "d"), Way("d", "c"))
+    run = found(
+        {"a": Clock(30 * MS), "b": Clock(0, 40.0), "d": Clock(-2 * S, 0.0, ((20.0, 10 * MS),))}, chain
+    )
+    assert len({id(run.clocks.hosts[host]) for host in "abcd"}) == 4
+    assert run.worst_between("a", "d") < 300 * US
+    assert steps_ms(run) == {"d": [(20.0, 10.0)]}
+
+
+def test_packets_in_one_direction_leave_the_delay_open() -> None:
+    run = found({"a": Clock(offset_ns=-3 * S)}, (Way("a", "hub"),))
+    clocks = run.clocks.hosts
+    assert {clock.by for clock in clocks.values()} == {"itself", "one direction"}
+    assert run.clocks.error_between_ns("a", "hub") is None
+    assert not run.clocks.one
+    assert run.worst_between("a", "hub") < 400 * US
+
+
+def test_what_is_not_known_of_a_paths_delay_is_in_the_error() -> None:
+    ways = (Way("a", "hub", least_ns=14 * MS), Way("hub", "a", least_ns=11 * MS))
+    run = found({"a": Clock(offset_ns=5 * S)}, ways)
+    error = run.clocks.error_between_ns("a", "hub")
+    assert error == pytest.approx(2.5 * MS, abs=100 * US)
+    assert 1 * MS < run.worst_between("a", "hub") <= error
+
+
+def reading(at_s: float, ahead_ns: int, error_ns: int) -> ClockReading:
+    return ClockReading(at_ns=START_NS + int(at_s * S), offset_s=ahead_ns / S, error_s=error_ns / S)
+
+
+def test_measured_clocks_are_beside_that_of_weirs_machine() -> None:
+    readings = {
+        "a": [reading(-1, 2 * S, 300 * US), reading(31, 2 * S, 300 * US)],
+        "hub": [reading(-1, -1 * S, 200 * US), reading(31, -1 * S, 200 * US)],
+    }
+    run = found({"a": Clock(2 * S), "hub": Clock(-1 * S)}, TRIANGLE[:2], readings)
+    assert run.clocks.reference == MACHINE
+    assert run.clocks.hosts["a"].offset_ns == pytest.approx(2 * S, abs=500 * US)
+    assert run.clocks.hosts["hub"].offset_ns == pytest.approx(-1 * S, abs=500 * US)
+    assert np.abs(run.errors("a")).max() < 500 * US
+
+
+def test_measured_clocks_bound_what_the_packets_leave_open() -> None:
+    ways = (Way("a", "hub", least_ns=28 * MS), Way("hub", "a", least_ns=11 * MS))
+    ahead = 4 * S
+    alone = found({"a": Clock(offset_ns=ahead)}, ways)
+    readings = {
+        "a": [reading(-1, ahead + 200 * US, 1 * MS), reading(31, ahead - 100 * US, 1 * MS)],
+        "hub": [reading(-1, 0, 500 * US)],
+    }
+    bounded = found({"a": Clock(offset_ns=ahead)}, ways, readings)
+    before, after = (run.clocks.error_between_ns("a", "hub") for run in (alone, bounded))
+    assert before is not None
+    assert after is not None
+    assert before > 9 * MS
+    assert after < 1600 * US
+    assert bounded.worst_between("a", "hub") < after + 300 * US
+
+
+def test_measurements_that_contradict_the_packets_are_not_believed() -> None:
+    readings = {"a": [reading(-1, 90 * MS, 1 * MS)], "hub": [reading(-1, 0, 1 * MS)]}
+    run = found({"a": Clock(offset_ns=5 * MS)}, TRIANGLE[:2], readings)
+    assert run.worst_between("a", "hub") < 100 * US
+
+
+def test_hosts_that_were_measured_are_machines_of_their_own() -> None:
+    readings = {"a": [reading(-1, 0, 1 * MS)], "hub": [reading(-1, 0, 1 * MS)]}
+    assert not found({}, TRIANGLE[:2], readings).clocks.one
+
+
+def test_hosts_without_packets_between_them_have_no_clock() -> None:
+    assert found({}, (Way("a", "hub", packets=0),)).clocks.hosts == {}
+
+
+def any_clock(since_s: float, until_s: float) -> st.SearchStrategy[Clock]:
+    """A clock that was set at most once, in a part of the run."""
+    size = st.one_of(st.integers(3 * MS, 2 * S), st.integers(-2 * S, -3 * MS))
+    step = st.tuples(st.floats(since_s, until_s), size)
+    return st.builds(
+        Clock,
+        offset_ns=st.integers(-5 * S, 5 * S),
+        drift_ppm=st.floats(-50, 50),
+        steps=st.one_of(st.just(()), st.tuples(step)),
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    clocks=st.fixed_dictionaries({"a": any_clock(4, 9), "b": any_clock(12, 17), "hub": any_clock(20, 26)}),
+    seed=st.integers(0, 2**16),
+)
+def test_any_clocks_are_known_to_the_error_stated(clocks: dict[str, Clock], seed: int) -> None:
+    run = found(clocks, TRIANGLE[:4], seed=seed)
+    for one, other in (("a", "hub"), ("b", "hub"), ("a", "b")):
+        error = run.clocks.error_between_ns(one, other)
+        assert error is not None
+        assert error < 600 * US
+        assert run.worst_between(one, other) <= error

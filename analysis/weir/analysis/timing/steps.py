@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds when the difference of two clocks stepped, from the least bounds in equal parts of the time.
+
+Between steps the difference is a constant, once the drift is taken out. The parts are divided so that the sum
+of their distances to the constants is least, with a penalty for each division: optimal partitioning, by
+dynamic programming (B. Jackson et al., "An algorithm for optimal partitioning of data on an interval", IEEE
+Signal Processing Letters 2005). One direction of packets is enough to be close to a constant, as a queue may
+delay the other one at length; but both bound it. With at most `MAX_PARTS` parts the effort is constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weir.analysis.tables import Floats
+from weir.analysis.timing.bounds import noise, unrest
+
+LEAST_STEP_NS = 50_000.0
+"""Smaller steps are not told from changes of the path."""
+LEAST_GAIN_NS = 200_000.0
+MOST_STEPS, FEW = 8, 32
+"""More steps than anyone makes; so few parts that only larger steps are told from chance."""
+SHORT, SHORT_SHARE = 2, 24
+"""A stretch of so few parts, or such a fraction of all, needs packets that contradict others."""
+PENALTY, STEP_OF_NOISE, ALLOWED = 15.0, 4.0, 12.0
+"""In units of the noise: a division must gain as much, a step must be as large, and bounds may contradict
+each other by as much."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The least bounds of each part: from above, and the negative of those from below; inf where none."""
+
+    above: Floats
+    below: Floats
+    noise_above: float
+    noise_below: float
+    floor: float
+    """The least sum of both, which is that of the least delays of both directions; inf if unknown."""
+    above_is_better: bool
+    """Whether the delays of the packets that bound from above vary less."""
+
+    @property
+    def noise(self) -> float:
+        """Of the better direction."""
+        return min(self.noise_above, self.noise_below)
+
+    @property
+    def half(self) -> float:
+        """Half the floor: the delay of each direction if both are equal; 0 if unknown."""
+        return self.floor / 2 if np.isfinite(self.floor) else 0.0
+
+    @property
+    def allowed(self) -> float:
+        """By how much bounds may contradict each other, ns."""
+        # Not by the noisier direction: a queue delays packets, but lets none arrive too early.
+        return max(LEAST_STEP_NS, ALLOWED * self.noise) if np.isfinite(self.noise) else LEAST_STEP_NS
+
+    @property
+    def least_step(self) -> float:
+        """Smaller steps are not looked for, ns."""
+        known = int(np.count_nonzero(np.isfinite(self.above) | np.isfinite(self.below)))
+        return max(LEAST_STEP_NS, STEP_OF_NOISE * max(1.0, FEW / max(known, 1)) * self.noise)
+
+    def level(self, least_above: float, least_below: float) -> float:
+        """The difference by the least bounds of a stretch (inf: none).
+
+        In the middle, unless packets of one direction were always delayed: then by the better direction.
+        """
+        together = least_above + least_below <= self.floor + self.least_step
+        if together and np.isfinite(least_above) and np.isfinite(least_below):
+            return (least_above - least_below) / 2
+        by_above = np.isfinite(least_above) and (self.above_is_better or not np.isfinite(least_below))
+        return least_above - self.half if by_above else self.half - least_below
+
+
+def parts_of(above: Floats, below: Floats) -> Parts:
+    """Parts without those in which a step happened: their bounds contradict each other."""
+    better = unrest(above) <= unrest(below)
+    both = np.isfinite(above) & np.isfinite(below)
+    parts = Parts(above, below, noise(above), noise(below), float("inf"), better)
+    if not np.any(both):
+        return parts
+    sums = np.where(both, above + below, np.inf)
+    mixed = sums < _least_sum(np.sort(sums[both]), parts)
+    return replace(
+        parts,
+        above=np.where(mixed, np.inf, above),
+        below=np.where(mixed, np.inf, below),
+        floor=float(np.min(sums[~mixed])),
+    )
+
+
+def _least_sum(ascending: Floats, parts: Parts) -> float:
+    """Smaller sums are of parts in which a step happened.
+
+    No delay is negative, and those of other parts are not all much longer.
+    """
+    usual = max(parts.allowed, ALLOWED * sum(filter(np.isfinite, (parts.noise_above, parts.noise_below))))
+    few = ascending[: max(min(MOST_STEPS, len(ascending) // 8), 1)]
+    jumps = np.flatnonzero(np.diff(ascending[: len(few) + 1]) > usual)
+    after_jump = ascending[jumps[-1] + 1] if len(jumps) else ascending[0]
+    impossible = few[few < -parts.allowed]
+    return max(float(after_jump), float(impossible[-1]) + 1.0 if len(impossible) else -np.inf)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Parts `first` to `last` (inclusive) between two steps, and their constant."""
+
+    first: int
+    last: int
+    level: float
+
+
+def divide(parts: Parts) -> list[Stretch]:
+    """The stretches between steps, in order; parts without packets belong to the stretch before them."""
+    known = np.flatnonzero(np.isfinite(parts.above) | np.isfinite(parts.below))
+    if not len(known):
+        return []
+    above, below = parts.above[known], parts.below[known]
+    penalty = LEAST_GAIN_NS + PENALTY * (parts.noise if np.isfinite(parts.noise) else 0.0)
+    ends = _partition(above, below, penalty, parts)
+    stretches = [
+        Stretch(int(known[first]), int(known[last]), _level(parts, int(known[first]), int(known[last])))
+        for first, last in ends
+    ]
+    return _without_excursions(_without_short(stretches, parts), parts)
+
+
+def _partition(above: Floats, below: Floats, penalty: float, parts: Parts) -> list[tuple[int, int]]:
+    """First and last part of each stretch."""
+    count = len(above)
+    best = np.zeros(count + 1)
+    begins = np.zeros(count, dtype=np.int64)
+    for last in range(count):
+        costs = _costs(above[last::-1], below[last::-1], parts)[::-1]
+        total = best[: last + 1] + costs + penalty
+        begins[last] = int(np.argmin(total))
+        best[last + 1] = total[begins[last]]
+    found, last = [], count - 1
+    while last >= 0:
+        found.append((int(begins[last]), last))
+        last = int(begins[last]) - 1
+    return found[::-1]
+
+
+def _costs(above: Floats, below: Floats, parts: Parts) -> Floats:
+    """The cost of the stretches of the first 1, 2, … of these parts."""
+    (of_above, n_above, least_above), (of_below, n_below, least_below) = map(_excess, (above, below))
+    # Mean distances, so that a direction with few packets does not win by having few.
+    enough_above, enough_below = n_above * 2 >= n_below, n_below * 2 >= n_above
+    means = np.minimum(
+        np.where(enough_above & (n_above > 0), of_above / np.maximum(n_above, 1), np.inf),
+        np.where(enough_below & (n_below > 0), of_below / np.maximum(n_below, 1), np.inf),
+    )
+    costs = means * np.maximum(n_above, n_below)
+    if np.isfinite(parts.floor):
+        contradicts = least_above + least_below < parts.floor - parts.allowed
+        contradicts[0] = False
+        costs = np.where(contradicts, np.inf, costs)
+    return np.asarray(costs, dtype=np.float64)
+
+
+def _excess(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Sum of the distances to the least, number and least of the first 1, 2, … values that are finite."""
+    known = np.isfinite(values)
+    number = np.cumsum(known).astype(np.float64)
+    least = np.minimum.accumulate(values)
+    total = np.cumsum(np.where(known, values, 0.0))
+    return np.where(number > 0, total - number * np.where(number > 0, least, 0.0), 0.0), number, least
+
+
+def _level(parts: Parts, first: int, last: int) -> float:
+    inside = slice(first, last + 1)
+    return parts.level(float(np.min(parts.above[inside])), float(np.min(parts.below[inside])))
+
+
+def _bears(parts: Parts, stretch: Stretch, level: float) -> bool:
+    """Whether no packet of the stretch contradicts a level."""
+    inside = slice(stretch.first, stretch.last + 1)
+    highest = float(np.min(parts.above[inside])) - parts.half
+    lowest = parts.half - float(np.min(parts.below[inside]))
+    return lowest - parts.allowed <= level <= highest + parts.allowed
+
+
+def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
+    """Without stretches of a moment, unless their packets contradict those before and after."""
+    found = list(stretches)
+    short = max(SHORT, (stretches[-1].last - stretches[0].first) // SHORT_SHARE)
+    at = 0
+    while at < len(found) and len(found) > 1:
+        stretch, beside = found[at], [near for near in (at - 1, at + 1) if 0 <= near < len(found)]
+        if stretch.last - stretch.first < short:
+            bearing = [near for near in beside if _bears(parts, stretch, found[near].level)]
+            levels = [found[near].level for near in beside]
+            if bearing:
+                nearest = min(bearing, key=lambda near: abs(found[near].level - found[at].level))
+                other = found[nearest]
+                found[nearest] = Stretch(
+                    min(stretch.first, other.first), max(stretch.last, other.last), other.level
+                )
+            if bearing or (len(levels) == 2 and min(levels) <= stretch.level <= max(levels)):
+                # Not borne by either, but between both: a step happened in it, and it belongs to neither.
+                del found[at]
+                continue
+        at += 1
+    return found
+
+
+def _without_excursions(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
+    """Joins stretches whose step is small, or that differ by a passing delay: no clock returns by itself."""
+    found: list[Stretch] = []
+    for stretch in stretches:
+        found.append(stretch)
+        while len(found) > 1:
+            returned = len(found) > 2 and abs(found[-1].level - found[-3].level) <= parts.least_step
+            if returned and _bears(parts, found[-2], found[-3].level):
+                found[-3:] = [_joined(found[-3], found[-1])]
+                continue
+            if abs(found[-1].level - found[-2].level) < parts.least_step:
+                found[-2:] = [_joined(found[-2], found[-1])]
+                continue
+            break
+    return found
+
+
+def _joined(one: Stretch, other: Stretch) -> Stretch:
+    longer = max(one, other, key=lambda stretch: stretch.last - stretch.first)
+    return Stretch(one.first, other.last, longer.level)

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The difference of two clocks as lines between steps, from packets in one direction or in both.
+
+Each line lies within the bounds and as close to them as it can: from one direction it is the lower envelope
+(S. Moon, P. Skelly, D. Towsley, "Estimation and removal of clock skew from network delay measurements",
+INFOCOM 1999), so it includes the least delay; from both, it is the middle of the two envelopes, which is
+right if the least delays of both directions are equal, and wrong by at most half their sum.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weir.analysis.clocks import MAX_DRIFT_PPM, lower_envelope_line
+from weir.analysis.errors import ClockError
+from weir.analysis.tables import Floats
+from weir.analysis.timing.bounds import Grid, Side, grid_of, noise, usual_slope
+from weir.analysis.timing.steps import Parts, Stretch, divide, parts_of
+
+ROUNDS = 3
+"""Steps and drift are found in turn, as each is needed to find the other; more rounds change nothing."""
+LEAST_LINE_PARTS, LEAST_LINE_NS = 24, 5e9
+"""Fewer parts, or a shorter time, do not show a drift of their own: it is that of the whole."""
+MISMATCHED_NS, NEAR = 1_000_000.0, 8
+"""A packet that is so much earlier than all others of so many parts around it is mismatched."""
+BESIDE = 4
+"""Parts at each side of a step that show its size."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The difference is level + slope × x from x = `start` on, ns."""
+
+    start: float
+    level: float
+    slope: float
+
+    def at(self, x: Floats | float) -> Floats:
+        """The difference at times, ns."""
+        return np.asarray(self.level + self.slope * np.asarray(x), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Track:
+    """The difference of two clocks over time; x and all else in ns.
+
+    `residual` is the median, over equal parts of the time, of the distance from the nearer bound; `spread`
+    is the 95th percentile of all bounds' distances in the better direction. `error`: the difference is wrong
+    by at most this much: half the least delays of both directions, which need not be equal, and a step too
+    small to be seen. None from one direction, which leaves open how much of the difference is delay.
+    """
+
+    lines: tuple[Line, ...]
+    residual: float
+    spread: float
+    error: float | None
+    packets: int
+    half: float = 0.0
+    """Half the least delays of both directions; 0 from one."""
+
+    def at(self, x: Floats) -> Floats:
+        """The difference at times."""
+        which = self.piece_of(x)
+        levels, slopes = (
+            np.array([getattr(line, name) for line in self.lines]) for name in ("level", "slope")
+        )
+        return np.asarray(levels[which] + slopes[which] * x, dtype=np.float64)
+
+    def piece_of(self, x: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The line that holds at each time."""
+        starts = np.array([line.start for line in self.lines[1:]])
+        return np.searchsorted(starts, x, side="right").astype(np.int64)
+
+    @property
+    def steps(self) -> tuple[tuple[float, float], ...]:
+        """Time and size of each step."""
+        pairs = zip(self.lines, self.lines[1:], strict=False)
+        return tuple((new.start, float(new.at(new.start) - old.at(new.start))) for old, new in pairs)
+
+    def moved(self, by: float) -> Track:
+        """The same track, higher by a constant."""
+        return replace(self, lines=tuple(replace(line, level=line.level + by) for line in self.lines))
+
+
+def fit_track(above: Side, below: Side) -> Track:
+    """The difference of two clocks that it is at most (`above`) and at least (`below`, negated).
+
+    Raises ClockError without any packet.
+    """
+    if not len(above) + len(below):
+        raise ClockError("no packet was stamped by both clocks, so they cannot be aligned")
+    grid = grid_of(above, below)
+    above, below = _without_lone(above, grid), _without_lone(below, grid)
+    slope = _first_slope(above, below, grid)
+    parts, stretches = _divided(above, below, grid, slope)
+    for _ in range(ROUNDS):
+        change = _slope_left(parts, stretches, grid)
+        if change == 0 or abs(slope + change) * 1e6 > MAX_DRIFT_PPM:
+            break
+        slope += change
+        parts, stretches = _divided(above, below, grid, slope)
+    lines = tuple(_line(parts, stretch, grid, slope) for stretch in stretches)
+    lines = (replace(lines[0], start=-np.inf), *lines[1:])
+    lines = _with_boundaries(lines, stretches, above, below, grid, parts.half)
+    return _judged(lines, above, below, parts.least_step)
+
+
+def _divided(above: Side, below: Side, grid: Grid, slope: float) -> tuple[Parts, list[Stretch]]:
+    least_above = grid.least(above.without(slope))
+    least_below = grid.least(below.without(-slope))
+    parts = parts_of(least_above, least_below)
+    stretches = divide(parts)
+    # A drift that is not quite right looks like many small steps, without a jump between neighbours.
+    kept = stretches[:1]
+    for stretch in stretches[1:]:
+        if abs(_jump(parts, kept[-1], stretch)) < parts.least_step:
+            kept[-1] = replace(kept[-1], last=stretch.last)
+        else:
+            kept.append(stretch)
+    return parts, kept
+
+
+def _jump(parts: Parts, one: Stretch, other: Stretch) -> float:
+    """By how much the difference steps between two stretches, by the parts next to the step."""
+    before = slice(max(one.first, one.last - BESIDE + 1), one.last + 1)
+    after = slice(other.first, min(other.last, other.first + BESIDE - 1) + 1)
+    found = []
+    for least, its_noise, sign in (
+        (parts.above, parts.noise_above, 1.0),
+        (parts.below, parts.noise_below, -1.0),
+    ):
+        old, new = (float(np.min(least[which])) for which in (before, after))
+        if np.isfinite(old) and np.isfinite(new):
+            found.append((its_noise, sign * (new - old)))
+    return min(found, key=lambda jump: jump[0])[1] if found else other.level - one.level
+
+
+def _first_slope(above: Side, below: Side, grid: Grid) -> float:
+    found = []
+    for side, sign in ((above, 1.0), (below, -1.0)):
+        slope, error = usual_slope(grid.least(side), grid.middles)
+        found.append((error, sign * slope))
+    error, slope = min(found)
+    return slope if np.isfinite(error) and abs(slope) * 1e6 <= MAX_DRIFT_PPM else 0.0
+
+
+def _slope_left(parts: Parts, stretches: list[Stretch], grid: Grid) -> float:
+    """The drift that is left once the steps are taken out; 0 if none can be told."""
+    moved = np.zeros(grid.count)
+    for one, other in itertools.pairwise(stretches):
+        moved[other.first :] += _jump(parts, one, other)
+    found = []
+    for least, sign in ((parts.above - moved, 1.0), (parts.below + moved, -1.0)):
+        slope, error = usual_slope(least, grid.middles)
+        found.append((error, sign * slope))
+    error, slope = min(found)
+    return slope if np.isfinite(error) else 0.0
+
+
+def _line(parts: Parts, stretch: Stretch, grid: Grid, slope: float) -> Line:
+    """The line of a stretch, its bounds without `slope`; its start is refined later."""
+    inside = slice(stretch.first, stretch.last + 1)
+    above, below = (_envelope(grid.middles[inside], least[inside]) for least in (parts.above, parts.below))
+    start, middle = float(grid.start + grid.width * stretch.first), float(np.mean(grid.middles[inside]))
+    ends = grid.middles[[stretch.first, stretch.last]] - middle
+    heights = [level + own * middle for own, level in (above, below)]
+    # The larger sum of the two ends decides whether both directions count, as for `Parts.level`.
+    wider = float(np.max((above[0] + below[0]) * ends))
+    finite = bool(np.all(np.isfinite(heights)))
+    if finite and sum(heights) + wider <= parts.floor + parts.least_step:
+        level, own = (heights[0] - heights[1]) / 2, (above[0] - below[0]) / 2
+    elif np.isfinite(heights[0]) and (parts.above_is_better or not np.isfinite(heights[1])):
+        level, own = heights[0] - parts.half, above[0]
+    else:
+        level, own = parts.half - heights[1], -below[0]
+    if abs(slope + own) * 1e6 > MAX_DRIFT_PPM:
+        own = 0.0
+    return Line(start, level - own * middle, slope + own)
+
+
+def _envelope(x: Floats, least: Floats) -> tuple[float, float]:
+    """Slope and intercept of the line below the least bounds; inf without any."""
+    known = np.isfinite(least)
+    if not np.any(known):
+        return 0.0, float("inf")
+    x, y = x[known], least[known]
+    if len(x) >= LEAST_LINE_PARTS and x[-1] - x[0] >= LEAST_LINE_NS:
+        return lower_envelope_line(x, y)
+    return 0.0, float(np.min(y))
+
+
+def _with_boundaries(
+    lines: tuple[Line, ...], stretches: list[Stretch], above: Side, below: Side, grid: Grid, half: float
+) -> tuple[Line, ...]:
+    """The lines, each from the moment on at which packets contradict the one before it."""
+    found = [lines[0]]
+    for i in range(1, len(lines)):
+        old, new = lines[i - 1], lines[i]
+        left = grid.start + grid.width * stretches[i - 1].last
+        right = grid.start + grid.width * (stretches[i].first + 1)
+        step = float(new.at(new.start) - old.at(new.start))
+        middle = 0.5 * abs(step)
+        before: list[float] = []
+        after: list[float] = []
+        for side, sign in ((above, 1.0), (below, -1.0)):
+            near = side.select((side.x >= left) & (side.x <= right))
+            # A packet too early for one of the two lines belongs to the other one.
+            early_for_new = near.y - half - sign * new.at(near.x) < -middle
+            early_for_old = near.y - half - sign * old.at(near.x) < -middle
+            before.extend(near.x[early_for_new & ~early_for_old].tolist())
+            after.extend(near.x[early_for_old & ~early_for_new].tolist())
+        first = min(after, default=max(before, default=left))
+        last = max(before, default=first)
+        found.append(replace(new, start=float(np.nextafter((last + first) / 2, np.inf))))
+    return tuple(found)
+
+
+def _without_lone(side: Side, grid: Grid) -> Side:
+    """Without packets that are far below all others near them: mismatched ones, as none arrives too early."""
+    if len(side) < 16:
+        return side
+    for _ in range(3):
+        least = grid.least(side)
+        allowed = max(MISMATCHED_NS, 20 * noise(least)) if np.isfinite(noise(least)) else np.inf
+        padded = np.pad(least, NEAR, constant_values=np.inf)
+        shifts = [shift for shift in range(2 * NEAR + 1) if shift != NEAR]
+        around = np.min([padded[shift : shift + grid.count] for shift in shifts], axis=0)
+        part = grid.of(side.x)
+        lone = side.y < around[part] - allowed
+        lone &= np.bincount(part[lone], minlength=grid.count)[part] <= 2
+        lone &= np.isfinite(around[part])
+        if not np.any(lone):
+            break
+        side = side.select(~lone)
+    return side
+
+
+def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float) -> Track:
+    """The lines with their quality, moved to the middle of the bounds; smaller steps are `unseen`."""
+    bare = Track(lines, 0.0, 0.0, None, len(above) + len(below))
+    sides = [side for side in (above, below) if len(side)]
+    grid = grid_of(*sides)
+    distances = [side.y - sign * bare.at(side.x) for side, sign in ((above, 1.0), (below, -1.0)) if len(side)]
+    parts = [grid.least(Side(side.x, distance)) for side, distance in zip(sides, distances, strict=True)]
+    # Which side of a step a packet is on that arrived just then is not always known.
+    for part in grid.of(np.array([line.start for line in lines[1:]], dtype=np.float64)).tolist():
+        for least in parts:
+            least[max(part - 1, 0) : part + 2] = np.inf
+    floors = [float(np.min(least)) if np.any(np.isfinite(least)) else 0.0 for least in parts]
+    error = None
+    if len(sides) == 2:
+        # Negative where packets contradict the lines, which then are wrong by as much.
+        error = abs(sum(floors)) / 2 + unseen
+        bare = replace(bare.moved((floors[0] - floors[1]) / 2), half=sum(floors) / 2)
+    else:
+        bare = bare.moved(floors[0] if len(above) else -floors[0])
+    nearest = np.min([least - floor for least, floor in zip(parts, floors, strict=True)], axis=0)
+    known = nearest[np.isfinite(nearest)]
+    spreads = [
+        float(np.percentile(distance - floor, 95)) for distance, floor in zip(distances, floors, strict=True)
+    ]
+    residual = float(np.median(known)) if len(known) else 0.0
+    return replace(bare, residual=residual, spread=min(spreads), error=error)

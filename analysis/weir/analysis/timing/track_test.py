@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weir.analysis.errors import ClockError
+from weir.analysis.tables import Floats
+from weir.analysis.timing.bounds import NOTHING, Side
+from weir.analysis.timing.track import Track, fit_track
+
+S, MS, US = 1e9, 1e6, 1e3
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The difference of two clocks, ns, and the packets between them."""
+
+    offset: float = 0.0
+    ppm: float = 0.0
+    steps: tuple[tuple[float, float], ...] = ()
+    seconds: float = 60.0
+    packets: int = 6000
+    least: tuple[float, float] = (100 * US, 100 * US)
+    """The least delay there and back."""
+    noise: float = 200 * US
+    queue: float = 0.0
+    """The largest delay of a queue on the way there, which fills and drains slowly."""
+
+    def at(self, x: Floats) -> Floats:
+        found = self.offset + self.ppm * 1e-6 * x
+        for at, size in self.steps:
+            found = found + size * (x >= at)
+        return np.asarray(found)
+
+    def sides(self, seed: int = 1) -> tuple[Side, Side]:
+        rng = np.random.default_rng(seed)
+        there, back = (
+            np.sort(rng.uniform(0, self.seconds * S, n)) for n in (self.packets, self.packets // 2)
+        )
+        queue = self.queue * np.abs(np.sin(there / (self.seconds * S) * 9))
+        above = self.at(there) + self.least[0] + rng.exponential(self.noise, len(there)) + queue
+        below = self.at(back) - self.least[1] - rng.exponential(self.noise, len(back))
+        return Side(there, above), Side(back, -below)
+
+    def fit(self, seed: int = 1) -> Track:
+        return fit_track(*self.sides(seed))
+
+    def errors(self, track: Track) -> Floats:
+        """Of the track, except within 0.5 s of a step, where it may be early or late."""
+        x = np.linspace(0, self.seconds * S, 4001)
+        for at, _ in self.steps:
+            x = x[np.abs(x - at) > 0.5 * S]
+        return np.asarray(track.at(x) - self.at(x))
+
+
+def test_offset_and_drift_from_both_directions_lie_in_the_middle() -> None:
+    truth = Truth(offset=50 * MS, ppm=-50.0)
+    track = truth.fit()
+    assert track.steps == ()
+    assert track.lines[0].slope * 1e6 == pytest.approx(-50.0, abs=0.2)
+    assert np.abs(truth.errors(track)).max() < 10 * US
+    assert track.error is not None
+    assert 100 * US <= track.error <= 200 * US
+
+
+def test_delays_that_differ_move_the_difference_by_half_of_that_and_no_more_than_the_error() -> None:
+    truth = Truth(offset=-3 * MS, least=(4 * MS, 1 * MS))
+    track = truth.fit()
+    assert np.median(truth.errors(track)) == pytest.approx(1.5 * MS, abs=20 * US)
+    assert track.error is not None
+    assert 2.5 * MS <= track.error <= 2.6 * MS
+
+
+def test_one_direction_includes_the_least_delay_and_says_that_the_error_is_unknown() -> None:
+    truth = Truth(offset=5 * MS, ppm=50.0, steps=((20 * S, 4 * MS),))
+    track = fit_track(truth.sides()[0], NOTHING)
+    assert truth.errors(track) == pytest.approx(100 * US, abs=20 * US)
+    assert track.error is None
+    back = fit_track(NOTHING, truth.sides()[1])
+    assert truth.errors(back) == pytest.approx(-100 * US, abs=20 * US)
+
+
+@pytest.mark.parametrize("size", [2 * MS, -2 * MS, 1 * S, -1 * S, 40 * S])
+def test_a_step_is_found_with_its_time_and_size(size: float) -> None:
+    truth = Truth(offset=1 * MS, ppm=50.0, steps=((23.4 * S, size),))
+    track = truth.fit()
+    ((at, found),) = track.steps
+    assert abs(at - 23.4 * S) < 100 * MS
+    assert found == pytest.approx(size, abs=50 * US)
+    assert np.abs(truth.errors(track)).max() < 30 * US
+
+
+def test_a_queue_that_fills_and_drains_is_no_step() -> None:
+    truth = Truth(ppm=20.0, queue=80 * MS)
+    track = truth.fit()
+    assert track.steps == ()
+    assert track.error is not None
+    assert np.abs(truth.errors(track)).max() <= track.error
+
+
+def test_a_step_is_found_although_a_queue_hides_it_in_one_direction() -> None:
+    truth = Truth(ppm=20.0, queue=80 * MS, steps=((31 * S, 3 * MS),))
+    track = truth.fit()
+    ((at, size),) = track.steps
+    assert abs(at - 31 * S) < 200 * MS
+    assert size == pytest.approx(3 * MS, abs=200 * US)
+
+
+def test_a_stall_of_both_directions_is_no_step() -> None:
+    truth = Truth()
+    above, below = truth.sides()
+    stalled = [
+        Side(side.x, side.y + np.where((side.x > 20 * S) & (side.x < 22 * S), 30 * MS, 0))
+        for side in (above, below)
+    ]
+    assert fit_track(*stalled).steps == ()
+
+
+def test_mismatched_packets_are_left_out() -> None:
+    truth = Truth(offset=2 * MS, ppm=-10.0)
+    above, below = truth.sides()
+    above.y[[100, 2000, 4000]] -= 500 * MS
+    below.y[[50, 1500]] -= 700 * MS
+    track = fit_track(above, below)
+    assert track.steps == ()
+    assert np.abs(truth.errors(track)).max() < 20 * US
+
+
+def test_a_few_packets_give_an_offset() -> None:
+    track = fit_track(
+        Side(np.array([0.0, 5.0]), np.array([70.0, 60.0])), Side(np.array([3.0]), np.array([-40.0]))
+    )
+    assert track.at(np.array([0.0, 5.0])).tolist() == [50.0, 50.0]
+
+
+def test_without_a_packet_there_is_no_difference() -> None:
+    with pytest.raises(ClockError, match="no packet was stamped by both"):
+        fit_track(NOTHING, NOTHING)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    offset=st.floats(-10 * S, 10 * S),
+    ppm=st.floats(-60, 60),
+    at=st.floats(5, 55),
+    size=st.one_of(st.floats(2 * MS, 2 * S), st.floats(-2 * S, -2 * MS)),
+    queue=st.sampled_from([0.0, 20 * MS]),
+    seed=st.integers(0, 2**16),
+)
+def test_any_offset_drift_and_step_are_found_within_the_error_stated(
+    offset: float, ppm: float, at: float, size: float, queue: float, seed: int
+) -> None:
+    truth = Truth(offset=offset, ppm=ppm, steps=((at * S, size),), queue=queue)
+    track = truth.fit(seed)
+    assert track.error is not None
+    assert track.error < 600 * US
+    assert np.abs(truth.errors(track)).max() <= track.error
+    ((found_at, found_size),) = track.steps
+    assert abs(found_at - at * S) < 250 * MS
+    assert abs(found_size - size) <= track.error
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    noise=st.floats(1 * US, 2 * MS),
+    packets=st.integers(200, 20_000),
+    queue=st.sampled_from([0.0, 5 * MS, 100 * MS]),
+    seed=st.integers(0, 2**16),
+)
+def test_a_clock_that_was_not_set_has_no_step_of_a_millisecond(
+    noise: float, packets: int, queue: float, seed: int
+) -> None:
+    truth = Truth(packets=packets, noise=noise, queue=queue, ppm=10.0)
+    track = truth.fit(seed)
+    assert [size for _, size in track.steps if abs(size) > max(1 * MS, 4 * noise)] == []
