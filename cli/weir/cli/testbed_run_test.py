@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from weir.analysis.result import analyse
 from weir.topo.tools import search_path
+from weir_tests.analysis.shifted_clock import Clock, copy_run
 from weir_tests.topo.sandboxed import result_of
 
 Seen = dict[str, Any]
@@ -44,6 +49,29 @@ def test_every_packet_is_explained_on_a_testbed(every: Seen) -> None:
     assert (law["unexplained"], law["contradictions"]) == (0, 0)
     assert law["reported_drops"] == law["missing"] > 100
     assert [pair["truth"] for pair in result["pairs"]] == ["shared"] * len(result["pairs"])
+
+
+def test_clocks_as_ntp_keeps_them_change_no_count(every: Seen, tmp_path: Path) -> None:
+    clocks = {
+        "server1": Clock(1_000_000, 50.0, ((2.0, 3_000_000),)),
+        "server2": Clock(-1_000_000, -50.0, ((4.0, -4_000_000),)),
+        "client": Clock(500_000, 30.0, ((3.0, 2_000_000),)),
+    }
+    run_dir = tmp_path / "run"
+    start_ns = copy_run(Path(every["whole"]["run_dir"]), run_dir, clocks)
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    for host in manifest["hosts"]:
+        for reading in host["clock"]:
+            at_ns = np.array([reading["at_ns"]])
+            reading["offset_s"] += float(clocks[host["name"]].stamps(at_ns, start_ns)[0] - at_ns[0]) / 1e9
+    (run_dir / "manifest.json").write_text(json.dumps(manifest))
+    law, result = every["whole"]["first"]["output"]["law"], analyse(run_dir)
+    assert result.valid, result.invalid_reasons
+    assert result.law.unexplained == 0
+    for key in ("sent", "received", "missing", "reported_drops", "explained"):
+        assert getattr(result.law, key) == law[key]
+    found = {clock.host: clock for clock in result.host_clocks}
+    assert all(len(found[host].steps) == 1 for host in clocks)
 
 
 def test_the_manifest_names_the_testbed_but_not_how_to_log_in(every: Seen) -> None:

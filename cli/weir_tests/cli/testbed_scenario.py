@@ -194,7 +194,8 @@ def whole(rack: Rack) -> dict[str, Any]:
     """A run, and one with background traffic; hosts are as before."""
     before = rack.state()
     first = rack.run("first", more=BACKGROUND)
-    return {"first": first, "same": rack.state() == before}
+    run_dir = str((rack.folder / "runs" / "first" / "latest").resolve())
+    return {"first": first, "same": rack.state() == before, "run_dir": run_dir}
 
 
 def lost(rack: Rack) -> dict[str, Any]:
