@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fuzzes the switch, the decoders of its reports and the inference of losses; see `--help`.
 
+mod bmv2;
 mod bytes;
 mod capture_file;
 mod captures;
@@ -104,6 +105,7 @@ fn run(tally: &Tally, corpus: &Corpus, target: Target, seed: u64, number: u64) {
         Target::Packets => packets::run(corpus, &mut random),
         Target::Requests => requests::run(corpus, &mut random),
         Target::Links => links::run(corpus, &mut random),
+        Target::Bmv2 => bmv2::run(&mut random),
         Target::Thrift => thrift::run(corpus, &mut random),
         Target::Reports => reports::run(&mut random),
         Target::Captures => captures::run(&mut random),

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use fastrand::Rng;
 use weir_dataplane::{
-    ActionCall, CloneSession, KeyMatch, LOSS_ALL_PPB, MatchKind, MeterConfig, PortConfig, Program,
-    Replica, Shaper, Switch, SwitchConfig, TableEntry, TableId,
+    ActionCall, CloneSession, KeyMatch, LOSS_ALL_PPB, LogLevel, MatchKind, MeterConfig,
+    PathLogConfig, PortConfig, Program, Replica, Shaper, Switch, SwitchConfig, TableEntry, TableId,
 };
 
 use crate::bytes;
@@ -69,6 +69,10 @@ fn ready(program: Program, random: &mut Rng) -> Switch {
     let config = SwitchConfig {
         seed: random.u64(..),
         native: random.bool(),
+        path_log: (random.u8(..4) == 0).then(|| PathLogConfig {
+            level: LogLevel::Trace,
+            dump_bytes: random.usize(..100),
+        }),
         ..SwitchConfig::default()
     };
     let mut switch = Switch::new(program, config);
@@ -99,6 +103,7 @@ pub fn exercise(program: Program, random: &mut Rng, frames: usize) -> Result<boo
         if random.u8(..4) == 0 {
             switch.advance(now_ns, &mut |_: u32, _: &[u8], _: u64| left += 1);
             switch.drain_digests(|_| {});
+            switch.drain_path_log(|_, _| {});
         }
     }
     left += settle(&mut switch)?;

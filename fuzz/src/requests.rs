@@ -58,7 +58,7 @@ pub fn with_pipeline<'a>(
     };
     let config = NodeConfig {
         switch: SwitchConfig::default(),
-        cpu_port: 510,
+        cpu_port: Some(510),
         ports: PORTS.map(|port| (port, PortConfig::default())).collect(),
     };
     let mut switch = VirtualSwitch::new(config, DEVICE).map_err(|error| error.to_string())?;

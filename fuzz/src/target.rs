@@ -14,6 +14,8 @@ pub enum Target {
     Requests,
     /// Requests to the service of links between frames, and whether its counters add up.
     Links,
+    /// bmv2's command line, and messages of a peer on its nanomsg socket.
+    Bmv2,
     /// Calls of bmv2's Thrift services, plausible and not, between frames.
     Thrift,
     /// Telemetry reports and captures of them, through their decoders.

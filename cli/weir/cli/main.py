@@ -12,6 +12,7 @@ import typer
 
 from weir.cli import (
     apply,
+    bmv2,
     campaign,
     demo,
     detect,
@@ -120,6 +121,7 @@ for _command in (
 ):
     app.command(_command.__name__.removesuffix("_"))(_command)  # import is a keyword of Python
 app.add_typer(kernel.app)
+app.add_typer(bmv2.app)
 
 
 def run_cli(arguments: Sequence[str]) -> int:

@@ -165,6 +165,8 @@ pub struct Transition {
 
 #[derive(Debug, Deserialize)]
 pub struct Deparser {
+    #[serde(default)]
+    pub name: String,
     pub order: Vec<String>,
     #[serde(default)]
     pub primitives: Vec<Primitive>,

@@ -22,6 +22,7 @@ mod memory;
 mod meter;
 mod native;
 mod packet;
+mod path_log;
 mod ports;
 mod pre;
 mod program;
@@ -46,6 +47,7 @@ pub use info::{
     ValueSetInfo,
 };
 pub use log::LogEvent;
+pub use path_log::{LogLevel, PathLogConfig};
 pub use ports::{LOSS_ALL_PPB, Port, PortConfig, QUEUES, QueueConfig, Shaper};
 pub use program::Program;
 pub use stats::{LinkStats, PortStats, QueueStats, Stats};

@@ -3,7 +3,7 @@
 //! program has any, else in the interpreter (`exec`).
 
 use crate::context::Cx;
-use crate::exec::{deparser, parser, pipeline};
+use crate::exec::{deparser, logged, parser, pipeline};
 use crate::native::Native;
 use crate::packet::{
     EgressMetadata, EgressResult, IngressMetadata, IngressProgress, IngressResult, Packet,
@@ -45,6 +45,9 @@ fn start_with_parser(
     packet: &mut Packet,
     metadata: IngressMetadata,
 ) -> bool {
+    if let Some(log) = &mut cx.externs.path_log {
+        log.received(packet);
+    }
     pipeline::write_ingress_metadata(cx.ir, packet, metadata);
     parse(code, cx, packet)
 }
@@ -105,7 +108,7 @@ pub(crate) fn egress(
 }
 
 /// Updates checksums if one of them may need it, writes the valid headers before the payload, applies `truncate`.
-#[inline]
+#[inline(always)]
 pub(crate) fn deparse(
     code: Code<'_>,
     cx: &mut Cx<'_>,
@@ -114,6 +117,9 @@ pub(crate) fn deparse(
 ) {
     deparser::prepare(cx, packet, update_checksums);
     if !code.is_some_and(|code| code.deparse(packet)) {
+        if cx.externs.path_log.is_some() {
+            logged::deparse(cx, packet);
+        }
         deparser::emit(cx.ir, packet);
     }
     packet.seal(packet.truncate_bytes());

@@ -7,6 +7,7 @@ use crate::crc::CustomCrc;
 use crate::info::{DigestId, MeterUnit, ProgramInfo};
 use crate::log::LogQueue;
 use crate::meter::CountedMeter;
+use crate::path_log::PathLog;
 use crate::stats::Stats;
 use crate::value_set::ValueSet;
 use std::collections::VecDeque;
@@ -121,6 +122,8 @@ pub(crate) struct Externs {
     pub random: Random,
     pub digests: DigestQueue,
     pub log: LogQueue,
+    /// The log of packets' paths, if there is one; the interpreter runs the program then.
+    pub path_log: Option<Box<PathLog>>,
     pub stats: Stats,
     /// Buffer of a calculation, whose capacity is reused.
     pub scratch: Vec<u8>,
@@ -171,6 +174,7 @@ impl Externs {
                 ..DigestQueue::default()
             },
             log: LogQueue::default(),
+            path_log: None,
             stats,
             scratch: Vec::new(),
         }

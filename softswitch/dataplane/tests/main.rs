@@ -10,6 +10,7 @@ mod ipv4_router;
 mod l2_learning;
 mod logs;
 mod native;
+mod path_log;
 mod queueing;
 mod random;
 mod robustness;

@@ -40,6 +40,7 @@ mod write;
 
 use std::collections::{BTreeMap, HashMap};
 
+use tonic::Code;
 use weir_dataplane::{
     EntryHandle, LogKind, Port, PortConfig, Program, Stats, Switch, SwitchConfig, TableId,
 };
@@ -93,8 +94,8 @@ impl From<Notification> for v1::StreamMessageResponse {
 pub struct NodeConfig {
     /// Settings of the dataplane.
     pub switch: SwitchConfig,
-    /// The port connected to the controller (packet-in, packet-out).
-    pub cpu_port: Port,
+    /// The port connected to the controller (packet-in, packet-out); None: there is none.
+    pub cpu_port: Option<Port>,
     /// The ports with their queues and delays.
     pub ports: BTreeMap<Port, PortConfig>,
 }
@@ -165,7 +166,9 @@ impl Node {
             for (port, config) in &self.config.ports {
                 switch.set_port(*port, *config, now_ns)?;
             }
-            switch.set_port(self.config.cpu_port, PortConfig::default(), now_ns)?;
+            if let Some(cpu_port) = self.config.cpu_port {
+                switch.set_port(cpu_port, PortConfig::default(), now_ns)?;
+            }
             self.switch = Some(switch);
         }
         self.pipeline = pipeline;
@@ -227,8 +230,14 @@ impl Node {
     /// `FAILED_PRECONDITION` without a pipeline, `INVALID_ARGUMENT` for metadata that the P4Info does not declare.
     pub fn packet_out(&mut self, packet: &v1::PacketOut, now_ns: u64) -> Result<(), Failure> {
         let (pipeline, switch) = parts(&self.pipeline, &mut self.switch)?;
+        let cpu_port = self.config.cpu_port.ok_or_else(|| {
+            Failure::new(
+                Code::FailedPrecondition,
+                "this switch has no CPU port; it starts with one when --cpu-port is given",
+            )
+        })?;
         let frame = packet_io::packet_out(pipeline, packet)?;
-        switch.receive(self.config.cpu_port, &frame, now_ns);
+        switch.receive(cpu_port, &frame, now_ns);
         Ok(())
     }
 
@@ -267,7 +276,7 @@ impl Node {
         } = self;
         let Some(switch) = switch else { return };
         switch.advance(now_ns, &mut |port: Port, frame: &[u8], time_ns: u64| {
-            if port != config.cpu_port {
+            if Some(port) != config.cpu_port {
                 output.transmit(port, frame, time_ns);
             } else if let Some(packet) = packet_io::packet_in(pipeline.as_ref(), frame) {
                 output.notify(Notification::PacketIn(packet), time_ns);
@@ -276,6 +285,7 @@ impl Node {
             }
         });
         switch.drain_log(log_program);
+        switch.drain_path_log(log_path);
         let Some(pipeline) = pipeline else {
             switch.drain_digests(|_| stats.digests_unwanted += 1);
             return;
@@ -360,14 +370,17 @@ impl Node {
 
     /// Requires a port of the switch or the CPU port.
     fn require_port(&self, port: Port, place: &str) -> Result<(), Failure> {
-        if port == self.config.cpu_port || self.config.ports.contains_key(&port) {
+        if Some(port) == self.config.cpu_port || self.config.ports.contains_key(&port) {
             return Ok(());
         }
         let ports: Vec<String> = self.config.ports.keys().map(ToString::to_string).collect();
+        let cpu_port = match self.config.cpu_port {
+            Some(number) => format!(" and the CPU port {number}"),
+            None => String::new(),
+        };
         Err(Failure::invalid(format!(
-            "{place}: this switch has no port {port}; its ports are {} and the CPU port {}",
+            "{place}: this switch has no port {port}; its ports are {}{cpu_port}",
             ports.join(", "),
-            self.config.cpu_port
         )))
     }
 }
@@ -380,6 +393,17 @@ fn log_program(event: weir_dataplane::LogEvent<'_>) {
         LogKind::Assert | LogKind::Assume => {
             tracing::error!(target: "program", time_ns, "{}: packet dropped", event.text);
         }
+    }
+}
+
+/// Writes a line of the log of packets' paths to the switch's own log.
+fn log_path(level: weir_dataplane::LogLevel, text: &str) {
+    use weir_dataplane::LogLevel::{Debug, Error, Info, Trace};
+    match level {
+        Trace => tracing::trace!(target: "packet", "{text}"),
+        Debug => tracing::debug!(target: "packet", "{text}"),
+        Info => tracing::info!(target: "packet", "{text}"),
+        Error => tracing::error!(target: "packet", "{text}"),
     }
 }
 

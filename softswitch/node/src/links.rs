@@ -38,7 +38,7 @@ impl Node {
 
     /// The reason why a port with this number cannot be added; None when it can.
     pub fn refuses_port(&self, port: Port) -> Option<String> {
-        if port == self.config.cpu_port {
+        if Some(port) == self.config.cpu_port {
             Some("it is the CPU port".to_owned())
         } else if port == self.config.switch.drop_port {
             Some("it is the drop port".to_owned())

@@ -4,12 +4,14 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::{info, warn};
 
 use super::arrivals::Source;
 use super::departures::{DepartureSender, Departures};
 use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, SlotFrame};
+use super::recorder::Recorder;
 use super::send_threads::{RemoteSender, SendThread, SendThreads};
 use super::sender::Sender;
 use super::socket::interface_state;
@@ -76,6 +78,8 @@ pub struct Interface {
     sent: Arc<Tally>,
     /// The thread that sends them; None: the caller's.
     send_thread: Option<SendThread>,
+    /// Capture files of the port, if they are written.
+    recorder: Option<Box<Recorder>>,
     /// The socket of all ports, if the kernel keeps frames until their departure times.
     departures: Option<Arc<Departures>>,
 }
@@ -109,6 +113,7 @@ impl Interface {
             sends: 0,
             sent: Arc::default(),
             send_thread: threads.next_thread().cloned(),
+            recorder: None,
             departures: threads.departures().cloned(),
         };
         if !port.try_open().map_err(|error| open_error(name, error))? {
@@ -179,6 +184,11 @@ impl Interface {
         }
     }
 
+    /// Writes each frame that the port receives and sends to capture files from now on.
+    pub fn record(&mut self, files: Recorder) {
+        self.recorder = Some(Box::new(files));
+    }
+
     /// Number of the port.
     pub fn number(&self) -> u32 {
         self.number
@@ -226,11 +236,16 @@ impl Interface {
         let max_frame_bytes = open.max_frame_bytes;
         let mut oversize = false;
         let counters = &mut self.counters;
+        let recorder = self.recorder.as_deref_mut();
+        let stamp_ns = recorder.as_ref().and_then(|_| open.ring.oldest_ns());
         open.ring.take(|SlotFrame { bytes, truncated }| {
             oversize = truncated || bytes.len() > max_frame_bytes;
             if !oversize {
                 counters.rx_packets += 1;
                 counters.rx_bytes += bytes.len() as u64;
+                if let Some(files) = recorder {
+                    files.received.write(stamp_ns.unwrap_or_default(), bytes);
+                }
                 use_frame(bytes);
             }
         });
@@ -251,6 +266,9 @@ impl Interface {
     /// no effect unless the kernel keeps departure times ([`SendThreads::with_departures`]).
     pub fn send(&mut self, frame: &[u8], departure_ns: u64) {
         self.sends += 1;
+        if let Some(files) = &mut self.recorder {
+            files.sent.write(realtime_ns(), frame);
+        }
         match &mut self.open {
             // An empty frame cannot be sent, and would not count as one.
             Some(open) if !frame.is_empty() => match &mut open.sender {
@@ -317,6 +335,12 @@ impl Source for Interface {
     fn oldest_ns(&self) -> Option<u64> {
         self.open.as_ref()?.ring.oldest_ns()
     }
+}
+
+fn realtime_ns() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since_epoch = since_epoch.unwrap_or_default().as_nanos();
+    u64::try_from(since_epoch).unwrap_or(u64::MAX)
 }
 
 fn open_error(interface: &str, error: io::Error) -> OpenError {

@@ -5,7 +5,8 @@
 //! [`frame_ring`] (each frame as it arrives, for the switch) and [`block_ring`] (whole blocks, for the collector) receive
 //! through what `packet_ring` opens; [`sender`], [`xdp`] and [`departures`] send, [`send_threads`] on other cores. [`checksum`] completes
 //! the checksums that the sending host left to its network card, [`arrivals`] merges the rings of all ports by time of
-//! arrival. Only the rings, the senders, [`socket`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
+//! arrival, [`recorder`] writes capture files of a port, [`trunk`] carries the frames of ports without interfaces. Only the
+//! rings, the senders, [`socket`], [`trunk`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
 
 pub mod arrivals;
 pub mod block_ring;
@@ -15,10 +16,12 @@ pub mod frame_ring;
 pub mod interface;
 pub mod mapping;
 mod packet_ring;
+pub mod recorder;
 pub mod send_threads;
 pub mod sender;
 pub mod socket;
 pub mod tally;
+pub mod trunk;
 pub mod xdp;
 
 pub use interface::{Counters, Interface, OpenError};

@@ -214,6 +214,25 @@ pub struct DigestInfo {
     pub fields: Vec<FieldInfo>,
 }
 
+/// Names that only a log of packets' paths needs, by the indices of the flat program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogNames {
+    /// The parser.
+    pub parser: String,
+    /// Its states.
+    pub states: Vec<String>,
+    /// Errors of the parser by their code.
+    pub errors: Vec<(u32, String)>,
+    /// Headers, in the order of `Ir::headers`.
+    pub headers: Vec<String>,
+    /// Names of ingress and egress.
+    pub pipelines: [String; 2],
+    /// The deparser.
+    pub deparser: String,
+    /// Checksums that are verified.
+    pub verified: Vec<String>,
+}
+
 /// A calculation: a hash or a checksum over fields. It has no name in P4 nor in the p4info.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalculationInfo {
@@ -246,6 +265,8 @@ pub struct ProgramInfo {
     pub profiles: Vec<ProfileInfo>,
     /// Digests.
     pub digests: Vec<DigestInfo>,
+    /// For a log.
+    pub log_names: LogNames,
     /// Calculations; an index here is their id.
     pub calculations: Vec<CalculationInfo>,
 }

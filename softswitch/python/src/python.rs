@@ -156,7 +156,7 @@ impl Switch {
                 drop_port,
                 ..SwitchConfig::default()
             },
-            cpu_port,
+            cpu_port: Some(cpu_port),
             ports: configs,
         };
         Ok(Self {

@@ -34,6 +34,9 @@ Examples:
   Run a program without waiting for a controller, write counters to a file:
     weir-switch --json router.json --stats stats.json --port 1=veth0 --port 2=veth1
 
+  The command line of bmv2's simple_switch_grpc, which a link of that name to this program takes too:
+    weir-switch as-bmv2 --help
+
 Options of a port, after the interface, separated by commas; each acts on what leaves through the port:
 {OPTIONS}
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `weir-switch` command; `--help` explains it.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
+use weir_switch::bmv2::options::Parsed;
+use weir_switch::bmv2::{self, Flavour};
 use weir_switch::cli::Cli;
 use weir_switch::run::run;
 
@@ -14,6 +17,14 @@ use weir_switch::run::run;
 const LOGGED: &str = "warn,weir=info";
 
 fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(flavour) = words.first().and_then(|name| bmv2::called_as(name)) {
+        return run_as_bmv2(flavour, bmv2::options::parse(flavour, &words));
+    }
+    if words.get(1).is_some_and(|word| word == "as-bmv2") {
+        let parsed = bmv2::options::parse(Flavour::Grpc, &words[1..]);
+        return run_as_bmv2(Flavour::Grpc, parsed);
+    }
     let cli = Cli::parse();
     let filter = match log_filter() {
         Ok(filter) => filter,
@@ -31,6 +42,30 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
+    }
+}
+
+/// Runs the switch in the place of a program of bmv2.
+fn run_as_bmv2(flavour: Flavour, parsed: Result<Parsed, String>) -> ExitCode {
+    let result = match parsed {
+        Ok(Parsed::Run(options)) => bmv2::run(*options),
+        Ok(Parsed::Print(text)) => {
+            let _ = write!(std::io::stdout(), "{text}");
+            Ok(())
+        }
+        Err(reason) => Err(reason),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "{}: {}",
+                flavour.name(),
+                reason.trim_end()
+            );
+            ExitCode::FAILURE
+        }
     }
 }
 

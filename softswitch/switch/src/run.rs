@@ -25,7 +25,7 @@ use weir_engine::node::failure::Failure;
 use weir_engine::node::{Node, NodeConfig};
 
 /// Packet-ins and digest lists queued from the dataplane to the service.
-const QUEUED_NOTIFICATIONS: usize = 4096;
+pub(crate) const QUEUED_NOTIFICATIONS: usize = 4096;
 const STATS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The reason why the switch could not start or had to stop.
@@ -133,7 +133,7 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
             drop_port: cli.drop_port,
             ..SwitchConfig::default()
         },
-        cpu_port: cli.cpu_port,
+        cpu_port: Some(cli.cpu_port),
         ports,
     });
     if let Some(path) = &cli.json {
@@ -250,7 +250,10 @@ fn say(line: &str) {
 }
 
 /// Serves until a stop signal, watches the dataplane thread, and writes the final statistics.
-async fn supervise<F: Forwarder, S: Future<Output = Result<(), tonic::transport::Error>>>(
+pub(crate) async fn supervise<
+    F: Forwarder,
+    S: Future<Output = Result<(), tonic::transport::Error>>,
+>(
     engine: Engine<F>,
     stats: Option<PathBuf>,
     mut stop: Stop,
@@ -292,7 +295,7 @@ async fn supervise<F: Forwarder, S: Future<Output = Result<(), tonic::transport:
 }
 
 /// The program of a file, and the file's bytes.
-fn load(path: &Path) -> Result<(Program, Vec<u8>), RunError> {
+pub(crate) fn load(path: &Path) -> Result<(Program, Vec<u8>), RunError> {
     let json = std::fs::read(path).map_err(|error| RunError::Read {
         path: path.to_owned(),
         error,
@@ -342,13 +345,13 @@ async fn watch<F: Forwarder>(
 }
 
 /// SIGINT and SIGTERM.
-struct Stop {
+pub(crate) struct Stop {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 impl Stop {
-    fn install() -> io::Result<Self> {
+    pub(crate) fn install() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,

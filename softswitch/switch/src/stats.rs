@@ -84,6 +84,7 @@ impl Snapshot {
             interfaces,
             now_ns,
             notifications_lost,
+            ..
         } = core;
         let ports = interfaces.iter_mut().map(|interface| {
             interface.update_overruns();

@@ -6,6 +6,7 @@ use crate::context::Cx;
 use crate::ir::{Expr, LogMessage};
 use crate::packet::Packet;
 use crate::packet::phv::store_opt;
+use crate::path_log::LogLevel;
 use crate::wide::Wide;
 use std::fmt::Write;
 use weir_program::LogKind;
@@ -21,6 +22,18 @@ pub(super) fn log(cx: &mut Cx<'_>, packet: &Packet, kind: LogKind, message: u16,
         args,
         packet,
     };
+    if let Some(log) = &mut cx.externs.path_log {
+        let (level, prefix) = match kind {
+            LogKind::Message => (LogLevel::Info, ""),
+            LogKind::Assert => (LogLevel::Error, "Assert error: "),
+            LogKind::Assume => (LogLevel::Error, "Assume error: "),
+        };
+        log.line(level, |_, text| {
+            text.push_str(prefix);
+            fill(message, &view, text);
+        });
+        return;
+    }
     let queued = cx
         .externs
         .log

@@ -7,6 +7,7 @@ pub(crate) mod deparser;
 pub(crate) mod expr;
 mod headers;
 mod log;
+pub(crate) mod logged;
 pub(crate) mod parser;
 pub(crate) mod pipeline;
 mod prefetch;

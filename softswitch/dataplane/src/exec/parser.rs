@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The parser: from a packet's bytes to valid headers in the PHV.
 
-use super::action;
 use super::expr::View;
 use super::headers::set_valid;
 use super::value_set::{self, transition_key};
+use super::{action, logged};
 use crate::context::Cx;
 use crate::ir::{
     FastState, Header, HeaderOrNext, Ir, MAX_PARSER_STATES, ParseState, ParserOp, Varbit,
@@ -12,10 +12,15 @@ use crate::ir::{
 use crate::packet::Packet;
 use crate::packet::phv::{byte, get, set_byte, store_opt, store_u32};
 use crate::value_set::masked_equal;
+use weir_program::value::value_bytes;
 
 /// Parses the packet; the error, which `parser_error` gets too.
 pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
-    let error = run_states(cx, packet);
+    let error = if cx.externs.path_log.is_some() {
+        logged::run_states(cx, packet)
+    } else {
+        run_states(cx, packet)
+    };
     let slot = cx.ir.intrinsics.parser_error;
     store_opt(&mut packet.phv, slot, u64::from(error));
     error
@@ -24,10 +29,13 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
 /// Writes to `checksum_error` whether a checksum is wrong.
 pub(crate) fn verify_checksums(cx: &mut Cx<'_>, packet: &mut Packet) {
     let ir = cx.ir;
-    let wrong = ir
-        .verify
-        .iter()
-        .any(|checksum| !super::calc::verify(ir, cx.externs, packet, checksum));
+    let wrong = ir.verify.iter().enumerate().any(|(index, checksum)| {
+        let right = super::calc::verify(ir, cx.externs, packet, checksum);
+        if !right {
+            logged::wrong_checksum(cx, packet, index);
+        }
+        !right
+    });
     store_opt(
         &mut packet.phv,
         ir.intrinsics.checksum_error,
@@ -105,70 +113,93 @@ fn run_fast(
 }
 
 fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result<Option<u16>, u32> {
-    let errors = cx.ir.errors;
-    let has = |packet: &Packet, bits: u32| {
-        if packet.payload().len() * 8 < bits as usize {
-            Err(errors.packet_too_short)
-        } else {
-            Ok(())
-        }
-    };
     for op in &state.ops {
-        match op {
-            ParserOp::Extract(header) => extract(cx, packet, *header, None)?,
-            ParserOp::ExtractNext(stack) => extract_next(cx, packet, *stack, None)?,
-            ParserOp::ExtractVarbit {
-                header,
-                length_bits,
-            } => {
-                let bits = view(cx, packet).eval(*length_bits);
-                match header {
-                    HeaderOrNext::Header(header) => extract(cx, packet, *header, Some(bits))?,
-                    HeaderOrNext::Next(stack) => extract_next(cx, packet, *stack, Some(bits))?,
-                }
-            }
-            ParserOp::Set {
-                target,
-                value,
-                lookahead_bits,
-            } => {
-                has(packet, *lookahead_bits)?;
-                action::assign(cx, packet, *target, *value, &[]);
-            }
-            ParserOp::Verify {
-                condition,
-                error,
-                lookahead_bits,
-            } => {
-                has(packet, *lookahead_bits)?;
-                let view = view(cx, packet);
-                if !view.is_true(*condition) {
-                    return Err(u32::try_from(view.eval(*error)).unwrap_or(u32::MAX));
-                }
-            }
-            ParserOp::Advance {
-                bits,
-                lookahead_bits,
-            } => {
-                has(packet, *lookahead_bits)?;
-                let bits = view(cx, packet).eval(*bits);
-                if !bits.is_multiple_of(8) {
-                    return Err(errors.invalid_argument);
-                }
-                if !packet.advance(usize::try_from(bits / 8).unwrap_or(usize::MAX)) {
-                    return Err(errors.packet_too_short);
-                }
-            }
-            ParserOp::Prim(prim) => action::run(cx, packet, std::slice::from_ref(prim), &[]),
-        }
+        run_op(cx, packet, op)?;
     }
-    if state.lookahead_bits > 0 {
-        has(packet, state.lookahead_bits)?;
-    }
+    look_ahead(cx, packet, state)?;
     select(cx, packet, state)
 }
 
-fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16>, u32> {
+/// Requires that many bits beyond the cursor.
+#[inline(always)]
+fn has(cx: &Cx<'_>, packet: &Packet, bits: u32) -> Result<(), u32> {
+    if packet.payload().len() * 8 < bits as usize {
+        Err(cx.ir.errors.packet_too_short)
+    } else {
+        Ok(())
+    }
+}
+
+/// Requires the bits beyond the cursor that a state's transition reads.
+#[inline(always)]
+pub(super) fn look_ahead(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<(), u32> {
+    if state.lookahead_bits > 0 {
+        has(cx, packet, state.lookahead_bits)?;
+    }
+    Ok(())
+}
+
+/// The transition key's bytes, each part padded to whole bytes.
+pub(super) fn key_bytes(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Vec<u8> {
+    let key = transition_key(&view(cx, packet), state);
+    value_bytes(&key.0, state.key_bits)
+}
+
+/// Runs one step of a state.
+#[inline(always)]
+pub(super) fn run_op(cx: &mut Cx<'_>, packet: &mut Packet, op: &ParserOp) -> Result<(), u32> {
+    let errors = cx.ir.errors;
+    match op {
+        ParserOp::Extract(header) => extract(cx, packet, *header, None)?,
+        ParserOp::ExtractNext(stack) => extract_next(cx, packet, *stack, None)?,
+        ParserOp::ExtractVarbit {
+            header,
+            length_bits,
+        } => {
+            let bits = view(cx, packet).eval(*length_bits);
+            match header {
+                HeaderOrNext::Header(header) => extract(cx, packet, *header, Some(bits))?,
+                HeaderOrNext::Next(stack) => extract_next(cx, packet, *stack, Some(bits))?,
+            }
+        }
+        ParserOp::Set {
+            target,
+            value,
+            lookahead_bits,
+        } => {
+            has(cx, packet, *lookahead_bits)?;
+            action::assign(cx, packet, *target, *value, &[]);
+        }
+        ParserOp::Verify {
+            condition,
+            error,
+            lookahead_bits,
+        } => {
+            has(cx, packet, *lookahead_bits)?;
+            let view = view(cx, packet);
+            if !view.is_true(*condition) {
+                return Err(u32::try_from(view.eval(*error)).unwrap_or(u32::MAX));
+            }
+        }
+        ParserOp::Advance {
+            bits,
+            lookahead_bits,
+        } => {
+            has(cx, packet, *lookahead_bits)?;
+            let bits = view(cx, packet).eval(*bits);
+            if !bits.is_multiple_of(8) {
+                return Err(errors.invalid_argument);
+            }
+            if !packet.advance(usize::try_from(bits / 8).unwrap_or(usize::MAX)) {
+                return Err(errors.packet_too_short);
+            }
+        }
+        ParserOp::Prim(prim) => action::run(cx, packet, std::slice::from_ref(prim), &[]),
+    }
+    Ok(())
+}
+
+pub(super) fn select(cx: &Cx<'_>, packet: &Packet, state: &ParseState) -> Result<Option<u16>, u32> {
     if !state.set_cases.is_empty() {
         return value_set::select(cx, &view(cx, packet), state);
     }

@@ -4,6 +4,7 @@
 use super::action;
 use super::calc;
 use super::expr::View;
+use super::logged;
 use super::prefetch;
 use crate::context::Cx;
 use crate::ir::{Expr, Gress, Ir, ProfileUse, Slot, Step, Table, TableNext};
@@ -72,6 +73,9 @@ fn write_egress_metadata(ir: &Ir, phv: &mut [u8], metadata: &EgressMetadata) {
 
 #[inline(never)]
 fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
+    if cx.externs.path_log.is_some() {
+        return logged::run(cx, tables, packet, gress);
+    }
     let mut at = cx.ir.flat.start(gress);
     while let Some(index) = run_steps(cx, packet, at, &[]) {
         let index = usize::from(index);
@@ -120,7 +124,12 @@ pub(crate) fn run_step(cx: &mut Cx<'_>, packet: &mut Packet, index: usize, args:
 }
 
 /// Runs steps until a table comes next (its index), or the pipeline or action ends (None).
-fn run_steps(cx: &mut Cx<'_>, packet: &mut Packet, start: u32, args: &[u64]) -> Option<u16> {
+pub(super) fn run_steps(
+    cx: &mut Cx<'_>,
+    packet: &mut Packet,
+    start: u32,
+    args: &[u64],
+) -> Option<u16> {
     let ir = cx.ir;
     let steps = ir.flat.steps.as_slice();
     let mut at = start as usize;

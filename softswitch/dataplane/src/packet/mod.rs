@@ -48,6 +48,8 @@ pub(crate) struct Packet {
     pub progress: IngressProgress,
     /// Set if ingress ended without a pause.
     pub ingress_result: IngressResult,
+    /// Numbers of the packet and of its copy in the log of paths; unused without a log.
+    pub log_number: (u64, u32),
     /// Few packets have requests; this flag spares the others a look at each.
     has_requests: bool,
     requests: Requests,
@@ -245,6 +247,7 @@ impl Packet {
         self.enq_qdepth = other.enq_qdepth;
         self.priority = other.priority;
         self.deflected = false;
+        self.log_number = other.log_number;
         self.clear_requests();
     }
 }

@@ -17,6 +17,7 @@ use crate::info::ProgramInfo;
 use crate::log::LogEvent;
 use crate::native::Native;
 use crate::packet::Pool;
+use crate::path_log::{LogLevel, PathLog, PathLogConfig};
 use crate::ports::{Port, PortConfig, QUEUES};
 use crate::pre::Replication;
 use crate::program::Program;
@@ -61,6 +62,8 @@ pub struct SwitchConfig {
     pub max_digests: usize,
     /// Run the program as machine code if it has any; this changes only the speed.
     pub native: bool,
+    /// The log of each packet's path; None: no log, which costs nothing.
+    pub path_log: Option<PathLogConfig>,
 }
 
 impl Default for SwitchConfig {
@@ -73,6 +76,7 @@ impl Default for SwitchConfig {
             max_passes: 64,
             max_digests: 16_384,
             native: true,
+            path_log: None,
         }
     }
 }
@@ -107,7 +111,8 @@ fn fresh_profiles(program: &Program) -> Vec<ProfileState> {
 /// The program's machine code, if it is to be used and fits the arrays.
 fn code(program: &Program, config: &SwitchConfig, externs: &Externs) -> Option<Arc<Native>> {
     let native = program.native.as_ref();
-    let native = native.filter(|native| config.native && native.fits(externs));
+    let wanted = config.native && config.path_log.is_none();
+    let native = native.filter(|native| wanted && native.fits(externs));
     native.cloned()
 }
 
@@ -118,12 +123,14 @@ impl Switch {
     /// A switch without ports that runs `program`; const and default entries are in place.
     pub fn new(program: Program, config: SwitchConfig) -> Self {
         let tables = program.fresh_tables(config.seed);
-        let externs = Externs::new(
+        let mut externs = Externs::new(
             &program.info,
             config.seed,
             config.max_digests,
             Stats::default(),
         );
+        let log = |config| Box::new(PathLog::new(config, &program.info));
+        externs.path_log = config.path_log.map(log);
         Self {
             profiles: fresh_profiles(&program),
             native: code(&program, &config, &externs),
@@ -152,12 +159,14 @@ impl Switch {
         stats.dropped_reconfigured += self.tm.clear_queues(&mut self.pool);
         self.tables = program.fresh_tables(self.config.seed);
         self.profiles = fresh_profiles(&program);
+        let log = self.externs.path_log.take();
         self.externs = Externs::new(
             &program.info,
             self.config.seed,
             self.config.max_digests,
             stats,
         );
+        self.externs.path_log = log.map(|log| Box::new((*log).with_program(&program.info)));
         self.native = code(&program, &self.config, &self.externs);
         self.replication = Replication::default();
         self.program = program;
@@ -320,6 +329,13 @@ impl Switch {
         self.externs
             .digests
             .drain(&self.program.ir.digest_widths, receive);
+    }
+
+    /// Passes the lines of the log of paths since the last call to `receive`, oldest first.
+    pub fn drain_path_log(&mut self, receive: impl FnMut(LogLevel, &str)) {
+        if let Some(log) = &mut self.externs.path_log {
+            log.drain(receive);
+        }
     }
 
     /// Passes the log events since the last call (`log_msg`, false `assert` and `assume`) to `receive`, oldest first.

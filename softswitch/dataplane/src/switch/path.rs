@@ -6,6 +6,7 @@
 mod copies;
 mod egress;
 mod ingress;
+mod log;
 mod traffic_manager;
 
 use super::Switch;
@@ -88,7 +89,11 @@ impl Switch {
     /// Runs a received frame through all stages.
     pub(super) fn process(&mut self, port: Port, frame: &[u8]) {
         let packet = self.start(port, frame, (self.now_ns, false));
-        self.finish(packet);
+        if self.externs.path_log.is_some() {
+            self.finish::<true>(packet);
+        } else {
+            self.finish::<false>(packet);
+        }
     }
 
     /// Runs the part of a burst's frame that does not depend on the packets before it.
@@ -101,32 +106,33 @@ impl Switch {
     #[inline(always)]
     pub(super) fn resume(&mut self, packet: Box<Packet>) {
         self.catch_up(packet.received_ns);
-        self.finish(packet);
+        // A program with a log runs in the interpreter, which does not pause.
+        self.finish::<false>(packet);
     }
 
-    /// Runs the rest of a packet: ingress as far as it is left, then all later stages.
+    /// Runs the rest of a packet (with a line of the log for each step if `LOG`): ingress as far as it is left, then all later stages.
     #[inline(always)]
-    fn finish(&mut self, mut packet: Box<Packet>) {
+    fn finish<const LOG: bool>(&mut self, mut packet: Box<Packet>) {
         let (code, mut cx, tables) = self.parts();
         let result = stages::resume_ingress(code, &mut cx, tables, &mut packet);
         let (length, parsed) = (packet.ingress_length, packet.parsed);
-        let packet = self.end_ingress(packet, length, (parsed, result));
+        let packet = self.end_ingress::<LOG>(packet, length, (parsed, result));
         if let Some(packet) = packet {
             if self.pending.is_empty() {
-                self.egress(packet);
+                self.egress::<LOG>(packet);
             } else {
                 // Its clones were enqueued before it.
                 self.pending.push_back(Pending::Egress(packet));
             }
         }
         if !self.pending.is_empty() {
-            self.run_pending();
+            self.run_pending::<LOG>();
         }
     }
 
     /// Runs the packets that wait for a pipeline, first in, first out.
     #[inline(never)]
-    fn run_pending(&mut self) {
+    fn run_pending<const LOG: bool>(&mut self) {
         let mut runs = 0;
         while let Some(pending) = self.pending.pop_front() {
             runs += 1;
@@ -136,10 +142,10 @@ impl Switch {
                     self.pool.recycle(packet);
                 }
                 Pending::Ingress(packet) => {
-                    let passed = self.ingress(packet);
+                    let passed = self.ingress::<LOG>(packet);
                     self.pending.extend(passed.map(Pending::Egress));
                 }
-                Pending::Egress(packet) => self.egress(packet),
+                Pending::Egress(packet) => self.egress::<LOG>(packet),
             }
         }
     }

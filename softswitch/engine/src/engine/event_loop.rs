@@ -9,6 +9,7 @@ use tokio::sync::mpsc as tokio_mpsc;
 use tracing::warn;
 use weir_ports::Interface;
 use weir_ports::arrivals::{ArrivalClock, Source, earliest};
+use weir_ports::trunk::Trunk;
 
 use super::ahead::{Ahead, Wait};
 use super::clock::{Clock, realtime_ns};
@@ -108,7 +109,7 @@ impl<F: Forwarder> EventLoop<F> {
     /// Handles a batch of frames; true when there are more.
     fn run_frames(&mut self) -> bool {
         if earliest(&self.core.interfaces).is_none() {
-            return false;
+            return self.core.trunk.is_some() && self.run_trunk();
         }
         if let Some(ahead) = &mut self.ahead {
             ahead.received();
@@ -140,6 +141,27 @@ impl<F: Forwarder> EventLoop<F> {
         })
     }
 
+    /// Handles a batch of frames of ports without interfaces; true when there are more.
+    #[cold]
+    fn run_trunk(&mut self) -> bool {
+        let offset_ns = self.clock.realtime_minus_switch_ns();
+        let Core { node, trunk, .. } = &mut self.core;
+        let Some(trunk) = trunk else { return false };
+        node.receive_batch(|receive| {
+            for _ in 0..BATCH_FRAMES {
+                let Some(arrival) = trunk.take() else {
+                    return false;
+                };
+                let now_ns = self.clock.now_ns();
+                let arrival_ns = self
+                    .arrivals
+                    .arrival_ns(arrival.realtime_ns, offset_ns, now_ns);
+                receive(arrival.port, &arrival.frame, arrival_ns);
+            }
+            true
+        })
+    }
+
     fn lookahead_ns(&self) -> u64 {
         let ahead = self.ahead.as_ref();
         ahead.map_or(0, |ahead| ahead.lookahead_ns(&self.core))
@@ -159,11 +181,13 @@ impl<F: Forwarder> EventLoop<F> {
         let Core {
             node,
             interfaces,
+            trunk,
             notifications_lost,
             ..
         } = &mut self.core;
         let output = PortOutput {
             interfaces,
+            trunk,
             notifications: &self.notifications,
             lost: notifications_lost,
             monotonic_minus_switch_ns: self.clock.monotonic_minus_switch_ns(),
@@ -213,6 +237,9 @@ impl<F: Forwarder> EventLoop<F> {
             };
             wake_at_ns = wake_at_ns.into_iter().chain(again_at_ns).min();
         }
+        if let Some(trunk) = &core.trunk {
+            self.waits.add_other(trunk.poll_fd());
+        }
         let timeout_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
         let woken = self.waits.wait(timeout_ns);
         if woken == Woken::Waker {
@@ -231,6 +258,7 @@ impl<F: Forwarder> EventLoop<F> {
 
 struct PortOutput<'a> {
     interfaces: &'a mut [Interface],
+    trunk: &'a mut Option<Trunk>,
     notifications: &'a tokio_mpsc::Sender<Notification>,
     lost: &'a AtomicU64,
     monotonic_minus_switch_ns: i128,
@@ -238,10 +266,12 @@ struct PortOutput<'a> {
 
 impl Output for PortOutput<'_> {
     fn transmit(&mut self, port: u32, frame: &[u8], time_ns: u64) {
-        // Every port of the node has an interface; with few ports a linear search is the fastest lookup.
+        // Every port of the node has an interface or is carried by the trunk; with few ports a linear search is the fastest lookup.
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.number() == port) {
             let departure_ns = i128::from(time_ns) + self.monotonic_minus_switch_ns;
             interface.send(frame, departure_ns as u64);
+        } else if let Some(trunk) = self.trunk {
+            trunk.send(port, frame);
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 
 use tokio::sync::oneshot;
 use tonic::Status;
+use weir_ports::trunk::Trunk;
 use weir_ports::{Interface, OpenError, SendThreads};
 
 use super::forwarder::Forwarder;
@@ -19,6 +20,8 @@ pub struct Core<F = Node> {
     pub node: F,
     /// Its ports.
     pub interfaces: Vec<Interface>,
+    /// The channel of ports without interfaces.
+    pub trunk: Option<Trunk>,
     /// Time on the switch's clock, ns since its start, as of the running batch or command.
     pub now_ns: u64,
     /// Packet-ins and digest lists that reached no controller.

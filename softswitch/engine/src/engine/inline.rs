@@ -72,6 +72,7 @@ impl Inline {
             core: Core {
                 node,
                 interfaces: Vec::new(),
+                trunk: None,
                 now_ns: 0,
                 notifications_lost: Arc::clone(&notifications_lost),
             },

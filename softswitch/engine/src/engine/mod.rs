@@ -88,6 +88,7 @@ impl<F: Forwarder> Engine<F> {
         let core = Core {
             node,
             interfaces,
+            trunk: None,
             now_ns: 0,
             notifications_lost: Arc::clone(&notifications_lost),
         };

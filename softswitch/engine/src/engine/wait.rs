@@ -80,6 +80,11 @@ impl WaitSet {
         self.descriptors.push(pollfd(fd));
     }
 
+    /// Waits for input on a descriptor that belongs to no port too; to be called after those of the ports.
+    pub fn add_other(&mut self, fd: RawFd) {
+        self.descriptors.push(pollfd(fd));
+    }
+
     /// Waits for input, a wake-up, or until `timeout_ns` has passed (None: no limit).
     pub fn wait(&mut self, timeout_ns: Option<u64>) -> Woken {
         let timeout = timeout_ns.map(|ns| libc::timespec {

@@ -7,6 +7,7 @@
 mod check;
 mod check_profiles;
 mod check_tables;
+mod device_config;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -63,12 +64,8 @@ impl Pipeline {
         let Some(p4info) = &config.p4info else {
             return Err(Failure::invalid("config.p4info is missing"));
         };
-        if config.p4_device_config.is_empty() {
-            return Err(Failure::invalid(
-                "config.p4_device_config is empty; it must be the JSON that `p4c-bm2-ss -o FILE.json` writes",
-            ));
-        }
-        let mut program = Program::from_json(&config.p4_device_config)?;
+        let json = device_config::json(&config.p4_device_config)?;
+        let mut program = Program::from_json(&json)?;
         let pipeline = Self::describe(p4info.clone(), program.info(), config)?;
         for table in pipeline.tables.values() {
             if table.initial_entries_change {

@@ -24,7 +24,7 @@ mod unread;
 mod value_set;
 
 use crate::error::LoadError;
-use crate::info::{CounterInfo, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
+use crate::info::{CounterInfo, LogNames, MeterInfo, MeterUnit, ProgramInfo, RegisterInfo};
 use crate::ir::{AnyField, Field, Intrinsics, Ir, Slot};
 use layout::Layout;
 use std::collections::HashMap;
@@ -153,7 +153,38 @@ pub fn load(bytes: &[u8], cells: CellBytes) -> Result<(ProgramInfo, Ir)> {
     loader.checksums()?;
     loader.valid_at_start();
     loader.forget_unread();
+    loader.info.log_names = log_names(&json);
     Ok((loader.info, loader.ir))
+}
+
+fn log_names(json: &Json) -> LogNames {
+    let pipeline = |at: usize| {
+        let name = json.pipelines.get(at).map(|pipeline| pipeline.name.clone());
+        name.unwrap_or_default()
+    };
+    let parser = json.parsers.first();
+    let states = parser.into_iter().flat_map(|parser| &parser.parse_states);
+    let errors = json.errors.iter();
+    let verified = json.checksums.iter().filter(|checksum| checksum.verify);
+    LogNames {
+        parser: parser.map(|parser| parser.name.clone()).unwrap_or_default(),
+        states: states.map(|state| state.name.clone()).collect(),
+        errors: errors
+            .filter_map(|(name, code)| Some((u32::try_from(*code).ok()?, name.clone())))
+            .collect(),
+        headers: json
+            .headers
+            .iter()
+            .map(|header| header.name.clone())
+            .collect(),
+        pipelines: [pipeline(0), pipeline(1)],
+        deparser: json
+            .deparsers
+            .first()
+            .map(|d| d.name.clone())
+            .unwrap_or_default(),
+        verified: verified.map(|checksum| checksum.name.clone()).collect(),
+    }
 }
 
 impl Loader<'_> {

@@ -20,7 +20,7 @@ fn switch() -> VirtualSwitch {
     }
     let config = NodeConfig {
         switch: SwitchConfig::default(),
-        cpu_port: 510,
+        cpu_port: Some(510),
         ports,
     };
     VirtualSwitch::new(config, 1).expect("an event descriptor")

@@ -11,12 +11,14 @@ impl Switch {
     /// Clones the packet as it was received, parsed again, with the field list's metadata from the end of ingress.
     #[inline(never)]
     pub(super) fn clone_ingress(&mut self, packet: &Packet, length: u32, session: u32, list: u16) {
+        self.log_words(packet, "Cloning packet at ingress");
         if !self.replication.sessions.contains_key(&session) {
             self.externs.stats.clone_no_session += 1;
             return;
         }
         let mut copy = self.pool.take();
         copy.copy_from(packet);
+        self.log_copy(&mut copy);
         phv::reset(&self.program.ir, &mut copy.phv);
         copy.length = length;
         let intrinsics = &self.program.ir.intrinsics;
@@ -78,6 +80,11 @@ impl Switch {
             packet.passes = packet.passes.saturating_add(1);
             store_opt(&mut packet.phv, rid, u64::from(replica.instance));
             packet.egress_port = replica.port;
+            let port = u64::from(replica.port);
+            self.log_number(&packet, "Cloning packet to egress port ", port);
+            if index > 1 {
+                self.log_copy(&mut packet);
+            }
             self.externs.stats.cloned += 1;
             if packet.passes > self.config.max_passes {
                 self.externs.stats.dropped_loop += 1;
@@ -121,6 +128,9 @@ impl Switch {
             };
             store_opt(&mut copy.phv, rid, u64::from(replica.instance));
             copy.egress_port = replica.port;
+            let port = u64::from(replica.port);
+            self.log_number(&copy, "Replicating packet on port ", port);
+            self.log_copy(&mut copy);
             self.externs.stats.multicast_copies += 1;
             self.enqueue_copy(copy);
         }
@@ -135,12 +145,14 @@ impl Switch {
     /// Clones the packet with its headers from the end of egress, before they are deparsed.
     #[inline(never)]
     pub(super) fn clone_egress(&mut self, packet: &Packet, session: u32, list: u16) {
+        self.log_words(packet, "Cloning packet at egress");
         if !self.replication.sessions.contains_key(&session) {
             self.externs.stats.clone_no_session += 1;
             return;
         }
         let mut copy = self.pool.take();
         copy.copy_from(packet);
+        self.log_copy(&mut copy);
         self.preserve(&mut copy.phv, &packet.phv, list, EGRESS_CLONE);
         self.send_clones(copy, session);
     }

@@ -10,7 +10,7 @@ use crate::stages;
 
 impl Switch {
     /// Runs egress and the deparser, then transmits the packet unless the program dropped or recirculated it.
-    pub(super) fn egress(&mut self, mut packet: Box<Packet>) {
+    pub(super) fn egress<const LOG: bool>(&mut self, mut packet: Box<Packet>) {
         let metadata = self.egress_metadata(&packet);
         let (code, mut cx, tables) = self.parts();
         let result = stages::egress(code, &mut cx, tables, &mut packet, metadata);
@@ -23,6 +23,9 @@ impl Switch {
             self.digest(&packet, digest);
         }
         if result.egress_spec == u64::from(self.config.drop_port) {
+            if LOG {
+                self.log_words(&packet, "Dropping packet at the end of egress");
+            }
             self.drop_in_egress(packet);
             return;
         }
@@ -40,8 +43,15 @@ impl Switch {
             self.recirculate(packet, list);
             return;
         }
+        if LOG {
+            self.log_transmitted(&packet);
+        }
         self.pool.take_phv(&mut packet);
         if let Err(packet) = self.tm.transmit(packet, self.now_ns, &mut self.pool) {
+            if LOG {
+                let line = "Dropping packet, because the switch has no such port";
+                self.log_words(&packet, line);
+            }
             self.externs.stats.dropped_no_port += 1;
             self.pool.recycle(packet);
         }
@@ -82,6 +92,7 @@ impl Switch {
     #[inline(never)]
     fn recirculate(&mut self, mut packet: Box<Packet>, list: u16) {
         self.externs.stats.recirculated += 1;
+        self.log_words(&packet, "Recirculating packet");
         self.reset_fields(&mut packet, list, RECIRCULATED);
         packet.deflected = false;
         packet.ingress_length = packet.length;

@@ -12,19 +12,25 @@ use crate::stages;
 impl Switch {
     /// Parses a resubmitted or recirculated packet and runs ingress. Returns the packet if egress comes next, without a
     /// wait in a queue.
-    pub(super) fn ingress(&mut self, mut packet: Box<Packet>) -> Option<Box<Packet>> {
+    pub(super) fn ingress<const LOG: bool>(
+        &mut self,
+        mut packet: Box<Packet>,
+    ) -> Option<Box<Packet>> {
         packet.clear_requests();
+        if LOG {
+            self.log_again(&mut packet);
+        }
         let length = packet.length;
         let (code, mut cx, tables) = self.parts();
         let parsed = stages::parse(code, &mut cx, &mut packet);
         let result = stages::ingress(code, &mut cx, tables, &mut packet);
-        self.end_ingress(packet, length, (parsed, result))
+        self.end_ingress::<LOG>(packet, length, (parsed, result))
     }
 
     /// Does what the program requested in ingress for a packet that had `length` bytes before. Returns the packet if
     /// egress comes next, without a wait in a queue.
     #[inline(always)]
-    pub(super) fn end_ingress(
+    pub(super) fn end_ingress<const LOG: bool>(
         &mut self,
         mut packet: Box<Packet>,
         length: u32,
@@ -45,6 +51,9 @@ impl Switch {
                 self.resubmit(packet, length, list);
                 return None;
             }
+        }
+        if LOG {
+            self.log_end_of_ingress(&packet, &result);
         }
         let intrinsics = &self.program.ir.intrinsics;
         if result.mcast_grp != 0 {
@@ -76,6 +85,7 @@ impl Switch {
     #[inline(never)]
     fn resubmit(&mut self, mut packet: Box<Packet>, length: u32, list: u16) {
         self.externs.stats.resubmitted += 1;
+        self.log_words(&packet, "Resubmitting packet");
         self.reset_fields(&mut packet, list, RESUBMITTED);
         packet.length = length;
         store_opt(

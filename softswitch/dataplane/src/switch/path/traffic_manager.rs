@@ -47,6 +47,12 @@ impl Switch {
             }
             Admission::TailDrop(packet, _) => {
                 self.externs.stats.dropped_queue += 1;
+                let port = u64::from(packet.egress_port);
+                self.log_number(
+                    &packet,
+                    "Dropping packet, because its queue is full at port ",
+                    port,
+                );
                 self.pool.recycle(packet);
                 None
             }
@@ -72,10 +78,18 @@ impl Switch {
 
     /// Dequeues the packets that leave a queue by `until_ns` and runs egress for each at its own time.
     pub(in crate::switch) fn run_queues(&mut self, until_ns: u64) {
+        if self.externs.path_log.is_some() {
+            self.run_queues_until::<true>(until_ns);
+        } else {
+            self.run_queues_until::<false>(until_ns);
+        }
+    }
+
+    fn run_queues_until<const LOG: bool>(&mut self, until_ns: u64) {
         while let Some((at, packet)) = self.tm.dequeue(until_ns) {
             self.now_ns = self.now_ns.max(at);
-            self.egress(packet);
-            self.run_pending();
+            self.egress::<LOG>(packet);
+            self.run_pending::<LOG>();
         }
     }
 }

@@ -60,7 +60,7 @@ impl TestSwitch {
             (1..=3).map(|port| (port, PortConfig::default())).collect();
         let node = Node::new(NodeConfig {
             switch: SwitchConfig::default(),
-            cpu_port: CPU_PORT,
+            cpu_port: Some(CPU_PORT),
             ports,
         });
         let (notify, notifications) = mpsc::channel(1024);

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+//! nanomsg's protocol, as far as one socket of kind PAIR needs it: SP connections over Unix sockets and TCP.
+//!
+//! Each side first sends `0 'S' 'P' 0`, its protocol (16 bits, network order) and 16 zero bits. A message is its length in
+//! 64 bits, network order, and its bytes; over Unix sockets the byte 1 comes before the length. (sp-tcp-mapping-01,
+//! sp-ipc-mapping-01 and sp-protocol-ids-01 of the nanomsg project.)
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The greeting of a PAIR socket, version 0.
+const GREETING: [u8; 8] = [0, b'S', b'P', 0, 0, 16, 0, 0];
+/// Time in which a peer must greet.
+const GREETING_TIME: Duration = Duration::from_secs(2);
+/// Longest message, as nanomsg's default.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// The only kind of message over a Unix socket.
+const IPC_MESSAGE: u8 = 1;
+
+/// An address that was understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix socket.
+    Ipc(PathBuf),
+    /// A TCP address with its port.
+    Tcp(String),
+}
+
+impl Address {
+    /// Reads `ipc://PATH` and `tcp://ADDRESS:PORT`; the address `*` is all of the machine's.
+    ///
+    /// # Errors
+    /// What would be valid.
+    pub fn parse(given: &str) -> Result<Self, String> {
+        let valid = "valid are like ipc:///tmp/packets.ipc and tcp://127.0.0.1:10001";
+        if let Some(path) = given.strip_prefix("ipc://").filter(|path| !path.is_empty()) {
+            return Ok(Self::Ipc(PathBuf::from(path)));
+        }
+        if let Some(address) = given.strip_prefix("tcp://") {
+            let port = address
+                .rsplit_once(':')
+                .and_then(|(_, port)| port.parse::<u16>().ok());
+            if port.is_some() {
+                let all = address
+                    .strip_prefix('*')
+                    .map(|port| format!("0.0.0.0{port}"));
+                return Ok(Self::Tcp(all.unwrap_or_else(|| address.to_owned())));
+            }
+        }
+        Err(format!(
+            "`{given}` is not the address of a nanomsg socket; {valid}"
+        ))
+    }
+}
+
+/// A socket that waits for peers.
+#[derive(Debug)]
+pub enum Listener {
+    /// A Unix socket.
+    Ipc(UnixListener),
+    /// TCP.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Binds an address. The file of a Unix socket that nobody listens on is replaced.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn bind(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Ipc(path) => {
+                remove_stale(path)?;
+                UnixListener::bind(path).map(Self::Ipc)
+            }
+            Address::Tcp(address) => TcpListener::bind(address.as_str()).map(Self::Tcp),
+        }
+    }
+
+    /// Whether others on the network can connect.
+    pub fn is_open(&self) -> bool {
+        let Self::Tcp(listener) = self else {
+            return false;
+        };
+        listener
+            .local_addr()
+            .is_ok_and(|address| !address.ip().is_loopback())
+    }
+
+    /// Waits for the next peer and greets it.
+    ///
+    /// # Errors
+    /// When it speaks another protocol, or says nothing in time.
+    pub fn accept(&self) -> io::Result<Peer> {
+        let stream = match self {
+            Self::Ipc(listener) => Stream::Ipc(listener.accept()?.0),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+        };
+        Peer { stream }.greeted()
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        // The address is in use, which `bind` says, or there is no such file.
+        _ => Ok(()),
+    }
+}
+
+#[derive(Debug)]
+enum Stream {
+    Ipc(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Ipc(stream) => stream.set_read_timeout(time),
+            Self::Tcp(stream) => stream.set_read_timeout(time),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Ipc(stream) => stream.read(bytes),
+            Self::Tcp(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Ipc(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A connection to the peer.
+#[derive(Debug)]
+pub struct Peer {
+    stream: Stream,
+}
+
+impl Peer {
+    fn greeted(mut self) -> io::Result<Self> {
+        self.stream.set_read_timeout(Some(GREETING_TIME))?;
+        self.stream.write_all(&GREETING)?;
+        let mut greeting = [0; 8];
+        self.stream.read_exact(&mut greeting)?;
+        if greeting != GREETING {
+            let reason = format!(
+                "the peer greets with {greeting:02x?}; a PAIR socket of nanomsg does with {GREETING:02x?}"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        self.stream.set_read_timeout(None)?;
+        Ok(self)
+    }
+
+    /// Another handle of the same connection, so that one thread sends while another receives.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let stream = match &self.stream {
+            Stream::Ipc(stream) => Stream::Ipc(stream.try_clone()?),
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+        };
+        Ok(Self { stream })
+    }
+
+    /// Ends the connection for all its handles.
+    pub fn close(&self) {
+        // An error means that it has ended already.
+        let _ = match &self.stream {
+            Stream::Ipc(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    /// Waits for a message.
+    ///
+    /// # Errors
+    /// When the connection ends, or the peer breaks the protocol.
+    pub fn receive(&mut self) -> io::Result<Vec<u8>> {
+        let unix = matches!(self.stream, Stream::Ipc(_));
+        receive(&mut self.stream, unix)
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// When the connection ends.
+    pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(9 + message.len());
+        if matches!(self.stream, Stream::Ipc(_)) {
+            bytes.push(IPC_MESSAGE);
+        }
+        bytes.extend((message.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(message);
+        self.stream.write_all(&bytes)
+    }
+}
+
+/// Reads a message from a Unix socket or from TCP.
+///
+/// # Errors
+/// When the stream ends, or the peer breaks the protocol.
+pub fn receive(stream: &mut impl Read, unix: bool) -> io::Result<Vec<u8>> {
+    let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
+    if unix {
+        let mut kind = [0];
+        stream.read_exact(&mut kind)?;
+        if kind != [IPC_MESSAGE] {
+            return Err(invalid(format!(
+                "a message of kind {}; {IPC_MESSAGE} is valid",
+                kind[0]
+            )));
+        }
+    }
+    let mut length = [0; 8];
+    stream.read_exact(&mut length)?;
+    let length = u64::from_be_bytes(length);
+    let fits = usize::try_from(length)
+        .ok()
+        .filter(|bytes| *bytes <= MAX_MESSAGE_BYTES);
+    let length = fits.ok_or_else(|| {
+        invalid(format!(
+            "a message of {length} bytes; at most {MAX_MESSAGE_BYTES} are valid"
+        ))
+    })?;
+    let mut message = vec![0; length];
+    stream.read_exact(&mut message)?;
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_nanomsg() {
+        assert_eq!(
+            Address::parse("ipc:///tmp/x.ipc"),
+            Ok(Address::Ipc("/tmp/x.ipc".into()))
+        );
+        assert_eq!(
+            Address::parse("tcp://*:100"),
+            Ok(Address::Tcp("0.0.0.0:100".to_owned()))
+        );
+        assert_eq!(
+            Address::parse("tcp://[::1]:1"),
+            Ok(Address::Tcp("[::1]:1".to_owned()))
+        );
+        for wrong in [
+            "",
+            "ipc://",
+            "tcp://host",
+            "tcp://host:x",
+            "inproc://a",
+            "/tmp/x",
+        ] {
+            let reason = Address::parse(wrong).unwrap_err();
+            assert!(reason.contains("valid are like"), "{reason}");
+        }
+    }
+
+    fn connected() -> (Peer, TcpStream) {
+        let listener = Listener::bind(&Address::Tcp("127.0.0.1:0".to_owned())).unwrap();
+        let Listener::Tcp(tcp) = &listener else {
+            unreachable!()
+        };
+        let mut other = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+        other.write_all(&GREETING).unwrap();
+        let peer = listener.accept().unwrap();
+        let mut greeting = [0; 8];
+        other.read_exact(&mut greeting).unwrap();
+        assert_eq!(greeting, *b"\0SP\0\0\x10\0\0");
+        (peer, other)
+    }
+
+    #[test]
+    fn messages_have_their_length_before_them() {
+        let (mut peer, mut other) = connected();
+        other
+            .write_all(b"\0\0\0\0\0\0\0\x03abc\0\0\0\0\0\0\0\0")
+            .unwrap();
+        assert_eq!(peer.receive().unwrap(), b"abc");
+        assert_eq!(peer.receive().unwrap(), b"");
+        peer.send(b"de").unwrap();
+        let mut sent = [0; 10];
+        other.read_exact(&mut sent).unwrap();
+        assert_eq!(sent, *b"\0\0\0\0\0\0\0\x02de");
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_refused_before_memory_is_taken() {
+        let (mut peer, mut other) = connected();
+        other.write_all(&u64::MAX.to_be_bytes()).unwrap();
+        let error = peer.receive().unwrap_err();
+        assert!(
+            error.to_string().contains("at most 1048576 are valid"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn another_protocol_is_refused() {
+        let listener = Listener::bind(&Address::Tcp("127.0.0.1:0".to_owned())).unwrap();
+        let Listener::Tcp(tcp) = &listener else {
+            unreachable!()
+        };
+        let mut other = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+        other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let error = listener.accept().unwrap_err();
+        assert!(
+            error.to_string().contains("the peer greets with"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_file_of_a_socket_that_nobody_listens_on_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("packets.ipc");
+        drop(UnixListener::bind(&path).unwrap());
+        let address = Address::Ipc(path);
+        let first = Listener::bind(&address).unwrap();
+        let error = Listener::bind(&address).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+    }
+}

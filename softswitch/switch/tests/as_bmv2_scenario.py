@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs inside a sandbox: the switch under bmv2's name on two network interfaces, with captures and a log.
+
+    e1 ─── s1 [port 1: simple_switch_grpc: port 2] s2 ─── e2
+
+Started by as_bmv2_test.py as `unshare … python as_bmv2_scenario.py SWITCH P4INFO JSON FOLDER`; prints what it
+observed as one line of JSON.
+"""
+
+import json
+import socket
+import struct
+import sys
+from pathlib import Path
+
+from bmv2_process import PATIENCE_S, Bmv2Process
+from scenario_links import add_two_links
+from scenarios import wait_until
+
+FRAME = bytes.fromhex("ffffffffffff 0200000000aa 88b5").ljust(60, b"\x5a")
+
+
+def captured(path: Path) -> list[str]:
+    """The frames of a pcap file, in hexadecimal."""
+    rest, found = path.read_bytes()[24:], []
+    while rest:
+        length = struct.unpack("=IIII", rest[:16])[2]
+        found.append(rest[16 : 16 + length].hex())
+        rest = rest[16 + length :]
+    return found
+
+
+def main(binary: str, p4info: str, program: str, given_folder: str) -> None:
+    """Send one frame from port 1 to port 2."""
+    add_two_links()
+    folder = Path(given_folder)
+    captures = folder / "captures"
+    captures.mkdir()
+    source, sink = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5)) for _ in range(2))
+    source.bind(("e1", 0x88B5))
+    sink.bind(("e2", 0x88B5))
+    sink.settimeout(PATIENCE_S)
+    options = ["--no-p4", "-i", "1@s1", "-i", "2@s2", "--pcap", str(captures), "--log-console", "-L", "info"]
+    ignored = ["--nanolog", f"ipc://{folder}/events", "--debugger"]
+    switch = Bmv2Process(Path(binary), folder, *options, *ignored, "--dump-packet-data", "8")
+    with switch:
+        switch.flood(Path(p4info), Path(program), [1, 2])
+        source.send(FRAME)
+        received = sink.recv(100)
+        files = {path.name: path for path in sorted(captures.iterdir())}
+        # A frame is in its file before it is sent.
+        wait_until(lambda: captured(files["s2_out.pcap"]) != [], "the frame was captured")
+        found = {
+            "frame": FRAME.hex(),
+            "received": received.hex(),
+            "captured": {name: captured(path) for name, path in files.items()},
+            "link_types": sorted(
+                {struct.unpack("=I", path.read_bytes()[20:24])[0] for path in files.values()}
+            ),
+        }
+    found |= {"console": switch.said + switch.output.splitlines(), "errors": switch.errors}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The binary under bmv2's name: ports over nanomsg and in files, captures, the log, and what it refuses."""
+
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pynng
+import pytest
+from bmv2_process import PATIENCE_S, Bmv2Process
+from scenarios import run_scenario, wait_until
+
+PACKET_IN, PACKET_OUT, INFO_REQUEST, INFO_REPLY = 3, 4, 5, 6
+# An Ethernet header alone, which no network interface would carry.
+FRAME = bytes.fromhex("ffffffffffff 0200000000aa 88b5")
+Compiled = Callable[[str], tuple[Path, Path]]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def message(kind: int, port: int, frame: bytes) -> bytes:
+    return struct.pack("=iii", kind, port, len(frame)) + frame
+
+
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_frames_of_all_ports_are_messages_on_a_nanomsg_socket(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path, transport: str
+) -> None:
+    address = f"ipc://{tmp_path}/packets" if transport == "ipc" else f"tcp://127.0.0.1:{free_port()}"
+    log = tmp_path / "switch.log"
+    options = ["--no-p4", "--packet-in", address, "--log-file", str(log), "--log-flush"]
+    with Bmv2Process(weir_switch, tmp_path, *options) as switch:
+        switch.flood(*compiled("l2_learning"), [1, 7, 510])
+        with pynng.Pair0(dial=address, recv_timeout=PATIENCE_S * 1000) as peer:
+            peer.send(struct.pack("=iii", INFO_REQUEST, 1, 1))
+            assert struct.unpack("=iiii", peer.recv()) == (INFO_REPLY, 1, 1, 1)
+            peer.send(b"too short")
+            peer.send(message(PACKET_IN, 1, FRAME))
+            left = sorted(peer.recv() for _ in range(2))
+            assert left == sorted(message(PACKET_OUT, port, FRAME) for port in (7, 510))
+        # The socket takes the next peer after the first has gone.
+        with pynng.Pair0(dial=address, recv_timeout=PATIENCE_S * 1000) as peer:
+            peer.send(message(PACKET_IN, 7, FRAME))
+            assert {peer.recv()[4] for _ in range(2)} == {1, 510 & 0xFF}
+    lines = (tmp_path / "switch.log.txt").read_text()
+    for expected in (
+        "[bmv2] [D]",
+        "[0.0] [cxt 0] Processing packet received on port 1\n",
+        "[0.0] [cxt 0] Table 'IngressImpl.destination': miss\n",
+        "[0.0] [cxt 0] Action entry is IngressImpl.flood - \n",
+        "Transmitting packet of size 14 out of port 510\n",
+        "Dropping packet at the end of egress\n",
+        "a message of 9 bytes; its header alone has 12",
+    ):
+        assert expected in lines, lines
+
+
+def capture(*frames: tuple[int, bytes]) -> bytes:
+    """A pcap file of frames with their times in s."""
+    header = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    records = [struct.pack("=IIII", time, 0, len(frame), len(frame)) + frame for time, frame in frames]
+    return header + b"".join(records)
+
+
+def frames(path: Path) -> list[bytes]:
+    """The frames of a pcap file."""
+    rest = path.read_bytes()[24:]
+    found = []
+    while rest:
+        length = struct.unpack("=IIII", rest[:16])[2]
+        found.append(rest[16 : 16 + length])
+        rest = rest[16 + length :]
+    return found
+
+
+def test_frames_come_from_files_and_go_to_files(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    for port in (1, 2):
+        os.mkfifo(tmp_path / f"pcap{port}_in.pcap")
+    ports = ["-i 1@pcap1", "-i 2@pcap2"]
+    with Bmv2Process(weir_switch, tmp_path, "--no-p4", "--use-files", "0", *ports) as switch:
+        assert switch.said[:2] == [f"Adding interface pcap{port} as port {port} (files)" for port in (1, 2)]
+        switch.flood(*compiled("l2_learning"), [1, 2])
+        sent = {1: [FRAME + b"a", FRAME + b"c"], 2: [FRAME + b"b"]}
+        # Both pipes are open before anything is written, in the order in which the switch opens them.
+        with (
+            (tmp_path / "pcap1_in.pcap").open("wb") as first,
+            (tmp_path / "pcap2_in.pcap").open("wb") as second,
+        ):
+            second.write(capture((20, sent[2][0])))
+            first.write(capture((10, sent[1][0]), (30, sent[1][1])))
+        out = {port: tmp_path / f"pcap{port}_out.pcap" for port in (1, 2)}
+        wait_until(lambda: len(frames(out[2])) == 2 and len(frames(out[1])) == 1, "all frames had left")
+        # Written at once, so that a switch that is killed leaves whole files.
+        assert frames(out[2]) == sent[1]
+        assert frames(out[1]) == sent[2]
+
+
+@pytest.fixture(scope="module")
+def on_interfaces(weir_switch: Path, compiled: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the scenario with network interfaces observed."""
+    folder = tmp_path_factory.mktemp("as_bmv2")
+    return run_scenario("as_bmv2_scenario.py", weir_switch, *compiled("l2_learning"), folder)
+
+
+def test_each_port_has_captures_of_both_directions(on_interfaces: dict[str, Any]) -> None:
+    frame = on_interfaces["frame"]
+    assert on_interfaces["captured"] == {
+        "s1_in.pcap": [frame],
+        "s1_out.pcap": [],
+        "s2_in.pcap": [],
+        "s2_out.pcap": [frame],
+    }
+    assert on_interfaces["link_types"] == [1]
+
+
+def test_frames_pass_and_are_dumped_in_the_log(on_interfaces: dict[str, Any]) -> None:
+    frame = on_interfaces["frame"]
+    assert on_interfaces["received"] == frame
+    lines = on_interfaces["console"]
+    dumped = frame[: 2 * 8]
+    assert [line.split("] ")[-1] for line in lines if " packet of length " in line] == [
+        f"Received packet of length 60 on port 1: {dumped}",
+        f"Sending packet of length 60 on port 2: {dumped}",
+    ]
+    assert not any("[D]" in line for line in lines), "level info has no lines of level debug"
+
+
+def test_what_has_no_effect_is_said_on_standard_error(on_interfaces: dict[str, Any]) -> None:
+    said = on_interfaces["errors"]
+    assert "simple_switch_grpc: --nanolog: no events are published" in said
+    assert "simple_switch_grpc: --debugger: there is no debugger" in said
+
+
+def test_a_service_beyond_the_loopback_is_warned_of(weir_switch: Path, tmp_path: Path) -> None:
+    name = tmp_path / "simple_switch_grpc"
+    name.symlink_to(weir_switch)
+    # The port cannot be bound, so the program ends by itself.
+    command = [str(name), "--no-p4", "--", "--grpc-server-addr", "192.0.2.1:9559"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert ended.returncode == 1
+    assert "P4Runtime on 192.0.2.1:9559 is open to the network, without TLS" in ended.stderr
+    assert "--grpc-server-addr: cannot listen on 192.0.2.1:9559" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [["as-bmv2"], ["simple_switch_grpc"], ["simple_switch"]])
+def test_mistakes_are_one_line_and_exit_code_1(weir_switch: Path, tmp_path: Path, words: list[str]) -> None:
+    name = tmp_path / words[0]
+    name.symlink_to(weir_switch)
+    command = [str(weir_switch), *words] if words == ["as-bmv2"] else [str(name)]
+    ended = subprocess.run([*command, "-i", "1@a"], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert "no program was given" in ended.stderr
