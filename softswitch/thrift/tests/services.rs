@@ -33,7 +33,7 @@ const MIXTURE: &[u8] = include_bytes!("../../programs/mixture.json");
 fn started(json: Option<&[u8]>) -> Local {
     let mut node = Node::new(NodeConfig {
         switch: SwitchConfig::default(),
-        cpu_port: 510,
+        cpu_port: Some(510),
         ports: BTreeMap::from([(1, PortConfig::default()), (2, PortConfig::default())]),
     });
     if let Some(json) = json {
@@ -46,6 +46,7 @@ fn started(json: Option<&[u8]>) -> Local {
         core: Core {
             node,
             interfaces: Vec::new(),
+            trunk: None,
             now_ns: 0,
             notifications_lost: std::sync::Arc::default(),
         },
