@@ -85,15 +85,25 @@ class Tofino:
                 f"{self.name} has no bucket of {format_rate(rate_bytes_per_s * 8)} and "
                 f"{format_size(burst_bytes)}; valid: at least 1 kbit/s and 125 B"
             )
-        burst_mantissa, burst_exponent = _burst(burst_kbit * KBIT_BYTES)
+        return self._encode(rate_bytes_per_s, burst_bytes, rate_kbps * KBIT_BYTES, burst_kbit * KBIT_BYTES)
+
+    def encode_bytes(self, rate_bytes_per_s: int, burst_bytes: int) -> Encoded:
+        """The bucket of the hardware itself, without the driver's kbit. Raises as :meth:`encode`."""
+        return self._encode(rate_bytes_per_s, burst_bytes, rate_bytes_per_s, burst_bytes)
+
+    def _encode(
+        self, rate_bytes_per_s: int, burst_bytes: int, taken_bytes_per_s: int, taken_bytes: int
+    ) -> Encoded:
+        """The bucket of what the driver takes of a rate and a burst."""
+        burst_mantissa, burst_exponent = _burst(taken_bytes)
         if burst_exponent > BURST_EXPONENT_MAX:
             raise UnsupportedByTargetError(
                 f"{self.name} has no burst of {format_size(burst_bytes)}; "
                 f"valid: at most {format_size(BURST_MANTISSA_MAX << BURST_EXPONENT_MAX)}"
             )
         burst = burst_mantissa << burst_exponent
-        largest_exponent = EXPONENT_MAX - max(0, burst_exponent - _FREE_BURST_EXPONENT)
-        per_cycle = _single(_single(float(rate_kbps * KBIT_BYTES)) / _single(float(self.clock_hz)))
+        largest_exponent = _largest_exponent(burst_exponent)
+        per_cycle = _single(_single(float(taken_bytes_per_s)) / _single(float(self.clock_hz)))
         exponent, scaled = 0, per_cycle
         while scaled * 2 <= MANTISSA_MAX and exponent < largest_exponent and scaled * 2 <= burst:
             exponent, scaled = exponent + 1, scaled * 2
@@ -117,6 +127,11 @@ class Tofino:
             )
         return Encoded(mantissa, exponent, burst_mantissa, burst_exponent)
 
+    def slowest(self, burst_bytes: int) -> Encoded:
+        """The bucket of a burst that fills most slowly."""
+        burst_mantissa, burst_exponent = _burst(burst_bytes)
+        return Encoded(1, _largest_exponent(burst_exponent), burst_mantissa, burst_exponent)
+
     def effective(self, rate_bytes_per_s: int, burst_bytes: int) -> Effective:
         """The bucket that the hardware implements. Raises as :meth:`encode`."""
         encoded = self.encode(rate_bytes_per_s, burst_bytes)
@@ -138,6 +153,11 @@ class Tofino:
 def _burst(burst_bytes: int) -> tuple[int, int]:
     exponent = max(0, burst_bytes.bit_length() - 8)
     return burst_bytes >> exponent, exponent
+
+
+def _largest_exponent(burst_exponent: int) -> int:
+    """The largest exponent of a rate beside that of a burst."""
+    return EXPONENT_MAX - max(0, burst_exponent - _FREE_BURST_EXPONENT)
 
 
 def _single(value: float) -> float:
