@@ -14,12 +14,12 @@ FRAME_BYTES = 100
 class Enqueuing(WeirTest):
     """A watched policer whose red packets are dropped."""
 
-    burst_bytes = 1_000_000
+    frames = 10_000
 
     def setUp(self) -> None:
         super().setUp()
         self.install(
-            entries.token_bucket(self.cell, self.burst_bytes),
+            entries.token_bucket(self.cell, entries.burst_of(self.frames)),
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, watched=True, src=entries.ip(SRC_IP)),
         )
@@ -54,6 +54,8 @@ class EveryPacketThatPassesIsReportedIfAsked(Enqueuing):
 
 
 class AnEnqueueReportSaysThatThePacketPassedAndWhen(Enqueuing):
+    needs = ("watched_length",)
+
     def runTest(self) -> None:
         self.report_enqueued(every=1)
         (report,) = self.reports.decode(self.exchange(self.flow(0, 1))[FIRST.port])
@@ -78,7 +80,7 @@ class OneInNOfEachFlowIsReportedStartingWithTheFirst(Enqueuing):
 
 
 class DroppedPacketsAreNotReportedAsEnqueued(Enqueuing):
-    burst_bytes = entries.burst_of(3)
+    frames = 3
 
     def runTest(self) -> None:
         self.report_enqueued(every=1)

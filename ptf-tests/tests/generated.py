@@ -3,17 +3,23 @@
 
 from collections.abc import Iterator
 
+from weir.controlplane.entities import TableEntry
 from weir.ptftests import entries, scripts
 from weir.ptftests.base import WeirTest
 from weir.ptftests.config import PORTS
 from weir.ptftests.control import Writable
+from weir.ptftests.model.words import MAX_SESSION
+from weir.ptftests.reports import MIRROR_HEADER_BYTES
 from weir.ptftests.traffic import sentinel_mac
 
 ETHERNET_BYTES = 14  # Linux neither sends nor delivers less
 
+REPORT_PORT = 4
+TOFINO_CELLS = 16_384
+
 
 class EveryGeneratedPacketComesOutAsTheGeneratorSays(WeirTest):
-    needs = ("short_frames",)
+    needs = ("short_frames", "frame_length", "names_cut_header")
 
     def runTest(self) -> None:
         self.control.undo()  # generated entries may be for the same stations, sessions and collectors
@@ -29,6 +35,54 @@ class EveryGeneratedPacketComesOutAsTheGeneratorSays(WeirTest):
                 self.assertIsNone(script.problem(left))
 
     def _sentinels(self) -> Iterator[Writable]:
-        yield entries.flood_group(tuple(self.p4_port(port) for port in PORTS))
-        for port in PORTS:
-            yield entries.forward(sentinel_mac(port), self.p4_port(port))
+        return sentinels(self)
+
+
+class EveryGeneratedTofinoPacketIsReportedAsTheGeneratorSays(WeirTest):
+    needs = ("tna", "short_frames", "watched_length")
+
+    def runTest(self) -> None:
+        self.control.undo()
+        for script in scripts.read(scripts.FOLDER / "tofino1_reports.stf"):
+            if not within_memory(script):
+                continue  # the chip has no such cells, and p4testgen does not know how many it has
+            with self.subTest(script.name):
+                try:
+                    self.install(*sentinels(self), *self._sessions(script), *script.written)
+                    left = self.traffic.exchange(script.port, [script.frame], rounds=2)[REPORT_PORT]
+                finally:
+                    self.control.undo()
+                (pattern,) = script.expected[REPORT_PORT]
+                assert pattern is not None  # of these scripts
+                # A packet that passed may leave through the same port.
+                found = [frame for frame in left if frame != script.frame and len(frame) * 2 == len(pattern)]
+                self.assertEqual(len(found), 1, f"left: {[frame.hex() for frame in left]}, not {pattern}")
+                self.assertTrue(scripts.matches(found[0].hex(), pattern), f"{found[0].hex()}, not {pattern}")
+
+    def _sessions(self, script: scripts.Script) -> Iterator[Writable]:
+        """The mirror sessions that a script's entries name, of which Tofino takes ten bits."""
+        numbers = {dict(entry.args).get("session") for entry in table_entries(script)} - {None}
+        for number in {int(number or 0) & MAX_SESSION for number in numbers}:
+            yield entries.session(number, self.p4_port(REPORT_PORT), len(script.frame) + MIRROR_HEADER_BYTES)
+
+
+def sentinels(test: WeirTest) -> Iterator[Writable]:
+    """The entries that the traffic's sentinels need."""
+    yield entries.flood_group(tuple(test.p4_port(port) for port in PORTS))
+    for port in PORTS:
+        yield entries.forward(sentinel_mac(port), test.p4_port(port))
+
+
+def table_entries(script: scripts.Script) -> list[TableEntry]:
+    """The entries of a script's tables."""
+    return [entry for entry in script.written if isinstance(entry, TableEntry)]
+
+
+def within_memory(script: scripts.Script) -> bool:
+    """Whether all cells that a script's entries name are on the chip."""
+    for entry in table_entries(script):
+        args = dict(entry.args)
+        last = max(args.get("cell", 0), args.get("base", 0) + args.get("mask", 0))
+        if entry.action.startswith(("police", "set_flow_cell")) and last >= TOFINO_CELLS:
+            return False
+    return True

@@ -68,6 +68,8 @@ class Learning(WeirTest):
 
 
 class ANewFlowIsAnnouncedWithItsFiveTuple(Learning):
+    needs = ("digests",)
+
     def runTest(self) -> None:
         self.control.listen()
         self.traffic.exchange(1, [packets.udp()])
@@ -89,6 +91,8 @@ class ANewFlowIsAnnouncedWithItsFiveTuple(Learning):
 
 
 class ANewIpv6FlowIsAnnouncedWithItsFiveTuple(Learning):
+    needs = ("digests",)
+
     def runTest(self) -> None:
         self.control.listen()
         header = packets.IPv6(src=SRC_IP6, dst=DST_IP6)
@@ -148,6 +152,8 @@ class ReportsOfAKnownFlowSayThatItIsTracked(Learning):
 
 
 class WhenTheCellsRunOutFlowsStayHashedAndTheControlPlaneSaysSo(Learning):
+    needs = ("digests",)
+
     def runTest(self) -> None:
         pool = range(self.own_cell, self.own_cell + 3)
         learner = FlowLearner({self.cell: pool})
@@ -168,6 +174,8 @@ class WhenTheCellsRunOutFlowsStayHashedAndTheControlPlaneSaysSo(Learning):
 
 
 class AFlowThatIsForgottenMeetsItsHashedCellAgain(Learning):
+    needs = ("deletes_in_place",)
+
     def runTest(self) -> None:
         self.learn()
         self.traffic.exchange(1, packets.numbered(3))

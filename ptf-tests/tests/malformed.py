@@ -67,12 +67,16 @@ def with_number(frame: bytearray, at: int, value: int) -> bytes:
 
 
 class AFrameThatEndsInItsIpv4Header(Malformed):
+    needs = ("short_frames", "names_cut_header")
+
     def runTest(self) -> None:
         frame = bytes(ipv4())
         self.assert_refused("cut IPv4", [frame[: ETHERNET_BYTES + length] for length in range(IPV4_BYTES)])
 
 
 class AFrameThatEndsInItsIpv4Options(Malformed):
+    needs = ("short_frames", "names_cut_header")
+
     def runTest(self) -> None:
         frame = ipv4()
         cut = []
@@ -85,12 +89,16 @@ class AFrameThatEndsInItsIpv4Options(Malformed):
 
 
 class AFrameThatEndsInItsIpv6Header(Malformed):
+    needs = ("short_frames", "names_cut_header")
+
     def runTest(self) -> None:
         frame = bytes(ipv6())
         self.assert_refused("cut IPv6", [frame[: ETHERNET_BYTES + length] for length in range(IPV6_BYTES)])
 
 
 class AFrameThatEndsInAnIpv6ExtensionHeader(Malformed):
+    needs = ("short_frames", "names_cut_header")
+
     def runTest(self) -> None:
         begins = ETHERNET_BYTES + IPV6_BYTES
         for header in (IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrFragment()):
@@ -99,6 +107,8 @@ class AFrameThatEndsInAnIpv6ExtensionHeader(Malformed):
 
 
 class AFrameThatEndsInItsPorts(Malformed):
+    needs = ("short_frames", "names_cut_header")
+
     def runTest(self) -> None:
         plain, begins = bytes(ipv4()), ETHERNET_BYTES + IPV4_BYTES
         optional = bytes(ipv4(options=[packets.option(b"\x01")] * 4))
@@ -142,6 +152,8 @@ class AnIpv4LengthBeyondTheFrame(Malformed):
 
 
 class AnIpv4LengthThatEndsInTheHeaders(Malformed):
+    needs = ("short_frames", "overlaps_behind_options")
+
     def runTest(self) -> None:
         plain, optional = ipv4(), ipv4(options=[packets.option(b"\x01")] * 40)
         frames = [with_number(plain, ETHERNET_BYTES + 2, value) for value in (0, 1, 19, 20, 27)]
@@ -171,6 +183,8 @@ class AnIpv6LengthBeyondTheFrame(Malformed):
 
 
 class AnIpv6LengthThatEndsInTheHeaders(Malformed):
+    needs = ("short_frames", "overlaps_behind_options")
+
     def runTest(self) -> None:
         frames = [with_number(ipv6(), ETHERNET_BYTES + 4, value) for value in (0, 1, 7)]
         extended = ipv6(IPv6ExtHdrDestOpt())

@@ -21,7 +21,7 @@ QUEUE, INGRESS_NS, EGRESS_NS, DROP_QUEUE = slice(20, 24), slice(24, 32), slice(3
 class VectorTest(WeirTest):
     """Provoke the drop that a vector describes."""
 
-    needs = ("writes_registers", "short_frames")
+    needs: tuple[str, ...] = ("writes_registers", "short_frames")
 
     def provoke(self, vector: Vector, sender: int, collector: Collector) -> bytes:
         """The report's frame. The packet enters at port `sender`; zeros follow its inner bytes."""
@@ -29,9 +29,15 @@ class VectorTest(WeirTest):
         wire_length, number = int(vector.values["wire_length"]), int(vector.values["packet_number"])
         self.device.write_register("packet_number", cell, number - 1)
         self.device.write_register("sequence", collector.number, int(vector.values["sequence"]))
-        self.install(
+        if self.can.own_packet_counts:
             # Yellow: only the peak bucket has the bytes. Red: neither has.
-            entries.two_rate(cell, 1, wire_length if colour == YELLOW else 1),
+            self.install(entries.two_rate(cell, 1, wire_length if colour == YELLOW else 1))
+        else:
+            self.install(
+                entries.two_rate(cell, wire_length, wire_length),
+                entries.comes_in(cell, "yellow" if colour == YELLOW else "red"),
+            )
+        self.install(
             entries.verdict(cell, colour, "drop_packet"),
             entries.police_shared(cell, src=entries.ip(vector.values["src"])),
             entries.report_drops(cell, collector.session, collector.number),
@@ -62,6 +68,8 @@ class ARedTcpSegmentCutTo128BytesIsTheVector(VectorTest):
 
 
 class AYellowAckRoundedUpIsTheVectorWithItsOuterHeaders(VectorTest):
+    needs = ("writes_registers", "short_frames", "cells_65536")
+
     def runTest(self) -> None:
         vector = expect.vectors()["yellow-ack-66-rounded-up"]
         # Addresses of the specification's frame.
@@ -81,6 +89,8 @@ class AYellowAckRoundedUpIsTheVectorWithItsOuterHeaders(VectorTest):
 
 
 class AnEnqueuedAckIsTheVectorExceptForItsQueue(VectorTest):
+    needs = ("writes_registers", "short_frames", "watched_length")
+
     def runTest(self) -> None:
         # The fields of the queue (number, occupancy, congestion) and both times are copied from the switch's
         # report; enqueues and queue_drops test them. All other bytes must be the vector's.
@@ -105,6 +115,8 @@ class AnEnqueuedAckIsTheVectorExceptForItsQueue(VectorTest):
 
 
 class AReportOfAGapIsTheVectorExceptForItsTimes(VectorTest):
+    needs = ("writes_registers", "short_frames", "counts_gaps")
+
     def runTest(self) -> None:
         # The two counts of the port's packets, before and after its queue, are set to differ by five losses.
         # The vector's packet is for station 1.

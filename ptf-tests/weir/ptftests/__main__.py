@@ -14,11 +14,14 @@ from weir.controlplane.shipped import pipeline_directory
 from weir.ptf.program import PtfMissingError
 from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PortMapError, RunConfig, Tls, read_port_map
+from weir.ptftests.model.program import BINARY
 from weir.ptftests.run_ptf import ptf_program, run_ptf
-from weir.ptftests.switch import STARTERS, problem
+from weir.ptftests.switch import STARTERS, TOFINO1_MODEL, problem
 from weir.topo.sandbox import SandboxError, run_in_sandbox
 
 EXIT_USAGE = 2
+TOFINO1_BINARY = Path("target/p4/tofino1/pipe") / BINARY
+"""Where p4src/binary.py puts it for `make ptf`."""
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -36,13 +39,11 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tls-cert", help="PEM: certificate to show to the switch (mutual TLS)")
     parser.add_argument("--tls-key", help="PEM: its private key")
-    built = pipeline_directory()
-    parser.add_argument("--p4info", type=Path, default=built / f"{NAME}.p4info.txtpb", help="default: weir's")
+    parser.add_argument("--p4info", type=Path, help="default: weir's")
     parser.add_argument(
         "--program",
         type=Path,
-        default=built / f"{NAME}.json",
-        help="what the switch runs; over BfRuntime the folder that p4c wrote",
+        help="what the switch runs (default: weir's); over BfRuntime the folder that p4c wrote",
     )
     parser.add_argument("--logs", type=Path, default=Path("target/ptf"), help="folder (default target/ptf)")
     parser.add_argument(
@@ -61,7 +62,10 @@ def main() -> int:
         return EXIT_USAGE
     logs = (given.logs / given.target).resolve()
     logs.mkdir(parents=True, exist_ok=True)
-    p4info, program = given.p4info.resolve(), given.program.resolve()
+    p4info, program = _program(given)
+    if given.target == TOFINO1_MODEL and given.program is None and not program.is_file():
+        print(f"SKIP all tests on {given.target}: {problem(given.target) or 'p4c-barefoot is not on PATH'}")
+        return 0
     bfruntime = (given.address or "").startswith(BFRUNTIME)
     for path, there in ((p4info, p4info.is_file()), (program, program.is_dir() or not bfruntime)):
         if not there or not path.exists():
@@ -74,6 +78,15 @@ def main() -> int:
     except (SandboxError, PortMapError, ControlPlaneError) as error:
         print(f"ptf: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _program(given: argparse.Namespace) -> tuple[Path, Path]:
+    """P4Info and program, by default weir's for the target."""
+    built = pipeline_directory()
+    p4info, program = built / f"{NAME}.p4info.txtpb", built / f"{NAME}.json"
+    if given.target == TOFINO1_MODEL:
+        p4info, program = built / "tofino1.p4info.txtpb", TOFINO1_BINARY
+    return (given.p4info or p4info).resolve(), (given.program or program).resolve()
 
 
 def _on_a_started_switch(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:

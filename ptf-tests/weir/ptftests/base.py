@@ -44,8 +44,11 @@ def _control() -> Control | BfRtControl:
 
 @cache
 def _cells() -> Iterator[int]:
-    """Blocks of 256 cells, each used by one test, so that its packet numbers begin at 1."""
-    return itertools.count(256, 256)
+    """Blocks of 256 cells, each used by one test, so that its packet numbers begin at 1.
+
+    Where there are fewer blocks than tests, the last tests use those of the first ones again.
+    """
+    return itertools.cycle(range(256, 65_536 if TARGETS[_config().target].cells_65536 else 16_384, 256))
 
 
 class WeirTest(unittest.TestCase):
@@ -61,6 +64,7 @@ class WeirTest(unittest.TestCase):
         ptf.open_logfile(name)
         self.config = _config()
         self.can = TARGETS[self.config.target]
+        entries.METERING.own_packet_counts = bool(self.can.own_packet_counts)
         for capability in self.needs:
             ability = getattr(self.can, capability)
             if not ability:
@@ -75,7 +79,7 @@ class WeirTest(unittest.TestCase):
         before = self.control.entities()
         self.addCleanup(self._assert_unchanged, before)
         self.addCleanup(self.control.undo)
-        self.reports = Reports(self.control, self.traffic, self.p4_port)
+        self.reports = Reports(self.control, self.traffic, self.p4_port, self.can)
         self.control.insert(*self._stations(), *self.reports.entities())
 
     def p4_port(self, port: int) -> int:
@@ -89,6 +93,12 @@ class WeirTest(unittest.TestCase):
                 self.control.modify(entity)
             else:
                 self.control.insert(entity)
+
+    def passing(self, cell: int, frames: int) -> Iterator[Writable]:
+        """A two-colour policer of a cell that lets a number of frames pass, all green."""
+        yield entries.token_bucket(cell, entries.burst_of(frames))
+        if frames == 0 and not self.can.own_packet_counts:
+            yield entries.comes_in(cell, "red")
 
     def assert_colours(self, cell: int, packets_met: Iterable[tuple[int, int]]) -> None:
         """Compare the cell's counters, which began at 0, with its packets, as (bytes, colour)."""

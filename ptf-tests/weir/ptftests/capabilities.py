@@ -31,6 +31,8 @@ class Capabilities:
     """The pipeline's registers can be set, so that packet and sequence numbers can be chosen."""
     exact_buckets: Ability
     """A meter's rate and burst are what was written, to the byte."""
+    own_packet_counts: Ability
+    """A packet's colour counts its own bytes."""
     single_rate_three_colours: Ability
     """The policers can be single-rate three-colour meters (RFC 2697)."""
     colour_aware: Ability
@@ -47,12 +49,32 @@ class Capabilities:
     """The parser follows four IPv6 extension headers, each of up to 72 bytes."""
     frame_length: Ability
     """Ingress knows a frame's length."""
+    names_cut_header: Ability
+    """A frame that ends in a header is dropped, and the header is known."""
+    overlaps_behind_options: Ability
+    """Lengths that end within the headers are seen behind options and extension headers too."""
+    watched_length: Ability
+    """Reports of packets that pass have the frame's length."""
+    cells_65536: Ability
+    """There are 65,536 policers."""
+    digests: Ability
+    """New flows are announced by digests."""
+    counts_gaps: Ability
+    """Egress finds gaps in the numbers that ingress gave to the packets of a port."""
+    deletes_in_place: Ability
+    """An entry can be deleted while counters and meters go on."""
+    tna: Ability
+    """The program is the one for Tofino."""
+    cuts_reports: Ability
+    """The pipeline cuts a report's inner packet to the collector's length."""
 
 
+_V1MODEL_PROGRAM = Cannot("the switch runs the program for v1model")
 _V1MODEL_COLOUR = Cannot("v1model's meter is colour-blind")
 EMBEDDED = Capabilities(
     writes_registers=True,
     exact_buckets=True,
+    own_packet_counts=True,
     single_rate_three_colours=True,
     colour_aware=_V1MODEL_COLOUR,
     meters_at_ingress_time=True,
@@ -61,10 +83,20 @@ EMBEDDED = Capabilities(
     short_frames=True,
     long_extensions=True,
     frame_length=True,
+    names_cut_header=True,
+    overlaps_behind_options=True,
+    watched_length=True,
+    cells_65536=True,
+    digests=True,
+    counts_gaps=True,
+    deletes_in_place=True,
+    tna=_V1MODEL_PROGRAM,
+    cuts_reports=True,
 )
 BMV2 = Capabilities(
     writes_registers=True,
     exact_buckets=True,
+    own_packet_counts=True,
     single_rate_three_colours=Cannot("bmv2 has two-rate meters only"),
     colour_aware=_V1MODEL_COLOUR,
     meters_at_ingress_time=Cannot("bmv2's meters read the clock when they are executed"),
@@ -73,14 +105,33 @@ BMV2 = Capabilities(
     short_frames=True,
     long_extensions=True,
     frame_length=True,
+    names_cut_header=True,
+    overlaps_behind_options=True,
+    watched_length=True,
+    cells_65536=True,
+    digests=True,
+    counts_gaps=True,
+    deletes_in_place=True,
+    tna=_V1MODEL_PROGRAM,
+    cuts_reports=True,
 )
 _TOFINO_BUCKETS = Cannot("Tofino rounds rates and bursts to what its meters can express")
+_TOFINO_OWN_PACKET = Cannot("Tofino's meter gives a packet the colour that the packets before it left")
+_TOFINO_CUT = Cannot(
+    "Tofino's parser takes the FCS for the last bytes of a frame, and a header that is cut for a whole one"
+)
+_TOFINO_OVERLAPS = Cannot("Tofino's parser looks at lengths only without options and extension headers")
+_TOFINO_WATCHED = Cannot("a defect: reports of packets that pass on Tofino say 26 bytes too few")
+_TOFINO_CELLS = Cannot("Tofino's program has 16,384 policers")
 _TOFINO_QUEUES = Cannot("queues are set in the chassis configuration, before the run")
 _TOFINO_EXTENSIONS = Cannot("Tofino's parser follows two extension headers of at most 24 bytes")
 _TOFINO_LENGTH = Cannot("Tofino's ingress does not know a frame's length")
+_TOFINO_GAPS = Cannot("Tofino deflects what a queue drops, and numbers no packets")
+_TOFINO_CUTS = Cannot("Tofino's mirror session cuts the copy, 32 bytes later than the inner packet")
 TOFINO_MODEL = Capabilities(
     writes_registers=Cannot("Stratum does not write registers of TNA programs"),
     exact_buckets=_TOFINO_BUCKETS,
+    own_packet_counts=_TOFINO_OWN_PACKET,
     single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
     colour_aware=True,
     meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
@@ -89,10 +140,42 @@ TOFINO_MODEL = Capabilities(
     short_frames=True,
     long_extensions=_TOFINO_EXTENSIONS,
     frame_length=_TOFINO_LENGTH,
+    names_cut_header=_TOFINO_CUT,
+    overlaps_behind_options=_TOFINO_OVERLAPS,
+    watched_length=_TOFINO_WATCHED,
+    cells_65536=_TOFINO_CELLS,
+    digests=True,
+    counts_gaps=_TOFINO_GAPS,
+    deletes_in_place=True,
+    tna=True,
+    cuts_reports=_TOFINO_CUTS,
+)
+TOFINO1_MODEL = Capabilities(
+    writes_registers=True,
+    exact_buckets=_TOFINO_BUCKETS,
+    own_packet_counts=_TOFINO_OWN_PACKET,
+    single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
+    colour_aware=True,
+    meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
+    shapes_queues=Cannot("the model's queues never fill"),
+    deflects_queue_drops=Cannot("the model's queues never fill"),
+    short_frames=True,
+    long_extensions=_TOFINO_EXTENSIONS,
+    frame_length=_TOFINO_LENGTH,
+    names_cut_header=_TOFINO_CUT,
+    overlaps_behind_options=_TOFINO_OVERLAPS,
+    watched_length=_TOFINO_WATCHED,
+    cells_65536=_TOFINO_CELLS,
+    digests=Cannot("the model's harness shows no digests"),
+    counts_gaps=_TOFINO_GAPS,
+    deletes_in_place=Cannot("a deletion starts the model anew, with its counters"),
+    tna=True,
+    cuts_reports=_TOFINO_CUTS,
 )
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
     exact_buckets=_TOFINO_BUCKETS,
+    own_packet_counts=_TOFINO_OWN_PACKET,
     single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
     colour_aware=True,
     meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
@@ -101,8 +184,23 @@ TOFINO = Capabilities(
     short_frames=Cannot("Ethernet pads frames to 60 bytes"),
     long_extensions=_TOFINO_EXTENSIONS,
     frame_length=_TOFINO_LENGTH,
+    names_cut_header=_TOFINO_CUT,
+    overlaps_behind_options=_TOFINO_OVERLAPS,
+    watched_length=_TOFINO_WATCHED,
+    cells_65536=_TOFINO_CELLS,
+    digests=True,
+    counts_gaps=_TOFINO_GAPS,
+    deletes_in_place=True,
+    tna=True,
+    cuts_reports=_TOFINO_CUTS,
 )
 
 TARGETS: Mapping[str, Capabilities] = MappingProxyType(
-    {"embedded": EMBEDDED, "bmv2": BMV2, "tofino-model": TOFINO_MODEL, "tofino": TOFINO}
+    {
+        "embedded": EMBEDDED,
+        "bmv2": BMV2,
+        "tofino1-model": TOFINO1_MODEL,
+        "tofino-model": TOFINO_MODEL,
+        "tofino": TOFINO,
+    }
 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 
 from finsy import P4MeterConfig, P4MeterEntry
 
@@ -47,9 +48,9 @@ def flood_group(p4_ports: tuple[int, ...]) -> MulticastGroup:
     return MulticastGroup(FLOOD_GROUP, p4_ports)
 
 
-def session(number: int, p4_port: int) -> CloneSession:
-    """A mirror session to a port."""
-    return CloneSession(number, (p4_port,))
+def session(number: int, p4_port: int, truncate_bytes: int = 0) -> CloneSession:
+    """A mirror session to a port; it cuts the copy to a length (0: not at all)."""
+    return CloneSession(number, (p4_port,), truncate_bytes)
 
 
 def _classify(table: str, keys: dict[str, Key], action: str, priority: int, **args: int) -> TableEntry:
@@ -89,6 +90,11 @@ def pre_colour(cell: Key, dscp: Key, action: str, priority: int = PRIORITY) -> T
     return entry("pre_colour", {"cell": cell, "dscp": dscp}, action, priority)
 
 
+def comes_in(cell: int, colour: str) -> TableEntry:
+    """All packets of a cell come in with a colour."""
+    return entry("pre_colour", {"cell": cell}, f"come_in_{colour}", PRIORITY)
+
+
 def verdict(cell: Key, colour: int, action: str, priority: int = PRIORITY, **args: int) -> TableEntry:
     """The verdict on packets of a colour."""
     return entry("verdict", {"cell": cell, "colour": colour}, action, priority, **args)
@@ -125,9 +131,22 @@ def forward_numbered(mac: int, p4_port: int) -> TableEntry:
     return entry("forward", {"dst": mac}, "set_numbered_egress", port=p4_port)
 
 
+@dataclass(slots=True)
+class Metering:
+    """How the meters of the target that is under test take a packet's bytes."""
+
+    own_packet_counts: bool = True
+    """Whether a packet's colour counts its own bytes; if not, the packets before it give the colour."""
+
+
+METERING = Metering()
+
+
 def burst_of(frames: int, frame_bytes: int = 100) -> int:
     """A burst that lets `frames` frames pass, also on a target that rounds it by less than half a frame."""
-    return frames * frame_bytes + frame_bytes // 2
+    if METERING.own_packet_counts:
+        return frames * frame_bytes + frame_bytes // 2 if frames else 1  # one byte, for frames of any length
+    return max(0, frames * frame_bytes - frame_bytes // 2)
 
 
 def token_bucket(cell: int, burst_bytes: int, rate_bytes_per_s: int = LOWEST_RATE_BYTES_PER_S) -> MeterCell:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from weir.ptftests import entries
 from weir.ptftests.bfruntime_control import BfRtControl
+from weir.ptftests.capabilities import Capabilities
 from weir.ptftests.control import Control, Writable
 from weir.ptftests.expect import Endpoint, Report, WrongReport, decode, payload_of
 from weir.ptftests.packets import host_mac
 from weir.ptftests.traffic import Traffic
 
 INNER_BYTES = 128
+MIRROR_HEADER_BYTES = 32
+"""In front of a copy on Tofino."""
 SEQUENCE_NUMBERS = 1 << 22
 
 
@@ -54,15 +57,20 @@ class Reports:
     """Entities of the collectors, and decoding of reports."""
 
     def __init__(
-        self, control: Control | BfRtControl, traffic: Traffic, p4_port: Callable[[int], int]
+        self,
+        control: Control | BfRtControl,
+        traffic: Traffic,
+        p4_port: Callable[[int], int],
+        can: Capabilities,
     ) -> None:
         """Write nothing yet."""
-        self._control, self._traffic, self._p4_port = control, traffic, p4_port
+        self._control, self._traffic, self._p4_port, self._can = control, traffic, p4_port, can
 
     def entities(self) -> Iterator[Writable]:
         """Mirror sessions and collectors."""
         for collector in COLLECTORS:
-            yield entries.session(collector.session, self._p4_port(collector.port))
+            cut = 0 if self._can.cuts_reports else collector.inner_bytes + MIRROR_HEADER_BYTES
+            yield entries.session(collector.session, self._p4_port(collector.port), cut)
             yield self.collector(collector)
 
     def collector(self, collector: Collector) -> Writable:

@@ -12,7 +12,13 @@ from weir.ptf.links import make_links, switch_interface
 from weir.ptf.switch import ADDRESS, weir_switch
 from weir.ptftests.config import PORTS, RunConfig
 from weir.ptftests.device import BMV2_CLI
+from weir.ptftests.model import harness
+from weir.ptftests.model.ports import Ports
+from weir.ptftests.model.program import ProgramError
+from weir.ptftests.model.service import serve
+from weir.ptftests.model.switch import ModelSwitch
 from weir.topo.bmv2proc import THRIFT_PORT, Bmv2Process, bmv2_problem
+from weir.topo.process import ProcessError
 from weir.topo.stop import StopToken
 
 _DEVICE_ID = 1
@@ -41,11 +47,34 @@ def bmv2(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[R
         switch.check_running()
 
 
-STARTERS: Mapping[str, Starter] = {"embedded": embedded, "bmv2": bmv2}
+@contextmanager
+def tofino1_model(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
+    """Tofino 1's model, with P4Runtime in front. Raises ProcessError, also if a model ended by itself."""
+    ports = make_links(PORTS)
+    try:
+        switch = ModelSwitch(program, logs)
+    except ProgramError as error:
+        raise ProcessError(str(error)) from error
+    server = serve(switch, _DEVICE_ID, ADDRESS)
+    links = Ports(switch, {port.p4_port: switch_interface(port.number) for port in ports})
+    try:
+        yield RunConfig(TOFINO1_MODEL, ADDRESS, _DEVICE_ID, ports, str(p4info), str(program))
+    finally:
+        links.close()
+        server.stop(None)
+        switch.close()
+    if switch.failures:
+        raise ProcessError(f"{len(switch.failures)} times the model failed, first: {switch.failures[0]}")
+
+
+TOFINO1_MODEL = "tofino1-model"
+STARTERS: Mapping[str, Starter] = {"embedded": embedded, "bmv2": bmv2, TOFINO1_MODEL: tofino1_model}
 
 
 def problem(target: str) -> str | None:
     """Why a software switch cannot be started here; None when it can."""
+    if target == TOFINO1_MODEL:
+        return harness.problem()
     if target != "bmv2":
         return None
     return bmv2_problem() or (None if shutil.which(BMV2_CLI) else f"{BMV2_CLI} is not on PATH")
