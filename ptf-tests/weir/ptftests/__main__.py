@@ -55,6 +55,10 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> int:
     """0: no test failed, or the target cannot run here, which is printed; 1: one failed; 2: bad usage."""
     given = arguments().parse_args()
+    p4info, program = _program(given)
+    if given.target == TOFINO1_MODEL and given.program is None and not program.is_file():
+        print(f"SKIP all tests on {given.target}: {problem(given.target) or 'p4c-barefoot is not on PATH'}")
+        return 0
     try:
         ptf_program()
     except PtfMissingError as error:
@@ -62,10 +66,6 @@ def main() -> int:
         return EXIT_USAGE
     logs = (given.logs / given.target).resolve()
     logs.mkdir(parents=True, exist_ok=True)
-    p4info, program = _program(given)
-    if given.target == TOFINO1_MODEL and given.program is None and not program.is_file():
-        print(f"SKIP all tests on {given.target}: {problem(given.target) or 'p4c-barefoot is not on PATH'}")
-        return 0
     bfruntime = (given.address or "").startswith(BFRUNTIME)
     for path, there in ((p4info, p4info.is_file()), (program, program.is_dir() or not bfruntime)):
         if not there or not path.exists():
