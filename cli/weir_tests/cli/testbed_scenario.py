@@ -31,6 +31,7 @@ from weir_tests.testbed.control_scenarios import state
 from weir_tests.testbed.lab import Lab, descendants
 
 ADDRESS, DEVICE = "127.0.0.1:9600", 7
+EXPERIMENT_NETWORK = "10.0.0.0/24"
 HOSTS = ("client", "server1", "server2", "collector")
 EXPERIMENT = """\
 name: {name}
@@ -78,6 +79,11 @@ class Rack:
             turn_offloads_off([], f"{name}-exp")
             # As a card of a machine is before a run.
             self.lab.hosts[name].run("ethtool", "-K", "exp0", "tso", "on")
+        # As NetworkManager makes routes: with a metric.
+        route = f"{EXPERIMENT_NETWORK} dev exp0 proto kernel scope link src {EXPERIMENT_NETWORK[:-4]}2"
+        server = self.lab.hosts[self.names[1]]
+        server.run("ip", "route", "delete", *route.split())
+        server.run("ip", "route", "add", *route.split(), "metric", "100")
         self.switch = self.start_switch()
         # A host that no experiment uses, unless it takes another one's name.
         self.lab.add("bare", without=["tcpdump"])

@@ -37,6 +37,9 @@ SHORT = {
 }
 FEATURE = re.compile(r"(\t?)([^:\s]+): (on|off)( \[fixed\])?(?: \[requested (on|off)\])?")
 
+# `ip route show` has them; `ip route add` does not take them.
+ROUTE_FLAGS = ("linkdown", "dead")
+
 Record = dict[str, Any]
 """A change: its kind, what was there, what is wanted."""
 
@@ -260,37 +263,34 @@ def network_of(address: str) -> str:
 
 
 def routes_of(record: Record) -> list[str]:
-    """The routes to the network of an address, as `ip route` shows them."""
-    family = "-6" if ":" in record["address"] else "-4"
-    return tool("ip", family, "route", "show", "exact", network_of(record["address"])).split("\n")
+    """The routes to the network of an IPv4 address, as `ip route` shows them."""
+    shown = tool("ip", "-4", "route", "show", "exact", network_of(record["address"]))
+    return [line.strip() for line in shown.splitlines() if line.strip()]
 
 
 def plan_silence(request: Record) -> Record | None:
-    """An interface's address; nothing more is sent to its network."""
+    """An interface's address, to whose network nothing more is sent, and the routes that give way."""
     record = {"interface": request["interface"], "address": request["address"]}
-    return None if any(line.startswith("unreachable") for line in routes_of(record)) else record
+    routes = routes_of(record)
+    if any(line.startswith("unreachable") for line in routes):
+        return None
+    # `ip route replace` takes those without a metric; others stay, behind the new one.
+    return {**record, "old": [line for line in routes if " metric " not in line]}
 
 
 def make_silence(record: Record) -> None:
     """Make the network unreachable, so that its packets do not take another way either."""
-    tool("ip", "route", "replace", "unreachable", network_of(record["address"]), *metric_of(record))
-
-
-def metric_of(record: Record) -> list[str]:
-    """The metric of the kernel's own route to the network, so that the new one takes its place."""
-    return ["metric", "256"] if ":" in record["address"] else []
+    tool("ip", "route", "replace", "unreachable", network_of(record["address"]))
 
 
 def undo_silence(record: Record) -> str | None:
-    """Put the interface's own route back, as the kernel made it with the address."""
+    """Put back the routes that gave way."""
     if not any(line.startswith("unreachable") for line in routes_of(record)):
         return None
-    network, address = network_of(record["address"]), record["address"]
-    tool("ip", "route", "delete", "unreachable", network, *metric_of(record))
+    tool("ip", "route", "delete", "unreachable", network_of(record["address"]))
     if has_address(record):
-        source = [] if ":" in address else ["scope", "link", "src", address.split("/")[0]]
-        words = [network, "dev", record["interface"], "proto", "kernel", *source]
-        tool("ip", "route", "replace", *words, *metric_of(record))
+        for line in record["old"]:
+            tool("ip", "route", "add", *(word for word in line.split() if word not in ROUTE_FLAGS))
     return None
 
 
