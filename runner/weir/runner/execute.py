@@ -174,7 +174,10 @@ async def execute(
 
         manifest.invalidate(stage.lost())
         clocks = stage.clocks()
-        captured = await asyncio.gather(*(asyncio.to_thread(capture.stop) for capture in captures))
+        if testbed is None:
+            captured = [await asyncio.to_thread(capture.stop) for capture in captures]
+        else:  # they are files of other machines
+            captured = await asyncio.gather(*(asyncio.to_thread(capture.stop) for capture in captures))
         manifest.update(
             hosts=tuple(
                 _host(experiment, stage.addresses[found.host], found, run_dir, clocks.get(found.host))
