@@ -28,7 +28,7 @@ class Clock:
     steps: tuple[tuple[float, int], ...] = ()
 
     def stamps(self, true_ns: Ints, start_ns: int) -> Ints:
-        """What it shows at the true times."""
+        """Its readings at the true times."""
         since = true_ns - start_ns
         shown = true_ns + self.offset_ns + np.rint(since * (self.drift_ppm * 1e-6)).astype(np.int64)
         for at_s, size_ns in self.steps:

@@ -29,15 +29,16 @@ async def fetch(name: str, path: Path, helper: Callable[[], Awaitable[HostContro
         old.unlink(missing_ok=True)
     give_up = time.monotonic() + PATIENCE_S
     while True:
+        host: HostControl | None = None
         try:
             host = await helper()
             is_packed = await _compressed(host, name)
             await _bring(host, f"{name}.gz" if is_packed else name, packed if is_packed else path)
             break
-        except ChangeError:
-            raise
         except HostError:
-            if time.monotonic() >= give_up:
+            # Without a helper: the last one may still hold the host, until its watchdog has ended it.
+            refused = host is not None and not host.is_over
+            if refused or time.monotonic() >= give_up:
                 raise
         await asyncio.sleep(_RETRY_S)
     if is_packed:

@@ -2,10 +2,13 @@
 """Programs that the tests run in the sandbox: changes of hosts, every way to end them, and what is left."""
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 from weir.testbed.connection import connect
 from weir.testbed.control import HostControl, control
 from weir.testbed.errors import HostError, UnreachableError
+from weir.testbed.hosts import RemoteHosts
 from weir.testbed.inventory import TestbedConfig
 from weir.topo.process import run_tool
 from weir.topo.sandbox import inside
@@ -23,6 +27,7 @@ from weir_tests.testbed.lab import Lab, LabHost, descendants
 Scenario = Callable[[Lab], Coroutine[Any, Any, dict[str, Any]]]
 SYSCTL = "net.ipv4.tcp_rmem"
 GIVE_UP_S = 20.0
+LARGE_BYTES = 40_000_000
 
 
 def state(host: LabHost) -> list[str]:
@@ -357,6 +362,36 @@ async def sudo(lab: Lab) -> dict[str, Any]:
     return {"effective": effective, "gone": gone, "back": back, "said": said, "refused": refused}
 
 
+async def fetched(lab: Lab) -> dict[str, Any]:
+    """A connection that breaks while a file comes from a host."""
+    host = lab.add("a")
+    source, target = host.folder / "work" / "run-large.pcap", lab.folder / "large.pcap"
+    source.write_bytes(os.urandom(LARGE_BYTES))  # does not become smaller
+    source.chmod(0o600)
+    wanted = hashlib.sha256(source.read_bytes()).hexdigest()
+    packed = target.with_name("large.pcap.gz")
+    # Setting up deletes what earlier runs have left; this file is of this run.
+    kept = source.rename(source.with_name("kept"))
+
+    def use() -> tuple[int, bool]:
+        with RemoteHosts(lab.testbed(a={"disk_limit": "100 MB"}), {"a": None}, StopToken()) as hosts:
+            kept.rename(source)
+            fetching = threading.Thread(target=hosts.fetch, args=("a", target))
+            fetching.start()
+            give_up = time.monotonic() + GIVE_UP_S
+            while not packed.exists() or packed.stat().st_size < 2**20:
+                assert time.monotonic() < give_up
+                time.sleep(0.001)
+            host.cut()
+            came = packed.stat().st_size
+            fetching.join()
+            return came, source.with_name("run-large.pcap.gz").exists()
+
+    came, left = await asyncio.to_thread(use)
+    same = hashlib.sha256(target.read_bytes()).hexdigest() == wanted
+    return {"came": came, "left": left, "same": same, "packed": packed.exists()}
+
+
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
@@ -370,6 +405,7 @@ SCENARIOS: dict[str, Scenario] = {
         killed,
         refusals,
         sudo,
+        fetched,
     )
 }
 

@@ -117,3 +117,11 @@ def test_a_helper_that_is_roots_by_sudo_puts_all_back_when_the_session_is_killed
     assert done["back"]
     assert done["said"] == f"a: {LOST}"
     assert done["refused"] == "a: `sudo -n` is refused: a password is required"
+
+
+def test_a_file_comes_whole_although_the_connection_breaks(runner: Runner) -> None:
+    done = result(runner, "fetched")
+    assert 2**20 <= done["came"] < 40_000_000, "it broke too late"
+    assert done["same"]
+    assert not done["left"], "the file is still on the host"
+    assert not done["packed"]

@@ -233,7 +233,7 @@ def _steps_of_root(
         watching = {host for host, its in tracks.items() if _watches(its, at, origin)}
         most = len(hosts) > 1 and len(hosts) * 2 > len(watching)
         of_root = most if len(watching) > 1 else size < 0
-        # What is left of a step back is the time between the two records of it.
+        # After a step back, the time between its two records is what remains.
         if len(hosts) == 1:
             of_root = (of_root and not _near(at, set_back[min(hosts)])) or _near(at, set_back[root])
         if of_root:

@@ -85,7 +85,7 @@ class MatchParam:
 
 @dataclass(frozen=True)
 class Options:
-    """What an entry has beside key and action."""
+    """Further values of an entry, beside key and action."""
 
     FIELDS: ClassVar = ((1, I32),)
     priority: int | None = None
@@ -174,7 +174,7 @@ class PortInfo:
 
 @dataclass(frozen=True)
 class Config:
-    """What the switch says about itself."""
+    """Facts about the switch, from itself."""
 
     FIELDS: ClassVar = ((1, I64), (2, I32), (3, TEXT), (4, TEXT), (5, TEXT))
     device_id: int | None = None
