@@ -2,6 +2,7 @@
 """Every path of the program that p4testgen found, with the entries and the packet that take it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from weir.controlplane.entities import TableEntry
 from weir.ptftests import entries, scripts
@@ -10,7 +11,7 @@ from weir.ptftests.config import PORTS
 from weir.ptftests.control import Writable
 from weir.ptftests.expect import OUTER_BYTES
 from weir.ptftests.model.words import MAX_SESSION
-from weir.ptftests.reports import MIRROR_HEADER_BYTES
+from weir.ptftests.reports import FIRST, MIRROR_HEADER_BYTES
 from weir.ptftests.traffic import sentinel_mac
 
 ETHERNET_BYTES = 14  # Linux neither sends nor delivers less
@@ -18,6 +19,8 @@ ETHERNET_BYTES = 14  # Linux neither sends nor delivers less
 REPORT_PORT = 4
 TOFINO_CELLS = 16_384
 DROPPED = 0x80
+BRIDGE_DIGITS = 2 * 26
+"""Digits of `bridge_t` (p4src/tna/types.p4): its frames leave without egress, which removes it."""
 FLAGS, TIMES, WIRE_LENGTH = (
     slice(2 * (OUTER_BYTES + first), 2 * (OUTER_BYTES + last))
     for first, last in ((11, 12), (24, 40), (48, 52))
@@ -78,9 +81,56 @@ class EveryGeneratedTofinoPacketIsReportedAsTheGeneratorSays(WeirTest):
             yield entries.session(number, self.p4_port(REPORT_PORT), len(script.frame) + MIRROR_HEADER_BYTES)
 
 
+class EveryGeneratedTofinoPacketIsTreatedAsTheGeneratorSays(WeirTest):
+    needs = ("tna", "short_frames")
+
+    def runTest(self) -> None:
+        self.control.undo()
+        for script in scripts.read(scripts.FOLDER / "tofino1.stf"):
+            if len(script.frame) < ETHERNET_BYTES or not within_memory(script):
+                continue
+            with self.subTest(script.name):
+                try:
+                    # The generator does not flood, so there is no group.
+                    self.install(*sentinel_stations(self), *self.reports.entities(), *_reported(script))
+                    left = self.traffic.exchange(script.port, [script.frame], rounds=2)
+                finally:
+                    self.control.undo()
+                reports = self.reports.decode(left[FIRST.port]) if script.mirrored else []
+                if script.mirrored:
+                    left = {**left, FIRST.port: []}
+                expected = {
+                    port: tuple(pattern and pattern[BRIDGE_DIGITS:] for pattern in patterns)
+                    for port, patterns in script.expected.items()
+                }
+                self.assertIsNone(replace(script, expected=expected).problem(left))
+                if script.mirrored is None:
+                    continue
+                self.assertEqual(len(reports), 1, reports)
+                (report,) = reports
+                said = {"why": report.drop_reason, "tracked": report.tracked, "colour": report.colour}
+                self.assertEqual(said, script.mirrored)
+                self.assertTrue(report.dropped)
+                self.assertTrue(script.frame.startswith(report.inner), report.inner.hex())
+
+
+def _reported(script: scripts.Script) -> Iterator[Writable]:
+    """A script's entries, with the tests' first collector instead of those that the generator chose."""
+    for entity in script.written:
+        if isinstance(entity, TableEntry) and entity.action == "report_drops":
+            args = {"session": FIRST.session, "collector": FIRST.number}
+            entity = replace(entity, args=tuple(sorted(args.items())))
+        yield entity
+
+
 def sentinels(test: WeirTest) -> Iterator[Writable]:
     """The entries that the traffic's sentinels need."""
     yield entries.flood_group(tuple(test.p4_port(port) for port in PORTS))
+    yield from sentinel_stations(test)
+
+
+def sentinel_stations(test: WeirTest) -> Iterator[Writable]:
+    """The entries that forward sentinels."""
     for port in PORTS:
         yield entries.forward(sentinel_mac(port), test.p4_port(port))
 
