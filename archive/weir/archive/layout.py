@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from weir.rundir.campaign_folder import CAMPAIGN_FILE, FAILED, INVALID, LATEST, PAGE, PAGE_FOLDERS
+from weir.rundir.campaign_folder import CAMPAIGN_FILE, FAILED, INVALID, LATEST, PAGE, PAGE_FOLDERS, SUMMARY
 
 METADATA: Final = "ro-crate-metadata.json"
 README: Final = "README.md"
@@ -55,7 +55,7 @@ def is_folder_name(part: str) -> bool:
 
 def is_campaign_file(parts: tuple[str, ...]) -> bool:
     """Whether a path below a campaign's folder is one of the campaign's own files."""
-    return parts[0] in ((CAMPAIGN_FILE, PAGE) if len(parts) == 1 else PAGE_FOLDERS)
+    return parts[0] in ((CAMPAIGN_FILE, PAGE, SUMMARY) if len(parts) == 1 else PAGE_FOLDERS)
 
 
 def sums_text(sums: Iterable[tuple[str, str]]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a campaign: its cells and runs, the comparison with a published study, and figures."""
+"""The page of a campaign: its cells and runs, the comparison with a published study, figures, its summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from weir.analysis.policers import AGREEMENT_PERCENT
 from weir.campaign.load import KERNEL, Campaign, Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies import STUDIES
+from weir.campaign.summary.build import summary_of
+from weir.campaign.summary.model import FORMAT, Summary, summary_text
+from weir.rundir.campaign_folder import SUMMARY, CampaignFolder
 from weir.rundir.directory import RunDirectory
+from weir.rundir.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,22 @@ class CellRow:
 
 
 def write_page(folder: Path, campaign: Campaign, found: Sequence[Outcome]) -> tuple[Path, tuple[str, ...]]:
-    """Write the page and its files into the campaign's folder; returns its path, and warnings."""
-    return write_study(page_of(campaign, found), folder)
+    """Write the page, its files and its summary into the campaign's folder; returns its path and warnings."""
+    page, summary = page_and_summary(campaign, found)
+    write_whole(CampaignFolder(folder).summary, summary_text(summary).encode())
+    return write_study(page, folder)
 
 
 def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
     """All sections of the page. Figures and comparisons use valid runs only."""
+    return page_and_summary(campaign, found)[0]
+
+
+def page_and_summary(campaign: Campaign, found: Sequence[Outcome]) -> tuple[Study, Summary]:
+    """The page, and the same figures for programs."""
     valid = [outcome for outcome in found if outcome.valid]
-    general = study(_records(valid), campaign.name)
+    records = _records(valid)
+    general = study(records, campaign.name)
     own_sections = (
         Section(
             "cells",
@@ -60,14 +72,27 @@ def page_of(campaign: Campaign, found: Sequence[Outcome]) -> Study:
     published: tuple[Section, ...] = ()
     if campaign.study is not None:
         published = _published(STUDIES[campaign.study], found)
+    summary = summary_of(campaign, found, records, published)
     invalid, unexplained = len(found) - len(valid), sum(outcome.unexplained for outcome in found)
     left_out = "".join(f", {runs} left out: no {cc}" for cc, runs in campaign.left_out.items())
     meta = (
         f"{len(found)} of {len(campaign.runs)} runs complete, {invalid} of them invalid, "
         f"{unexplained} packets unexplained{left_out}{_virtual_time(found)}"
     )
-    sections = (*published, *own_sections, *general.sections)
-    return Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
+    sections = (*published, *own_sections, *general.sections, _for_programs(summary))
+    page = Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
+    return page, summary
+
+
+def _for_programs(summary: Summary) -> Section:
+    """The last section: a link to the summary, and the digest of all runs."""
+    row = (Link(SUMMARY, SUMMARY), FORMAT, summary.digest or "none")
+    table = Table("summary", "Summary", "", ("file", "version of its format", "digest of all runs"), (row,))
+    text = (
+        "The figures of this page for programs, with intervals and the digest of each run. "
+        "`weir campaign compare` says in what two campaigns differ."
+    )
+    return Section("summary", "For programs", text, (table,))
 
 
 def _published(study_module: str, found: Sequence[Outcome]) -> tuple[Section, ...]:

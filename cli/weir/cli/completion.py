@@ -30,8 +30,8 @@ def experiments(incomplete: str) -> list[str]:
 
 
 def campaigns(incomplete: str) -> list[str]:
-    """Names of shipped campaigns, and YAML files."""
-    return _matching(incomplete, [*_shipped(campaigns=True), *_yaml_files(incomplete)])
+    """Names of shipped campaigns, YAML files, and the second word of `weir campaign compare`."""
+    return _matching(incomplete, ["compare", *_shipped(campaigns=True), *_yaml_files(incomplete)])
 
 
 def run_directories(incomplete: str) -> list[str]:
@@ -42,9 +42,13 @@ def run_directories(incomplete: str) -> list[str]:
 
 def runs_and_campaigns(incomplete: str) -> list[str]:
     """Run directories as above, and the folders of campaigns."""
+    return _matching(incomplete, [*run_directories(incomplete), *campaign_folders(incomplete)])
+
+
+def campaign_folders(incomplete: str) -> list[str]:
+    """Folders of campaigns in the typed folder, and in `runs/`."""
     folders = [*_folder(incomplete).glob("*"), *Path("runs").glob("*")]
-    found = (str(path) for path in folders if (path / CAMPAIGN_FILE).is_file())
-    return _matching(incomplete, [*run_directories(incomplete), *found])
+    return _matching(incomplete, (str(path) for path in folders if (path / CAMPAIGN_FILE).is_file()))
 
 
 def archives(incomplete: str) -> list[str]:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from weir.cli import (
     apply,
     bmv2,
     campaign,
+    campaign_compare,
     demo,
     detect,
     digest,
@@ -46,6 +48,7 @@ Police traffic in a P4 switch, report every packet it drops, and hold what end h
 weir doctor                      what this machine lacks, how to mend it; --testbed FILE: hosts over SSH
 weir run demo, or your FILE      results go to runs/demo/latest/
 weir campaign FILE               the same over a matrix of values, repeated, resumed, on one page
+weir campaign compare A B        in what the results of two campaigns differ
 weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike
 weir losses server.pcap          what a capture says about losses
 weir trace a.pcap -o a.replay    recorded traffic, for a flow that replays it
@@ -58,8 +61,23 @@ Each command takes --json, and --help shows more. Exit codes: 0 done, 1 failed, 
 of reach, 4 another device, 5 not primary, 6 pipeline, 7 table full, 8 certificate, 9 refused, of disks 10.
 """
 
+
+class _Commands(TyperGroup):
+    """The commands; the name of one may be two words, such as `campaign compare` beside `campaign FILE`."""
+
+    def resolve_command(
+        self, ctx: typer.Context, args: list[str]
+    ) -> tuple[str | None, TyperCommand | None, list[str]]:
+        """The command that the arguments begin with, and its arguments."""
+        two_words = " ".join(args[:2])
+        if len(args) > 1 and two_words in self.commands:
+            return two_words, self.commands[two_words], args[2:]
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="weir",
+    cls=_Commands,
     help=TEACHING,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -103,6 +121,7 @@ for _command in (
     demo.demo,
     run.run,
     campaign.campaign,
+    campaign_compare.campaign_compare,
     plan.plan,
     apply.apply,
     status.status,
@@ -119,7 +138,8 @@ for _command in (
     topology.topology,
     schema.schema,
 ):
-    app.command(_command.__name__.removesuffix("_"))(_command)  # import is a keyword of Python
+    # import is a keyword of Python, and campaign_compare the command `campaign compare`.
+    app.command(_command.__name__.removesuffix("_").replace("_", " "))(_command)
 app.add_typer(kernel.app)
 app.add_typer(bmv2.app)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir schema`: prints the JSON Schema of experiment, campaign or testbed files."""
+"""`weir schema`: prints the JSON Schema of experiment, campaign and testbed files, and of summaries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from weir.cli.errors import InputError
 def schema(
     campaigns: Annotated[bool, typer.Option("--campaign", help="Of campaign files instead.")] = False,
     testbeds: Annotated[bool, typer.Option("--testbed", help="Of testbed files instead.")] = False,
+    summaries: Annotated[
+        bool, typer.Option("--summary", help="Of the summary.json of campaigns instead.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Print the JSON Schema of experiment files, for editors and programs (JSON with or without --json)."""
-    if campaigns and testbeds:
-        raise InputError("--campaign and --testbed: one file has one schema; valid: one of them")
-    if campaigns:
+    if campaigns + testbeds + summaries > 1:
+        raise InputError("--campaign, --testbed, --summary: one file has one schema; valid: one of them")
+    if summaries:
+        from weir.campaign.summary.model import summary_schema_text
+
+        sys.stdout.write(summary_schema_text())
+    elif campaigns:
         from weir.campaign.config import campaign_schema_text
 
         sys.stdout.write(campaign_schema_text())

@@ -14,6 +14,8 @@ from weir.rundir.directory import RunDirectory
 
 CAMPAIGN_FILE = "campaign.yaml"
 PAGE = "index.html"
+SUMMARY = "summary.json"
+"""The page's figures for programs (docs/spec/campaign-summary.md)."""
 PAGE_FOLDERS = ("data", "figures")
 """Tables and figures of the page."""
 PARTIAL, FAILED, INVALID = ".partial", "failed", "invalid"
@@ -32,14 +34,19 @@ class CampaignFolder:
         """The campaign file, as given."""
         return self.path / CAMPAIGN_FILE
 
+    @property
+    def summary(self) -> Path:
+        """The page's figures for programs."""
+        return self.path / SUMMARY
+
     def runs(self) -> list[Path]:
         """Its complete runs, by name; runs under way, failed and set aside are in other folders."""
         paths = (path for path in self.path.iterdir() if path.name != LATEST)
         return sorted(path for path in paths if RunDirectory(path).manifest.is_file())
 
     def own_files(self) -> Iterator[Path]:
-        """The campaign file, and the page with its tables and figures; those that exist."""
-        for name in (CAMPAIGN_FILE, PAGE):
+        """The campaign file, its summary, and the page with its tables and figures; those that exist."""
+        for name in (CAMPAIGN_FILE, PAGE, SUMMARY):
             if (self.path / name).is_file():
                 yield self.path / name
         for folder in PAGE_FOLDERS:

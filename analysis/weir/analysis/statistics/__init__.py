@@ -12,6 +12,7 @@ from weir.analysis.statistics.flows import (
     retransmission_ratio,
 )
 from weir.analysis.statistics.grids import HeatMap, heat_map
+from weir.analysis.statistics.medians import Interval, median_interval
 from weir.analysis.statistics.proportions import Share, share
 from weir.analysis.statistics.trees import DecisionTree, TreeNode, decision_tree
 
@@ -19,6 +20,7 @@ __all__ = [
     "Box",
     "DecisionTree",
     "HeatMap",
+    "Interval",
     "KsTest",
     "QueueingDelay",
     "Share",
@@ -33,6 +35,7 @@ __all__ = [
     "heat_map",
     "jain_index",
     "kolmogorov_smirnov",
+    "median_interval",
     "queueing_delay",
     "retransmission_ratio",
     "share",

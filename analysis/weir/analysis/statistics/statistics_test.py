@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from weir.analysis.statistics import (
+    Interval,
     bandwidth_share,
     best_correlation,
     box,
@@ -22,6 +23,7 @@ from weir.analysis.statistics import (
     heat_map,
     jain_index,
     kolmogorov_smirnov,
+    median_interval,
     queueing_delay,
     retransmission_ratio,
     share,
@@ -214,3 +216,27 @@ def test_cliffs_delta_counts_every_pair_of_values() -> None:
         assert cliffs_delta([*a, math.nan], b) == pytest.approx(sum(pairs) / len(pairs))
     assert cliffs_delta([2.0, 3.0], [1.0]) == 1.0
     assert cliffs_delta([], [1.0]) is None
+
+
+def test_the_interval_of_a_median_is_that_of_the_sign_test() -> None:
+    # n = 6: 1 - 2/64; n = 10: the 2nd to the 9th, 1 - 2 (1 + 10)/1024; n = 20: the 6th to the 15th (tables).
+    for n, low, high, coverage in ((6, 1, 6, 1 - 2 / 64), (10, 2, 9, 1 - 22 / 1024), (20, 6, 15, 0.9586)):
+        found = median_interval([float(value) for value in range(n, 0, -1)])
+        assert found is not None
+        assert (found.low, found.high) == (low, high)
+        assert found.coverage == pytest.approx(coverage, abs=1e-4)
+
+
+def test_few_values_have_their_range_as_interval_and_one_has_none() -> None:
+    assert median_interval([]) is None
+    assert median_interval([1.0]) is None
+    assert median_interval([3.0, 1.0]) == Interval(1.0, 3.0, 0.5)
+
+
+def test_the_interval_covers_the_median_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(20261125).exponential(size=(4000, 9))
+    intervals = [median_interval(list(values)) for values in draws]
+    inside = [found is not None and found.low <= math.log(2) <= found.high for found in intervals]
+    assert intervals[0] is not None
+    # The standard error of the share is 0.003.
+    assert np.mean(inside) == pytest.approx(intervals[0].coverage, abs=0.012)

@@ -16,11 +16,12 @@ from weir.analysis.figures import Figure, Section, Table, browser, render_study
 from weir.analysis.figures.page import as_csv
 from weir.campaign.load import Campaign, Overrides, PlannedRun, load_campaign
 from weir.campaign.outcome import Outcome
-from weir.campaign.page import page_of
+from weir.campaign.page import page_and_summary, page_of
 from weir.campaign.studies import STUDIES
 from weir.campaign.studies.bbr_dominant import first_ahead
 from weir.campaign.studies.statements import compare
 from weir.campaign.studies.when_to_use_bbr import kept_until
+from weir.campaign.summary.model import summary_text
 from weir.campaign.virtual import with_kernels
 from weir.controlplane.config import FlowConfig
 from weir.kernel.store import kernels_folder
@@ -74,7 +75,8 @@ def test_the_page_of_a_shipped_campaign_draws_every_figure_without_browser_error
         pytest.skip("chromium: not on PATH; sudo apt-get install chromium")
     campaign = campaign_of(name)
     assert campaign.study == study_name
-    study = page_of(campaign, made_up(campaign, tmp_path, shape))
+    study, summary = page_and_summary(campaign, made_up(campaign, tmp_path, shape))
+    (tmp_path / "summary.json").write_text(summary_text(summary))
     for table in study.tables:
         (tmp_path / "data").mkdir(exist_ok=True)
         (tmp_path / "data" / f"{table.name}.csv").write_text(as_csv(table))
