@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from weir.campaign.summary.model import Counts, read_summary
 from weir.rundir.campaign_folder import PAGE
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until
@@ -130,6 +131,9 @@ def test_a_campaign_killed_again_and_again_is_resumed_and_keeps_its_complete_run
         assert sum(flow["law"]["reported_drops"] for flow in others) > 0
         assert path.name in (folder / PAGE).read_text()
     assert len(set(schedules)) == 2  # each run has a different seed
+    summary = read_summary(folder)
+    assert summary.counts == Counts(planned=2, complete=2, invalid=0, unexplained=0)
+    assert summary.digest is None, "runs in real time never repeat"
 
     chosen = finish(tmp_path, "--dry-run", "--only", "rate=5 Mbit/s", "--repeats", "3")
     assert (chosen["runs"], chosen["complete"]) == (3, 1)

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from weir.campaign.summary.model import Counts, read_summary
 from weir.campaign.virtual import OUTSIDE_MB, processors
-from weir.rundir.campaign_folder import PAGE
+from weir.cli.main import run_cli
+from weir.rundir.campaign_folder import PAGE, SUMMARY
 from weir.topo.memory import available_mb
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until
@@ -138,3 +140,15 @@ def test_a_campaign_in_virtual_time_is_killed_stopped_and_resumed(tmp_path: Path
         assert manifest["campaign"]["jobs"] == at_a_time
         assert manifest["virtual_time"]["memory_mb"] == MEMORY_MB
     assert "virtual time, kernel 6.12 (" in (folder / PAGE).read_text()
+
+    # One run at a time, undisturbed: the summary is the same, digest by digest.
+    campaign.finish("--runs", "again", "--jobs", "1")
+    repeat = tmp_path / "again" / "tiny"
+    assert (repeat / SUMMARY).read_bytes() == (folder / SUMMARY).read_bytes()
+    summary = read_summary(repeat)
+    assert summary.digest is not None
+    assert [kernel.name for kernel in summary.kernels] == ["6.12"]
+    assert summary.counts == Counts(planned=2, complete=2, invalid=0, unexplained=0)
+    assert run_cli(["campaign", "compare", str(folder), str(repeat)]) == 0
+    for run in (run for cell in summary.cells for run in cell.runs):
+        assert json.loads((folder / run.run / "manifest.json").read_text())["digest"] == run.digest

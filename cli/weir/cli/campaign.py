@@ -84,8 +84,9 @@ def campaign(
 ) -> int:
     """Run an experiment over a matrix of values, repeated; resume it where it was, however it ended.
 
-    Writes RUNS/<name>/<run>/ for each run, and index.html. A run counts once it is whole; runs of another
-    experiment or other software are never mixed with it. Ctrl-C stops; the same command goes on.
+    Writes RUNS/<name>/<run>/ for each run, index.html, and its figures for programs in summary.json, which
+    `weir campaign compare A B` compares. A run counts once it is whole; runs of another experiment or other
+    software are never mixed with it. Ctrl-C stops; the same command goes on.
 
     weir campaign wehey-bbr --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
     """

@@ -48,9 +48,10 @@ def campaign_compare(
 ) -> int:
     """Say in what the results of two campaigns differ: of two kernels, detectors, versions, or of a repeat.
 
-    Reads summary.json, which `weir campaign` writes beside its page. The first figures are those that differ
-    most in units of their intervals (2: intervals of equal width just do not meet); those without intervals
-    follow, by relative difference. In virtual time a repeat has the same digests, and nothing differs.
+    Reads summary.json, which `weir campaign` writes beside its page. Figures with 95 % intervals, which six
+    runs of a cell suffice for, are first: the largest difference in mean half-widths of both intervals (above
+    2, intervals of equal width do not meet). The others follow, the largest relative difference first. In
+    virtual time a repeat has the same digests, and nothing differs.
 
     Exit code 0: same results, even if software or kernel are named as different. 1: other results.
     2: bad input.
@@ -123,8 +124,7 @@ def _row(one: FigureDifference) -> tuple[str, ...]:
     return (
         _cell_name(one.cell),
         f"{one.a.name} of {one.a.subject}{unit}",
-        _figure(one.a),
-        _figure(one.b),
+        *(_figure(its, with_n=one.a.n != one.b.n) for its in (one.a, one.b)),
         MISSING if one.difference is None else f"{one.difference:+.4g}{_relative(one)}",
         MISSING
         if one.in_intervals is None
@@ -135,12 +135,16 @@ def _row(one: FigureDifference) -> tuple[str, ...]:
 
 
 def _relative(one: FigureDifference) -> str:
-    return "" if one.relative is None else f" ({100 * one.relative:+.3g} %)"
+    if one.relative is None:
+        return ""
+    percent = 100 * one.relative
+    return f" ({percent:+,.0f} %)" if abs(percent) >= 10 else f" ({percent:+.2g} %)"
 
 
-def _figure(its: FigureValue) -> str:
+def _figure(its: FigureValue, with_n: bool) -> str:
+    value = MISSING if its.value is None else f"{its.value:.4g}"
     interval = "" if its.low is None or its.high is None else f" ({its.low:.4g} to {its.high:.4g})"
-    return f"{_cell(its.value)}{interval}, n {its.n}"
+    return f"{value}{interval}, n {its.n}" if with_n else f"{value}{interval}"
 
 
 def _cell(value: str | float | None) -> str:
@@ -155,9 +159,11 @@ def _conclusion(found: Comparison) -> str:
     digests = f", {found.digests_compared} runs with the same digest" if found.digests_compared else ""
     if found.same:
         return f"the same results: {found.figures_compared} figures{digests}"
-    apart = sum(bool(one.apart) for one in found.figures)
     of = f"{len(found.figures)} of {found.figures_compared}"
-    return f"{of} figures differ, {apart} of them with intervals that do not meet"
+    measured = [one.apart for one in found.figures if one.apart is not None]
+    if found.figures and not measured:
+        return f"{of} figures differ; none has a 95 % interval in both, for which six runs of a cell suffice"
+    return f"{of} figures differ, {sum(measured)} of them with intervals that do not meet"
 
 
 def _as_json(found: Comparison) -> dict[str, Any]:

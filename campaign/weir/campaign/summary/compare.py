@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from weir.campaign.summary.model import CellSummary, FigureValue, StudyTable, Summary, Value
 
+COVERAGE = 0.95
+"""What an interval must cover for differences to be measured by it."""
 _Key = tuple[tuple[str, str], ...]
 
 
@@ -34,28 +36,29 @@ class FigureDifference:
     def in_intervals(self) -> float | None:
         """The size of the difference ÷ the mean half-width of both intervals.
 
-        None if one has no interval; infinite if both intervals are points. Above 2, equally wide intervals
-        around their values do not meet.
+        None if one has no interval of `COVERAGE`; infinite if both intervals are points. Above 2, equally
+        wide intervals around their values do not meet.
         """
-        widths = [_width(self.a), _width(self.b)]
-        if self.difference is None or widths[0] is None or widths[1] is None:
+        a, b = _interval(self.a), _interval(self.b)
+        if self.difference is None or a is None or b is None:
             return None
-        half_width = (widths[0] + widths[1]) / 4
+        half_width = (a[1] - a[0] + b[1] - b[0]) / 4
         if half_width == 0:
             return math.inf if self.difference else 0.0
         return abs(self.difference) / half_width
 
     @property
     def apart(self) -> bool | None:
-        """Whether the intervals do not meet; None if one has none."""
-        a, b = self.a, self.b
-        if a.low is None or a.high is None or b.low is None or b.high is None:
-            return None
-        return a.high < b.low or b.high < a.low
+        """Whether the intervals do not meet; None if one has none of `COVERAGE`."""
+        a, b = _interval(self.a), _interval(self.b)
+        return None if a is None or b is None else a[1] < b[0] or b[1] < a[0]
 
 
-def _width(figure: FigureValue) -> float | None:
-    return None if figure.low is None or figure.high is None else figure.high - figure.low
+def _interval(figure: FigureValue) -> tuple[float, float] | None:
+    """Both ends; None if the interval covers less, as the range of fewer than six runs does."""
+    if figure.low is None or figure.high is None or (figure.coverage or 0) < COVERAGE:
+        return None
+    return figure.low, figure.high
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ from weir.campaign.summary.model import (
 COUNTS = Counts(planned=2, complete=2, invalid=0, unexplained=0)
 
 
-def figure(name: str, value: float | None, half_width: float | None = None) -> FigureValue:
+def figure(
+    name: str, value: float | None, half_width: float | None = None, coverage: float = 0.97
+) -> FigureValue:
     interval = None if value is None or half_width is None else (value - half_width, value + half_width)
     return FigureValue(
         name=name,
@@ -34,7 +36,7 @@ def figure(name: str, value: float | None, half_width: float | None = None) -> F
         runs=2,
         low=interval[0] if interval else None,
         high=interval[1] if interval else None,
-        coverage=0.5 if interval else None,
+        coverage=coverage if interval else None,
     )
 
 
@@ -107,6 +109,12 @@ def test_the_largest_difference_relative_to_its_intervals_is_first() -> None:
     assert by_name["no interval"].relative == pytest.approx(0.5)
     assert (by_name["unknown"].difference, by_name["unknown"].apart) == (None, None)
     assert not found.same
+
+
+def test_differences_are_not_measured_by_the_range_of_few_runs() -> None:
+    one, other = (summary(cell("5", figure("loss", value, 0.1, coverage=0.5))) for value in (1.0, 2.0))
+    (found,) = compare_summaries(one, other).figures
+    assert (found.in_intervals, found.apart, found.relative) == (None, None, 1.0)
 
 
 def test_cells_and_figures_that_only_one_has_are_named() -> None:
