@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from weir.cli import (
     apply,
@@ -38,6 +38,9 @@ from weir.cli import (
 from weir.cli.errors import EXIT_INTERRUPTED
 from weir.rundir.without_pandas import hide_pandas
 
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
+
 # gRPC's log on stderr only repeats its exceptions. It reads the variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
@@ -65,9 +68,7 @@ of reach, 4 another device, 5 not primary, 6 pipeline, 7 table full, 8 certifica
 class _Commands(TyperGroup):
     """The commands; the name of one may be two words, such as `campaign compare` beside `campaign FILE`."""
 
-    def resolve_command(
-        self, ctx: typer.Context, args: list[str]
-    ) -> tuple[str | None, TyperCommand | None, list[str]]:
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """The command that the arguments begin with, and its arguments."""
         two_words = " ".join(args[:2])
         if len(args) > 1 and two_words in self.commands:
