@@ -67,6 +67,7 @@ class Rack:
         """Start nothing yet."""
         self.folder, self.stop, self.names = folder, stop, hosts
         self.lab = Lab(folder / "lab")
+        self.switch_entry: dict[str, Any] = {"address": ADDRESS, "device_id": DEVICE}
         self.options: dict[str, dict[str, Any]] = {"server1": {"tmpfs": "size=60m,mode=0700"}}
         if os.getuid() == 0:
             self.options["server2"] = {"users": ("alice",), "sudoers": "root ALL=(ALL) ALL\n"}
@@ -117,7 +118,7 @@ class Rack:
         data = self.lab.data(**changes)
         data["name"] = "rack"
         data["hosts"].pop("bare", None)
-        data["switch"] = {"address": ADDRESS, "device_id": DEVICE}
+        data["switch"] = dict(self.switch_entry)
         for entry in data["hosts"].values():
             entry.setdefault("disk_limit", "1 MB")
             if entry["disk_limit"] == "1 MB":

@@ -51,13 +51,20 @@ class PolicerCounters:
 async def read_policers(session: Connection, policers: Iterable[PolicerPlan]) -> dict[str, PolicerCounters]:
     """Counters of each policer by name, since the pipeline was loaded."""
     policers = tuple(policers)
-    cells = [cell for policer in policers for cell in cells_of(policer)]
+    indices = counters_of(policers)
     # The pipeline counts a packet in met_counter before its colour, so met_counter is read last.
-    colours = await session.counts(
-        "policer_counter", [cell * 4 + colour for cell in cells for colour in range(4)]
-    )
-    met = await session.counts("met_counter", cells)
+    colours = await session.counts("policer_counter", indices["policer_counter"])
+    met = await session.counts("met_counter", indices["met_counter"])
     return {policer.name: _sum(policer, colours, met) for policer in policers}
+
+
+def counters_of(policers: Iterable[PolicerPlan]) -> dict[str, list[int]]:
+    """The cells of each counter that have packets of these policers; :func:`read_policers` reads them."""
+    cells = [cell for policer in policers for cell in cells_of(policer)]
+    return {
+        "policer_counter": [cell * 4 + colour for cell in cells for colour in range(4)],
+        "met_counter": cells,
+    }
 
 
 def cells_of(policer: PolicerPlan) -> range:

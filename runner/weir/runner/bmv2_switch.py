@@ -68,7 +68,7 @@ class Bmv2Switch:
             raise
 
     @property
-    def p4runtime(self) -> str:
+    def address(self) -> str:
         """The address of its P4Runtime service."""
         return self._process.p4runtime
 

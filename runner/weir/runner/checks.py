@@ -12,7 +12,7 @@ from pathlib import Path
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import COLLECTOR, ConfigError, ExperimentConfig, Location, Source
 from weir.controlplane.config.values import BFRUNTIME
-from weir.controlplane.targets import TARGETS, lacks
+from weir.controlplane.targets import TARGETS, lacks, lacks_over_bfruntime
 from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.cards import card_problem
 from weir.topo.sandbox import SandboxError
@@ -79,17 +79,18 @@ def _refuse(message: str, *location: str | int, where: str | None = None) -> _Re
 
 
 def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
-    target = experiment.switch.target
-    if target not in RUN_TARGETS:
+    target, address = experiment.switch.target, experiment.switch.address
+    bf_switchd = address is not None and address.startswith(BFRUNTIME)
+    if target not in RUN_TARGETS and not bf_switchd:
         yield _refuse(
             f"a run starts {' or '.join(RUN_TARGETS)}, not {target}; "
             f"valid: {', '.join(RUN_TARGETS)}, or `weir apply` to a running switch",
             "switch",
             "target",
         )
-    elif target == "bmv2":
-        yield from _beyond_bmv2(experiment)
-    if experiment.switch.address is not None:
+    elif target != "softswitch":
+        yield from _beyond(experiment, target, bfruntime=bf_switchd)
+    if address is not None:
         yield from _elsewhere(experiment)
     not_virtual = _real_only(experiment)
     if experiment.time == "virtual" and not_virtual is not None:
@@ -139,21 +140,16 @@ def _of_everywhere(experiment: ExperimentConfig) -> Iterator[_Refusal]:
         yield _refuse(message, "telemetry", "collectors")
 
 
-def _beyond_bmv2(experiment: ExperimentConfig) -> Iterator[_Refusal]:
-    for lack in lacks(experiment, TARGETS["bmv2"].capabilities, wired=True):
-        yield _Refusal(lack.location, lack.where, f"{lack.message} (target bmv2)")
+def _beyond(experiment: ExperimentConfig, target: str, *, bfruntime: bool) -> Iterator[_Refusal]:
+    """What the switch cannot do; wires to its hosts delay and lose frames in its place."""
+    over_bfruntime = lacks_over_bfruntime(experiment) if bfruntime else ()
+    for lack in (*lacks(experiment, TARGETS[target].capabilities, wired=True), *over_bfruntime):
+        yield _Refusal(lack.location, lack.where, f"{lack.message} (target {target})")
 
 
 def _elsewhere(experiment: ExperimentConfig) -> Iterator[_Refusal]:
     """What a run needs to know of a switch that runs already."""
     switch = experiment.switch
-    if switch.address is not None and switch.address.startswith(BFRUNTIME):
-        yield _Refusal(
-            ("switch", "address"),
-            "switch.address",
-            "a run reaches its switch over P4Runtime; valid: such as 192.0.2.1:9559 "
-            "(`weir plan`, `apply` and `status` reach bf_switchd)",
-        )
     without = [name for name in (*experiment.hosts, COLLECTOR) if name not in switch.ports]
     if without:
         yield _Refusal(

@@ -188,6 +188,37 @@ def test_a_switch_elsewhere_is_runnable() -> None:
     check_runnable(parse_experiment(ELSEWHERE), PATH)
 
 
+ON_TOFINO = ELSEWHERE.replace(
+    "  address: 192.0.2.1:9559", "  target: tofino\n  address: bfruntime://192.0.2.1"
+)
+
+
+def test_a_tofino_under_bf_switchd_is_runnable_with_wires_that_delay() -> None:
+    check_runnable(parse_experiment(ON_TOFINO), PATH)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "b: {delay: 5 ms}",
+            "b: {rate: 8 Mbit/s}",
+            "x.yaml: hosts.b.rate: queues are not set over BfRuntime; valid: no rate (target tofino)",
+        ),
+        (
+            "burst: 20 ms, match",
+            "burst: 20 ms, length: ip, match",
+            "x.yaml: policer p of phase main: meters do not count ip; valid: frame (target tofino)",
+        ),
+    ],
+)
+def test_what_a_tofino_cannot_do_is_named(old: str, new: str, line: str) -> None:
+    assert old in ON_TOFINO
+    with pytest.raises(ConfigError) as error:
+        check_runnable(parse_experiment(ON_TOFINO.replace(old, new)), PATH)
+    assert error.value.lines == (line,)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [

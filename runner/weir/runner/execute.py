@@ -12,10 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
 from weir.controlplane.config import COLLECTOR, ExperimentConfig, load_experiment, queue_bytes, with_lines
-from weir.controlplane.pipeline import load_for
 from weir.controlplane.plan import make_plan
 from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.rundir.directory import RunDirectory, hold
@@ -27,6 +25,7 @@ from weir.runner.progress import Progress, Watcher
 from weir.runner.sampling import sampled
 from weir.runner.sandbox_stage import SandboxStage
 from weir.runner.stage import Stage
+from weir.runner.switch_control import control_of, start_afresh
 from weir.runner.switches import Activity, RunSwitch
 from weir.runner.testbed_stage import TestbedStage
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
@@ -81,11 +80,11 @@ async def execute(
         sink = stage.sink
         endpoint = CollectorEndpoint(sink.port, sink.mac, sink.ip, experiment.telemetry.port)
         stage.hosts.set_sysctls({name: host.sysctl for name, host in experiment.hosts.items()})
-        bmv2 = experiment.switch.target == "bmv2"
+        links_of_its_own = experiment.switch.target == "softswitch"
         plan = make_plan(
             experiment,
             Attachment(stage.addresses, {COLLECTOR: endpoint}),
-            wired=bmv2 and testbed is None,
+            wired=testbed is None and not links_of_its_own,
         )
         manifest.add_notes(note for phase in plan.phases for note in phase.notes)
 
@@ -117,20 +116,13 @@ async def execute(
         stack.enter_context(sampler)
 
         ports = PortAllocator(stage.source_port_offset())
-        pipeline = load_for(plan.single_rate)
-        async with SwitchControl(
-            switch.p4runtime,
-            experiment.switch.device_id,
-            pipeline=pipeline,
-            target=plan.target,
-            via=switch.via,
-        ) as control:
+        async with control_of(experiment, plan, switch.address, via=switch.via) as control:
             # In virtual time each wake-up costs wall time, and a full disk is found at the end.
             guards = [] if virtual else [all_well(stage.check, collector, *captures)]
             if experiment.switch.address is not None:
                 guards.append(control.session.until_lost)
             await switch.admit(control)
-            await control.push_pipeline()
+            manifest.add_notes(await start_afresh(control, plan))
             manifest.add_notes(await switch.configure(control))
             for phase in plan.phases:
                 progress.step(f"phase {phase.name}: configuring the switch")

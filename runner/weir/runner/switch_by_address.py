@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A switch that others have started, known by its P4Runtime address: admitted, and accounted for.
+"""A switch that others have started, known by its address: admitted, and accounted for.
 
 What it lost is told by comparing its program's counters with those of the network cards at the other ends of
 its cables, which subclasses read.
@@ -16,6 +16,7 @@ from pathlib import Path
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
+from weir.controlplane.config.values import bfruntime_endpoint
 from weir.controlplane.errors import PipelineError
 from weir.controlplane.links_service import PortState
 from weir.rundir.manifest import PortStats, SwitchStats
@@ -29,6 +30,8 @@ _LEAST_QUIET_S = 0.25
 _MOST_READINGS = 20
 _FRAMES_OF_A_LINK = 2 * 1514 * 8
 _NS = 1_000_000_000
+_LOAD = "`weir apply --load-pipeline`"
+_LOAD_COMPILED = "`weir apply --compiled DIR --load-pipeline`"
 
 
 class SwitchByAddress(ABC):
@@ -48,7 +51,9 @@ class SwitchByAddress(ABC):
         """
         address = experiment.switch.address
         assert address is not None  # checked before the run
-        self._address: str = address
+        bfruntime = bfruntime_endpoint(address)
+        self._loads = bfruntime is None
+        self._address: str = bfruntime or address
         self._cards = cards
         self._host_ports = {host.port for host in hosts.values()}
         self._queueing: Bmv2Queueing | None = None
@@ -59,19 +64,29 @@ class SwitchByAddress(ABC):
         self._notes: list[str] = []
 
     @property
-    def p4runtime(self) -> str:
-        """The address of its P4Runtime service."""
+    def address(self) -> str:
+        """The address of its P4Runtime service, or of its bf_switchd."""
         return self._address
 
     async def admit(self, control: SwitchControl) -> None:
-        """Raise PipelineError if the switch runs another program than weir's, which a run would replace."""
+        """Raise PipelineError if the switch runs another program than weir's, which a run would replace.
+
+        Over BfRuntime also if it runs none: loading one takes the ports of hosts and other programs down.
+        """
         try:
-            await control.runs_pipeline()
+            runs = await control.runs_pipeline()
         except PipelineError as error:
             raise PipelineError(
                 f"the switch at {self._address} runs another program, which a run does not replace; valid: "
-                "a switch without a program or with weir's, such as after `weir apply --load-pipeline`"
+                f"a switch {'without a program or ' if self._loads else ''}with weir's, such as after "
+                f"{_LOAD if self._loads else _LOAD_COMPILED}"
             ) from error
+        if not runs and not self._loads:
+            raise PipelineError(
+                f"the switch at {self._address} runs no program, and a run loads none over BfRuntime, as "
+                "that takes all ports down; valid: a switch with weir's program, such as after "
+                f"{_LOAD_COMPILED}"
+            )
 
     async def configure(self, control: SwitchControl) -> list[str]:
         """Set the queues of a bmv2; from now on the cards' counters are compared with the program's."""

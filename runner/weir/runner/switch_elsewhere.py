@@ -2,7 +2,7 @@
 """A switch that runs already as the switch of a run: known by its address, cabled to cards of this machine.
 
     host's namespace ── wire ── network card ══ cable ══ port of the switch
-    control          ── relay ── the machine's network ── P4Runtime of the switch
+    control          ── relay ── the machine's network ── P4Runtime or BfRuntime of the switch
 
 The sandbox takes the cards for the run, and reaches the switch through the machine's network.
 """

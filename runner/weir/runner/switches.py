@@ -32,8 +32,8 @@ class RunSwitch(Protocol):
     """A switch that runs as long as the context."""
 
     @property
-    def p4runtime(self) -> str:
-        """The address of its P4Runtime service."""
+    def address(self) -> str:
+        """The address of its P4Runtime service, or of its bf_switchd."""
         ...
 
     @property
@@ -110,7 +110,7 @@ class EmbeddedSwitch:
         )
 
     @property
-    def p4runtime(self) -> str:
+    def address(self) -> str:
         """The address of its P4Runtime service."""
         return self._process.p4runtime
 

@@ -2,7 +2,7 @@
 """The stage of a run on a testbed: hosts over SSH, and the switch that they are cabled to, known by address.
 
 this machine ── ssh ──► hosts, collector ══ cables ══ switch
-             ── P4Runtime ───────────────────────────► switch
+             ── P4Runtime or BfRuntime ─────────────► switch
 
 Nothing but the control connections passes this machine: captures and reports are files of the hosts, brought
 here when the flows have ended.

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 
 from weir.controlplane.config import Form
 from weir.controlplane.config.schema import as_text, schema_of
-from weir.controlplane.config.values import NAME_PATTERN, Endpoint, Mac, Name, PortNumber, SizeBytes
+from weir.controlplane.config.values import NAME_PATTERN, Mac, Name, PortNumber, SizeBytes, SwitchAddress
 
 Privileges = Literal["root", "sudo", "capabilities"]
 
@@ -141,12 +141,12 @@ class HostEntry(_Model):
 class SwitchEntry(_Model):
     """The switch that the hosts are connected to, and that others have started."""
 
-    address: Endpoint
-    """Its P4Runtime."""
+    address: SwitchAddress
+    """Its P4Runtime. bfruntime://ADDRESS[:PORT] is the bf_switchd of a Tofino, by default at port 50052."""
     target: Literal["softswitch", "bmv2", "tofino", "tofino2"] = "softswitch"
     """What it is, as `switch.target` of an experiment."""
     device_id: Annotated[StrictInt, Field(ge=0, le=2**64 - 1, examples=[1])] = 1
-    """Its device id."""
+    """Its device id; of a bf_switchd by default 0."""
     thrift_port: PortNumber | None = None
     """Thrift port of a bmv2 that runs on this machine, through which a run sets its queues."""
 

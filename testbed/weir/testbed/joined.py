@@ -8,9 +8,10 @@ from ipaddress import ip_interface
 
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import COLLECTOR, ExperimentConfig
+from weir.controlplane.config.cables import TOFINO
 from weir.controlplane.config.model import SwitchConfig
 from weir.controlplane.config.values import BFRUNTIME
-from weir.controlplane.targets import TARGETS, lacks
+from weir.controlplane.targets import TARGETS, lacks, lacks_over_bfruntime
 from weir.testbed.inventory import TestbedConfig
 
 
@@ -18,20 +19,21 @@ def on_testbed(experiment: ExperimentConfig, testbed: TestbedConfig) -> Experime
     """The experiment with the testbed's switch, if that has one, in place of its own."""
     if testbed.switch is None:
         return experiment
-    entry = testbed.switch
-    switch = SwitchConfig(**entry.model_dump())
+    switch = SwitchConfig(**testbed.switch.model_dump(exclude_unset=True))
     return experiment.model_copy(update={"switch": switch})
 
 
 def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[str]:
     """What keeps an experiment, as `on_testbed` returns it, from running there: a line each."""
-    if experiment.switch.address is not None and experiment.switch.address.startswith(BFRUNTIME):
-        yield (
-            f"switch.address: {experiment.switch.address}: a run reaches its switch over P4Runtime; valid: "
-            "such as 192.0.2.1:9339, of Stratum (`weir plan`, `apply` and `status` reach bf_switchd)"
-        )
-    if experiment.switch.address is None:
+    switch = experiment.switch
+    bfruntime = switch.address is not None and switch.address.startswith(BFRUNTIME)
+    if switch.address is None:
         yield "switch: missing; valid: address and target of the switch that the hosts are connected to"
+    elif bfruntime and not switch.target.startswith(TOFINO):
+        yield (
+            f"switch.address: {switch.target} does not speak BfRuntime; "
+            "valid: ADDRESS:PORT of its P4Runtime, or target: tofino"
+        )
     if experiment.switch.target == "bmv2" and experiment.switch.thrift_port is None:
         yield (
             "switch.thrift_port: missing: bmv2 drops bursts of 64 packets without a trace unless its queues "
@@ -59,8 +61,9 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
                 yield f"hosts.{name}: {key} of the experiment: a testbed has real lines; valid: without it"
         if host.address6 is not None:
             yield f"hosts.{name}: address6 of the experiment: runs here are over IPv4; valid: without it"
-    for lack in lacks(experiment, TARGETS[experiment.switch.target].capabilities):
-        yield f"switch.target {experiment.switch.target}: {lack.where}: {lack.message}"
+    over_bfruntime = lacks_over_bfruntime(experiment) if bfruntime else ()
+    for lack in (*lacks(experiment, TARGETS[switch.target].capabilities), *over_bfruntime):
+        yield f"switch.target {switch.target}: {lack.where}: {lack.message}"
 
 
 def addresses_of(experiment: ExperimentConfig, testbed: TestbedConfig) -> dict[str, str | None]:

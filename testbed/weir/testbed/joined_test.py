@@ -64,6 +64,17 @@ def test_the_switch_is_the_testbeds() -> None:
             NO_DELAY,
             "switch.thrift_port: missing",
         ),
+        (
+            rack({"address": "bfruntime://192.0.2.1"}),
+            NO_DELAY,
+            "switch.address: softswitch does not speak BfRuntime; valid: ADDRESS:PORT of its P4Runtime,",
+        ),
+        (rack({"address": "bfruntime://192.0.2.1", "target": "tofino"}), EXPERIMENT, "hosts.a.delay"),
+        (
+            rack({"address": "bfruntime://192.0.2.1", "target": "tofino"}),
+            NO_DELAY.replace("a: {}", "a: {rate: 1 Mbit/s}"),
+            "hosts.a.rate: queues are not set over BfRuntime; valid: no rate",
+        ),
     ],
 )
 def test_what_a_testbed_cannot_do_is_named(place: TestbedConfig, text: str, expected: str) -> None:
@@ -71,10 +82,14 @@ def test_what_a_testbed_cannot_do_is_named(place: TestbedConfig, text: str, expe
     assert expected in problem
 
 
-def test_a_tofino_under_bf_switchd_is_refused() -> None:
-    place = rack().model_copy(update={"switch": None})
-    (problem,) = said(place, f"switch: {{target: tofino, address: 'bfruntime://192.0.2.1'}}{NO_DELAY}")
-    assert "a run reaches its switch over P4Runtime" in problem
+def test_a_tofino_under_bf_switchd_is_a_testbeds_switch_too() -> None:
+    place = rack({"target": "tofino", "address": "bfruntime://192.0.2.1"})
+    assert said(place, NO_DELAY) == []
+    switch = on_testbed(parse_experiment(NO_DELAY), place).switch
+    assert switch.address == "bfruntime://192.0.2.1:50052"
+    assert "device_id" not in switch.model_fields_set, "not given: 0 over BfRuntime, 1 over P4Runtime"
+    without = rack().model_copy(update={"switch": None})
+    assert said(without, f"switch: {{target: tofino, address: 'bfruntime://192.0.2.1'}}{NO_DELAY}") == []
 
 
 def test_hosts_without_an_address_get_the_experiments_or_a_free_one() -> None:

@@ -48,9 +48,10 @@ _Owner = tuple[str, str]
 class BfRtChannel:
     """One client of the server at an address."""
 
-    def __init__(self, address: str, device_id: int, client_id: int) -> None:
-        """Set the address; :meth:`open` makes the channel."""
+    def __init__(self, address: str, device_id: int, client_id: int, via: str | None = None) -> None:
+        """Set the address; :meth:`open` makes the channel, to ``via`` if that relays to the address."""
         self.address, self.device_id, self.client_id = address, device_id, client_id
+        self._via = via or address
         self.digests: asyncio.Queue[Any] = asyncio.Queue()
         """DigestLists; None once no more will come."""
         self.ended = asyncio.Event()
@@ -61,8 +62,8 @@ class BfRtChannel:
 
     def open(self) -> None:
         """Make the channel; a server that does not answer is an error of the first request."""
-        bypass_proxy(self.address)
-        self._channel = grpc.aio.insecure_channel(self.address, options=_NO_LIMIT)
+        bypass_proxy(self._via)
+        self._channel = grpc.aio.insecure_channel(self._via, options=_NO_LIMIT)
 
     async def close(self) -> None:
         """End the stream, which gives the program free, and close the channel."""

@@ -68,12 +68,13 @@ class BfRtSession:
         timeout_s: float,
         part: Part = "primary",
         compiled: Compiled | None = None,
+        via: str | None = None,
     ) -> None:
         """Set the address; entering the context connects. `compiled` is what :meth:`push_pipeline` loads.
 
-        Without it, the program is weir's that the switch runs.
+        Without it, the program is weir's that the switch runs. ``via`` is an address that relays to it.
         """
-        self._channel = BfRtChannel(address, device_id, READER_ID if part == "reader" else client_id)
+        self._channel = BfRtChannel(address, device_id, READER_ID if part == "reader" else client_id, via)
         self._part, self._timeout_s, self._compiled = part, timeout_s, compiled
         self._programs: dict[str, BfRtProgram] = {}
         self._fixed = BfRtInfo(())

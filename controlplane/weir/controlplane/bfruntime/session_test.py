@@ -514,3 +514,14 @@ def test_a_cell_to_which_nothing_was_written_is_written() -> None:
         assert set(await control.read_meters(phase)) == {phase.policers[0].index}
 
     on(server, apply)
+
+
+def test_an_address_that_only_a_relay_reaches_is_reached_through_it() -> None:
+    server = weir_server()
+
+    async def run() -> None:
+        async with server, BfRtSession("192.0.2.1:50052", 0, 2, 5.0, via=server.address) as session:
+            assert session.address == "192.0.2.1:50052"
+            assert (await session.running()).ours
+
+    asyncio.run(run())

@@ -67,6 +67,14 @@ def lacks(experiment: ExperimentConfig, has: Capabilities, *, wired: bool = Fals
                 yield Lack((*location, "length"), where, message)
 
 
+def lacks_over_bfruntime(experiment: ExperimentConfig) -> Iterator[Lack]:
+    """What a run on a bf_switchd needs beyond :func:`lacks`: weir does not set the queues there."""
+    for name, host in experiment.hosts.items():
+        if host.rate is not None:
+            message = "queues are not set over BfRuntime; valid: no rate"
+            yield Lack(("hosts", name, "rate"), f"hosts.{name}.rate", message)
+
+
 def _of_host(name: str, host: HostConfig, has: Capabilities, *, wired: bool) -> Iterator[Lack]:
     def lack(key: str, message: str) -> Lack:
         return Lack(("hosts", name, key), f"hosts.{name}.{key}", message)
