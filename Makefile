@@ -171,7 +171,7 @@ docs-phone: docs ## opens each page of the site as a phone would, without networ
 	$(BIN)/python tools/site/phone.py target/site
 
 .PHONY: p4
-p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas
+p4: $(VENV)/.python ## recompile the P4 programs with the p4c-bm2-ss on PATH; Tofino's with p4c-barefoot and bfas, to target/p4 too
 	$(BIN)/python p4src/build_p4.py
 
 .PHONY: testgen

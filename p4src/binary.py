@@ -7,15 +7,13 @@ on PATH; what needs the program then says so.
 
 from __future__ import annotations
 
-import json
 import sys
+import tempfile
 from pathlib import Path
 
 import build_p4
+import release
 import tofino
-
-SOURCES = "sources.json"
-"""In the folder: the digests of the sources and the compiler that it was made of."""
 
 
 def main() -> int:
@@ -27,21 +25,18 @@ def main() -> int:
     program, folder = chips[sys.argv[1]], Path(sys.argv[2])
     if not tofino.on_path():
         return 0
-    made_of = {"compiler": tofino.version(), "sources": build_p4.digests(program)}
-    record = folder / SOURCES
-    if record.is_file() and json.loads(record.read_text()) == made_of:
+    chip, made_of = program.chip, build_p4.made_of(program)
+    assert chip is not None
+    if release.is_left(program.name, chip, folder, made_of):
         return 0
-    folder.mkdir(parents=True, exist_ok=True)
-    record.unlink(missing_ok=True)
-    assert program.chip is not None
-    try:
-        tofino.compile_program(
-            program.source, program.chip, folder.resolve() / program.outputs[1], folder.resolve()
-        )
-    except tofino.TofinoError as error:
-        print(error, file=sys.stderr)
-        return 1
-    record.write_text(json.dumps(made_of, indent=1))
+    with tempfile.TemporaryDirectory() as scratch:
+        p4info = Path(scratch) / f"{program.name}.p4info.txtpb"
+        try:
+            tofino.compile_program(program.source, chip, p4info, Path(scratch))
+        except tofino.TofinoError as error:
+            print(error, file=sys.stderr)
+            return 1
+        release.leave(program.name, chip, Path(scratch), folder, made_of)
     return 0
 
 

@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import release
 import tofino
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILER = "p4c-bm2-ss"
-PROVENANCE = "provenance.json"
+PROVENANCE = release.PROVENANCE
+RELEASE = ROOT / "target" / "p4"
+"""Where the programs for chips are left, a folder each, ready to be loaded; not committed."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,12 @@ class Program:
         return Path(self.source).stem
 
     @property
-    def outputs(self) -> tuple[str, str]:
-        """File names of the BMv2 JSON, or of the chip resources that the program uses, and of the P4Info."""
-        first = f"{self.name}.json" if self.chip is None else f"{self.name}.resources.json"
-        return first, f"{self.name}.p4info.txtpb"
+    def outputs(self) -> tuple[str, ...]:
+        """File names: of the BMv2 JSON and the P4Info, or of a chip's resources, P4Info and bf-rt.json."""
+        p4info = f"{self.name}.p4info.txtpb"
+        if self.chip is None:
+            return f"{self.name}.json", p4info
+        return f"{self.name}.resources.json", p4info, f"{self.name}.{release.BF_RT}"
 
     @property
     def compilable(self) -> bool:
@@ -138,11 +143,10 @@ def compiler_version(program: Program) -> str:
 
 def compile_program(program: Program, folder: Path) -> None:
     """Write the program's outputs into a folder."""
-    json_name, p4info_name = program.outputs
     if program.chip is not None:
-        report = tofino.build(program.source, program.chip, sources(program), folder / p4info_name)
-        (folder / json_name).write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+        _compile_for_chip(program, program.chip, folder)
         return
+    json_name, p4info_name = program.outputs
     # Relative to the project, so that no path of this machine ends in the output.
     command = [COMPILER, "--std", "p4-16", "-o", str(folder / json_name)]
     command += ["--p4runtime-files", str(folder / p4info_name), program.source]
@@ -151,6 +155,39 @@ def compile_program(program: Program, folder: Path) -> None:
     accepted = bool(warnings and program.accepted) and all(program.accepted in line for line in warnings)
     if done.returncode != 0 or (done.stderr.strip() and not accepted):
         raise CompileError(f"{program.source}: {COMPILER} says\n{done.stderr}")
+
+
+def _compile_for_chip(program: Program, chip: tofino.Chip, folder: Path) -> None:
+    resources, _, schema = program.outputs
+    report = tofino.build(program.source, chip, sources(program), folder)
+    (folder / resources).write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+    (folder / schema).write_text(tofino.schema_by_line((folder / release.BF_RT).read_text()))
+
+
+def made_of(program: Program) -> dict[str, Any]:
+    """The compiler on PATH, and the digests of the sources."""
+    return {"compiler": compiler_version(program), "sources": digests(program)}
+
+
+def rebuild(program: Program) -> None:
+    """Compile a program in place, with its provenance; one for a chip also into :data:`RELEASE`.
+
+    Raises CompileError or TofinoError.
+    """
+    build = ROOT / program.build
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        compile_program(program, Path(scratch))
+        for name in program.outputs:
+            shutil.copy(Path(scratch) / name, build / name)
+        if program.chip is not None:
+            folder = RELEASE / program.name
+            release.leave(program.name, program.chip, Path(scratch), folder, made_of(program))
+    record = provenance(build)
+    record[program.name] = made_of(program) | {
+        "outputs": {name: sha256(build / name) for name in program.outputs}
+    }
+    (build / PROVENANCE).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
 
 
 def provenance(build: Path) -> dict[str, Any]:
@@ -174,24 +211,13 @@ def main() -> int:
             needed = f"{tofino.COMPILER} and {tofino.ASSEMBLER}"
             print(f"{program.source} left as it is: {needed} (p4c with ENABLE_TOFINO) are not on PATH")
             continue
-        build = ROOT / program.build
-        build.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
-            try:
-                compile_program(program, Path(scratch))
-            except (CompileError, tofino.TofinoError) as error:
-                print(error, file=sys.stderr)
-                return 1
-            for name in program.outputs:
-                shutil.copy(Path(scratch) / name, build / name)
-        record = provenance(build)
-        record[program.name] = {
-            "compiler": compiler_version(program),
-            "sources": digests(program),
-            "outputs": {name: sha256(build / name) for name in program.outputs},
-        }
-        (build / PROVENANCE).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
-        print(f"{program.source} -> {program.build}")
+        try:
+            rebuild(program)
+        except (CompileError, tofino.TofinoError) as error:
+            print(error, file=sys.stderr)
+            return 1
+        left = "" if program.chip is None else f", {(RELEASE / program.name).relative_to(ROOT)}"
+        print(f"{program.source} -> {program.build}{left}")
     return 0
 
 

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,12 +90,13 @@ def run(command: list[str], what: str) -> str:
 def compile_program(
     source: str, chip: Chip, p4info: Path, folder: Path, defines: tuple[str, ...] = ()
 ) -> None:
-    """Compile and assemble a program of the project into a folder, and write its P4Info."""
+    """Compile and assemble a program of the project into a folder, with bf-rt.json, and write its P4Info."""
     name = Path(source).stem
     command = [COMPILER, "--target", chip.target, "--arch", chip.arch, "--std", "p4-16", "-g", "--verbose"]
     command += [f"-D__TARGET_TOFINO__={chip.number}", *(f"-D{define}" for define in defines)]
     # Meters, counters, registers and digests as P4Runtime's standard entities, as on v1model.
     command += ["--p4runtime-force-std-externs", "--p4runtime-files", str(p4info)]
+    command += ["--bf-rt-schema", str(folder / "bf-rt.json")]
     run([*command, "-o", str(folder), source], source)
     pipe = folder / "pipe"
     run([ASSEMBLER, "--target", chip.target, "-o", str(pipe), str(pipe / f"{name}.bfa")], source)
@@ -105,16 +105,31 @@ def compile_program(
 
 
 def build(
-    source: str, chip: Chip, sources: Sequence[Path], p4info: Path, defines: tuple[str, ...] = ()
+    source: str, chip: Chip, sources: Sequence[Path], folder: Path, defines: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Compile, assemble and check a program; its resources, and how much of its parsers was checked."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        compile_program(source, chip, p4info, folder, defines)
-        written = folder / "pipe" / f"{Path(source).stem}.bfa"
-        check_meter(written.read_text())
-        found = assembly.read_assembly(written)
-        return resources(folder) | {"parsers": check_parsers(sources, found)}
+    """Compile, assemble and check a program; its resources, and how much of its parsers was checked.
+
+    The folder has the compiler's output then, with P4Info and bf-rt.json.
+    """
+    name = Path(source).stem
+    compile_program(source, chip, folder / f"{name}.p4info.txtpb", folder, defines)
+    written = folder / "pipe" / f"{name}.bfa"
+    check_meter(written.read_text())
+    found = assembly.read_assembly(written)
+    return resources(folder) | {"parsers": check_parsers(sources, found)}
+
+
+def schema_by_line(text: str) -> str:
+    """A bf-rt.json with one table on a line: a third of the size, and a change is the table's line."""
+    parts: dict[str, Any] = json.loads(text)
+    lines = []
+    for key, value in parts.items():
+        rows = value if isinstance(value, list) else None
+        shown = [json.dumps(row, separators=(",", ":")) for row in rows or ()]
+        lines.append(
+            f"{json.dumps(key)}:" + (json.dumps(value) if rows is None else "[\n" + ",\n".join(shown) + "\n]")
+        )
+    return "{" + ",\n".join(lines) + "}\n"
 
 
 def check_meter(text: str) -> None:
