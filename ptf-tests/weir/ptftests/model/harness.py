@@ -16,6 +16,8 @@ from pathlib import Path
 HARNESS = "tofino_test_harness"
 _PATIENCE_S = 60.0  # only a broken model takes this long for a batch of commands
 _KEPT_LINES = 15
+MIN_GAP_NS = 24
+"""The least time between packets that can be chosen: a pause takes 8 ns, and so does a packet."""
 _PAUSE = ("packet 128 00", "wait")
 _NOT_LOADED = ("Unknown file format", "Can't open", "Error reading")
 _PROMPT = "weir-prompt"
@@ -97,6 +99,26 @@ class Harness:
         # written 16 cycles later, and a packet takes 10: one in another pipe, uncounted, passes time.
         commands = [[f"packet {port} {frame.hex()}", "wait", *_PAUSE] for port, frame in frames]
         self.run(line for lines in commands for line in lines)
+        return self._left()
+
+    def pass_spaced(self, port: int, frames: Sequence[tuple[bytes, int]]) -> list[tuple[int, bytes]]:
+        """Send frames into a port, each with the time until the next one in ns; all that left, in order.
+
+        A time is a multiple of 8 ns, and at least MIN_GAP_NS. Raises ModelError, ValueError.
+        """
+        commands = []
+        for frame, gap_ns in frames:
+            if gap_ns < MIN_GAP_NS or gap_ns % 8:
+                raise ValueError(f"{gap_ns} ns; valid: multiples of 8 ns from {MIN_GAP_NS} ns on")
+            # The harness lets a port's next packet wait for 8 ns and for 80 ps for each character of this
+            # packet's port number and the blanks after it, and takes the model's time there.
+            width = (gap_ns - 8) * 1000 // 80
+            commands += [f"packet {str(port).ljust(width)}{frame.hex()}", "wait", *_PAUSE]
+        self.run(commands)
+        return self._left()
+
+    def _left(self) -> list[tuple[int, bytes]]:
+        """The frames that left since the last call, with their ports."""
         with self._frames.open("rb") as log:
             log.seek(self._taken)
             lines = log.read()

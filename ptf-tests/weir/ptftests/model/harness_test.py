@@ -24,6 +24,19 @@ def test_commands_print_and_frames_come_out_in_order(model):
     assert model.pass_frames([]) == []
 
 
+def test_the_time_until_the_next_packet_is_blanks_of_80_ps_after_the_port(model, tmp_path):
+    frames = [(bytes(range(60)), 24), (b"\xff" * 64, 1000)]
+    assert model.pass_spaced(1, frames) == [(1, frame) for frame, _ in frames]
+    sent = (tmp_path / "frames").read_text().splitlines()
+    assert [len(line) - 2 * len(frame) for line, (frame, _) in zip(sent, frames, strict=True)] == [200, 12400]
+
+
+@pytest.mark.parametrize("gap_ns", [16, 25])
+def test_a_time_that_the_harness_cannot_keep_is_refused(model, gap_ns):
+    with pytest.raises(ValueError, match=rf"{gap_ns} ns; valid: multiples of 8 ns from 24 ns on"):
+        model.pass_spaced(1, [(bytes(60), gap_ns)])
+
+
 def test_a_refused_command_is_an_error_and_the_model_goes_on(model):
     with pytest.raises(ModelError, match="the model refused: Unknown command nonsense"):
         model.run(["say before", "nonsense 1"])

@@ -116,6 +116,11 @@ class ModelSwitch:
         with self._lock:
             return self._on_model(lambda model: model.pass_frames(frames))
 
+    def pass_spaced(self, port: int, frames: Sequence[tuple[bytes, int]]) -> list[tuple[int, bytes]]:
+        """Send frames, each with the time until the next one in ns. Raises ModelError, ValueError."""
+        with self._lock:
+            return self._on_model(lambda model: model.pass_spaced(port, frames))
+
     def close(self) -> None:
         """End the model."""
         with self._lock:
