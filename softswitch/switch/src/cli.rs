@@ -40,6 +40,10 @@ Examples:
 Options of a port, after the interface, separated by commas; each acts on what leaves through the port:
 {OPTIONS}
 
+Environment:
+  WEIR_NO_JIT=1      as --no-jit, of weir-switch as-bmv2 and of the runs that weir starts too
+  WEIR_VERIFY_JIT=1  as --verify-jit, likewise
+
 Packet sockets need CAP_NET_RAW: run as root or inside `unshare --user --map-root-user --net`.";
 
 /// The embedded switch: runs a BMv2 JSON program on network interfaces, controlled through P4Runtime.
@@ -94,6 +98,14 @@ pub struct Cli {
     /// meters and the order of frames are the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(MAX_SEND_THREADS)))]
     pub send_threads: u8,
+
+    /// Run packets in the interpreter and make no machine code of programs: slower, the same frames and times.
+    #[arg(long, conflicts_with = "verify_jit")]
+    pub no_jit: bool,
+
+    /// Let the code generator verify what it compiles when a program is loaded; builds with debug assertions always do.
+    #[arg(long)]
+    pub verify_jit: bool,
 
     /// The kernel is one whose time passes only while every process waits (User-Mode Linux, time-travel=inf-cpu).
     ///

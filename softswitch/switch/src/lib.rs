@@ -8,6 +8,7 @@
 
 pub mod bmv2;
 pub mod cli;
+mod jit;
 pub mod links;
 pub mod run;
 pub mod service;

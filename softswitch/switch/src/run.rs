@@ -14,6 +14,7 @@ use weir_dataplane::{LoadError, Port, Program, SwitchConfig};
 use weir_ports::{Interface, OpenError, SendThreads};
 
 use crate::cli::{Cli, Command};
+use crate::jit;
 use crate::links::client::{self, ClientError};
 use crate::links::port::PortError;
 use crate::service::{Service, listen, serve_links};
@@ -124,6 +125,7 @@ async fn run_command(mut cli: Cli) -> Result<(), RunError> {
 
 /// Runs the switch until SIGINT or SIGTERM.
 async fn run_switch(cli: Cli) -> Result<(), RunError> {
+    let executes = jit::apply(cli.no_jit, cli.verify_jit);
     let ports = cli
         .port_configs()
         .map_err(|error| RunError::Ports(Box::new(error)))?;
@@ -177,6 +179,7 @@ async fn run_switch(cli: Cli) -> Result<(), RunError> {
         served.map_err(RunError::System)?;
         say(&format!("weir-switch: Thrift on {at}"));
     }
+    say(&format!("weir-switch: {executes}"));
     supervise(engine, cli.stats, stop, |stopped| {
         service.serve(listener, async {
             let _ = stopped.await;

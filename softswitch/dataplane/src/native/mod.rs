@@ -7,6 +7,7 @@
 
 mod call;
 mod cells;
+mod choice;
 mod code;
 mod deparser;
 mod expr;
@@ -20,6 +21,7 @@ mod steps;
 mod table;
 
 pub(crate) use call::Native;
+pub use choice::{MachineCode, machine_code, set_machine_code};
 
 use crate::info::ProgramInfo;
 use crate::ir::{Gress, Ir};
@@ -44,7 +46,11 @@ impl Native {
         if cfg!(target_endian = "big") || usize::BITS != 64 {
             return None;
         }
-        let mut compiler = Compiler::new()?;
+        let choice = machine_code();
+        if choice == MachineCode::Off {
+            return None;
+        }
+        let mut compiler = Compiler::new(choice == MachineCode::Verified)?;
         let leaders = steps::leaders(ir);
         let mut pauses = 0;
         let ingress = compiler.function(program, "ingress", |code| {
@@ -82,13 +88,9 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn new() -> Option<Self> {
+    fn new(verified: bool) -> Option<Self> {
         let mut flags = settings::builder();
-        let verify = if cfg!(debug_assertions) {
-            "true"
-        } else {
-            "false"
-        };
+        let verify = if verified { "true" } else { "false" };
         for (name, value) in [
             ("opt_level", "speed"),
             ("use_colocated_libcalls", "false"),

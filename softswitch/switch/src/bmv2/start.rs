@@ -15,6 +15,7 @@ use weir_ports::{Interface, SendThreads};
 
 use super::options::{Level, LogOptions, LogTo, Options, PortAtInterface, Ports, THRIFT_PORT};
 use super::{Flavour, files, messages, note};
+use crate::jit;
 use crate::run::{QUEUED_NOTIFICATIONS, RunError, Stop, load, supervise};
 use crate::service::{Service, listen};
 
@@ -48,6 +49,8 @@ fn path_log(log: &LogOptions) -> Option<PathLogConfig> {
 }
 
 async fn run_switch(options: Options) -> Result<(), String> {
+    // bmv2's command line has no such options.
+    let executes = jit::apply(false, false);
     let mut node = Node::new(NodeConfig {
         switch: SwitchConfig {
             drop_port: options.drop_port,
@@ -97,6 +100,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
     let serving = thrift.serve(engine.handle(), options.device_id);
     serving.map_err(|error| format!("--thrift-port: {error}"))?;
     say(&format!("Thrift server listening on {at}"));
+    say(&format!("weir-switch: {executes}"));
     let served = supervise(engine, None, stop, |stopped| async {
         let stopped = async {
             let _ = stopped.await;
