@@ -41,8 +41,8 @@ Options of a port, after the interface, separated by commas; each acts on what l
 {OPTIONS}
 
 Environment:
-  WEIR_NO_JIT=1      as --no-jit, of weir-switch as-bmv2 and of the runs that weir starts too
-  WEIR_VERIFY_JIT=1  as --verify-jit, likewise
+  WEIR_NO_JIT=1      as --no-jit, for weir-switch as-bmv2 too
+  WEIR_VERIFY_JIT=1  as --verify-jit, likewise (0 or empty: as if unset)
 
 Packet sockets need CAP_NET_RAW: run as root or inside `unshare --user --map-root-user --net`.";
 
