@@ -47,7 +47,7 @@ control Whole(inout headers_t hdr, inout whole_metadata_t meta, in ingress_intri
         egress_intrinsic.enq_qdepth = 0;
         egress_intrinsic.egress_qid = 0;
         egress_intrinsic.deflection_flag = 0;
-        egress_intrinsic.pkt_length = FRAME_BYTES + (bit<16>)BEFORE_FRAME_BYTES;
+        egress_intrinsic.pkt_length = FRAME_BYTES + (bit<16>)FCS_BYTES;
         from_egress_parser.global_ver = 0;
         from_egress_parser.parser_err = 0;
         for_egress_deparser.drop_ctl = 0;

@@ -57,7 +57,8 @@ control Queue(in headers_t hdr, inout egress_metadata_t meta, in egress_intrinsi
     }
 
     apply {
-        meta.wire_length = intrinsic.pkt_length - (bit<16>)BEFORE_FRAME_BYTES;
+        // The length with which the frame came in: no header in front of it is in it.
+        meta.wire_length = intrinsic.pkt_length - (bit<16>)FCS_BYTES;
         SELECT_OUTGOING_MIRROR(for_deparser);
         if (intrinsic.deflection_flag == 1) {
             meta.why = DROP_REASON_QUEUE;
