@@ -39,6 +39,7 @@ control Whole(inout headers_t hdr, inout whole_metadata_t meta, in ingress_intri
 
     apply {
         ingress.apply(hdr, meta.ingress, intrinsic, from_parser, for_deparser, for_tm);
+        testgen_assume(meta.ingress.shared.report.cell < POLICER_CELLS);  // the chip has no more
         assumptions.apply(hdr, meta.ingress.shared, for_tm.ucast_egress_port, for_tm.mcast_grp_a);
 
         // An empty queue; the clock is left out, and with it the times of reports.
