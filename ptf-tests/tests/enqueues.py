@@ -54,8 +54,6 @@ class EveryPacketThatPassesIsReportedIfAsked(Enqueuing):
 
 
 class AnEnqueueReportSaysThatThePacketPassedAndWhen(Enqueuing):
-    needs = ("watched_length",)
-
     def runTest(self) -> None:
         self.report_enqueued(every=1)
         (report,) = self.reports.decode(self.exchange(self.flow(0, 1))[FIRST.port])

@@ -89,7 +89,7 @@ class AYellowAckRoundedUpIsTheVectorWithItsOuterHeaders(VectorTest):
 
 
 class AnEnqueuedAckIsTheVectorExceptForItsQueue(VectorTest):
-    needs = ("writes_registers", "short_frames", "watched_length")
+    needs = ("writes_registers", "short_frames")
 
     def runTest(self) -> None:
         # The fields of the queue (number, occupancy, congestion) and both times are copied from the switch's

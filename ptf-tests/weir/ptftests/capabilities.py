@@ -53,8 +53,6 @@ class Capabilities:
     """A frame that ends in a header is dropped, and the header is known."""
     overlaps_behind_options: Ability
     """Lengths that end within the headers are seen behind options and extension headers too."""
-    watched_length: Ability
-    """Reports of packets that pass have the frame's length."""
     cells_65536: Ability
     """There are 65,536 policers."""
     digests: Ability
@@ -85,7 +83,6 @@ EMBEDDED = Capabilities(
     frame_length=True,
     names_cut_header=True,
     overlaps_behind_options=True,
-    watched_length=True,
     cells_65536=True,
     digests=True,
     counts_gaps=True,
@@ -107,7 +104,6 @@ BMV2 = Capabilities(
     frame_length=True,
     names_cut_header=True,
     overlaps_behind_options=True,
-    watched_length=True,
     cells_65536=True,
     digests=True,
     counts_gaps=True,
@@ -141,7 +137,6 @@ TOFINO_MODEL = Capabilities(
     frame_length=_TOFINO_LENGTH,
     names_cut_header=_TOFINO_CUT,
     overlaps_behind_options=_TOFINO_OVERLAPS,
-    watched_length=True,
     cells_65536=_TOFINO_CELLS,
     digests=True,
     counts_gaps=_TOFINO_GAPS,
@@ -163,7 +158,6 @@ TOFINO1_MODEL = Capabilities(
     frame_length=_TOFINO_LENGTH,
     names_cut_header=_TOFINO_CUT,
     overlaps_behind_options=_TOFINO_OVERLAPS,
-    watched_length=True,
     cells_65536=_TOFINO_CELLS,
     digests=Cannot("the model's harness shows no digests"),
     counts_gaps=_TOFINO_GAPS,
@@ -185,7 +179,6 @@ TOFINO = Capabilities(
     frame_length=_TOFINO_LENGTH,
     names_cut_header=_TOFINO_CUT,
     overlaps_behind_options=_TOFINO_OVERLAPS,
-    watched_length=True,
     cells_65536=_TOFINO_CELLS,
     digests=True,
     counts_gaps=_TOFINO_GAPS,
