@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the switch reads under bmv2's name: its command line, and the bytes of a peer on its nanomsg socket.
+//! Fuzz targets of the switch under bmv2's name: its command line, and the bytes of a peer on its nanomsg socket.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -86,7 +86,7 @@ def campaign(
 
     Writes RUNS/<name>/<run>/ for each run, index.html, and its figures for programs in summary.json, which
     `weir campaign compare A B` compares. A run counts once it is whole; runs of another experiment or other
-    software are never mixed with it. Ctrl-C stops; the same command goes on.
+    software are never mixed with it. Ctrl-C stops the campaign; the same command resumes it.
 
     weir campaign wehey-bbr --only "rate=40 Mbit/s,80 Mbit/s" --repeats 200
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from weir.campaign.summary.model import CellSummary, FigureValue, StudyTable, Summary, Value
 
 COVERAGE = 0.95
-"""What an interval must cover for differences to be measured by it."""
+"""The coverage of the intervals by which differences are measured."""
 _Key = tuple[tuple[str, str], ...]
 
 

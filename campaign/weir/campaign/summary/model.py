@@ -71,7 +71,7 @@ class FigureValue(_Model):
     name: str
     """The quantity: loss, throughput, goodput, mean delay, retransmissions, Jain's index, …"""
     subject: str
-    """What it is a quantity of: a congestion control, a detector, `all flows`; unique with the name."""
+    """The congestion control, the detector or `all flows` whose figure it is; unique with the name."""
     unit: str
     value: float | None
     """The median of the values, or the share of a count in percent; null if there is none."""
@@ -96,7 +96,7 @@ class RunFacts(_Model):
     experiment_sha256: str
     """Of its experiment, with its seed and its replay files."""
     digest: str | None
-    """What `weir digest` prints; null for a run in real time, which never repeats."""
+    """The run's digest by `weir digest`; null for a run in real time, which never repeats."""
     unexplained: int
     invalid: tuple[str, ...]
     """Reasons why it does not count; empty if it is valid."""

@@ -68,7 +68,7 @@ def lacks(experiment: ExperimentConfig, has: Capabilities, *, wired: bool = Fals
 
 
 def lacks_over_bfruntime(experiment: ExperimentConfig) -> Iterator[Lack]:
-    """What a run on a bf_switchd needs beyond :func:`lacks`: weir does not set the queues there."""
+    """Keys that a run on a bf_switchd cannot have, beyond :func:`lacks`: weir sets no queues there."""
     for name, host in experiment.hosts.items():
         if host.rate is not None:
             message = "queues are not set over BfRuntime; valid: no rate"
