@@ -168,7 +168,9 @@ class Connection:
     @property
     def duration_s(self) -> float:
         """Time from its first segment after the handshake's SYNs to its last write."""
-        return self._writes[-1].time_s - (self._open_s or 0.0) if self._writes else 0.0
+        # Captures of several interfaces may be slightly out of order.
+        last_s = max((write.time_s for write in self._writes), default=0.0)
+        return max(0.0, last_s - (self._open_s or 0.0))
 
 
 class UdpFlow:

@@ -3,8 +3,8 @@
 
 use crate::common;
 
-use common::{send, switch};
-use weir_dataplane::{LogKind, Switch};
+use common::{program_json, send, switch};
+use weir_dataplane::{LogKind, PortConfig, Program, Switch, SwitchConfig};
 
 fn probe(operation: u8) -> Vec<u8> {
     let mut frame = vec![operation, 0xff];
@@ -72,6 +72,48 @@ fn false_statement_drops_the_packet_and_logs_file_and_line() {
     assert_eq!((stats.dropped_ingress, stats.dropped_egress), (1, 2));
     // The clone that was requested before the false statement is not made either: 2 of 3 were attempted.
     assert_eq!(stats.clone_no_session, 2);
+}
+
+#[test]
+fn false_statement_of_the_parser_drops_the_packet_before_ingress() {
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&program_json("logs")).expect("a program of the tests");
+    let state = &mut json["parsers"][0]["parse_states"][0];
+    let ops = state["parser_ops"].as_array_mut().expect("a list");
+    ops.push(serde_json::json!({"op": "primitive", "parameters": [{
+        "op": "assert", "parameters": [{"type": "expression", "value": {
+            "op": "!=",
+            "left": {"type": "field", "value": ["probe", "operation"]},
+            "right": {"type": "hexstr", "value": "0x07"}
+        }}]
+    }]}));
+    let json = serde_json::to_vec(&json).expect("JSON");
+    let program = Program::from_json(&json).expect("a valid program");
+    for (native, in_burst) in [(false, false), (true, false), (true, true)] {
+        let config = SwitchConfig {
+            native,
+            ..SwitchConfig::default()
+        };
+        let mut switch = Switch::new(program.clone(), config);
+        switch
+            .set_port(1, PortConfig::default(), 0)
+            .expect("a valid port");
+        assert_eq!(send(&mut switch, 1, &probe(1), 0).len(), 1);
+        texts(&mut switch);
+        if in_burst {
+            switch.burst().receive(1, &probe(7), 0);
+        } else {
+            switch.receive(1, &probe(7), 0);
+        }
+        assert!(common::collect(&mut switch, 0).is_empty());
+        let said = texts(&mut switch);
+        assert!(
+            said.len() == 2 && said[0] == "operation 7" && said[1].ends_with("assert is false"),
+            "only the parser, which logs the operation, shall run: {said:?}"
+        );
+        let stats = switch.stats();
+        assert_eq!((stats.assertions_failed, stats.dropped_ingress), (1, 1));
+    }
 }
 
 #[test]

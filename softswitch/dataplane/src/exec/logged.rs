@@ -103,6 +103,9 @@ fn one_state(
             });
         }
         parser::run_op(cx, packet, op)?;
+        if packet.exit {
+            return Ok(None);
+        }
     }
     parser::look_ahead(cx, packet, state)?;
     let key = parser::key_bytes(cx, packet, state);
@@ -152,7 +155,9 @@ pub(super) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packe
     };
     ends(cx, packet, "start");
     let mut at = cx.ir.flat.start(gress);
-    while let Some(index) = pipeline::run_steps(cx, packet, at, &[]) {
+    while !packet.exit
+        && let Some(index) = pipeline::run_steps(cx, packet, at, &[])
+    {
         let index = usize::from(index);
         let Some(table) = tables.get_mut(index) else {
             break;
@@ -171,8 +176,8 @@ pub(super) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packe
             });
         }
         match next {
-            Some(next) if !packet.exit => at = next,
-            _ => break,
+            Some(next) => at = next,
+            None => break,
         }
     }
     if packet.exit {

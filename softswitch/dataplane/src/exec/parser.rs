@@ -115,6 +115,10 @@ fn run_fast(
 fn run_state(cx: &mut Cx<'_>, packet: &mut Packet, state: &ParseState) -> Result<Option<u16>, u32> {
     for op in &state.ops {
         run_op(cx, packet, op)?;
+        if packet.exit {
+            // A false `assert` or `assume`: the packet is dropped, whatever follows it.
+            return Ok(None);
+        }
     }
     look_ahead(cx, packet, state)?;
     select(cx, packet, state)

@@ -13,7 +13,7 @@ use crate::packet::{EgressMetadata, EgressResult, IngressMetadata, IngressResult
 use crate::tables::profile::{Call, Pointer};
 use crate::tables::{Direct, TableState};
 
-/// Runs ingress to its end or to `exit`.
+/// Runs ingress to its end or to `exit`; no step of it after a false `assert` of the parser.
 #[inline(never)]
 pub(crate) fn ingress(
     cx: &mut Cx<'_>,
@@ -75,6 +75,9 @@ fn write_egress_metadata(ir: &Ir, phv: &mut [u8], metadata: &EgressMetadata) {
 fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: Gress) {
     if cx.externs.path_log.is_some() {
         return logged::run(cx, tables, packet, gress);
+    }
+    if packet.exit {
+        return;
     }
     let mut at = cx.ir.flat.start(gress);
     while let Some(index) = run_steps(cx, packet, at, &[]) {

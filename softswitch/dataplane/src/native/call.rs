@@ -23,6 +23,7 @@
 use super::frame::{Frame, PAUSED, STOPPED, ZEROS};
 use crate::context::Cx;
 use crate::exec::parser::verify_checksums;
+use crate::exec::pipeline;
 use crate::info::ProgramInfo;
 use crate::ir::Ir;
 use crate::packet::{
@@ -118,7 +119,8 @@ impl Native {
         (packet.phv.len() == self.phv_bytes).then(|| Frame::new(cx, tables, packet))
     }
 
-    /// Runs ingress; None (and nothing done) if the PHV is not that of the program.
+    /// Runs ingress; None (and nothing done) if the PHV is not that of the program, or for a packet that the parser has
+    /// dropped.
     #[inline]
     pub(crate) fn ingress(
         &self,
@@ -126,6 +128,9 @@ impl Native {
         tables: &mut [TableState],
         packet: &mut Packet,
     ) -> Option<IngressResult> {
+        if packet.exit {
+            return None;
+        }
         let mut frame = self.frame(cx, tables, packet)?;
         // SAFETY: see the module documentation.
         unsafe { frame.run(self.ingress) };
@@ -186,6 +191,11 @@ impl Native {
         packet.advance(frame.offset);
         if !cx.ir.verify.is_empty() {
             verify_checksums(cx, packet);
+        }
+        if packet.exit {
+            packet.progress.resume_at = IngressProgress::ENDED;
+            packet.ingress_result = pipeline::ingress(cx, tables, packet);
+            return Some(u32::try_from(error).unwrap_or(u32::MAX));
         }
         frame.phv = packet.phv.as_mut_ptr();
         frame.cx = std::ptr::from_mut(cx).cast();
