@@ -129,7 +129,7 @@ $(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.dev
 	@touch $@
 
 .PHONY: ptf
-TARGET ?= embedded
+ptf: TARGET ?= embedded
 ptf: setup $(VENV)/.ptf ## packets through the pipeline: make ptf [TARGET=bmv2|tofino1-model] [ARGS='drops vectors']
 	$(if $(filter tofino1-model,$(TARGET)),$(BIN)/python p4src/binary.py tofino1 target/p4/tofino1)
 	PYTHONPATH=ptf-tests $(BIN)/python -m weir.ptftests --target $(TARGET) $(ARGS)
@@ -144,11 +144,16 @@ tofino-meters: setup $(VENV)/.ptf ## rates and bursts of the meters in Tofino 1'
 differential: setup ## random entries and packets on weir-switch and bmv2 (needs simple_switch_grpc on PATH)
 	$(BIN)/python softswitch/differential $(ARGS)
 
+$(VENV)/.fuzz: fuzz/requirements.txt $(VENV)/.dev
+	$(BIN)/python tools/pip_install.py -r $<
+	@touch $@
+
 .PHONY: fuzz
-SECONDS ?= 60
-fuzz: $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## mutated programs, packets, requests, links, Thrift calls, reports and captures for SECONDS=60 [SEED=…]
-	mkdir -p target
-	cargo run --profile fuzz --locked --quiet -p weir-fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --last target/fuzz-last.txt
+TIME ?= 60
+fuzz: $(VENV)/.fuzz $(RUNS) ## coverage-guided fuzzing, TIME=60 s of each target: make fuzz [TARGET=grammar] [SEED=…] [INPUT=FILE] [ARGS='--keep']
+	tools/system-packages --fuzz
+	$(BIN)/python fuzz/run.py $(if $(TARGET),--target $(TARGET)) --time $(TIME) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(INPUT),--input $(INPUT)) $(ARGS)
 
 .PHONY: bench-policer
 bench-policer: setup ## long-run rate and first burst of the policer in real time, 1 Mbit/s to 1 Gbit/s

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use fastrand::Rng;
+use crate::choices::Choices;
 use weir_switch::bmv2::{Flavour, messages, options, sp};
 
 use crate::bytes;
@@ -40,7 +40,7 @@ const WORDS: [&str; 26] = [
 ];
 
 /// True: a command line was understood, or a frame was read.
-pub fn run(random: &mut Rng) -> Result<bool, String> {
+pub fn run(random: &mut Choices<'_>) -> Result<bool, String> {
     if random.bool() {
         Ok(command_line(random))
     } else {
@@ -48,7 +48,7 @@ pub fn run(random: &mut Rng) -> Result<bool, String> {
     }
 }
 
-fn command_line(random: &mut Rng) -> bool {
+fn command_line(random: &mut Choices<'_>) -> bool {
     let flavour = if random.bool() {
         Flavour::Grpc
     } else {
@@ -67,7 +67,7 @@ fn command_line(random: &mut Rng) -> bool {
 }
 
 /// Messages with right and wrong lengths, cut anywhere.
-fn stream(random: &mut Rng) -> bool {
+fn stream(random: &mut Choices<'_>) -> bool {
     let unix = random.bool();
     let mut sent = Vec::new();
     for _ in 0..random.usize(..6) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Random and mutated byte strings.
 
-use fastrand::Rng;
+use crate::choices::Choices;
 
 /// Up to `longest` random bytes, short ones more often.
-pub fn random(random: &mut Rng, longest: usize) -> Vec<u8> {
+pub fn random(random: &mut Choices<'_>, longest: usize) -> Vec<u8> {
     let longest = random.usize(0..=longest);
     let length = random.usize(0..=longest);
     let mut bytes = vec![0; length];
@@ -17,7 +17,7 @@ pub fn random(random: &mut Rng, longest: usize) -> Vec<u8> {
 }
 
 /// Flips, overwrites, inserts, removes and repeats bytes at random positions.
-pub fn mutate(random: &mut Rng, bytes: &mut Vec<u8>) {
+pub fn mutate(random: &mut Choices<'_>, bytes: &mut Vec<u8>) {
     for _ in 0..random.usize(1..8) {
         if bytes.is_empty() {
             bytes.push(random.u8(..));

@@ -2,10 +2,12 @@
 //! The corpus: the compiled programs of this repository, from which inputs are derived.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
+use weir_dataplane::Program;
 use weir_p4runtime::DESCRIPTORS;
 use weir_p4runtime::p4::config::v1::P4Info;
 
@@ -16,12 +18,27 @@ const FOLDERS: [&str; 4] = [
     "softswitch/dataplane/tests/programs",
 ];
 
-/// A compiled program.
+/// A program of the repository.
 pub struct Compiled {
     pub json: Vec<u8>,
     pub tree: Value,
     /// None when the program has no P4Info file.
     pub p4info: Option<P4Info>,
+    program: OnceLock<Result<Program, String>>,
+}
+
+impl Compiled {
+    /// The program as the switch runs it, compiled at the first call.
+    ///
+    /// # Errors
+    /// Why the loader refuses it.
+    pub fn program(&self) -> Result<&Program, String> {
+        let load = || Program::from_json(&self.json).map_err(|error| error.to_string());
+        self.program
+            .get_or_init(load)
+            .as_ref()
+            .map_err(Clone::clone)
+    }
 }
 
 /// All programs, with the descriptors of the services' messages.
@@ -95,5 +112,10 @@ fn compiled(path: &Path, descriptors: &DescriptorPool) -> Result<Option<Compiled
     } else {
         None
     };
-    Ok(Some(Compiled { json, tree, p4info }))
+    Ok(Some(Compiled {
+        json,
+        tree,
+        p4info,
+        program: OnceLock::new(),
+    }))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests to the links service, plausible and not, between frames; no packet may be lost without being counted.
 
-use fastrand::Rng;
+use crate::choices::Choices;
 use prost::Message;
 use tonic::Code;
 use weir_dataplane::{LinkStats, QueueStats};
@@ -18,7 +18,7 @@ const STEPS: usize = 120;
 const MAX_STEP_NS: u64 = 20_000_000;
 
 /// Runs one switch with a pipeline whose links change under traffic. True: it accepted some of the changes.
-pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
+pub fn run(corpus: &Corpus, random: &mut Choices<'_>) -> Result<bool, String> {
     let Some((mut switch, _, _)) = with_pipeline(corpus, random)? else {
         return Ok(false);
     };
@@ -59,7 +59,11 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
 }
 
 /// Sends one request. True: the switch accepted it.
-fn set_link(corpus: &Corpus, switch: &mut VirtualSwitch, random: &mut Rng) -> Result<bool, String> {
+fn set_link(
+    corpus: &Corpus,
+    switch: &mut VirtualSwitch,
+    random: &mut Choices<'_>,
+) -> Result<bool, String> {
     let name = "weir.links.v1.SetRequest";
     let mut bytes = messages::generate(&corpus.links, name, &Ids::small(), random);
     if random.u8(..10) == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Generates P4Runtime messages: plausible ones from a P4Info, random ones from the descriptors, and mutations of both.
 
-use fastrand::Rng;
+use crate::choices::Choices;
 use prost::Message;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, ReflectMessage,
@@ -38,7 +38,7 @@ impl Ids {
         Self { numbers }
     }
 
-    fn number(&self, random: &mut Rng) -> u64 {
+    fn number(&self, random: &mut Choices<'_>) -> u64 {
         match random.u8(..10) {
             0 => random.u64(..),
             1 => 1_u64
@@ -50,7 +50,7 @@ impl Ids {
 }
 
 /// A message of the type called `name`, encoded.
-pub fn generate(pool: &DescriptorPool, name: &str, ids: &Ids, random: &mut Rng) -> Vec<u8> {
+pub fn generate(pool: &DescriptorPool, name: &str, ids: &Ids, random: &mut Choices<'_>) -> Vec<u8> {
     pool.get_message_by_name(name)
         .map(|kind| message(&kind, ids, random, 0).encode_to_vec())
         .unwrap_or_default()
@@ -62,7 +62,7 @@ pub fn mutate(
     name: &str,
     encoded: Vec<u8>,
     ids: &Ids,
-    random: &mut Rng,
+    random: &mut Choices<'_>,
 ) -> Vec<u8> {
     let Some(kind) = pool.get_message_by_name(name) else {
         return encoded;
@@ -76,7 +76,12 @@ pub fn mutate(
     decoded.encode_to_vec()
 }
 
-fn message(kind: &MessageDescriptor, ids: &Ids, random: &mut Rng, depth: usize) -> DynamicMessage {
+fn message(
+    kind: &MessageDescriptor,
+    ids: &Ids,
+    random: &mut Choices<'_>,
+    depth: usize,
+) -> DynamicMessage {
     let mut made = DynamicMessage::new(kind.clone());
     if depth >= MAX_DEPTH {
         return made;
@@ -100,7 +105,7 @@ fn set(
     made: &mut DynamicMessage,
     field: &FieldDescriptor,
     ids: &Ids,
-    random: &mut Rng,
+    random: &mut Choices<'_>,
     depth: usize,
 ) {
     let value = if field.is_list() {
@@ -118,7 +123,7 @@ fn set(
     debug_assert!(set.is_ok(), "{}: {set:?}", field.full_name());
 }
 
-fn one(field: &FieldDescriptor, ids: &Ids, random: &mut Rng, depth: usize) -> Value {
+fn one(field: &FieldDescriptor, ids: &Ids, random: &mut Choices<'_>, depth: usize) -> Value {
     let number = ids.number(random);
     // The conversions truncate on purpose.
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
@@ -152,7 +157,7 @@ fn one(field: &FieldDescriptor, ids: &Ids, random: &mut Rng, depth: usize) -> Va
     }
 }
 
-fn change(made: &mut DynamicMessage, ids: &Ids, random: &mut Rng, depth: usize) {
+fn change(made: &mut DynamicMessage, ids: &Ids, random: &mut Choices<'_>, depth: usize) {
     let kind = made.descriptor();
     let fields: Vec<FieldDescriptor> = kind.fields().collect();
     // Prefer fields that are set.
@@ -192,7 +197,7 @@ fn change(made: &mut DynamicMessage, ids: &Ids, random: &mut Rng, depth: usize) 
 }
 
 /// An entry that a table of the P4Info might accept.
-pub fn table_entry(p4info: &P4Info, random: &mut Rng) -> TableEntry {
+pub fn table_entry(p4info: &P4Info, random: &mut Choices<'_>) -> TableEntry {
     let Some(table) = random.choice(&p4info.tables) else {
         return TableEntry::default();
     };
@@ -260,7 +265,7 @@ pub fn table_entry(p4info: &P4Info, random: &mut Rng) -> TableEntry {
 }
 
 /// A canonical value of at most `width_bits`.
-fn value(random: &mut Rng, width_bits: i32) -> Vec<u8> {
+fn value(random: &mut Choices<'_>, width_bits: i32) -> Vec<u8> {
     match (width_bits, random.u8(..3)) {
         (..8, _) => vec![random.u8(..2)],
         (_, 0) => vec![random.u8(1..)],

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! BMv2 JSON: mutated as a tree or as bytes, loaded, and run when it loads.
 
-use fastrand::Rng;
+use crate::choices::Choices;
 use serde_json::{Map, Value};
 use weir_dataplane::Program;
 
 use crate::corpus::Corpus;
-use crate::{bytes, packets};
+use crate::{bytes, differential};
 
 const FRAMES: usize = 16;
 
 /// Runs one mutated program. True: it loaded all the same.
-pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
+pub fn run(corpus: &Corpus, random: &mut Choices<'_>) -> Result<bool, String> {
     let at = random.usize(..corpus.programs.len());
     let original = &corpus.programs[at];
     let json = if random.u8(..8) == 0 {
@@ -28,7 +28,7 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
     };
     match Program::from_json(&json) {
         Ok(program) => {
-            packets::exercise(program, random, FRAMES)?;
+            differential::agree(&program, random, FRAMES)?;
             Ok(true)
         }
         Err(_) => Ok(false),
@@ -36,7 +36,7 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
 }
 
 /// Changes a random node of the tree.
-fn mutate(random: &mut Rng, tree: &mut Value, donor: &Value) {
+fn mutate(random: &mut Choices<'_>, tree: &mut Value, donor: &Value) {
     let mut node = tree;
     // The depth is random, so that deeply nested expressions are reached too.
     let mut steps = random.usize(1..24);
@@ -68,7 +68,7 @@ fn mutate(random: &mut Rng, tree: &mut Value, donor: &Value) {
     change(random, node, donor);
 }
 
-fn change(random: &mut Rng, node: &mut Value, donor: &Value) {
+fn change(random: &mut Choices<'_>, node: &mut Value, donor: &Value) {
     match node {
         Value::Array(items) if !items.is_empty() && random.bool() => {
             let at = random.usize(..items.len());
@@ -113,7 +113,7 @@ fn change(random: &mut Rng, node: &mut Value, donor: &Value) {
 }
 
 /// A keyword of the format.
-fn operator(random: &mut Rng) -> &'static str {
+fn operator(random: &mut Choices<'_>) -> &'static str {
     const WORDS: [&str; 40] = [
         "+",
         "-",
@@ -160,7 +160,7 @@ fn operator(random: &mut Rng) -> &'static str {
 }
 
 /// A random part of another program.
-fn graft<'a>(random: &mut Rng, donor: &'a Value) -> &'a Value {
+fn graft<'a>(random: &mut Choices<'_>, donor: &'a Value) -> &'a Value {
     let mut node = donor;
     for _ in 0..random.usize(1..16) {
         let inner = match node {
@@ -176,7 +176,7 @@ fn graft<'a>(random: &mut Rng, donor: &'a Value) -> &'a Value {
     node
 }
 
-fn replacement(random: &mut Rng, old: &Value, donor: &Value) -> Value {
+fn replacement(random: &mut Choices<'_>, old: &Value, donor: &Value) -> Value {
     match random.u8(..8) {
         0 => Value::Null,
         1 => Value::from(random.bool()),

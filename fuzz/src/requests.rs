@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use fastrand::Rng;
+use crate::choices::Choices;
 use prost::Message;
 use tonic::{Code, Status};
 use weir_dataplane::{PortConfig, SwitchConfig};
@@ -29,7 +29,7 @@ const DEVICE: u64 = 1;
 pub const PORTS: Range<u32> = 1..4;
 
 /// Runs one switch with a pipeline and requests of a controller. True: it accepted some of them.
-pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
+pub fn run(corpus: &Corpus, random: &mut Choices<'_>) -> Result<bool, String> {
     let Some((switch, program, p4info)) = with_pipeline(corpus, random)? else {
         return Ok(false);
     };
@@ -50,7 +50,7 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
 /// A switch with one of the programs, sometimes without; None for a program that P4Runtime cannot serve.
 pub fn with_pipeline<'a>(
     corpus: &'a Corpus,
-    random: &mut Rng,
+    random: &mut Choices<'_>,
 ) -> Result<Option<(VirtualSwitch, &'a Compiled, &'a P4Info)>, String> {
     let controlled = corpus.controlled();
     let Some((program, p4info)) = random.choice(&controlled).copied() else {
@@ -95,7 +95,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn step(&mut self, random: &mut Rng) -> Result<(), String> {
+    fn step(&mut self, random: &mut Choices<'_>) -> Result<(), String> {
         match random.u8(..40) {
             0..18 => self.write(random),
             18..26 => self.read(random),
@@ -136,7 +136,7 @@ impl Session<'_> {
         }
     }
 
-    fn write(&mut self, random: &mut Rng) -> Result<(), String> {
+    fn write(&mut self, random: &mut Choices<'_>) -> Result<(), String> {
         let updates = (0..random.usize(1..6)).map(|_| Update {
             r#type: random
                 .choice([Type::Insert, Type::Insert, Type::Modify, Type::Delete])
@@ -163,7 +163,7 @@ impl Session<'_> {
         self.judge(|switch| switch.write(request))
     }
 
-    fn read(&mut self, random: &mut Rng) -> Result<(), String> {
+    fn read(&mut self, random: &mut Choices<'_>) -> Result<(), String> {
         let query = Entity {
             entity: Some(Kind::TableEntry(messages::table_entry(self.p4info, random))),
         };
@@ -180,7 +180,7 @@ impl Session<'_> {
         self.judge(|switch| switch.read(request).map(drop))
     }
 
-    fn send(&mut self, random: &mut Rng) -> Result<(), String> {
+    fn send(&mut self, random: &mut Choices<'_>) -> Result<(), String> {
         let bytes = self.message("p4.v1.StreamMessageRequest", Vec::new(), random);
         let Ok(message) = StreamMessageRequest::decode(bytes.as_slice()) else {
             return Ok(());
@@ -188,7 +188,7 @@ impl Session<'_> {
         self.judge(|switch| Ok(switch.dataplane.send(&message)?))
     }
 
-    fn set_pipeline(&mut self, random: &mut Rng) -> Result<(), String> {
+    fn set_pipeline(&mut self, random: &mut Choices<'_>) -> Result<(), String> {
         let plausible = set_request(self.program, self.p4info).encode_to_vec();
         let name = "p4.v1.SetForwardingPipelineConfigRequest";
         let bytes = if random.bool() {
@@ -209,7 +209,7 @@ impl Session<'_> {
     }
 
     /// A message that is plausible, mutated or random, or bytes that may be no message.
-    fn message(&self, name: &str, plausible: Vec<u8>, random: &mut Rng) -> Vec<u8> {
+    fn message(&self, name: &str, plausible: Vec<u8>, random: &mut Choices<'_>) -> Vec<u8> {
         let pool = &self.corpus.descriptors;
         match random.u8(..10) {
             0..3 if !plausible.is_empty() => plausible,
@@ -227,7 +227,13 @@ impl Session<'_> {
     }
 
     /// Addresses most requests to this device and the default role: otherwise they are refused at the first check.
-    fn aim(&self, device_id: &mut u64, role_id: &mut u64, role: &mut String, random: &mut Rng) {
+    fn aim(
+        &self,
+        device_id: &mut u64,
+        role_id: &mut u64,
+        role: &mut String,
+        random: &mut Choices<'_>,
+    ) {
         if random.u8(..20) > 0 {
             *device_id = DEVICE;
             *role_id = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls of bmv2's Thrift services, plausible and not, between frames. Each call gets one reply that can be read.
 
-use fastrand::Rng;
+use crate::choices::Choices;
 use weir_dataplane::ProgramInfo;
 use weir_engine::engine::{Core, Stopped};
 use weir_ports::{Interface, OpenError};
@@ -35,7 +35,7 @@ impl Backend for Local<'_> {
 }
 
 /// Runs one switch with a pipeline. True: it accepted some of the calls that change something.
-pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
+pub fn run(corpus: &Corpus, random: &mut Choices<'_>) -> Result<bool, String> {
     let Some((mut switch, _, _)) = with_pipeline(corpus, random)? else {
         return Ok(false);
     };
@@ -70,7 +70,7 @@ pub fn run(corpus: &Corpus, random: &mut Rng) -> Result<bool, String> {
 fn call(
     name: &str,
     info: &ProgramInfo,
-    random: &mut Rng,
+    random: &mut Choices<'_>,
     switch: &mut Local<'_>,
 ) -> Result<bool, String> {
     let call = Message {
@@ -104,7 +104,7 @@ fn call(
 }
 
 /// Arguments as most methods have them: a context, a name, and others.
-fn arguments(info: &ProgramInfo, random: &mut Rng) -> Struct {
+fn arguments(info: &ProgramInfo, random: &mut Choices<'_>) -> Struct {
     let mut fields = vec![(1, Value::I32(random.i32(0..4))), (2, name(info, random))];
     if random.u8(..4) == 0 {
         fields[1].1 = value(info, random);
@@ -115,7 +115,7 @@ fn arguments(info: &ProgramInfo, random: &mut Rng) -> Struct {
     Struct(fields)
 }
 
-fn name(info: &ProgramInfo, random: &mut Rng) -> Value {
+fn name(info: &ProgramInfo, random: &mut Choices<'_>) -> Value {
     let named: [Vec<&String>; 7] = [
         info.tables.iter().map(|o| &o.name).collect(),
         info.actions.iter().map(|o| &o.name).collect(),
@@ -130,7 +130,7 @@ fn name(info: &ProgramInfo, random: &mut Rng) -> Value {
     Value::Binary(chosen.as_bytes().to_vec())
 }
 
-fn value(info: &ProgramInfo, random: &mut Rng) -> Value {
+fn value(info: &ProgramInfo, random: &mut Choices<'_>) -> Value {
     match random.u8(..10) {
         0..3 => Value::I32(
             random
@@ -158,8 +158,8 @@ fn value(info: &ProgramInfo, random: &mut Rng) -> Value {
     }
 }
 
-fn rates(random: &mut Rng) -> Value {
-    let rate = |random: &mut Rng| {
+fn rates(random: &mut Choices<'_>) -> Value {
+    let rate = |random: &mut Choices<'_>| {
         let rate = random.choice([0.0, 1e-6, 1.0, 1e9, -1.0, f64::NAN, f64::INFINITY]);
         let burst = Value::I32(random.choice([0, 1, 1500, -1, i32::MAX]).unwrap_or(0));
         Value::Struct(Struct(vec![
@@ -174,10 +174,10 @@ fn rates(random: &mut Rng) -> Value {
 }
 
 /// A match of one field, of a type that the field may have.
-fn param(random: &mut Rng) -> Value {
+fn param(random: &mut Choices<'_>) -> Value {
     let kind = random.i32(0..6);
     let length = random.usize(..17);
-    let word = |random: &mut Rng| {
+    let word = |random: &mut Choices<'_>| {
         let mut bytes = vec![0; length];
         random.fill(&mut bytes);
         Value::Binary(bytes)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the fuzz targets one after the other, and say what they found.
+
+Usage: python fuzz/run.py [--target NAME ...] [--time SECONDS] [--seed N] [--input FILE] [--keep] [-- LIBFUZZER OPTION ...]
+
+Each target starts with the corpus of the repository, `fuzz/corpus/NAME.zip`, and with what earlier runs have
+added to `target/fuzzing/corpus/NAME`. `--keep` replaces the repository's corpus by the least part of both that
+reaches the same code. The last line is JSON; exit code 1 when anything was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "target" / "fuzzing"
+COMPILED = (
+    "grammar",
+    "packets",
+    "programs",
+    "requests",
+    "links",
+    "bmv2",
+    "thrift",
+    "reports",
+    "captures",
+    "inference",
+)
+"""Targets of the Rust program `fuzz`."""
+PYTHON = ("configs", "replays")
+"""Targets of `python_targets.py`."""
+TARGETS = COMPILED + PYTHON
+
+MOST_BYTES = 4096
+"""Longest input, except of captures."""
+LONG = {"captures": 65_536}
+LIMITS = ("-timeout=120", "-rss_limit_mb=3072", "-print_final_stats=1", "-verbosity=1")
+MOST_CORPUS_BYTES = 60_000
+"""What `--keep` keeps of a target, before compression."""
+
+_PROGRESS = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)/", re.M)
+_COUNTERS = re.compile(r"^INFO: Loaded \d+ modules?\s+\((\d+) inline", re.M)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a target did. `covered` of `counters` edges were reached; Python has no number of all."""
+
+    target: str
+    executions: int
+    covered: int
+    counters: int | None
+    corpus: int
+    found: bool
+
+
+def main() -> int:
+    """Run the targets; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", action="append", choices=TARGETS, help="default: all of them")
+    parser.add_argument("--time", type=int, default=60, metavar="SECONDS", help="for each target")
+    parser.add_argument("--seed", type=int, default=0, help="the same executions on one machine; 0: others")
+    parser.add_argument("--input", type=Path, metavar="FILE", help="run this input of one target, no others")
+    parser.add_argument("--keep", action="store_true", help="reduce the corpus into the repository's")
+    parser.add_argument("options", nargs="*", metavar="OPTION", help="options of libFuzzer, after --")
+    given = parser.parse_args()
+    targets = given.target or list(TARGETS)
+    if given.input and len(targets) != 1:
+        parser.error("--input needs one --target")
+    if any(target in COMPILED for target in targets):
+        _build()
+    if given.input:
+        return _run(targets[0], (*LIMITS, *given.options, str(given.input)))[0]
+    if given.keep:
+        for target in targets:
+            _keep(target)
+        return 0
+    results = [_fuzz(target, given.time, given.seed, given.options) for target in targets]
+    print(json.dumps({"seconds_each": given.time, "targets": [asdict(result) for result in results]}))
+    return int(any(result.found for result in results))
+
+
+def _build() -> None:
+    command = ["cargo", "build", "--profile", "fuzz", "--locked", "--quiet", "-p", "weir-fuzz", "--features", "libfuzzer"]
+    environment = {"RUSTC_WRAPPER": str(ROOT / "fuzz" / "rustc-instrumented"), "CARGO_TARGET_DIR": str(BUILD)}
+    subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True)
+
+
+def _fuzz(target: str, time_s: int, seed: int, options: Sequence[str]) -> Result:
+    """Run a target for a time; print and return what it did."""
+    corpus = _unpacked(target)
+    findings = BUILD / "findings"
+    findings.mkdir(parents=True, exist_ok=True)
+    prefix = findings / f"{target}-"
+    arguments = (
+        *LIMITS,
+        f"-max_len={LONG.get(target, MOST_BYTES)}",
+        "-len_control=20",
+        f"-max_total_time={time_s}",
+        f"-seed={seed}",
+        f"-artifact_prefix={prefix}",
+        *options,
+        str(corpus),
+    )
+    code, log = _run(target, arguments, quiet=True)
+    last = (_PROGRESS.findall(log) or [("0", "0", "0", "0")])[-1]
+    counters = _COUNTERS.search(log)
+    result = Result(
+        target,
+        int(last[0]),
+        int(last[1]),
+        int(counters[1]) if counters else None,
+        int(last[3]),
+        code != 0,
+    )
+    of = f" of {result.counters}" if result.counters else ""
+    print(f"{target}: {result.executions} executions, {result.covered}{of} edges, corpus {result.corpus}", flush=True)
+    if result.found:
+        print("\n".join(log.splitlines()[-60:]))
+        written = re.findall(r"Test unit written to (\S+)", log)
+        where = f"; repeat it with: make fuzz TARGET={target} INPUT={written[-1]}" if written else ""
+        print(f"FOUND by {target}{where}", flush=True)
+    return result
+
+
+def _run(target: str, arguments: Sequence[str], *, quiet: bool = False) -> tuple[int, str]:
+    """The exit code of a target and, if `quiet`, what it printed."""
+    environment: Mapping[str, str] = os.environ | {"WEIR_FUZZ_TARGET": target, "RUST_BACKTRACE": "0"}
+    if target in COMPILED:
+        command = [str(BUILD / "fuzz" / "fuzz"), *arguments]
+    else:
+        command = [sys.executable, str(ROOT / "fuzz" / "python_targets.py"), *arguments]
+    output = subprocess.PIPE if quiet else None
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return done.returncode, done.stdout or ""
+
+
+def _packed(target: str) -> Path:
+    return ROOT / "fuzz" / "corpus" / f"{target}.zip"
+
+
+def _unpacked(target: str) -> Path:
+    """The folder of a target's corpus, with the inputs of the repository."""
+    folder = BUILD / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    if _packed(target).exists():
+        with zipfile.ZipFile(_packed(target)) as packed:
+            for name in packed.namelist():
+                (folder / Path(name).name).write_bytes(packed.read(name))
+    return folder
+
+
+def _keep(target: str) -> None:
+    """Reduce a target's corpus, shortest inputs first, and pack it. The archive depends on the inputs alone."""
+    corpus, least = _unpacked(target), BUILD / "least" / target
+    least.mkdir(parents=True, exist_ok=True)
+    for old in least.iterdir():
+        old.unlink()
+    code, log = _run(target, (*LIMITS, "-set_cover_merge=1", str(least), str(corpus)), quiet=True)
+    if code != 0:
+        raise SystemExit(f"{target}: the corpus cannot be reduced\n{log[-2000:]}")
+    inputs = sorted((path.read_bytes() for path in least.iterdir()), key=lambda data: (len(data), data))
+    size = 0
+    _packed(target).parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(_packed(target), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for data in inputs:
+            size += len(data)
+            if size > MOST_CORPUS_BYTES:
+                break
+            packed.writestr(zipfile.ZipInfo(hashlib.sha1(data).hexdigest()), data, zipfile.ZIP_DEFLATED)
+    print(f"{target}: {len(inputs)} inputs reach all of it, {_packed(target).stat().st_size} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
