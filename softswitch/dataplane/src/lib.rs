@@ -49,7 +49,7 @@ pub use info::{
     ValueSetInfo,
 };
 pub use log::LogEvent;
-pub use native::{MachineCode, machine_code, set_machine_code};
+pub use native::{MachineCode, machine_code, report_crashes, set_machine_code};
 pub use path_log::{LogLevel, PathLogConfig};
 pub use ports::{LOSS_ALL_PPB, Port, PortConfig, QUEUES, QueueConfig, Shaper};
 pub use program::Program;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
+use weir_dataplane::report_crashes;
 use weir_switch::bmv2::options::Parsed;
 use weir_switch::bmv2::{self, Flavour};
 use weir_switch::cli::Cli;
@@ -17,6 +18,10 @@ use weir_switch::run::run;
 const LOGGED: &str = "warn,weir=info";
 
 fn main() -> ExitCode {
+    report_crashes(
+        "weir-switch: ",
+        "weir-switch: --no-jit, or WEIR_NO_JIT=1 in the environment, runs programs without machine code",
+    );
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(flavour) = words.first().and_then(|name| bmv2::called_as(name)) {
         return run_as_bmv2(flavour, bmv2::options::parse(flavour, &words));

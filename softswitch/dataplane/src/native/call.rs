@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of the machine code from Rust: together with `helper.rs` all unsafe code of this folder.
+//! Calls of the machine code from Rust: all unsafe code of this folder is here, in
+//! `helper.rs` and in `crash.rs`.
 //!
 //! Why it is sound to run the code:
 //! - It reads and writes the PHV at offsets that were checked against `Ir::phv_bytes` when it was written; it is called
@@ -20,7 +21,9 @@
 //! - Only `Native` calls the code; it owns the memory and frees it when nothing can call it any more.
 //! - A panic in a helper aborts the process, as in every `extern "C"` function, and does not unwind through the code.
 
+use super::crash::Registered;
 use super::frame::{Frame, PAUSED, STOPPED, ZEROS};
+use super::places::Places;
 use crate::context::Cx;
 use crate::exec::parser::verify_checksums;
 use crate::exec::pipeline;
@@ -49,6 +52,8 @@ pub(crate) struct Native {
     deparser: Option<Function>,
     /// Ingress has steps at which a packet may pause.
     may_pause: bool,
+    /// Tells a crash where in the code it is.
+    registered: Option<Registered>,
     /// Owns the memory of the code.
     module: Mutex<Option<JITModule>>,
 }
@@ -75,6 +80,7 @@ impl Native {
         (info, ir): (&ProgramInfo, &Ir),
         module: JITModule,
         functions: &Functions,
+        places: Places,
     ) -> Self {
         let function = |id| {
             let code = module.get_finalized_function(id);
@@ -89,8 +95,15 @@ impl Native {
             parser: functions.parser.map(function),
             deparser: functions.deparser.map(function),
             may_pause: functions.may_pause,
+            registered: Some(Registered::new(places)),
             module: Mutex::new(Some(module)),
         }
+    }
+
+    /// Its places, as the handler of crashes knows them.
+    #[cfg(test)]
+    pub(super) fn registered(&self) -> Option<&Registered> {
+        self.registered.as_ref()
     }
 
     /// Whether the externs have exactly the arrays that the code was compiled for.
@@ -354,6 +367,8 @@ impl Frame {
 
 impl Drop for Native {
     fn drop(&mut self) {
+        // Before the memory is free for other code.
+        drop(self.registered.take());
         let module = match self.module.get_mut() {
             Ok(module) => module.take(),
             Err(poisoned) => poisoned.into_inner().take(),

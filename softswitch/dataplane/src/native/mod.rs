@@ -9,6 +9,7 @@ mod call;
 mod cells;
 mod choice;
 mod code;
+mod crash;
 mod deparser;
 mod expr;
 mod frame;
@@ -17,11 +18,13 @@ mod helper;
 mod metadata;
 mod parser;
 mod pause;
+mod places;
 mod steps;
 mod table;
 
 pub(crate) use call::Native;
 pub use choice::{MachineCode, machine_code, set_machine_code};
+pub use crash::report_crashes;
 
 use crate::info::ProgramInfo;
 use crate::ir::{Gress, Ir};
@@ -33,6 +36,8 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 use frame::Frame;
+use places::{Marks, Places};
+use std::collections::HashMap;
 
 /// The code generator leaves something to the interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +81,13 @@ impl Native {
             deparser,
             may_pause: pauses > 0 && !ir.parser_is_stateful(),
         };
-        Some(Self::new(program, compiler.module, &functions))
+        let module = compiler.module;
+        let places = compiler
+            .marks
+            .into_iter()
+            .map(|(id, (name, marks))| (name, module.get_finalized_function(id) as usize, marks));
+        let places = Places::new(program, places);
+        Some(Self::new(program, module, &functions, places))
     }
 }
 
@@ -85,6 +96,8 @@ struct Compiler {
     module: JITModule,
     context: cranelift_codegen::Context,
     builder: FunctionBuilderContext,
+    /// Name and marks of each function.
+    marks: HashMap<FuncId, (&'static str, Marks)>,
 }
 
 impl Compiler {
@@ -107,6 +120,7 @@ impl Compiler {
         Some(Self {
             context: module.make_context(),
             builder: FunctionBuilderContext::new(),
+            marks: HashMap::new(),
             module,
         })
     }
@@ -115,7 +129,7 @@ impl Compiler {
     fn function(
         &mut self,
         program: (&ProgramInfo, &Ir),
-        name: &str,
+        name: &'static str,
         write: impl FnOnce(Code<'_, '_>) -> Result<(), Refused>,
     ) -> Result<FuncId, Refused> {
         self.module.clear_context(&mut self.context);
@@ -136,6 +150,9 @@ impl Compiler {
         write(Code::new(builder, program, words))?;
         let defined = self.module.define_function(id, &mut self.context);
         defined.map_err(|_| Refused)?;
+        if let Some(compiled) = self.context.compiled_code() {
+            self.marks.insert(id, (name, Marks::of(compiled)));
+        }
         Ok(id)
     }
 }

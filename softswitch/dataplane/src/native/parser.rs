@@ -7,7 +7,7 @@ use super::frame::Frame;
 use super::helper;
 use crate::ir::{FastState, Ir, MAX_PARSER_STATES, ParseState};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, SourceLoc, Value, types};
 use cranelift_frontend::{Switch, Variable};
 
 /// States of a parser that is compiled; a larger one is left to the interpreter.
@@ -132,6 +132,8 @@ impl Writer<'_, '_> {
     fn state(&mut self, index: usize, state: &ParseState) -> Result<(), Refused> {
         let block = *self.states.get(index).ok_or(Refused)?;
         self.code.b.switch_to_block(block);
+        let number = u32::try_from(index).map_err(|_| Refused)?;
+        self.code.b.set_srcloc(SourceLoc::new(number));
         if self.cyclic {
             self.count_visit();
         }

@@ -7,7 +7,7 @@ use super::frame::Frame;
 use super::{Refused, helper};
 use crate::ir::{Flow, Gress, Ir, Slot, Step};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, SourceLoc, Value, types};
 use cranelift_frontend::{Switch, Variable};
 use std::collections::HashMap;
 
@@ -147,6 +147,7 @@ impl Writer<'_, '_> {
                 return Ok(());
             }
             self.code.check_size()?;
+            self.code.b.set_srcloc(SourceLoc::new(at));
             // One pause before the first stateful step is enough for the rest of the block.
             if !stateful && step.is_stateful(self.code.ir) {
                 stateful = true;

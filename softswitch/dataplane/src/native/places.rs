@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which step of a program each byte of its machine code belongs to. Nothing here allocates once it is made, so that a
+//! signal handler can look places up.
+
+use crate::info::ProgramInfo;
+use crate::ir::{Ir, Step};
+use cranelift_codegen::CompiledCode;
+
+/// The places of all functions of a program.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The P4 file that the program was compiled from.
+    program: String,
+    functions: Vec<Function>,
+    /// What each step of the pipelines does.
+    steps: Vec<String>,
+    /// What each state of the parser is called.
+    states: Vec<String>,
+}
+
+/// A function of the code.
+#[derive(Debug)]
+struct Function {
+    name: &'static str,
+    start: usize,
+    marks: Marks,
+}
+
+/// The parts of a function that belong to a step (in the parser: to a state).
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    bytes: usize,
+    /// Start and end within the function, and the number of the step; ascending.
+    parts: Vec<(usize, usize, usize)>,
+}
+
+impl Marks {
+    /// The marks that the code generator kept of a function.
+    pub(super) fn of(compiled: &CompiledCode) -> Self {
+        let parts = compiled.buffer.get_srclocs_sorted().iter();
+        let parts = parts.filter(|part| !part.loc.is_default());
+        Self {
+            bytes: compiled.buffer.total_size() as usize,
+            parts: parts
+                .map(|part| {
+                    (
+                        part.start as usize,
+                        part.end as usize,
+                        part.loc.bits() as usize,
+                    )
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A place in the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place<'a> {
+    pub program: &'a str,
+    pub function: &'static str,
+    /// Number and description of the step; None between steps.
+    pub step: Option<(usize, &'a str)>,
+}
+
+impl Places {
+    /// The places of functions, each with its name, first address and marks.
+    pub(super) fn new(
+        (info, ir): (&ProgramInfo, &Ir),
+        functions: impl IntoIterator<Item = (&'static str, usize, Marks)>,
+    ) -> Self {
+        let functions = functions.into_iter();
+        Self {
+            program: info.source.clone(),
+            functions: functions
+                .map(|(name, start, marks)| Function { name, start, marks })
+                .collect(),
+            steps: steps(info, ir),
+            states: info.log_names.states.clone(),
+        }
+    }
+
+    /// The place of an address; None outside the code.
+    pub(super) fn find(&self, address: usize) -> Option<Place<'_>> {
+        let within =
+            |function: &&Function| address.wrapping_sub(function.start) < function.marks.bytes;
+        let function = self.functions.iter().find(within)?;
+        let offset = address - function.start;
+        let parts = function.marks.parts.as_slice();
+        let after = parts.partition_point(|(start, _, _)| *start <= offset);
+        let part = after.checked_sub(1).and_then(|at| parts.get(at));
+        let texts = match function.name {
+            "parser" => &self.states,
+            _ => &self.steps,
+        };
+        let step = part.filter(|(_, end, _)| offset < *end).and_then(|part| {
+            let text = texts.get(part.2)?;
+            Some((part.2, text.as_str()))
+        });
+        Some(Place {
+            program: &self.program,
+            function: function.name,
+            step,
+        })
+    }
+
+    /// The first address of the first step whose description begins with `text`.
+    #[cfg(test)]
+    pub(super) fn address_of(&self, text: &str) -> Option<usize> {
+        self.functions.iter().find_map(|function| {
+            let begins = |(_, _, step): &&(usize, usize, usize)| {
+                function.name != "parser"
+                    && self
+                        .steps
+                        .get(*step)
+                        .is_some_and(|step| step.starts_with(text))
+            };
+            let part = function.marks.parts.iter().find(begins)?;
+            Some(function.start + part.0)
+        })
+    }
+}
+
+/// What each step does, and in which action.
+fn steps(info: &ProgramInfo, ir: &Ir) -> Vec<String> {
+    let mut texts: Vec<String> = ir
+        .flat
+        .steps
+        .iter()
+        .map(|step| text(info, ir, step))
+        .collect();
+    for (action, start) in info.actions.iter().zip(&ir.flat.actions) {
+        let start = *start as usize;
+        let end = |step: &Step| *step == Step::Return;
+        let length = ir.flat.steps.iter().skip(start).position(end).unwrap_or(0);
+        for text in texts.iter_mut().skip(start).take(length + 1) {
+            text.push_str(" in action ");
+            text.push_str(&action.name);
+        }
+    }
+    texts
+}
+
+fn text(info: &ProgramInfo, ir: &Ir, step: &Step) -> String {
+    let named =
+        |kind: &str, name: Option<&String>| format!("{kind} {}", name.map_or("?", String::as_str));
+    match *step {
+        Step::Table(i) => named("table", info.tables.get(usize::from(i)).map(|t| &t.name)),
+        Step::Count { counter, .. } => {
+            let counter = info.counters.get(usize::from(counter));
+            named("counter", counter.map(|counter| &counter.name))
+        }
+        Step::Meter { meter, .. } => named(
+            "meter",
+            info.meters.get(usize::from(meter)).map(|m| &m.name),
+        ),
+        Step::ReadRegister { register, .. } | Step::WriteRegister { register, .. } => {
+            let register = info.registers.get(usize::from(register));
+            named("register", register.map(|register| &register.name))
+        }
+        Step::Hash { calculation, .. } => {
+            let calculation = info.calculations.get(usize::from(calculation));
+            named(
+                "calculation",
+                calculation.map(|calculation| &calculation.name),
+            )
+        }
+        Step::Assert(i) | Step::Slow(i) => {
+            let primitive = format!("{:?}", ir.flat.slow.get(i as usize));
+            let primitive = primitive.trim_start_matches("Some(");
+            let end = primitive.find(|c: char| !c.is_alphanumeric());
+            format!("primitive {}", &primitive[..end.unwrap_or(primitive.len())])
+        }
+        Step::SetConst { .. }
+        | Step::Copy { .. }
+        | Step::AddConst { .. }
+        | Step::Concat { .. }
+        | Step::SetArg { .. }
+        | Step::Set { .. } => "assignment".to_owned(),
+        Step::IfZero { .. } | Step::IfNotEqual { .. } | Step::IfFalse { .. } => {
+            "condition".to_owned()
+        }
+        Step::Prefetch(_) => "prefetch".to_owned(),
+        Step::Jump(_) | Step::Return | Step::StopIfExit | Step::End => "jump".to_owned(),
+    }
+}
