@@ -10,8 +10,6 @@
 //! (`exec`); both work on `packet` and `context`. `tm` has queues and links, `tables` lookups, `meter` and `state` the
 //! externs, `pre` multicast and clone sessions.
 
-#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-
 mod array;
 mod context;
 mod control;

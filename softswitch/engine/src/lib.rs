@@ -4,7 +4,5 @@
 //!
 //! Separate from `weir-switch`, because this crate is compiled with optimisation and that one without.
 
-#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-
 pub mod engine;
 pub use weir_node as node;

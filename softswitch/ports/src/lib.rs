@@ -8,8 +8,6 @@
 //! arrival, [`recorder`] writes capture files of a port, [`trunk`] carries the frames of ports without interfaces. Only the
 //! rings, the senders, [`socket`], [`trunk`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
 
-#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-
 pub mod arrivals;
 pub mod block_ring;
 pub mod checksum;

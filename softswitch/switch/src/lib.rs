@@ -6,8 +6,6 @@
 //! [`run`](mod@run) assembles the parts from the command line ([`cli`], [`wire`]); [`links`] reads and changes links,
 //! [`stats`] writes the counters. [`bmv2`] takes bmv2's command line. [`virtual_time`] runs the same node and service without interfaces, threads or a clock.
 
-#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-
 pub mod bmv2;
 pub mod cli;
 mod jit;
