@@ -133,6 +133,7 @@ pub fn scenario(
     }
     collect(&mut switch, u64::MAX, &mut outcome);
     outcome.state = differential::state(&switch);
+    outcome.messages_lost = switch.stats().log_lost;
     adds_up(&switch)?;
     Ok(outcome)
 }

@@ -110,7 +110,6 @@ fn number_of(number: usize) -> Value {
 }
 
 /// A primitive that jumps nowhere; in a parser (`gress` is None) one that parsers may have.
-#[expect(clippy::too_many_lines, reason = "one arm per primitive")]
 pub fn statement(choices: &mut Choices<'_>, scope: Scope<'_>, gress: Option<Gress>) -> Value {
     let declared = scope.declared;
     let header = |choices: &mut Choices<'_>| {

@@ -233,7 +233,7 @@ impl Scope<'_> {
             self.signed(choices, width, depth),
             self.signed(choices, width, depth),
         );
-        match choices.u8(..8) {
+        match choices.u8(..9) {
             choice @ 0..3 => {
                 let op = ["+", "-", "*"][usize::from(choice)];
                 operation("two_comp_mod", &operation(op, &left, &right), &small(width))
@@ -242,8 +242,13 @@ impl Scope<'_> {
                 let op = ["+", "-"][usize::from(choice - 3)];
                 operation("sat_cast", &operation(op, &left, &right), &small(width))
             }
-            5 => operation(">>", &left, &small(choices.u32(..=width))),
-            6 => select(&self.boolean(choices, depth), &left, &right),
+            5 => {
+                // Never negative, so that the switch computes it in 64 bits.
+                let (left, right) = self.two(choices, width, depth);
+                operation("sat_cast", &operation("+", &left, &right), &small(width))
+            }
+            6 => operation(">>", &left, &small(choices.u32(..=width))),
+            7 => select(&self.boolean(choices, depth), &left, &right),
             _ => {
                 let shifted = operation("<<", &left, &small(choices.u32(..9)));
                 operation("two_comp_mod", &shifted, &small(width))
