@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the fuzz targets one after the other, and say what they found.
 
-Usage: python fuzz/run.py [--target NAME ...] [--time SECONDS] [--seed N] [--input FILE] [--keep] [-- LIBFUZZER OPTION ...]
+Usage: python fuzz/run.py [--target NAME ...] [--time SECONDS] [--seed N] [--input FILE] [--keep] [-- OPTION ...]
 
 Each target starts with the corpus of the repository, `fuzz/corpus/NAME.zip`, and with what earlier runs have
-added to `target/fuzzing/corpus/NAME`. `--keep` replaces the repository's corpus by the least part of both that
-reaches the same code. The last line is JSON; exit code 1 when anything was found.
+added to `target/fuzzing/corpus/NAME`. `--keep` replaces the repository's corpus by the least part of both
+that reaches the same code. The last line is JSON; exit code 1 when anything was found.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Result:
 
 def main() -> int:
     """Run the targets; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--target", action="append", choices=TARGETS, help="default: all of them")
     parser.add_argument("--time", type=int, default=60, metavar="SECONDS", help="for each target")
     parser.add_argument("--seed", type=int, default=0, help="the same executions on one machine; 0: others")
@@ -91,7 +93,18 @@ def main() -> int:
 
 
 def _build() -> None:
-    command = ["cargo", "build", "--profile", "fuzz", "--locked", "--quiet", "-p", "weir-fuzz", "--features", "libfuzzer"]
+    command = [
+        "cargo",
+        "build",
+        "--profile",
+        "fuzz",
+        "--locked",
+        "--quiet",
+        "-p",
+        "weir-fuzz",
+        "--features",
+        "libfuzzer",
+    ]
     environment = {"RUSTC_WRAPPER": str(ROOT / "fuzz" / "rustc-instrumented"), "CARGO_TARGET_DIR": str(BUILD)}
     subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True)
 
@@ -124,7 +137,10 @@ def _fuzz(target: str, time_s: int, seed: int, options: Sequence[str]) -> Result
         code != 0,
     )
     of = f" of {result.counters}" if result.counters else ""
-    print(f"{target}: {result.executions} executions, {result.covered}{of} edges, corpus {result.corpus}", flush=True)
+    print(
+        f"{target}: {result.executions} executions, {result.covered}{of} edges, corpus {result.corpus}",
+        flush=True,
+    )
     if result.found:
         print("\n".join(log.splitlines()[-60:]))
         written = re.findall(r"Test unit written to (\S+)", log)
@@ -169,7 +185,7 @@ def _unpacked(target: str) -> Path:
 
 
 def _keep(target: str) -> None:
-    """Reduce a target's corpus, shortest inputs first, and pack it. The archive depends on the inputs alone."""
+    """Reduce a target's corpus, shortest inputs first, and pack it; the same inputs give the same bytes."""
     corpus, least = _unpacked(target), BUILD / "least" / target
     least.mkdir(parents=True, exist_ok=True)
     for old in least.iterdir():
@@ -186,7 +202,9 @@ def _keep(target: str) -> None:
             if size > MOST_CORPUS_BYTES:
                 break
             packed.writestr(zipfile.ZipInfo(hashlib.sha1(data).hexdigest()), data, zipfile.ZIP_DEFLATED)
-    print(f"{target}: {len(inputs)} inputs reach all of it, {_packed(target).stat().st_size} bytes", flush=True)
+    print(
+        f"{target}: {len(inputs)} inputs reach all of it, {_packed(target).stat().st_size} bytes", flush=True
+    )
 
 
 if __name__ == "__main__":

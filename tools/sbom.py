@@ -44,7 +44,7 @@ def write_python(cyclonedx_py: Path, to: Path) -> None:
 
 
 def write_rust(cargo_cyclonedx: Path, to: Path) -> None:
-    """The bill of each program and extension module, which cargo-cyclonedx writes into a copy of the sources."""
+    """The bill of each program and extension module, by cargo-cyclonedx in a copy of the sources."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "weir"
         files = subprocess.run(
