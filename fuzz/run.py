@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the fuzz targets one after the other, and say what they found.
 
-Usage: python fuzz/run.py [--target NAME ...] [--time SECONDS] [--seed N] [--input FILE] [--keep] [-- OPTION ...]
+Usage: python fuzz/run.py [--target NAME] [--time SECONDS] [--seed N] [--input FILE] [--keep] [-- OPTION ...]
 
 Each target starts with the corpus of the repository, `fuzz/corpus/NAME.zip`, and with what earlier runs have
 added to `target/fuzzing/corpus/NAME`. `--keep` replaces the repository's corpus by the least part of both
