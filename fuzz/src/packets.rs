@@ -73,7 +73,7 @@ fn ready(program: Program, way: Way, random: &mut Choices<'_>) -> Switch {
         native: way != Way::Interpreter,
         path_log: way.path_log(),
         // Programs that copy and repeat every packet make thousands of one all the same.
-        max_passes: random.u32(1..4),
+        max_passes: random.u32(1..3),
         ..SwitchConfig::default()
     };
     let mut switch = Switch::new(program, config);
