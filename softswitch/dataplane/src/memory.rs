@@ -45,7 +45,8 @@ pub(crate) fn advise(first: *const u8, bytes: usize) {
     if bytes < HUGE_PAGE_BYTES {
         return;
     }
-    #[cfg(target_os = "linux")]
+    // Miri has no `madvise`.
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         const PAGE_BYTES: usize = 4 << 10;
         let skipped = first.align_offset(PAGE_BYTES);
@@ -59,7 +60,7 @@ pub(crate) fn advise(first: *const u8, bytes: usize) {
             );
         }
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = (first, bytes);
 }
 

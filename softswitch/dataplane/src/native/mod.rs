@@ -48,7 +48,8 @@ impl Native {
     pub(crate) fn compile(info: &ProgramInfo, ir: &Ir) -> Option<Self> {
         let program = (info, ir);
         // The code swaps the bytes of fields for a little-endian processor, and passes words of 64 bits to helpers.
-        if cfg!(target_endian = "big") || usize::BITS != 64 {
+        // Miri executes Rust only.
+        if cfg!(target_endian = "big") || usize::BITS != 64 || cfg!(miri) {
             return None;
         }
         let choice = machine_code();
