@@ -204,41 +204,6 @@ def _keep(target: str) -> None:
     )
 
 
-def _packed(target: str) -> Path:
-    return ROOT / "fuzz" / "corpus" / f"{target}.zip"
-
-
-def _unpacked(target: str) -> Path:
-    """The folder of a target's corpus, with the inputs of the repository."""
-    folder = BUILD / "corpus" / target
-    folder.mkdir(parents=True, exist_ok=True)
-    if _packed(target).exists():
-        with zipfile.ZipFile(_packed(target)) as packed:
-            for name in packed.namelist():
-                (folder / Path(name).name).write_bytes(packed.read(name))
-    return folder
-
-
-def _keep(target: str) -> None:
-    """Reduce a target's corpus, shortest inputs first, and pack it; the same inputs give the same bytes."""
-    corpus = least = _unpacked(target)
-    # libFuzzer starts itself again to reduce a corpus, which atheris does not support.
-    if target in COMPILED:
-        least = BUILD / "least" / target
-        least.mkdir(parents=True, exist_ok=True)
-        for old in least.iterdir():
-            old.unlink()
-        code, log = _run(target, (*LIMITS, "-set_cover_merge=1", str(least), str(corpus)), quiet=True)
-        if code != 0:
-            raise SystemExit(f"{target}: the corpus cannot be reduced\n{log[-2000:]}")
-    inputs = sorted((path.read_bytes() for path in least.iterdir()), key=lambda data: (len(data), data))
-    _pack(target, inputs[:MOST_INPUTS])
-    print(
-        f"{target}: {len(inputs)} inputs, of which the shortest {MOST_INPUTS} take {_packed(target).stat().st_size} bytes",
-        flush=True,
-    )
-
-
 def _pack(target: str, inputs: Sequence[bytes]) -> None:
     _packed(target).parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(_packed(target), "w") as packed:
