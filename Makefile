@@ -130,8 +130,8 @@ $(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.dev
 
 .PHONY: ptf
 ptf: TARGET ?= embedded
-ptf: setup $(VENV)/.ptf ## packets through the pipeline: make ptf [TARGET=bmv2|tofino1-model] [ARGS='drops vectors']
-	$(if $(filter tofino1-model,$(TARGET)),$(BIN)/python p4src/binary.py tofino1 target/p4/tofino1)
+ptf: setup $(VENV)/.ptf ## packets through the pipeline: make ptf [TARGET=bmv2|tofino1-model|tofino2-model] [ARGS='drops vectors']
+	$(if $(filter tofino1-model tofino2-model,$(TARGET)),$(BIN)/python p4src/binary.py $(TARGET:-model=) target/p4/$(TARGET:-model=))
 	PYTHONPATH=ptf-tests $(BIN)/python -m weir.ptftests --target $(TARGET) $(ARGS)
 
 .PHONY: tofino-meters

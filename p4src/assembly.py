@@ -2,11 +2,13 @@
 """Read the parser in the assembly that p4c writes for Tofino, and run it on a packet.
 
 Only the parts that decide the path through the states and the headers' valid bits are read: rows with their
-match, loads of match registers, shifts, and constants written to containers.
+match, loads of match registers, shifts, and constants written to containers; and Tofino 2's CLOTs, the pieces
+of a packet that bypass the pipeline.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +17,9 @@ from pathlib import Path
 PADDING = "min_parse_depth"
 """Prefix of the names of states that the compiler adds: Tofino 1 reads 65 bytes of each packet, whatever is
 in them."""
+CLOT_GAP_BYTES = 3
+"""The least distance of two CLOTs that do not touch. The compiler heeds it only where it sees that they are
+near; the chip's model ends at a packet with two that are nearer."""
 MOST_STATES = 256
 """No packet passes more states: the hardware has as many rows."""
 
@@ -31,6 +36,8 @@ class Row:
     loads: dict[str, tuple[int, int]] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     writes: list[tuple[str, int]] = field(default_factory=list)
+    clots: list[dict[str, int]] = field(default_factory=list)
+    """Each with `start`, from the place in the packet, and `length`."""
     shift: int = 0
     next: str = "end"
 
@@ -58,14 +65,19 @@ class AssemblyParser:
         return sum(any(set(row.pattern) - set("0x*") for row in state.rows) for state in self.states.values())
 
     def parse(self, packet: bytes) -> tuple[frozenset[str], int]:
-        """The headers that are valid after the packet was parsed, and how many of its bytes they take."""
+        """The headers that are valid after the packet was parsed, and how many of its bytes they take.
+
+        Raises AssemblyError, also if two CLOTs are too near.
+        """
         data = bytes(self.prefix_bytes) + packet
         at = 0
         registers: dict[str, int] = {}
         containers: dict[str, int] = {}
+        clots: list[tuple[int, int]] = []
         name = self.start
         for _ in range(MOST_STATES):
             if name == "end":
+                check_gaps(sorted(clots))
                 valid = frozenset(
                     header
                     for header, (container, bit) in self.valid_bits.items()
@@ -85,10 +97,21 @@ class AssemblyParser:
                 for register, (low, high) in row.loads.items()
             }
             registers |= loaded
+            clots += [(at + clot["start"], at + clot["start"] + clot["length"]) for clot in row.clots]
             if not name.startswith(PADDING):
                 at += row.shift
             name = row.next
         raise AssemblyError(f"the parser does not end after {MOST_STATES} states")
+
+
+def check_gaps(clots: list[tuple[int, int]]) -> None:
+    """Raise AssemblyError if two CLOTs, as first byte and end in order, overlap or are too near."""
+    for (_, end), (start, _) in itertools.pairwise(clots):
+        if start < end or 0 < start - end < CLOT_GAP_BYTES:
+            raise AssemblyError(
+                f"CLOTs end before byte {end} and begin at byte {start}; valid: a distance of 0, or of "
+                f"{CLOT_GAP_BYTES} bytes and more"
+            )
 
 
 def register_bytes(register: str) -> int:
@@ -197,5 +220,9 @@ def read_action(row: Row, key: str, value: str) -> None:
     elif key == "load":
         for register, low, high in re.findall(r"(\w+)\s*:\s*(\d+)(?:\.\.(\d+))?", value):
             row.loads[register] = (int(low), int(high or low))
+    elif key.startswith("clot "):
+        row.clots.append({})
+    elif key in ("start", "length"):
+        row.clots[-1][key] = int(value)
     elif re.fullmatch(r"[A-Z]*[BHW]\d+", key):
         row.writes.append((key, int(value.split()[0], 0)))

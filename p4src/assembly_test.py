@@ -50,6 +50,9 @@ parser ingress:
       0x0800:
         0..1: H1  # ingress::hdr.outer.type
         B1: 1  # value 1 -> B1 bit[0]: ingress::hdr.outer.$valid
+        clot 2 :
+          start: 0
+          length: 2
         load: { byte0 : 2 }
         shift: 2
         next: parse_inner
@@ -61,6 +64,9 @@ parser ingress:
       match: [ byte0 ]
       0b**11****:
         B1: 2
+        clot 3 :
+          start: 0
+          length: 1
         shift: 2
         next: end
       0x**:
@@ -135,3 +141,14 @@ def test_a_parser_with_a_cycle_is_refused(tmp_path):
     parser = compiled(tmp_path, ASSEMBLY.replace("        next: end", "        next: $entry"))
     with pytest.raises(assembly.AssemblyError, match="does not end"):
         parser.parse(bytes(64))
+
+
+def test_pieces_that_bypass_the_pipeline_touch_or_are_three_bytes_apart(tmp_path):
+    packet = b"\x08\x00\x30\x00"
+    near = ASSEMBLY.replace("length: 2", "length: 1")
+    with pytest.raises(
+        assembly.AssemblyError, match="end before byte 3 and begin at byte 4; valid: a distance"
+    ):
+        compiled(tmp_path, near).parse(packet)
+    inner = "clot 3 :\n          start: "
+    assert compiled(tmp_path, near.replace(f"{inner}0", f"{inner}3")).parse(packet)

@@ -6,4 +6,7 @@
 // An egress mirror takes the frame as it goes out.
 #define SELECT_OUTGOING_MIRROR(for_deparser)
 
+// On Tofino 1 all bytes of the headers go through the pipeline.
+#define SEPARATE_CLOTS
+
 #include "weir.p4"

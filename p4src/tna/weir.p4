@@ -167,6 +167,7 @@ control WeirEgress(inout headers_t hdr, inout egress_metadata_t meta, in egress_
 Pipeline(WeirIngressParser(), WeirIngress(), WeirIngressDeparser(), WeirEgressParser(), WeirEgress(),
          WeirEgressDeparser()) pipe;
 
+SEPARATE_CLOTS
 @pa_auto_init_metadata
 @pkginfo(name="weir", version=WEIR_PIPELINE_VERSION, organization="weir")
 Switch(pipe) main;

@@ -10,7 +10,7 @@ from weir.ptftests.base import WeirTest
 from weir.ptftests.config import PORTS
 from weir.ptftests.control import Writable
 from weir.ptftests.expect import OUTER_BYTES
-from weir.ptftests.model.words import MAX_SESSION
+from weir.ptftests.model.chips import CHIPS, TOFINO1, Chip
 from weir.ptftests.reports import FIRST, MIRROR_HEADER_BYTES
 from weir.ptftests.traffic import sentinel_mac
 
@@ -49,7 +49,7 @@ class EveryGeneratedTofinoPacketIsReportedAsTheGeneratorSays(WeirTest):
 
     def runTest(self) -> None:
         self.control.undo()
-        for script in scripts.read(scripts.FOLDER / "tofino1_reports.stf"):
+        for script in scripts.read(scripts.FOLDER / f"{_chip(self).name}_reports.stf"):
             if not within_memory(script):
                 continue  # the chip has no such cells, and p4testgen does not know how many it has
             with self.subTest(script.name):
@@ -68,9 +68,10 @@ class EveryGeneratedTofinoPacketIsReportedAsTheGeneratorSays(WeirTest):
                 self.assertTrue(scripts.matches(found[0].hex(), pattern), f"{found[0].hex()}, not {pattern}")
 
     def _sessions(self, script: scripts.Script) -> Iterator[Writable]:
-        """The mirror sessions that a script's entries name, of which Tofino takes ten bits."""
+        """The mirror sessions that a script's entries name, of which the chip takes the low bits."""
+        highest = _chip(self).mirrors.max_session
         numbers = {dict(entry.args).get("session") for entry in table_entries(script)} - {None}
-        for number in {int(number or 0) & MAX_SESSION for number in numbers}:
+        for number in {int(number or 0) & highest for number in numbers}:
             yield entries.session(number, self.p4_port(REPORT_PORT), len(script.frame) + MIRROR_HEADER_BYTES)
 
 
@@ -79,7 +80,7 @@ class EveryGeneratedTofinoPacketIsTreatedAsTheGeneratorSays(WeirTest):
 
     def runTest(self) -> None:
         self.control.undo()
-        for script in scripts.read(scripts.FOLDER / "tofino1.stf"):
+        for script in scripts.read(scripts.FOLDER / f"{_chip(self).name}.stf"):
             if len(script.frame) < ETHERNET_BYTES or not within_memory(script):
                 continue
             with self.subTest(script.name):
@@ -105,6 +106,11 @@ class EveryGeneratedTofinoPacketIsTreatedAsTheGeneratorSays(WeirTest):
                 self.assertEqual(said, script.mirrored)
                 self.assertTrue(report.dropped)
                 self.assertTrue(script.frame.startswith(report.inner), report.inner.hex())
+
+
+def _chip(test: WeirTest) -> Chip:
+    """The chip whose program is tested; Tofino 1 where the target does not say it."""
+    return CHIPS.get(test.config.target, TOFINO1)
 
 
 def _reported(script: scripts.Script) -> Iterator[Writable]:

@@ -14,14 +14,12 @@ from weir.controlplane.shipped import pipeline_directory
 from weir.ptf.program import PtfMissingError
 from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PortMapError, RunConfig, Tls, read_port_map
-from weir.ptftests.model.program import BINARY
+from weir.ptftests.model.chips import CHIPS
 from weir.ptftests.run_ptf import ptf_program, run_ptf
-from weir.ptftests.switch import STARTERS, TOFINO1_MODEL, problem
+from weir.ptftests.switch import STARTERS, problem
 from weir.topo.sandbox import SandboxError, run_in_sandbox
 
 EXIT_USAGE = 2
-TOFINO1_BINARY = Path("target/p4/tofino1/pipe") / BINARY
-"""Where p4src/binary.py puts it for `make ptf`."""
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -56,7 +54,7 @@ def main() -> int:
     """0: no test failed, or the target cannot run here, which is printed; 1: one failed; 2: bad usage."""
     given = arguments().parse_args()
     p4info, program = _program(given)
-    if given.target == TOFINO1_MODEL and given.program is None and not program.is_file():
+    if given.target in CHIPS and given.program is None and not program.is_file():
         print(f"SKIP all tests on {given.target}: {problem(given.target) or 'p4c-barefoot is not on PATH'}")
         return 0
     try:
@@ -84,8 +82,9 @@ def _program(given: argparse.Namespace) -> tuple[Path, Path]:
     """P4Info and program, by default weir's for the target."""
     built = pipeline_directory()
     p4info, program = built / f"{NAME}.p4info.txtpb", built / f"{NAME}.json"
-    if given.target == TOFINO1_MODEL:
-        p4info, program = built / "tofino1.p4info.txtpb", TOFINO1_BINARY
+    if given.target in CHIPS:
+        chip = CHIPS[given.target]
+        p4info, program = built / f"{chip.name}.p4info.txtpb", chip.program
     return (given.p4info or p4info).resolve(), (given.program or program).resolve()
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 
@@ -165,6 +165,7 @@ TOFINO1_MODEL = Capabilities(
     tna=True,
     cuts_reports=_TOFINO_CUTS,
 )
+TOFINO2_MODEL = replace(TOFINO1_MODEL)
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
     exact_buckets=_TOFINO_BUCKETS,
@@ -192,6 +193,7 @@ TARGETS: Mapping[str, Capabilities] = MappingProxyType(
         "embedded": EMBEDDED,
         "bmv2": BMV2,
         "tofino1-model": TOFINO1_MODEL,
+        "tofino2-model": TOFINO2_MODEL,
         "tofino-model": TOFINO_MODEL,
         "tofino": TOFINO,
     }

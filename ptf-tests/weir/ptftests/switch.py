@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from weir.ptf.links import make_links, switch_interface
@@ -13,6 +14,7 @@ from weir.ptf.switch import ADDRESS, weir_switch
 from weir.ptftests.config import PORTS, RunConfig
 from weir.ptftests.device import BMV2_CLI
 from weir.ptftests.model import harness
+from weir.ptftests.model.chips import CHIPS, Chip
 from weir.ptftests.model.ports import Ports
 from weir.ptftests.model.program import ProgramError
 from weir.ptftests.model.service import serve
@@ -48,17 +50,17 @@ def bmv2(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[R
 
 
 @contextmanager
-def tofino1_model(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
-    """Tofino 1's model, with P4Runtime in front. Raises ProcessError, also if a model ended by itself."""
+def tofino_model(chip: Chip, p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
+    """A Tofino's model, with P4Runtime in front. Raises ProcessError, also if a model ended by itself."""
     ports = make_links(PORTS)
     try:
-        switch = ModelSwitch(program, logs)
+        switch = ModelSwitch(chip, program, logs)
     except ProgramError as error:
         raise ProcessError(str(error)) from error
     server = serve(switch, _DEVICE_ID, ADDRESS)
     links = Ports(switch, {port.p4_port: switch_interface(port.number) for port in ports})
     try:
-        yield RunConfig(TOFINO1_MODEL, ADDRESS, _DEVICE_ID, ports, str(p4info), str(program))
+        yield RunConfig(chip.target, ADDRESS, _DEVICE_ID, ports, str(p4info), str(program))
     finally:
         links.close()
         server.stop(None)
@@ -67,14 +69,17 @@ def tofino1_model(p4info: Path, program: Path, logs: Path, stop: StopToken) -> I
         raise ProcessError(f"{len(switch.failures)} times the model failed, first: {switch.failures[0]}")
 
 
-TOFINO1_MODEL = "tofino1-model"
-STARTERS: Mapping[str, Starter] = {"embedded": embedded, "bmv2": bmv2, TOFINO1_MODEL: tofino1_model}
+STARTERS: Mapping[str, Starter] = {
+    "embedded": embedded,
+    "bmv2": bmv2,
+    **{target: partial(tofino_model, chip) for target, chip in CHIPS.items()},
+}
 
 
 def problem(target: str) -> str | None:
     """Why a software switch cannot be started here; None when it can."""
-    if target == TOFINO1_MODEL:
-        return harness.problem()
+    if target in CHIPS:
+        return harness.problem(CHIPS[target])
     if target != "bmv2":
         return None
     return bmv2_problem() or (None if shutil.which(BMV2_CLI) else f"{BMV2_CLI} is not on PATH")

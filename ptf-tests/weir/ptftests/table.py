@@ -17,7 +17,7 @@ TESTS = ROOT / "ptf-tests" / "tests"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("embedded",),
     "bmv2": ("bmv2",),
-    "Tofino 1's model": ("tofino1-model",),
+    "Tofino's models": ("tofino1-model", "tofino2-model"),
     "Tofino": ("tofino-model", "tofino"),
 }
 """Targets of each column; a column says SKIP if one of its targets lacks a needed capability."""

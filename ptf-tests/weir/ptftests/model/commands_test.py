@@ -2,15 +2,14 @@
 import pytest
 from finsy import P4Schema
 from finsy.p4entity import encode_entities
-from finsy.proto import p4i
-from google.protobuf import text_format
 
-from weir.controlplane.shipped import pipeline_directory
 from weir.controlplane.translate import to_finsy
 from weir.ptftests import entries
+from weir.ptftests.model.chips import TOFINO1
 from weir.ptftests.model.commands import BadEntryError, Names
+from weir.ptftests.model.speaker import read_p4info
 
-P4INFO = text_format.Parse((pipeline_directory() / "tofino1.p4info.txtpb").read_text(), p4i.P4Info())
+P4INFO = read_p4info(TOFINO1)
 NAMES = Names(P4INFO)
 
 

@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-HARNESS = "tofino_test_harness"
+from weir.ptftests.model.chips import Chip
+
 _PATIENCE_S = 60.0  # only a broken model takes this long for a batch of commands
 _KEPT_LINES = 15
-MIN_GAP_NS = 24
-"""The least time between packets that can be chosen: a pause takes 8 ns, and so does a packet."""
-_PAUSE = ("packet 128 00", "wait")
+_PAUSE = (f"packet 128 {bytes(12).hex()}080030{bytes(45).hex()}", "wait")
+"""Time passes: pipe 1, which has neither counters nor reports here, drops IPv4 of version 3."""
 _NOT_LOADED = ("Unknown file format", "Can't open", "Error reading")
 _PROMPT = "weir-prompt"
 """No command: the harness complains about it, in order with what the commands before it say."""
@@ -29,28 +29,29 @@ class ModelError(Exception):
     """The model ended, hung, or refused a command; the text has what it said last."""
 
 
-def problem() -> str | None:
-    """Why the model cannot be started here; None if it can."""
-    if shutil.which(HARNESS) is None:
-        return f"{HARNESS} is not on PATH (the Tofino model's, of open P4 Studio)"
+def problem(chip: Chip) -> str | None:
+    """Why the model of a chip cannot be started here; None if it can."""
+    if shutil.which(chip.harness) is None:
+        return f"{chip.harness} is not on PATH (the Tofino model's, of open P4 Studio)"
     return None
 
 
 class Harness:
     """A running model with a program."""
 
-    def __init__(self, program: Sequence[Path], log: Path, scratch: Path) -> None:
-        """Start it with a program's files.
+    def __init__(self, chip: Chip, program: Sequence[Path], log: Path, scratch: Path) -> None:
+        """Start a chip's model with a program's files.
 
         `log` gets all that it says, `scratch` is a folder for its packets. Raises ModelError.
         """
+        self._chip = chip
         self._frames = scratch / "frames"
         self._frames.write_bytes(b"")
         self._taken = 0
         self._number = 0
         self._unread = b""
         self._log = log.open("a")
-        command = [HARNESS, "--observation-log", str(self._frames)]
+        command = [chip.harness, "--observation-log", str(self._frames)]
         command += [word for path in program for word in ("-l", str(path))]
         # Words are loaded later, after which the harness must not add the program's own entries again.
         command += ["-r", "-"]
@@ -63,7 +64,7 @@ class Harness:
                 stderr=subprocess.STDOUT,
             )
         except OSError as error:
-            raise ModelError(f"{HARNESS} cannot be started: {error.strerror}") from error
+            raise ModelError(f"{self._chip.harness} cannot be started: {error.strerror}") from error
         assert self._process.stdin is not None  # because of the pipes
         assert self._process.stdout is not None
         self._in, self._out = self._process.stdin, self._process.stdout
@@ -96,24 +97,26 @@ class Harness:
     def pass_frames(self, frames: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Send frames into ports, and return all that left, with their ports, in order. Raises ModelError."""
         # A meter knows of a packet when it has ended, which the model sees when it waits. Its colour is
-        # written 16 cycles later, and a packet takes 10: one in another pipe, uncounted, passes time.
-        commands = [[f"packet {port} {frame.hex()}", "wait", *_PAUSE] for port, frame in frames]
+        # written 16 cycles later, and a packet takes 8 ns: those in another pipe pass time.
+        pauses = self._chip.pauses * _PAUSE
+        commands = [[f"packet {port} {frame.hex()}", "wait", *pauses] for port, frame in frames]
         self.run(line for lines in commands for line in lines)
         return self._left()
 
     def pass_spaced(self, port: int, frames: Sequence[tuple[bytes, int]]) -> list[tuple[int, bytes]]:
         """Send frames into a port, each with the time until the next one in ns; all that left, in order.
 
-        A time is a multiple of 8 ns, and at least MIN_GAP_NS. Raises ModelError, ValueError.
+        A time is a multiple of 8 ns, and at least the chip's `min_gap_ns`. Raises ModelError, ValueError.
         """
         commands = []
         for frame, gap_ns in frames:
-            if gap_ns < MIN_GAP_NS or gap_ns % 8:
-                raise ValueError(f"{gap_ns} ns; valid: multiples of 8 ns from {MIN_GAP_NS} ns on")
+            least = self._chip.min_gap_ns
+            if gap_ns < least or gap_ns % 8:
+                raise ValueError(f"{gap_ns} ns; valid: multiples of 8 ns from {least} ns on")
             # The harness lets a port's next packet wait for 8 ns and for 80 ps for each character of this
             # packet's port number and the blanks after it, and takes the model's time there.
             width = (gap_ns - 8) * 1000 // 80
-            commands += [f"packet {str(port).ljust(width)}{frame.hex()}", "wait", *_PAUSE]
+            commands += [f"packet {str(port).ljust(width)}{frame.hex()}", "wait", *self._chip.pauses * _PAUSE]
         self.run(commands)
         return self._left()
 
@@ -148,7 +151,9 @@ class Harness:
         give_up = time.monotonic() + _PATIENCE_S
         while not any(prompt in line for line in said[-1:]):
             if time.monotonic() > give_up:
-                raise ModelError(f"{HARNESS} does not answer within {_PATIENCE_S:g} s; {self._tail(said)}")
+                raise ModelError(
+                    f"{self._chip.harness} does not answer within {_PATIENCE_S:g} s; {self._tail(said)}"
+                )
             if pending:
                 try:
                     pending = pending[os.write(self._in.fileno(), pending) :]
@@ -167,7 +172,7 @@ class Harness:
         except BlockingIOError:
             return []
         if not data:
-            raise ModelError(f"{HARNESS} {self._status()}; {self._tail(said)}")
+            raise ModelError(f"{self._chip.harness} {self._status()}; {self._tail(said)}")
         *lines, self._unread = (self._unread + data).split(b"\n")
         found = [line.decode(errors="replace") for line in lines]
         self._log.writelines(f"{line}\n" for line in found)

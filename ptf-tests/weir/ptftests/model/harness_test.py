@@ -4,15 +4,16 @@
 import pytest
 
 from weir.ptftests.model import harness
-from weir.ptftests.model.harness import HARNESS, Harness, ModelError
+from weir.ptftests.model.chips import TOFINO1
+from weir.ptftests.model.harness import Harness, ModelError
 from weir.ptftests.model.speaker import install
 
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    install(tmp_path / "bin")
+    install(TOFINO1, tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    started = Harness([], tmp_path / "log", tmp_path)
+    started = Harness(TOFINO1, [], tmp_path / "log", tmp_path)
     yield started
     started.close()
 
@@ -72,13 +73,13 @@ def test_a_model_that_does_not_answer_is_an_error(model, monkeypatch):
 
 def test_a_missing_model_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
-    assert f"{HARNESS} is not on PATH" in harness.problem()
+    assert f"{TOFINO1.harness} is not on PATH" in harness.problem(TOFINO1)
     with pytest.raises(ModelError, match="cannot be started"):
-        Harness([], tmp_path / "log", tmp_path)
+        Harness(TOFINO1, [], tmp_path / "log", tmp_path)
 
 
 def test_a_program_that_is_not_there_is_refused(tmp_path, monkeypatch):
-    install(tmp_path / "bin")
+    install(TOFINO1, tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(ModelError, match=r"the model refused: Can't open .*nothing\.bin"):
-        Harness([tmp_path / "nothing.bin"], tmp_path / "log", tmp_path)
+        Harness(TOFINO1, [tmp_path / "nothing.bin"], tmp_path / "log", tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long-run rates and bursts of the model's meters, and the colour of each packet at chosen times.
+"""Long-run rates and bursts of a model's meters, and the colour of each packet at chosen times.
 
 `python -m weir.ptftests.model.meters` measures random pairs of rate and burst, and prints by how much they
 differ from what was configured and from what `weir plan` shows.
@@ -24,12 +24,13 @@ from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
 from weir.controlplane.errors import ControlPlaneError
-from weir.controlplane.targets.tofino import KBIT_BYTES, TOFINO
+from weir.controlplane.targets.tofino import KBIT_BYTES
 from weir.controlplane.translate import to_finsy
 from weir.ptftests import entries, packets
 from weir.ptftests.control import Writable
 from weir.ptftests.entries import GREEN, RED, YELLOW
-from weir.ptftests.model.harness import MIN_GAP_NS, ModelError, problem
+from weir.ptftests.model.chips import CHIPS, Chip
+from weir.ptftests.model.harness import ModelError, problem
 from weir.ptftests.model.program import ProgramError
 from weir.ptftests.model.switch import ModelSwitch, RefusedError
 
@@ -42,8 +43,6 @@ _TOS = 15
 LARGE, SMALL = 1500, 60
 RATES_BPS, BURSTS_BYTES = (1e9, 1e10), (32e3, 256e3)
 _MEASURED_BYTES = 200_000
-MODEL_HZ = 1_250_000_000
-"""The model's clock. Rates are compared per cycle: the driver, and so the plan, has 1.22 GHz for a chip."""
 _END = 32
 _FILL = 0.8
 """Share of a burst that a bucket gets in a pause, so that it is never full while its rate is measured."""
@@ -51,20 +50,21 @@ _FILL = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A packet, and the time until the next one."""
+    """A packet, and the time until the next one; 0: the least that the model can have."""
 
     frame_bytes: int
-    gap_ns: int = MIN_GAP_NS
+    gap_ns: int = 0
     dscp: int = 0
 
 
 class Meters:
     """A model whose policers remark by colour, so that each packet that leaves tells its colour."""
 
-    def __init__(self, binary: Path, p4info: p4i.P4Info, logs: Path) -> None:
+    def __init__(self, chip: Chip, binary: Path, p4info: p4i.P4Info, logs: Path) -> None:
         """Start it. Raises ProgramError, ModelError."""
+        self.chip = chip
         self._schema = P4Schema(p4info)
-        self._switch = ModelSwitch(binary, logs)
+        self._switch = ModelSwitch(chip, binary, logs)
         self._cell = FIRST_CELL - 1
         self._switch.push(p4info)
         block = (FIRST_CELL, 0xFFFF ^ (CELLS - 1))
@@ -84,7 +84,7 @@ class Meters:
     def colours(self, sent: Sequence[Sent]) -> list[int]:
         """The colours of packets. Raises ModelError."""
         frames = [
-            (packets.udp(item.frame_bytes, dst_port=self._port, tos=item.dscp << 2), item.gap_ns)
+            (packets.udp(item.frame_bytes, dst_port=self._port, tos=item.dscp << 2), self.gap_ns(item))
             for item in sent
         ]
         left = self._switch.pass_spaced(1, frames)
@@ -92,6 +92,17 @@ class Meters:
             raise ModelError(f"{len(left)} of {len(sent)} packets left the model")
         of_dscp = {dscp: colour for colour, dscp in _OUT_DSCP.items()}
         return [of_dscp.get(frame[_TOS] >> 2, GREEN) for _, frame in left]
+
+    def gap_ns(self, item: Sent) -> int:
+        """The time from a packet to the next one."""
+        return item.gap_ns or self.chip.min_gap_ns
+
+    def seconds(self, model_ns: int) -> float:
+        """The time in which a chip of the plan's clock makes as many cycles as the model in its time.
+
+        Rates are compared per cycle: the driver, and so the plan, has 1.22 GHz for Tofino 1.
+        """
+        return model_ns / 1e9 * self.chip.model_hz / self.chip.buckets.clock_hz
 
     def close(self) -> None:
         """End the model."""
@@ -124,35 +135,31 @@ def measure(meters: Meters, rate: int, burst: int) -> Measured:
     Raises ModelError.
     """
     meters.use(rate, burst, rate, burst)
-    emptied = _emptying(burst, rate)
+    gained_at_once = rate * meters.seconds(meters.chip.min_gap_ns)
+    emptied = _emptying(burst, gained_at_once)
     colours = meters.colours(emptied)
     _check_emptied(colours)
     # The packet before the first red one took the bucket below zero.
     drawn = emptied[: colours.index(RED)]
-    gained = rate * _seconds(MIN_GAP_NS * (len(drawn) - 1))
+    gained = gained_at_once * (len(drawn) - 1)
     measured_burst = sum(item.frame_bytes for item in drawn) - gained - drawn[-1].frame_bytes / 2
-    pause = int(_FILL * burst / rate * TOFINO.clock_hz / MODEL_HZ * 1e9 / 8) * 8
+    pause = int(_FILL * burst / rate / meters.seconds(8)) * 8
     # After a pause the first packet has the colour from before it, and takes nothing.
-    large = [Sent(LARGE)] * (math.ceil(_FILL * burst / (LARGE - rate * _seconds(MIN_GAP_NS))) + 3)
+    large = [Sent(LARGE)] * (math.ceil(_FILL * burst / (LARGE - gained_at_once)) + 3)
     sent: list[Sent] = []
     for _ in range(math.ceil(_MEASURED_BYTES / (_FILL * burst)) - 1):
         sent += [Sent(SMALL, pause), *large]
-    sent += [Sent(SMALL, pause), Sent(SMALL), *_emptying(int(_FILL * burst), rate)]
+    sent += [Sent(SMALL, pause), Sent(SMALL), *_emptying(int(_FILL * burst), gained_at_once)]
     colours = meters.colours(sent)
     _check_emptied(colours)
     passed = sum(item.frame_bytes for item, colour in zip(sent, colours, strict=True) if colour == GREEN)
     # From the last packet of the first part, which left the bucket empty, to that of this part.
-    return Measured(passed / _seconds(MIN_GAP_NS + sum(item.gap_ns for item in sent[:-1])), measured_burst)
+    took = meters.chip.min_gap_ns + sum(meters.gap_ns(item) for item in sent[:-1])
+    return Measured(passed / meters.seconds(took), measured_burst)
 
 
-def _seconds(model_ns: int) -> float:
-    """The time in which a chip of the plan's clock makes as many cycles as the model in its time."""
-    return model_ns / 1e9 * MODEL_HZ / TOFINO.clock_hz
-
-
-def _emptying(level: int, rate: int) -> list[Sent]:
-    """Packets that empty a bucket, the last ones small."""
-    gained = rate * _seconds(MIN_GAP_NS)
+def _emptying(level: int, gained: float) -> list[Sent]:
+    """Packets that empty a bucket that gains some bytes between two of them, the last ones small."""
     large = int((level - 2 * LARGE) / (LARGE - gained))
     small = math.ceil(3.5 * LARGE / (SMALL - gained))
     return [Sent(LARGE)] * large + [Sent(SMALL)] * small
@@ -183,24 +190,26 @@ def report(name: str, errors: Sequence[float]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: measured, or skipped; 1: the model failed."""
-    parser = argparse.ArgumentParser(description="Rates and bursts of the meters in Tofino 1's model.")
+    parser = argparse.ArgumentParser(description="Rates and bursts of the meters in a Tofino's model.")
+    parser.add_argument("--target", choices=sorted(CHIPS), default="tofino1-model")
     parser.add_argument("--program", type=Path, required=True, help="folder that p4src/binary.py made")
     parser.add_argument("--pairs", type=int, default=100, help=f"1 to {CELLS}")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     if not 1 <= options.pairs <= CELLS:
         parser.error(f"--pairs {options.pairs}; valid: 1 to {CELLS}")
-    binary = options.program.resolve() / "pipe" / "tofino.bin"
-    missing = problem() or (
+    chip = CHIPS[options.target]
+    binary = options.program.resolve() / "pipe" / chip.binary
+    missing = problem(chip) or (
         None if binary.is_file() else f"{binary} does not exist; p4src/binary.py makes it"
     )
     if missing is not None:
-        print(f"SKIP the meters of tofino1-model: {missing}")
+        print(f"SKIP the meters of {chip.target}: {missing}")
         return 0
-    info = text_format.Parse((options.program / "tofino1.p4info.txtpb").read_text(), p4i.P4Info())
+    info = text_format.Parse((options.program / f"{chip.name}.p4info.txtpb").read_text(), p4i.P4Info())
     try:
         with tempfile.TemporaryDirectory() as logs:
-            meters = Meters(binary, info, Path(logs))
+            meters = Meters(chip, binary, info, Path(logs))
             try:
                 _compare(meters, random_pairs(options.pairs, options.seed))
             finally:
@@ -214,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compare(meters: Meters, pairs: Sequence[tuple[int, int]]) -> None:
     errors: dict[str, list[float]] = {}
     for rate, burst in pairs:
-        plan, found = TOFINO.effective(rate, burst), measure(meters, rate, burst)
+        plan, found = meters.chip.buckets.effective(rate, burst), measure(meters, rate, burst)
         for name, value, of in (
             ("rate: plan - configured", plan.rate_bps / 8, rate),
             ("rate: model - configured", found.rate_bytes_per_s, rate),

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.ptftests.model.chips import Chip
 from weir.ptftests.model.words import Memory
 
-BINARY, CONTEXT = "tofino.bin", "context.json"
+CONTEXT = "context.json"
 
 
 class ProgramError(Exception):
@@ -28,8 +29,11 @@ class Program:
     """By full name, those of meters and registers."""
 
 
-def load(binary: Path, scratch: Path) -> Program:
-    """The program of a binary; a changed copy of its context goes to `scratch`. Raises ProgramError."""
+def load(chip: Chip, binary: Path, scratch: Path) -> Program:
+    """The program of a chip's binary; a changed copy of its context goes to `scratch`.
+
+    Raises ProgramError.
+    """
     context = binary.parent / CONTEXT
     try:
         found = json.loads(context.read_text())
@@ -38,11 +42,13 @@ def load(binary: Path, scratch: Path) -> Program:
     changed = scratch / CONTEXT
     _number_wide_tables(found)
     changed.write_text(json.dumps(found))
-    memories = {table["name"]: memory for table in found["tables"] if (memory := _memory(table)) is not None}
+    memories = {
+        table["name"]: memory for table in found["tables"] if (memory := _memory(chip, table)) is not None
+    }
     return Program(binary, changed, memories)
 
 
-def _memory(table: Mapping[str, Any]) -> Memory | None:
+def _memory(chip: Chip, table: Mapping[str, Any]) -> Memory | None:
     """The memory of a meter or register; None for other tables."""
     if table["table_type"] not in ("meter", "stateful"):
         return None
@@ -52,7 +58,7 @@ def _memory(table: Mapping[str, Any]) -> Memory | None:
         for place in stage["memory_resource_allocation"]["memory_units_and_vpns"]
         for unit, vpn in zip(place["memory_units"], place["vpns"], strict=True)
     }
-    return Memory(stage["stage_number"], tuple(units[vpn] for vpn in sorted(units)))
+    return Memory(chip, stage["stage_number"], tuple(units[vpn] for vpn in sorted(units)))
 
 
 def _number_wide_tables(found: Mapping[str, Any]) -> None:

@@ -8,8 +8,9 @@ from finsy import P4Schema, P4TableEntry
 from weir.controlplane.errors import NotPrimaryError, PipelineError, WriteError
 from weir.controlplane.session import Session
 from weir.ptftests import entries
+from weir.ptftests.model.chips import TOFINO1
 from weir.ptftests.model.service import serve
-from weir.ptftests.model.speaker import P4INFO, install, write_program
+from weir.ptftests.model.speaker import install, p4info_path, write_program
 from weir.ptftests.model.switch import ModelSwitch
 
 DEVICE, TIMEOUT_S = 1, 30.0
@@ -18,14 +19,14 @@ DEVICE, TIMEOUT_S = 1, 30.0
 @pytest.fixture
 def at(tmp_path, monkeypatch):
     """The address of a served switch, and the schema of its program."""
-    install(tmp_path / "bin")
+    install(TOFINO1, tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    switch = ModelSwitch(write_program(tmp_path), tmp_path)
+    switch = ModelSwitch(TOFINO1, write_program(TOFINO1, tmp_path), tmp_path)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     server = serve(switch, DEVICE, address)
-    yield address, P4Schema(P4INFO, switch.program.binary)
+    yield address, P4Schema(p4info_path(TOFINO1), switch.program.binary)
     server.stop(None)
     switch.close()
 
@@ -80,7 +81,7 @@ def test_another_program_is_refused(at, tmp_path):
 
     async def work(session):
         with pytest.raises(PipelineError, match="another program"):
-            await session.push_pipeline(P4Schema(P4INFO, other))
+            await session.push_pipeline(P4Schema(p4info_path(TOFINO1), other))
 
     in_session(address, work)
 

@@ -13,10 +13,8 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from weir.controlplane.shipped import pipeline_directory
-from weir.ptftests.model.harness import HARNESS
-from weir.ptftests.model.program import BINARY, CONTEXT
-
-P4INFO = pipeline_directory() / "tofino1.p4info.txtpb"
+from weir.ptftests.model.chips import Chip
+from weir.ptftests.model.program import CONTEXT
 
 SPEAKER = """#!{python}
 import os, sys
@@ -54,27 +52,33 @@ for number, line in enumerate(sys.stdin, 1):
 """
 
 
-def install(folder: Path) -> None:
-    """Put the program into a folder, under the harness's name."""
+def install(chip: Chip, folder: Path) -> None:
+    """Put the program into a folder, under the name of a chip's harness."""
     folder.mkdir()
-    program = folder / HARNESS
+    program = folder / chip.harness
     program.write_text(SPEAKER.format(python=sys.executable))
     program.chmod(0o755)
 
 
-def read_p4info() -> p4i.P4Info:
-    """The P4Info of the Tofino program."""
-    return text_format.Parse(P4INFO.read_text(), p4i.P4Info())
+def read_p4info(chip: Chip) -> p4i.P4Info:
+    """The P4Info of a chip's program."""
+    return text_format.Parse(p4info_path(chip).read_text(), p4i.P4Info())
 
 
-def write_program(folder: Path) -> Path:
+def p4info_path(chip: Chip) -> Path:
+    """The file of that P4Info."""
+    return pipeline_directory() / f"{chip.name}.p4info.txtpb"
+
+
+def write_program(chip: Chip, folder: Path) -> Path:
     """A binary without content, beside a context with the memories of the program's meters and registers."""
-    p4info = read_p4info()
+    p4info = read_p4info(chip)
     tables = [_table("meter", meter.preamble.name, range(6, 12)) for meter in p4info.meters]
     tables += [_table("stateful", register.preamble.name, (18, 19)) for register in p4info.registers]
     (folder / CONTEXT).write_text(json.dumps({"tables": tables}))
-    (folder / BINARY).write_bytes(b"")
-    return folder / BINARY
+    binary = folder / chip.binary
+    binary.write_bytes(b"")
+    return binary
 
 
 def _table(kind: str, name: str, units: Iterable[int]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from google.protobuf.message import Message
 
 from weir.controlplane.errors import UnsupportedByTargetError
 from weir.ptftests.model import words
+from weir.ptftests.model.blocks import WORD_BITS
+from weir.ptftests.model.chips import Chip
 from weir.ptftests.model.commands import BadEntryError, Names, Table
 from weir.ptftests.model.harness import Harness, ModelError
 from weir.ptftests.model.program import Program, load
@@ -41,11 +43,12 @@ class RefusedError(Exception):
 class ModelSwitch:
     """Tables, groups, sessions and cells of one device. Calls may come from any thread."""
 
-    def __init__(self, binary: Path, logs: Path) -> None:
-        """Use a compiled program; the model starts with the first `push`. Raises ProgramError."""
+    def __init__(self, chip: Chip, binary: Path, logs: Path) -> None:
+        """Use a chip's compiled program; the model starts with the first `push`. Raises ProgramError."""
         self._scratch = tempfile.TemporaryDirectory()
         self._folder = Path(self._scratch.name)
-        self._program: Program = load(binary, self._folder)
+        self._chip = chip
+        self._program: Program = load(chip, binary, self._folder)
         self._log = logs / "model.log"
         self._log.write_text("")
         self._lock = threading.RLock()
@@ -192,17 +195,18 @@ class ModelSwitch:
             session = entry.clone_session_entry
             number, ports = session.session_id, _ports(session.replicas)
             _check_presence(number in self._sessions, insert, f"session {number}")
-            if number > words.MAX_SESSION or len(ports) > 1:
+            highest = self._chip.mirrors.max_session
+            if number > highest or len(ports) > 1:
                 raise RefusedError(
                     "INVALID_ARGUMENT",
-                    f"session {number}, {len(ports)} ports; valid: up to {words.MAX_SESSION}, with one port",
+                    f"session {number}, {len(ports)} ports; valid: up to {highest}, with one port",
                 )
             if delete:
                 del self._sessions[number]
-                self._load(words.mirror_session(number, None))
+                self._load(self._chip.mirrors.session(number, None))
             else:
                 self._sessions[number] = session
-                self._load(_session_block(session))
+                self._load(self._session_block(session))
             return
         group = entry.multicast_group_entry
         number = group.multicast_group_id
@@ -217,7 +221,13 @@ class ModelSwitch:
             self._load(self._multicast())
 
     def _multicast(self) -> bytes:
-        return words.multicast({number: _ports(group.replicas) for number, group in self._groups.items()})
+        groups = {number: _ports(group.replicas) for number, group in self._groups.items()}
+        return words.multicast(self._chip, groups)
+
+    def _session_block(self, session: p4r.CloneSessionEntry) -> bytes:
+        ports = _ports(session.replicas)
+        port = ports[0] if ports else None
+        return self._chip.mirrors.session(session.session_id, port, session.packet_length_bytes)
 
     # Cells
 
@@ -233,7 +243,8 @@ class ModelSwitch:
             config = entry.config
             try:
                 word = words.meter_word(
-                    words.bucket(config.cir, config.cburst), words.bucket(config.pir, config.pburst)
+                    words.bucket(self._chip, config.cir, config.cburst),
+                    words.bucket(self._chip, config.pir, config.pburst),
                 )
             except UnsupportedByTargetError as error:
                 raise RefusedError("INVALID_ARGUMENT", str(error)) from error
@@ -260,7 +271,7 @@ class ModelSwitch:
         if value >> bits:
             raise RefusedError("OUT_OF_RANGE", f"{name}: {value:#x}; valid: {bits} bits")
         # Several cells share a word, and the model goes on counting in the others.
-        cells = words.WORD_BITS // bits
+        cells = WORD_BITS // bits
         number, place = divmod(index, cells)
         held = [self._register(name, number * cells + cell) for cell in range(cells)]
         held[place] = value
@@ -290,9 +301,12 @@ class ModelSwitch:
         """The model with all entities. Raises ModelError."""
         if self._model is not None:
             return self._model
-        self._model = Harness([self._program.context, self._program.binary], self._log, self._folder)
+        self._model = Harness(
+            self._chip, [self._program.context, self._program.binary], self._log, self._folder
+        )
         self._addresses = {}
-        blocks = [words.mirroring(), self._multicast(), *map(_session_block, self._sessions.values())]
+        blocks = [self._chip.mirrors.enable(), self._multicast()]
+        blocks += map(self._session_block, self._sessions.values())
         for name, _ in self._names.meters.values():
             blocks.append(self._program.memories[name].fill(words.meter_word(words.GREEN, words.GREEN)))
         for name, _ in self._names.registers.values():
@@ -367,8 +381,3 @@ def _ports(replicas: Iterable[p4r.Replica]) -> list[int]:
         if port >= 64:
             raise RefusedError("UNIMPLEMENTED", f"port {port}; valid: 0 to 63, of pipe 0")
     return ports
-
-
-def _session_block(session: p4r.CloneSessionEntry) -> bytes:
-    ports = _ports(session.replicas)
-    return words.mirror_session(session.session_id, ports[0] if ports else None, session.packet_length_bytes)

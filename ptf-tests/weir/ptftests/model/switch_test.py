@@ -7,21 +7,22 @@ from finsy.proto import p4r
 from weir.controlplane.entities import MeterCell
 from weir.controlplane.translate import to_finsy
 from weir.ptftests import entries
+from weir.ptftests.model.chips import TOFINO1
 from weir.ptftests.model.harness import ModelError
-from weir.ptftests.model.program import BINARY, ProgramError
+from weir.ptftests.model.program import ProgramError
 from weir.ptftests.model.speaker import install, read_p4info, write_program
 from weir.ptftests.model.switch import ModelSwitch, RefusedError
 
-P4INFO = read_p4info()
+P4INFO = read_p4info(TOFINO1)
 SCHEMA = P4Schema(P4INFO)
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 
 @pytest.fixture
 def switch(tmp_path, monkeypatch):
-    install(tmp_path / "bin")
+    install(TOFINO1, tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    made = ModelSwitch(write_program(tmp_path), tmp_path)
+    made = ModelSwitch(TOFINO1, write_program(TOFINO1, tmp_path), tmp_path)
     made.push(P4INFO)
     yield made
     made.close()
@@ -160,4 +161,4 @@ def test_an_end_of_the_model_is_noted_and_the_next_frames_meet_a_new_one(switch)
 
 def test_a_folder_without_a_context_is_no_program(tmp_path):
     with pytest.raises(ProgramError, match=r"context\.json"):
-        ModelSwitch(tmp_path / BINARY, tmp_path)
+        ModelSwitch(TOFINO1, tmp_path / TOFINO1.binary, tmp_path)
