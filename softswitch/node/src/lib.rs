@@ -349,6 +349,19 @@ impl Node {
         Ok(())
     }
 
+    /// Holds the packets for a port in its queues, as [`Switch::hold_port`].
+    pub fn hold_port(&mut self, port: Port, held: bool, now_ns: u64) {
+        if let Some(switch) = &mut self.switch {
+            switch.hold_port(port, held, now_ns);
+        }
+    }
+
+    /// Lets one packet of a held port leave, as [`Switch::release_held`].
+    pub fn release_held(&mut self, port: Port) -> bool {
+        let switch = self.switch.as_mut();
+        switch.is_some_and(|switch| switch.release_held(port))
+    }
+
     /// Counters of frames and digests that ended in the node itself.
     #[inline]
     pub fn stats(&self) -> NodeStats {

@@ -9,10 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
 
 use super::arrivals::Source;
-use super::departures::{DepartureSender, Departures};
+use super::departures::DepartureSender;
 use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, SlotFrame};
+use super::queueing::QueueingSender;
 use super::recorder::Recorder;
-use super::send_threads::{RemoteSender, SendThread, SendThreads};
+use super::send_threads::{RemoteSender, SendThread, SendThreads, Way};
 use super::sender::Sender;
 use super::socket::interface_state;
 use super::tally::Tally;
@@ -80,8 +81,8 @@ pub struct Interface {
     send_thread: Option<SendThread>,
     /// Capture files of the port, if they are written.
     recorder: Option<Box<Recorder>>,
-    /// The socket of all ports, if the kernel keeps frames until their departure times.
-    departures: Option<Arc<Departures>>,
+    way: Way,
+    held: bool,
 }
 
 struct Open {
@@ -114,7 +115,8 @@ impl Interface {
             sent: Arc::default(),
             send_thread: threads.next_thread().cloned(),
             recorder: None,
-            departures: threads.departures().cloned(),
+            way: threads.way().clone(),
+            held: false,
         };
         if !port.try_open().map_err(|error| open_error(name, error))? {
             warn!("port {number}: interface {name} is down, waiting for it");
@@ -129,15 +131,16 @@ impl Interface {
             return Ok(false);
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
-        let frames = if self.departures.is_some() {
+        let frames = if matches!(self.way, Way::Departures(_)) {
             RING_FRAMES_VIRTUAL
         } else {
             RING_FRAMES
         };
         let ring = FrameRing::open(state.index, max_frame_bytes, frames)?;
-        let sender = match &self.departures {
-            Some(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
-            None => Sender::open(state.index, state.mtu_bytes)?,
+        let sender = match &self.way {
+            Way::Departures(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
+            Way::Queueing => Sender::Queueing(QueueingSender::open(state.index)?),
+            Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
         };
         let sender = match &self.send_thread {
             None => PortSender::Local(sender),
@@ -291,6 +294,25 @@ impl Interface {
     pub fn is_sending(&self) -> bool {
         let sender = self.open.as_ref().map(|open| &open.sender);
         matches!(sender, Some(PortSender::Local(sender)) if sender.waiting() > 0)
+    }
+
+    /// The descriptor to poll for room, while the interface takes no more frames ([`SendThreads::with_queueing`]). Meanwhile the
+    /// switch should keep its packets in the port's queues.
+    pub fn full_fd(&self) -> Option<RawFd> {
+        match &self.open.as_ref()?.sender {
+            PortSender::Local(Sender::Queueing(sender)) => sender.full_fd(),
+            _ => None,
+        }
+    }
+
+    /// Whether the switch keeps its packets in the port's queues.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Records whether it does.
+    pub fn set_held(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// Whether so many frames wait for the send thread that the switch should receive none from any port: their output

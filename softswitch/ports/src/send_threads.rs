@@ -37,7 +37,19 @@ pub struct SendThreads {
     joins: Mutex<Vec<JoinHandle<()>>>,
     /// Set when the threads are to send what is in their rings and exit.
     stop: Arc<AtomicBool>,
-    departures: Option<Arc<Departures>>,
+    way: Way,
+}
+
+/// The way of frames into the kernel.
+#[derive(Debug, Clone, Default)]
+pub enum Way {
+    /// The fastest available, past the queueing discipline: the switch has its own queues.
+    #[default]
+    Fastest,
+    /// Ahead of time, through one socket of all ports; the kernel keeps the frames until their departure times.
+    Departures(Arc<Departures>),
+    /// Through the queueing discipline of the interface.
+    Queueing,
 }
 
 /// One of the threads, for the ports that send through it.
@@ -71,13 +83,20 @@ impl SendThreads {
     /// No threads; the kernel keeps the frames until their departure times.
     pub fn with_departures() -> Self {
         let mut none = Self::default();
-        none.departures = Some(Arc::default());
+        none.way = Way::Departures(Arc::default());
         none
     }
 
-    /// The socket of all ports through which the kernel is given departure times, if it is.
-    pub fn departures(&self) -> Option<&Arc<Departures>> {
-        self.departures.as_ref()
+    /// No threads; frames pass the queueing disciplines of their interfaces, and wait where those are slower.
+    pub fn with_queueing() -> Self {
+        let mut none = Self::default();
+        none.way = Way::Queueing;
+        none
+    }
+
+    /// The way of the frames.
+    pub fn way(&self) -> &Way {
+        &self.way
     }
 
     /// The thread for the next port, in rotation.

@@ -9,6 +9,7 @@ use std::ptr;
 use tracing::info;
 
 use super::departures::DepartureSender;
+use super::queueing::QueueingSender;
 use super::socket::{bind, enlarge_send_buffer, packet_socket, set_option};
 use super::tally::Sent;
 use super::xdp::XdpSender;
@@ -26,6 +27,8 @@ pub enum Sender {
     Packet(PacketSender),
     /// Through a packet socket of all ports, with departure times.
     Departures(DepartureSender),
+    /// Through a packet socket and the interface's queueing discipline.
+    Queueing(QueueingSender),
 }
 
 impl Sender {
@@ -50,6 +53,7 @@ impl Sender {
             Self::Xdp(sender) => sender.push(frame),
             Self::Packet(sender) => sender.push(frame),
             Self::Departures(sender) => sender.push(frame, departure_ns),
+            Self::Queueing(sender) => sender.push(frame),
         }
     }
 
@@ -59,6 +63,7 @@ impl Sender {
             Self::Xdp(sender) => sender.waiting(),
             Self::Packet(sender) => sender.waiting(),
             Self::Departures(sender) => sender.waiting(),
+            Self::Queueing(sender) => sender.waiting(),
         }
     }
 
@@ -69,6 +74,7 @@ impl Sender {
             Self::Xdp(sender) => sender.flush(),
             Self::Packet(sender) => sender.flush(),
             Self::Departures(sender) => sender.flush(),
+            Self::Queueing(sender) => sender.flush(),
         }
     }
 }
@@ -150,26 +156,40 @@ pub(crate) unsafe fn send_all(
 ) {
     let mut next = 0;
     while next < messages.len() {
-        let rest = &mut messages[next..];
-        // SAFETY: the pointer and the number describe `rest`; the caller answers for what its messages point to.
-        let taken = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                rest.as_mut_ptr(),
-                rest.len() as libc::c_uint,
-                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-            )
-        };
-        match usize::try_from(taken) {
-            Ok(taken) if taken > 0 => {
+        // SAFETY: the caller answers for what its messages point to.
+        match unsafe { send_some(socket, &mut messages[next..]) } {
+            Ok(taken) => {
                 (next..next + taken).for_each(|at| result(at, None));
                 next += taken;
             }
-            _ => {
+            Err(error) => {
                 // `sendmmsg` fails only for the first message that it is given.
-                result(next, Some(io::Error::last_os_error()));
+                result(next, Some(error));
                 next += 1;
             }
         }
+    }
+}
+
+/// Sends messages without blocking, up to the first that is refused; returns how many. The error is that of the first message.
+///
+/// # Safety
+/// As [`send_all`].
+pub(crate) unsafe fn send_some(
+    socket: &OwnedFd,
+    messages: &mut [libc::mmsghdr],
+) -> io::Result<usize> {
+    // SAFETY: the pointer and the number describe `messages`; the caller answers for what they point to.
+    let taken = unsafe {
+        libc::sendmmsg(
+            socket.as_raw_fd(),
+            messages.as_mut_ptr(),
+            messages.len() as libc::c_uint,
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    match usize::try_from(taken) {
+        Ok(taken) if taken > 0 => Ok(taken),
+        _ => Err(io::Error::last_os_error()),
     }
 }

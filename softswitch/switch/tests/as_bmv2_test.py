@@ -136,6 +136,24 @@ def test_frames_pass_and_are_dumped_in_the_log(on_interfaces: dict[str, Any]) ->
     assert not any("[D]" in line for line in lines), "level info has no lines of level debug"
 
 
+def test_an_interface_that_tc_makes_slow_fills_the_queue_of_its_port(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    found = run_scenario("as_bmv2_slow_scenario.py", weir_switch, *compiled("l2_learning"), tmp_path)
+    if reason := found.get("no tbf"):
+        pytest.skip(f"kernel: no queueing discipline tbf: {reason}")
+    arrived = found["arrived"]
+    assert len(arrived) + found["dropped"] == found["sent"]
+    # The queue holds 64 frames besides those in the kernel.
+    assert found["dropped"] > 0
+    assert len(arrived) > 64
+    assert arrived == sorted(arrived)
+    # The bucket lets two frames pass at once.
+    assert found["took_s"] > 0.9 * found["at_rate_s"] - 0.01, found
+    assert found["later"] == list(range(found["sent"], found["sent"] + 10))
+    assert found["tapped"] == len(arrived) + 10, "tcpdump on the port sees the frames that leave"
+
+
 def test_what_has_no_effect_is_said_on_standard_error(on_interfaces: dict[str, Any]) -> None:
     said = on_interfaces["errors"]
     assert "simple_switch_grpc: --nanolog: no events are published" in said

@@ -245,6 +245,23 @@ impl Switch {
         Ok(())
     }
 
+    /// Holds the packets for a port in its queues, because its interface takes none, or lets them leave again. While it is held,
+    /// [`Switch::release_held`] lets one leave.
+    pub fn hold_port(&mut self, port: Port, held: bool, now_ns: u64) {
+        self.catch_up(now_ns);
+        self.tm.hold(port, held, self.now_ns);
+    }
+
+    /// Runs egress for the next packet in the queues of a port that is held; false if none may leave now. Output waits for
+    /// [`Switch::advance`].
+    pub fn release_held(&mut self, port: Port) -> bool {
+        let Some(packet) = self.tm.dequeue_held(port, self.now_ns) else {
+            return false;
+        };
+        self.run_dequeued(packet);
+        true
+    }
+
     /// The ports, ascending.
     pub fn ports(&self) -> impl Iterator<Item = (Port, PortConfig)> + '_ {
         self.tm.ports()

@@ -179,6 +179,21 @@ impl TrafficManager {
         }
     }
 
+    /// Holds a port's packets in its queues, or lets them leave again from `now_ns` on.
+    pub(crate) fn hold(&mut self, port: Port, held: bool, now_ns: u64) {
+        if let Some(state) = state(&mut self.ports, port) {
+            state.set_held(held);
+            schedule_dequeue(state, &mut self.dequeues, port, now_ns);
+        }
+    }
+
+    /// Dequeues the next packet of a port whose packets are held, if its shapers allow one.
+    pub(crate) fn dequeue_held(&mut self, port: Port, now_ns: u64) -> Option<Box<Packet>> {
+        let state = state(&mut self.ports, port)?;
+        let (_, priority) = state.head().filter(|(at, _)| *at <= now_ns)?;
+        state.pop(priority, now_ns)
+    }
+
     /// Counts that a packet that was dropped at `port` is deflected to another.
     pub(crate) fn count_deflected(&mut self, port: Port, priority: usize) {
         if let Some(state) = state(&mut self.ports, port) {

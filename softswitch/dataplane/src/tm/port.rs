@@ -47,8 +47,12 @@ pub(crate) struct PortState {
     waiting: usize,
     shaper: Option<Bucket>,
     line: Option<Bucket>,
-    /// No shaper and no line rate: a packet never waits.
+    /// No shaper and no line rate: a packet never waits, unless the port is held.
     unshaped: bool,
+    /// Packets stay in the queues, and leave one at a time when [`PortState::head`] is taken.
+    held: bool,
+    /// Unshaped and not held.
+    open: bool,
     /// No line rate, delay, jitter or loss: a frame arrives when it is transmitted.
     ideal_link: bool,
     /// Time at which the next packet leaves a queue; an event with another time is stale.
@@ -79,6 +83,8 @@ impl PortState {
             shaper: None,
             line: None,
             unshaped: true,
+            held: false,
+            open: true,
             ideal_link: true,
             dequeue_at_ns: None,
             link: Link::new(seed),
@@ -119,9 +125,16 @@ impl PortState {
                 .queues
                 .iter()
                 .all(|queue| queue.shaper.is_none() && queue.pacer.is_none());
+        self.open = self.unshaped && !self.held;
         self.ideal_link = self.line.is_none()
             && (config.delay_ns, config.jitter_ns, config.loss_ppb) == (0, 0, 0);
         self.config = config;
+    }
+
+    /// Holds the port's packets in its queues, or lets them leave again.
+    pub(super) fn set_held(&mut self, held: bool) {
+        self.held = held;
+        self.open = self.unshaped && !held;
     }
 
     /// Packets in all queues.
@@ -132,7 +145,7 @@ impl PortState {
     /// Counts a packet as passed if no packet is queued and nothing is shaped; else returns false.
     #[inline(always)]
     pub(super) fn try_bypass(&mut self, packet: &Packet) -> bool {
-        if self.waiting > 0 || !self.unshaped {
+        if self.waiting > 0 || !self.open {
             return false;
         }
         let Some(queue) = self.queues.get_mut(packet.queue()) else {
@@ -164,7 +177,8 @@ impl PortState {
         };
         queue.stats.offered_packets += 1;
         queue.stats.offered_bytes += u64::from(bytes);
-        if self.waiting == 0 && (self.unshaped || self.ready_ns(priority, bytes) <= now_ns) {
+        let free = self.waiting == 0 && !self.held;
+        if free && (self.unshaped || self.ready_ns(priority, bytes) <= now_ns) {
             self.consume_tokens(priority, bytes, now_ns);
             return Offer::Pass(packet);
         }
@@ -208,8 +222,13 @@ impl PortState {
         times.max().unwrap_or(0).max(own_ns)
     }
 
-    /// Time and queue of the packet that leaves next: the highest priority among the queues whose own shapers allow it.
+    /// Time and queue of the packet that leaves next by itself.
     pub(super) fn next(&self) -> Option<(u64, usize)> {
+        if self.held { None } else { self.head() }
+    }
+
+    /// Time and queue of the next packet: the highest priority among the queues whose own shapers allow it.
+    pub(super) fn head(&self) -> Option<(u64, usize)> {
         let mut next: Option<(u64, usize)> = None;
         if self.waiting == 0 {
             return None;

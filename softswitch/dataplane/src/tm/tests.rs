@@ -131,6 +131,49 @@ fn queued_packets_leave_a_port_that_becomes_unshaped() {
 }
 
 #[test]
+fn packets_of_a_held_port_wait_and_leave_one_at_a_time() {
+    let mut tm = manager(PortConfig {
+        queue_limit_packets: Some(2),
+        ..PortConfig::default()
+    });
+    tm.hold(1, true, 0);
+    assert!(!tm.try_bypass(&packet(60)));
+    let offered: Vec<_> = (60..63).map(|bytes| tm.enqueue(packet(bytes), 0)).collect();
+    assert!(matches!(
+        offered[..],
+        [
+            Admission::Queued,
+            Admission::Queued,
+            Admission::TailDrop(..)
+        ]
+    ));
+    assert_eq!((tm.next_dequeue_ns(), tm.depth(1)), (None, 2));
+    let length = |packet: Option<Box<Packet>>| packet.map(|packet| packet.length);
+    assert_eq!(length(tm.dequeue_held(1, 5)), Some(60));
+    assert!(tm.dequeue(u64::MAX).is_none());
+    // The next one keeps its place when the port is no longer held.
+    tm.hold(1, false, 7);
+    assert_eq!(
+        tm.dequeue(7).map(|(at, packet)| (at, packet.length)),
+        Some((7, 61))
+    );
+    assert_eq!(length(tm.dequeue_held(1, 7)), None);
+    assert!(tm.try_bypass(&packet(60)));
+}
+
+#[test]
+fn a_held_port_keeps_to_its_rate() {
+    let mut tm = manager(shaped(8_000, 1_000));
+    tm.hold(1, true, 0);
+    assert!(matches!(tm.enqueue(packet(1_000), 0), Admission::Queued));
+    assert!(matches!(tm.enqueue(packet(1_000), 0), Admission::Queued));
+    assert!(tm.dequeue_held(1, 0).is_some());
+    assert!(tm.dequeue_held(1, 999_999_999).is_none());
+    tm.hold(1, false, 999_999_999);
+    assert_eq!(tm.next_dequeue_ns(), Some(1_000_000_000));
+}
+
+#[test]
 fn removed_port_returns_its_packets() {
     let mut tm = manager(PortConfig {
         delay_ns: 5,

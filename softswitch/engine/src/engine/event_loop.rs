@@ -86,6 +86,7 @@ impl<F: Forwarder> EventLoop<F> {
                 self.release(self.clock.now_ns() + lookahead_ns);
             }
             self.core.interfaces.iter_mut().for_each(Interface::flush);
+            busy |= self.hold_full();
             self.reopen_lost();
             if !busy {
                 self.wait(congested, lookahead_ns);
@@ -177,6 +178,42 @@ impl<F: Forwarder> EventLoop<F> {
         node.release(until_ns, &mut output);
     }
 
+    /// Holds the queues of ports whose interfaces take no more frames, until they do; true when more frames can leave at once.
+    fn hold_full(&mut self) -> bool {
+        let mut more = false;
+        for index in 0..self.core.interfaces.len() {
+            let interface = &self.core.interfaces[index];
+            if interface.is_held() || interface.full_fd().is_some() {
+                more |= self.hold(index);
+            }
+        }
+        more
+    }
+
+    #[cold]
+    fn hold(&mut self, index: usize) -> bool {
+        let now_ns = self.core.now_ns;
+        let port = self.core.interfaces[index].number();
+        for _ in 0..BATCH_FRAMES {
+            let interface = &mut self.core.interfaces[index];
+            if interface.full_fd().is_some() {
+                // Not only once: a new program's switch knows nothing of it.
+                self.core.node.hold_port(port, true, now_ns);
+                interface.set_held(true);
+                return false;
+            }
+            // One at a time, so that the rest is in the port's queues, and not on its way, when the interface is full again.
+            if !self.core.node.release_held(port) {
+                self.core.node.hold_port(port, false, now_ns);
+                interface.set_held(false);
+                return false;
+            }
+            self.advance(now_ns);
+            self.core.interfaces[index].flush();
+        }
+        true
+    }
+
     fn node_and_output(&mut self) -> (&mut F, PortOutput<'_>) {
         let Core {
             node,
@@ -231,11 +268,15 @@ impl<F: Forwarder> EventLoop<F> {
                 Some(_) if !wait.for_frames => None,
                 Some(fd) => {
                     self.waits.add(index, fd);
-                    interface.is_sending().then_some(soon_ns)
+                    // A full interface is polled for room.
+                    (interface.is_sending() && interface.full_fd().is_none()).then_some(soon_ns)
                 }
                 None => Some(self.reopen_at_ns),
             };
             wake_at_ns = wake_at_ns.into_iter().chain(again_at_ns).min();
+        }
+        for fd in core.interfaces.iter().filter_map(Interface::full_fd) {
+            self.waits.add_room(fd);
         }
         if let Some(trunk) = &core.trunk {
             self.waits.add_other(trunk.poll_fd());

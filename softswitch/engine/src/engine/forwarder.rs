@@ -33,6 +33,10 @@ pub trait Forwarder: Send + 'static {
     /// # Errors
     /// When the dataplane does not know the port.
     fn set_port_up(&mut self, port: Port, up: bool) -> Result<(), Failure>;
+    /// Holds the frames for a port in its queues, or lets them leave again.
+    fn hold_port(&mut self, port: Port, held: bool, now_ns: u64);
+    /// Lets one frame of a held port leave; false if none may.
+    fn release_held(&mut self, port: Port) -> bool;
     /// Removes a port with the frames queued there.
     fn remove_port(&mut self, port: Port);
     /// The reason why a port with this number cannot be added; None when it can.
@@ -74,6 +78,14 @@ impl Forwarder for Node {
 
     fn set_port_up(&mut self, port: Port, up: bool) -> Result<(), Failure> {
         self.set_port_up(port, up)
+    }
+
+    fn hold_port(&mut self, port: Port, held: bool, now_ns: u64) {
+        self.hold_port(port, held, now_ns);
+    }
+
+    fn release_held(&mut self, port: Port) -> bool {
+        self.release_held(port)
     }
 
     fn remove_port(&mut self, port: Port) {
@@ -139,6 +151,13 @@ impl Forwarder for Wire {
     /// No effect on a wire: frames for an absent interface are counted as errors.
     fn set_port_up(&mut self, _: Port, _: bool) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// No effect: a wire's frames do not pass queueing disciplines.
+    fn hold_port(&mut self, _: Port, _: bool, _: u64) {}
+
+    fn release_held(&mut self, _: Port) -> bool {
+        false
     }
 
     fn remove_port(&mut self, port: Port) {

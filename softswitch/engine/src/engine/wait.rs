@@ -51,7 +51,7 @@ impl Waker {
 pub enum Woken {
     /// The waker, and perhaps input.
     Waker,
-    /// Input only.
+    /// Input only, or room.
     Input,
     /// The time.
     Timeout,
@@ -85,7 +85,15 @@ impl WaitSet {
         self.descriptors.push(pollfd(fd));
     }
 
-    /// Waits for input, a wake-up, or until `timeout_ns` has passed (None: no limit).
+    /// Waits for room in what a descriptor writes to; as [`WaitSet::add_other`].
+    pub fn add_room(&mut self, fd: RawFd) {
+        self.descriptors.push(libc::pollfd {
+            events: libc::POLLOUT,
+            ..pollfd(fd)
+        });
+    }
+
+    /// Waits for input, room, a wake-up, or until `timeout_ns` has passed (None: no limit).
     pub fn wait(&mut self, timeout_ns: Option<u64>) -> Woken {
         let timeout = timeout_ns.map(|ns| libc::timespec {
             tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),

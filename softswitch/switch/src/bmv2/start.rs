@@ -66,7 +66,9 @@ async fn run_switch(options: Options) -> Result<(), String> {
             .map_err(|failure| failure.to_string())?;
     }
     let stop = Stop::install().map_err(|error| error.to_string())?;
-    let (interfaces, trunk) = connect(&options.ports)?;
+    // As bmv2's frames, so a rate or delay of the interface (Mininet's TCLink) applies, and tcpdump sees them.
+    let threads = SendThreads::with_queueing();
+    let (interfaces, trunk) = connect(&options.ports, &threads)?;
     let listener = match &options.grpc {
         None => None,
         Some(grpc) => {
@@ -85,7 +87,6 @@ async fn run_switch(options: Options) -> Result<(), String> {
         .transpose()
         .map_err(|error| error.to_string())?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
-    let threads = SendThreads::default();
     let engine = Engine::start(node, interfaces, threads, notify, Time::Real)
         .map_err(|error| error.to_string())?;
     if let Some(trunk) = trunk {
@@ -129,10 +130,13 @@ fn listen_thrift(port: u16) -> Result<weir_thrift::Server, String> {
 }
 
 /// Connects the ports: interfaces, or the channel of those without.
-fn connect(ports: &Ports) -> Result<(Vec<Interface>, Option<Trunk>), String> {
+fn connect(
+    ports: &Ports,
+    threads: &SendThreads,
+) -> Result<(Vec<Interface>, Option<Trunk>), String> {
     match ports {
         Ports::Interfaces { ports, pcap } => {
-            let open = |port| open(port, pcap.as_deref());
+            let open = |port| open(port, pcap.as_deref(), threads);
             Ok((ports.iter().map(open).collect::<Result<_, _>>()?, None))
         }
         Ports::Files { ports, wait_s } => {
@@ -148,10 +152,14 @@ fn connect(ports: &Ports) -> Result<(Vec<Interface>, Option<Trunk>), String> {
     }
 }
 
-fn open(port: &PortAtInterface, pcap: Option<&Path>) -> Result<Interface, String> {
+fn open(
+    port: &PortAtInterface,
+    pcap: Option<&Path>,
+    threads: &SendThreads,
+) -> Result<Interface, String> {
     let PortAtInterface { number, interface } = port;
     say(&format!("Adding interface {interface} as port {number}"));
-    let opened = Interface::open(*number, interface, &SendThreads::default());
+    let opened = Interface::open(*number, interface, threads);
     let mut opened = opened.map_err(|error| format!("-i {number}@{interface}: {error}"))?;
     if let Some(folder) = pcap {
         let files = Recorder::create(folder, interface);

@@ -85,6 +85,17 @@ impl Switch {
         }
     }
 
+    /// Runs egress for a packet that left a queue.
+    pub(in crate::switch) fn run_dequeued(&mut self, packet: Box<Packet>) {
+        if self.externs.path_log.is_some() {
+            self.egress::<true>(packet);
+            self.run_pending::<true>();
+        } else {
+            self.egress::<false>(packet);
+            self.run_pending::<false>();
+        }
+    }
+
     fn run_queues_until<const LOG: bool>(&mut self, until_ns: u64) {
         while let Some((at, packet)) = self.tm.dequeue(until_ns) {
             self.now_ns = self.now_ns.max(at);
