@@ -342,6 +342,8 @@ pub struct Conditional {
     pub expression: Value,
     pub true_next: Option<String>,
     pub false_next: Option<String>,
+    #[serde(default)]
+    pub source_info: Value,
 }
 
 #[derive(Debug, Deserialize)]

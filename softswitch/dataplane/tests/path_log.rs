@@ -86,6 +86,11 @@ fn a_routed_packet_is_followed_from_its_port_to_its_port() {
         (LogLevel::Trace, "Bytes parsed: 34"),
         (LogLevel::Debug, "Parser 'parser': end"),
         (LogLevel::Debug, "Pipeline 'ingress': start"),
+        (
+            LogLevel::Trace,
+            "ipv4_router.p4(108) Condition \"hdr.ipv4.isValid() && standard_metadata.checksum_error == 0 ...\" \
+             (node_2) is true",
+        ),
         (LogLevel::Trace, "Applying table 'IngressImpl.route'"),
         (
             LogLevel::Debug,
@@ -105,12 +110,20 @@ fn a_routed_packet_is_followed_from_its_port_to_its_port() {
         ),
         (LogLevel::Trace, "Action IngressImpl.set_next_hop"),
         (
+            LogLevel::Trace,
+            "ipv4_router.p4(78) Primitive meta.next_hop = next_hop",
+        ),
+        (
             LogLevel::Debug,
             "Table 'IngressImpl.next_hop': hit with handle 0",
         ),
         (
             LogLevel::Debug,
             "Action entry is IngressImpl.rewrite - 2,20000000102,20000000202,",
+        ),
+        (
+            LogLevel::Trace,
+            "ipv4_router.p4(92) Primitive standard_metadata.egress_spec = port",
         ),
         (LogLevel::Debug, "Pipeline 'ingress': end"),
         (LogLevel::Debug, "Egress port is 2"),
@@ -161,6 +174,41 @@ fn drops_misses_and_parser_errors_are_named() {
             "{expected}: {missed:#?}"
         );
     }
+}
+
+/// The condition is `a && b && c`; each operand is a condition of its own in the flat program.
+#[test]
+fn a_conjunction_is_one_condition_and_a_table_without_a_key_a_table() {
+    let condition = |switch: &mut Switch| {
+        let mut texts = texts(switch);
+        texts.retain(|line| line.contains(" Condition "));
+        texts
+    };
+    let mut switch = router(LogLevel::Trace, 0);
+    let arp = ethernet([0xff; 6], [2, 0, 0, 0, 0, 2], 0x0806, &[0; 46]);
+    for (frame, value) in [(arp.clone(), false), (frame(1), false), (frame(2), true)] {
+        common::send(&mut switch, 1, &frame, 10);
+        let conditions = condition(&mut switch);
+        let [one] = conditions.as_slice() else {
+            panic!("{conditions:#?}");
+        };
+        assert!(one.ends_with(&format!("(node_2) is {value}")), "{one}");
+    }
+
+    common::send(&mut switch, 1, &arp, 10);
+    let lines = texts(&mut switch);
+    let expected = [
+        "Applying table 'tbl_drop'",
+        "Looking up key:\n",
+        "Table 'tbl_drop': miss",
+        "Action entry is IngressImpl.drop - ",
+        "Action IngressImpl.drop",
+        "softswitch/programs/ipv4_router.p4(74) Primitive mark_to_drop(standard_metadata)",
+        "Pipeline 'ingress': end",
+    ];
+    let start = lines.iter().position(|line| line == expected[0]);
+    let found = start.and_then(|start| lines.get(start..start + expected.len()));
+    assert_eq!(found.unwrap_or_default(), expected, "{lines:#?}");
 }
 
 #[test]

@@ -231,6 +231,10 @@ pub struct LogNames {
     pub deparser: String,
     /// Checksums that are verified.
     pub verified: Vec<String>,
+    /// Conditions in the order of the JSON, as they are logged up to their value.
+    pub conditions: Vec<String>,
+    /// Primitives of each action, as they are logged.
+    pub primitives: Vec<Vec<String>>,
 }
 
 /// A calculation: a hash or a checksum over fields. It has no name in P4 nor in the p4info.

@@ -5,7 +5,9 @@ use super::{calc, parser, pipeline};
 use crate::KeyMatch;
 use crate::context::Cx;
 use crate::info::{ActionInfo, KeyFieldInfo, MatchKind, ProgramInfo, TableInfo};
-use crate::ir::{AnyField, Gress, HeaderOrNext, MAX_PARSER_STATES, ParseState, ParserOp, Table};
+use crate::ir::{
+    AnyField, Gress, HeaderOrNext, MAX_PARSER_STATES, Origin, ParseState, ParserOp, Table,
+};
 use crate::packet::Packet;
 use crate::packet::phv::{byte, load_wide_at};
 use crate::path_log::{LogLevel, hex};
@@ -156,7 +158,7 @@ pub(super) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packe
     ends(cx, packet, "start");
     let mut at = cx.ir.flat.start(gress);
     while !packet.exit
-        && let Some(index) = pipeline::run_steps(cx, packet, at, &[])
+        && let Some(index) = pipeline::run_steps::<true>(cx, packet, at, &[])
     {
         let index = usize::from(index);
         let Some(table) = tables.get_mut(index) else {
@@ -164,7 +166,7 @@ pub(super) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packe
         };
         lookup(cx, table, packet, index);
         let before = cx.externs.stats.index_out_of_range;
-        let next = pipeline::apply(cx, table, packet, index);
+        let next = pipeline::apply::<true>(cx, table, packet, index);
         if cx.externs.stats.index_out_of_range != before {
             say(cx, LogLevel::Error, packet, |info, out| {
                 let table = table_name(info, index);
@@ -186,6 +188,64 @@ pub(super) fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packe
         });
     }
     ends(cx, packet, "end");
+}
+
+/// Logs what the next step begins: a condition with its value, a primitive, a table that is a call.
+#[cold]
+#[inline(never)]
+pub(super) fn origins(cx: &mut Cx<'_>, packet: &Packet, step: usize, args: &[u64]) {
+    let ir = cx.ir;
+    let at = u32::try_from(step).unwrap_or(u32::MAX);
+    for origin in ir.flat.origins(at) {
+        match origin {
+            Origin::Condition(index) => {
+                let next = ir.flat.steps.get(step);
+                let condition = ir.conditions.get(usize::from(index));
+                if let (Some(condition), Some(step)) = (condition, next) {
+                    let value = pipeline::condition(ir, packet, step, args);
+                    // `a && b` is two conditions here, and one in the log.
+                    if condition.last || !value {
+                        say(cx, LogLevel::Trace, packet, |info, out| {
+                            let texts = &info.log_names.conditions;
+                            let text = name(texts, usize::from(condition.named));
+                            let _ = write!(out, "{text} is {value}");
+                        });
+                    }
+                }
+            }
+            Origin::Primitive { action, number } => {
+                say(cx, LogLevel::Trace, packet, |info, out| {
+                    let texts = info.log_names.primitives.get(usize::from(action));
+                    out.push_str(texts.map_or("", |texts| name(texts, usize::from(number))));
+                });
+            }
+            Origin::Table { table, action } => keyless(cx, packet, table, action),
+        }
+    }
+}
+
+/// Logs a table without a key, whose only action runs next.
+fn keyless(cx: &mut Cx<'_>, packet: &Packet, table: u16, action: u16) {
+    let table = usize::from(table);
+    let action = |info: &ProgramInfo| {
+        let action = info.actions.get(usize::from(action));
+        action.map_or(String::new(), |action| action.name.clone())
+    };
+    say(cx, LogLevel::Trace, packet, |info, out| {
+        let _ = write!(out, "Applying table '{}'", table_name(info, table));
+    });
+    say(cx, LogLevel::Debug, packet, |_, out| {
+        out.push_str("Looking up key:\n");
+    });
+    say(cx, LogLevel::Debug, packet, |info, out| {
+        let _ = write!(out, "Table '{}': miss", table_name(info, table));
+    });
+    say(cx, LogLevel::Debug, packet, |info, out| {
+        let _ = write!(out, "Action entry is {} - ", action(info));
+    });
+    say(cx, LogLevel::Trace, packet, |info, out| {
+        let _ = write!(out, "Action {}", action(info));
+    });
 }
 
 /// Logs what a table finds for a packet, which it is applied to next.

@@ -80,12 +80,12 @@ fn run(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet, gress: G
         return;
     }
     let mut at = cx.ir.flat.start(gress);
-    while let Some(index) = run_steps(cx, packet, at, &[]) {
+    while let Some(index) = run_steps::<false>(cx, packet, at, &[]) {
         let index = usize::from(index);
         let Some(table) = tables.get_mut(index) else {
             break;
         };
-        match apply(cx, table, packet, index) {
+        match apply::<false>(cx, table, packet, index) {
             Some(next) if !packet.exit => at = next,
             _ => break,
         }
@@ -127,7 +127,7 @@ pub(crate) fn run_step(cx: &mut Cx<'_>, packet: &mut Packet, index: usize, args:
 }
 
 /// Runs steps until a table comes next (its index), or the pipeline or action ends (None).
-pub(super) fn run_steps(
+pub(super) fn run_steps<const LOG: bool>(
     cx: &mut Cx<'_>,
     packet: &mut Packet,
     start: u32,
@@ -137,6 +137,9 @@ pub(super) fn run_steps(
     let steps = ir.flat.steps.as_slice();
     let mut at = start as usize;
     while let Some(step) = steps.get(at) {
+        if LOG {
+            logged::origins(cx, packet, at, args);
+        }
         at += 1;
         match step {
             Step::SetConst { offset, keep, bits } => {
@@ -232,6 +235,16 @@ pub(super) fn run_steps(
         }
     }
     None
+}
+
+/// The value of a condition that a step tests.
+pub(super) fn condition(ir: &Ir, packet: &Packet, step: &Step, args: &[u64]) -> bool {
+    match step {
+        Step::IfZero { field, .. } => get(&packet.phv, *field) != 0,
+        Step::IfNotEqual { field, value, .. } => get(&packet.phv, *field) == *value,
+        Step::IfFalse { value, .. } => view(ir, packet, args).is_true(*value),
+        _ => false,
+    }
 }
 
 #[inline(always)]
@@ -331,7 +344,7 @@ pub(crate) fn update_direct(
 }
 
 /// Looks up, counts, runs the action; returns the step that follows the table.
-pub(crate) fn apply(
+pub(crate) fn apply<const LOG: bool>(
     cx: &mut Cx<'_>,
     table: &mut TableState,
     packet: &mut Packet,
@@ -344,7 +357,7 @@ pub(crate) fn apply(
     let hit = found.is_some();
     if let (Some(used), Some(slot)) = (spec.profile, found) {
         let word = table.entry(slot).and_then(|e| e.args.first()).copied();
-        return Some(apply_indirect(
+        return Some(apply_indirect::<LOG>(
             cx,
             (spec, next),
             used,
@@ -362,7 +375,7 @@ pub(crate) fn apply(
         .get(local)
         .and_then(|a| ir.flat.actions.get(usize::from(*a)))
     {
-        run_steps(cx, packet, *action, args);
+        run_steps::<LOG>(cx, packet, *action, args);
     }
     Some(
         by_hit
@@ -387,7 +400,7 @@ fn run_direct(cx: &mut Cx<'_>, spec: &Table, direct: &mut Direct, hit: bool, pac
 }
 
 /// Runs the actions of the profile member or group that an entry points to, and returns the next step.
-fn apply_indirect(
+fn apply_indirect<const LOG: bool>(
     cx: &mut Cx<'_>,
     (spec, next): (&Table, &TableNext),
     used: ProfileUse,
@@ -413,7 +426,7 @@ fn apply_indirect(
         let action = spec.actions.get(usize::from(local))?;
         let action = ir.flat.actions.get(usize::from(*action))?;
         if !packet.exit {
-            run_steps(cx, packet, *action, &call.args);
+            run_steps::<LOG>(cx, packet, *action, &call.args);
         }
         next.next.get(usize::from(local)).copied()
     };

@@ -187,7 +187,7 @@ unsafe extern "C" fn apply_table(frame: *mut Frame, index: u64) -> u64 {
         let Some(table) = table_of(frame, index) else {
             return NONE;
         };
-        let next = pipeline::apply(cx, table, packet, index_of(index));
+        let next = pipeline::apply::<false>(cx, table, packet, index_of(index));
         next.filter(|_| !packet.exit).map_or(NONE, u64::from)
     }
 }

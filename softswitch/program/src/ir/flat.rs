@@ -170,9 +170,22 @@ pub struct TableNext {
     pub base: u32,
 }
 
+/// What a step begins in the program, for a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Index into `Ir::conditions`.
+    Condition(u16),
+    /// A table that became a call of its only action.
+    Table { table: u16, action: u16 },
+    /// Action, and number of its primitive in the JSON.
+    Primitive { action: u16, number: u16 },
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Flat {
     pub steps: Vec<Step>,
+    /// By step, ascending; several for one step are in the program's order.
+    pub origins: Vec<(u32, Origin)>,
     pub slow: Vec<super::Prim>,
     pub prefetches: Vec<Prefetch>,
     /// First step of each action as a table runs it.
@@ -190,6 +203,15 @@ impl Flat {
             Gress::Ingress => self.ingress,
             Gress::Egress => self.egress,
         }
+    }
+
+    /// What a step begins in the program.
+    pub fn origins(&self, step: u32) -> impl Iterator<Item = Origin> + '_ {
+        let first = self.origins.partition_point(|(at, _)| *at < step);
+        let from = self.origins.get(first..).unwrap_or_default();
+        from.iter()
+            .take_while(move |(at, _)| *at == step)
+            .map(|(_, origin)| *origin)
     }
 
     /// Steps that follow tables. A table without a key that always runs the same action is no step and has none.

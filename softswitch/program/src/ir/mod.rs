@@ -17,7 +17,7 @@ mod pipeline;
 pub use calculation::{Algo, CALC_PIECES_BYTES, CalcInput, CalcPiece, Calculation};
 pub use effects::{Exit, Flow};
 pub use fast_state::FastState;
-pub use flat::{ArrayRef, Flat, Prefetch, Slot, Step, TableNext, own_bytes};
+pub use flat::{ArrayRef, Flat, Origin, Prefetch, Slot, Step, TableNext, own_bytes};
 pub use intrinsics::Intrinsics;
 pub use log::{LogKind, LogMessage};
 pub use parser::{

@@ -24,6 +24,10 @@ pub struct Condition {
     pub value: Expr,
     pub if_true: Node,
     pub if_false: Node,
+    /// The condition of the program that this is, or is a half of, by its number in the JSON.
+    pub named: u16,
+    /// If it is true, the program's condition is: there is no other half after it.
+    pub last: bool,
 }
 
 /// A direct action call between tables.
@@ -31,6 +35,8 @@ pub struct Condition {
 pub struct Call {
     pub action: u16,
     pub next: Node,
+    /// The table that this was.
+    pub table: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,4 +102,6 @@ pub struct Action {
     /// First word and width of each parameter.
     pub params: Vec<(u16, u32)>,
     pub arg_words: u16,
+    /// For each primitive of the JSON, the first of `prims` that it became.
+    pub starts: Vec<u32>,
 }

@@ -5,6 +5,7 @@ use super::bound::lookahead_bits;
 use super::emit::{Demand, compile};
 use super::expr::{Ast, HeaderAst, Scope, text};
 use super::layout::wide_field;
+use super::log::Source;
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::info::{ActionInfo, ParamInfo};
 use crate::ir::{Action, AnyField, Expr, HeaderRef, Prim, Target};
@@ -13,6 +14,14 @@ use weir_bmv2_json::Primitive;
 
 /// First word and width of each parameter.
 pub(super) type Params = [(u16, u32)];
+
+/// The primitive as bmv2 logs it.
+fn primitive_text(json: &Primitive) -> String {
+    match Source::of(&json.source_info) {
+        Some(source) => format!("{} Primitive {}", source.place, source.text),
+        None => "Primitive (no source info)".to_owned(),
+    }
+}
 
 impl Loader<'_> {
     pub(super) fn actions(&mut self) -> Result<()> {
@@ -39,11 +48,14 @@ impl Loader<'_> {
                     width_bits: width,
                 });
             }
-            let prims = self.body(&action.primitives, &params, &location)?;
+            let (prims, starts) = self.body(&action.primitives, &params, &location)?;
+            let texts = action.primitives.iter().map(primitive_text).collect();
+            self.info.log_names.primitives.push(texts);
             self.ir.actions.push(Action {
                 prims,
                 params,
                 arg_words: words,
+                starts,
             });
             self.info.actions.push(ActionInfo {
                 name: action.name.clone(),
@@ -63,13 +75,13 @@ impl Loader<'_> {
     }
 
     /// Compiles a list of primitives. Jumps are renumbered and only forward ones are accepted, so that every action
-    /// ends.
+    /// ends. Also returns the first of them for each primitive.
     pub(super) fn body(
         &mut self,
         primitives: &[Primitive],
         params: &Params,
         location: &str,
-    ) -> Result<Vec<Prim>> {
+    ) -> Result<(Vec<Prim>, Vec<u32>)> {
         let mut prims = Vec::new();
         let mut starts = Vec::new();
         for (number, primitive) in primitives.iter().enumerate() {
@@ -87,13 +99,13 @@ impl Loader<'_> {
                 prims.push(prim);
             }
         }
-        starts.push(u32::try_from(prims.len()).unwrap_or(u32::MAX));
+        let end = u32::try_from(prims.len()).unwrap_or(u32::MAX);
         for prim in &mut prims {
             if let Prim::Jump(to) | Prim::JumpIfZero { to, .. } = prim {
-                *to = starts.get(*to as usize).copied().unwrap_or(u32::MAX);
+                *to = starts.get(*to as usize).copied().unwrap_or(end);
             }
         }
-        Ok(prims)
+        Ok((prims, starts))
     }
 
     pub(super) fn read(&self, json: &Value, params: &Params, location: &str) -> Result<Ast> {

@@ -2,7 +2,8 @@
 //! Flattens nodes and primitives to the steps of `Flat`.
 
 use crate::ir::{
-    AnyField, Exit, Expr, Field, Flat, Ir, Node, Op, Prim, Slot, Step, TableNext, Target,
+    Action, AnyField, Exit, Expr, Field, Flat, Ir, Node, Op, Origin, Prim, Slot, Step, TableNext,
+    Target,
 };
 use crate::phv::put;
 use std::collections::HashMap;
@@ -16,10 +17,10 @@ pub(super) fn flatten(ir: &Ir) -> Flat {
         waiting: Vec::new(),
         branches: Vec::new(),
     };
-    for action in &ir.actions {
+    for (index, action) in (0..).zip(&ir.actions) {
         let start = flattener.here();
         flattener.flat.actions.push(start);
-        flattener.prims(&action.prims);
+        flattener.action(index, action);
         flattener.flat.steps.push(Step::Return);
     }
     let ingress = ir.ingress.unwrap_or(Node::End);
@@ -72,7 +73,12 @@ impl Flattener<'_> {
                         return;
                     };
                     if let Some(action) = ir.actions.get(usize::from(call.action)) {
-                        self.prims(&action.prims);
+                        // A step of another path that comes next would have the origin of this one.
+                        if let Some(table) = call.table.filter(|_| !action.prims.is_empty()) {
+                            let action = call.action;
+                            self.origin(0, Origin::Table { table, action });
+                        }
+                        self.action(call.action, action);
                         if action.may_exit() {
                             self.flat.steps.push(Step::StopIfExit);
                         }
@@ -84,6 +90,7 @@ impl Flattener<'_> {
                         self.flat.steps.push(Step::End);
                         return;
                     };
+                    self.origin(0, Origin::Condition(index));
                     self.branches
                         .push((self.flat.steps.len(), condition.if_false));
                     self.waiting.push(condition.if_false);
@@ -103,6 +110,22 @@ impl Flattener<'_> {
                 }
             }
         }
+    }
+
+    /// Notes what the step after so many more begins.
+    fn origin(&mut self, after: u32, origin: Origin) {
+        let step = self.here().saturating_add(after);
+        self.flat.origins.push((step, origin));
+    }
+
+    fn action(&mut self, index: u16, action: &Action) {
+        for (number, start) in (0..).zip(&action.starts) {
+            if (*start as usize) < action.prims.len() {
+                let action = index;
+                self.origin(*start, Origin::Primitive { action, number });
+            }
+        }
+        self.prims(&action.prims);
     }
 
     /// Emits one step per primitive, so that jumps keep their distances.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `log_msg`, `assert` and `assume`.
+//! `log_msg`, `assert` and `assume`; what a log says of the source.
 
 use super::action::Params;
 use super::emit::Demand;
@@ -9,6 +9,28 @@ use crate::ir::LogKind;
 use crate::ir::{Expr, LogMessage, Prim};
 use serde_json::Value;
 use weir_bmv2_json::Primitive;
+
+/// What the compiler noted about the source of a primitive or condition.
+pub(super) struct Source<'a> {
+    /// `FILE(LINE)`, as bmv2 logs it.
+    pub(super) place: String,
+    pub(super) text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// None if the compiler noted nothing.
+    pub(super) fn of(info: &'a Value) -> Option<Self> {
+        let file = info.get("filename")?.as_str()?;
+        let line = info.get("line")?.as_u64()?;
+        Some(Self {
+            place: format!("{file}({line})"),
+            text: info
+                .get("source_fragment")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        })
+    }
+}
 
 impl Loader<'_> {
     pub(super) fn log_message(

@@ -153,7 +153,12 @@ pub fn load(bytes: &[u8], cells: CellBytes) -> Result<(ProgramInfo, Ir)> {
     loader.checksums()?;
     loader.valid_at_start();
     loader.forget_unread();
-    loader.info.log_names = log_names(&json);
+    let named = std::mem::take(&mut loader.info.log_names);
+    loader.info.log_names = LogNames {
+        conditions: named.conditions,
+        primitives: named.primitives,
+        ..log_names(&json)
+    };
     Ok((loader.info, loader.ir))
 }
 
@@ -184,6 +189,7 @@ fn log_names(json: &Json) -> LogNames {
             .map(|d| d.name.clone())
             .unwrap_or_default(),
         verified: verified.map(|checksum| checksum.name.clone()).collect(),
+        ..LogNames::default()
     }
 }
 
@@ -347,7 +353,7 @@ impl Loader<'_> {
                 format!("{} deparsers; v1model has one", self.json.deparsers.len()),
             ));
         };
-        self.ir.deparse_prims = self.body(&deparser.primitives, &[], "deparsers")?;
+        self.ir.deparse_prims = self.body(&deparser.primitives, &[], "deparsers")?.0;
         for name in &deparser.order {
             let header = self.layout.header(name, "deparsers order")?;
             self.ir.deparse.push(header);

@@ -5,6 +5,7 @@ use super::emit::{Demand, compile};
 use super::entries::const_match;
 use super::expr::{Ast, hexstr, pair, text};
 use super::flatten::flatten;
+use super::log::Source;
 use super::{Loader, Result, dangling, invalid, unsupported};
 use crate::info::{
     ActionId, CounterId, KeyFieldInfo, MatchKind, MeterId, MeterUnit, TableId, TableInfo,
@@ -16,7 +17,7 @@ use crate::key_match::KeyMatch;
 use crate::value::value_bytes;
 use serde_json::Value;
 use std::collections::HashMap;
-use weir_bmv2_json::{ActionEntry, Key, Pipeline, Table as JsonTable};
+use weir_bmv2_json::{ActionEntry, Conditional, Key, Pipeline, Table as JsonTable};
 
 /// Nodes of one pipeline by name.
 type Nodes = HashMap<String, Node>;
@@ -28,6 +29,15 @@ fn next_node(nodes: &Nodes, name: Option<&str>, location: &str) -> Result<Node> 
             .get(name)
             .copied()
             .ok_or_else(|| dangling(location, "next node", name)),
+    }
+}
+
+/// The condition as bmv2 logs it, up to its value.
+fn condition_text(json: &Conditional) -> String {
+    let name = &json.name;
+    match Source::of(&json.source_info) {
+        Some(source) => format!("{} Condition \"{}\" ({name})", source.place, source.text),
+        None => format!("Condition \"{name}\" ({name})"),
     }
 }
 
@@ -43,12 +53,19 @@ impl Loader<'_> {
             let spare = self.ir.conditions.len() + pipeline.conditionals.len();
             let mut halves = Vec::new();
             for condition in &pipeline.conditionals {
+                let named = self.info.log_names.conditions.len();
+                let named = u16::try_from(named).unwrap_or(u16::MAX);
+                self.info
+                    .log_names
+                    .conditions
+                    .push(condition_text(condition));
                 let location = format!("conditionals {:?}", condition.name);
                 let value = self.read(&condition.expression, &[], &location)?;
                 let if_true = next_node(&nodes, condition.true_next.as_deref(), &location)?;
                 let if_false = next_node(&nodes, condition.false_next.as_deref(), &location)?;
+                let next = (if_true, if_false);
                 let condition =
-                    self.conjunction(&value, (if_true, if_false), spare, &mut halves, &location)?;
+                    self.conjunction(&value, next, (named, spare), &mut halves, &location)?;
                 self.ir.conditions.push(condition);
             }
             self.ir.conditions.append(&mut halves);
@@ -67,7 +84,12 @@ impl Loader<'_> {
                     ));
                 }
                 let next = next_node(&nodes, call.next_node.as_deref(), &location)?;
-                self.ir.calls.push(Call { action, next });
+                let table = None;
+                self.ir.calls.push(Call {
+                    action,
+                    next,
+                    table,
+                });
             }
             let start = Some(next_node(
                 &nodes,
@@ -104,7 +126,7 @@ impl Loader<'_> {
         &mut self,
         value: &Ast,
         (if_true, if_false): (Node, Node),
-        spare: usize,
+        (named, spare): (u16, usize),
         halves: &mut Vec<Condition>,
         location: &str,
     ) -> Result<Condition> {
@@ -118,6 +140,8 @@ impl Loader<'_> {
                 value: compile(&mut self.ir, right, Demand::Exact, location)?,
                 if_true: then,
                 if_false,
+                named,
+                last: then == if_true,
             };
             halves.push(half);
             then = Node::Condition(index);
@@ -127,6 +151,8 @@ impl Loader<'_> {
             value: compile(&mut self.ir, first, Demand::Exact, location)?,
             if_true: then,
             if_false,
+            named,
+            last: then == if_true,
         })
     }
 
@@ -135,7 +161,7 @@ impl Loader<'_> {
     fn call_keyless_tables(&mut self) {
         let mut calls = std::mem::take(&mut self.ir.calls);
         let mut instead = Vec::new();
-        for (table, info) in self.ir.tables.iter().zip(&self.info.tables) {
+        for (number, (table, info)) in (0..).zip(self.ir.tables.iter().zip(&self.info.tables)) {
             let default = table.default.as_ref().filter(|(_, args)| {
                 table.key.is_empty()
                     && info.const_default
@@ -151,7 +177,12 @@ impl Loader<'_> {
                     .or_else(|| table.next.get(usize::from(*local)).copied());
                 let next = next.unwrap_or(table.base_next);
                 let index = u16::try_from(calls.len()).ok()?;
-                calls.push(Call { action, next });
+                let table = Some(number);
+                calls.push(Call {
+                    action,
+                    next,
+                    table,
+                });
                 Some(Node::Call(index))
             });
             instead.push(call);

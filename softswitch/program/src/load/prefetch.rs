@@ -77,6 +77,9 @@ fn insert(flat: &mut Flat, large: impl Fn(ArrayRef) -> bool) {
         table.miss.iter_mut().for_each(relocate);
         relocate(&mut table.base);
     }
+    for (step, _) in &mut flat.origins {
+        relocate(step);
+    }
     relocate(&mut flat.ingress);
     relocate(&mut flat.egress);
     flat.steps = steps;
