@@ -232,6 +232,10 @@ bench-switch: setup ## packets/s and TCP of the switch beside a bare forwarder a
 	cargo build --release --locked --quiet -p weir-dataplane --example dataplane_pps
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.switch $(ARGS)
 
+.PHONY: bench-tutorials
+bench-tutorials: setup ## TCP through p4lang/tutorials' exercise basic, bmv2 beside us (WEIR_TUTORIALS: a checkout; needs p4c)
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.tutorials $(ARGS)
+
 .PHONY: bench-collector
 bench-collector: setup ## reports/s of the collector from a capture and from a loopback socket; whether losses add up
 	cargo build --release --locked --quiet -p weir-bench --bin report-source

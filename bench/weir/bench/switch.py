@@ -148,7 +148,7 @@ def best_load(testbed: Testbed, hosts: list[HostPort], pid: int) -> int:
 
 def tcp_bits_per_second(testbed: Testbed, hosts: list[HostPort], seconds: float) -> float:
     """Goodput of one TCP flow from source to receiver."""
-    source, receiver, _ = hosts
+    source, receiver = hosts[:2]
     iperf3 = find_tool("iperf3")
     server = testbed.popen(
         receiver.name, [iperf3, "-s", "-1", "--forceflush"], stdout=subprocess.PIPE, text=True
@@ -191,7 +191,7 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
                 tempfile.TemporaryDirectory() as folder,
             ):
                 hosts = [testbed.host(host) for host in names]
-                _introduce(hosts[:2])
+                introduce(hosts[:2])
                 with forwarder(hosts, Path(folder)) as pid:
                     load = best_load(testbed, hosts, pid) if name == "bmv2" else 0
                     pps, cpu_ns, busiest_ns = packets_per_second(testbed, hosts, options.seconds, pid, load)
@@ -207,7 +207,7 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     return {name: {kind: median(values) for kind, values in of.items()} for name, of in figures.items()}
 
 
-def _introduce(hosts: list[HostPort]) -> None:
+def introduce(hosts: list[HostPort]) -> None:
     """Set static neighbour entries on the hosts: no forwarder here floods."""
     for host in hosts:
         for other in hosts:
