@@ -87,7 +87,7 @@ fn call(
         return Ok(false);
     };
     let (kind, sequence) = (call.kind, call.sequence);
-    let reply = answer(call, Identity::default(), switch);
+    let reply = answer(call, &Identity::default(), switch);
     let Some(reply) = reply else {
         return match kind {
             Kind::Oneway => Ok(false),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Access for a control plane beside P4Runtime, which knows the program by the names in its JSON and needs no P4Info.
 
+use crate::digest::learn::{Learning, Publish};
 use weir_dataplane::{EntryHandle, Program, Switch, TableId};
 
 use super::Node;
@@ -63,5 +64,42 @@ impl Node {
         self.entries.clear();
         self.defaults.clear();
         self.groups.clear();
+        self.begin_learning();
+    }
+
+    /// Publishes the digests that no P4Runtime controller has asked for, as bmv2 does.
+    pub fn publish_learning(&mut self, publish: Publish) {
+        self.learning = Some(Learning::new(publish));
+        self.begin_learning();
+    }
+
+    /// Begins with empty lists.
+    pub(super) fn begin_learning(&mut self) {
+        if let (Some(learning), Some(switch)) = (&mut self.learning, &self.switch) {
+            learning.begin(switch.info());
+        }
+    }
+
+    /// Handles the acknowledgement of samples, or of a buffer with all of its; false for an unknown list.
+    pub fn acknowledge_learning(
+        &mut self,
+        list: i32,
+        buffer: u64,
+        samples: Option<&[i32]>,
+    ) -> bool {
+        let learning = self.learning.as_mut();
+        learning.is_some_and(|learning| learning.acknowledge(list, buffer, samples))
+    }
+
+    /// Sets how many samples a buffer has, or after how many ms it is sent with fewer (0: never); None for an unknown list, false
+    /// for a negative number.
+    pub fn configure_learning(
+        &mut self,
+        list: i32,
+        samples: Option<i32>,
+        timeout_ms: Option<i32>,
+    ) -> Option<bool> {
+        let learning = self.learning.as_mut();
+        learning.and_then(|learning| learning.configure(list, samples, timeout_ms))
     }
 }

@@ -48,6 +48,7 @@ use weir_p4runtime::p4::v1;
 use weir_p4runtime::p4::v1::stream_message_response::Update;
 
 use digest::DigestQueue;
+use digest::learn::Learning;
 use failure::Failure;
 use pipeline::Pipeline;
 use profile::Profiles;
@@ -123,6 +124,8 @@ pub struct Node {
     sessions: BTreeMap<u32, v1::CloneSessionEntry>,
     /// By p4info id.
     digests: BTreeMap<u32, DigestQueue>,
+    /// Digests for subscribers of bmv2's notifications.
+    learning: Option<Learning>,
     stats: NodeStats,
     /// The JSON of a program that no controller has set.
     source: Option<Vec<u8>>,
@@ -143,6 +146,7 @@ impl Node {
             groups: BTreeMap::new(),
             sessions: BTreeMap::new(),
             digests: BTreeMap::new(),
+            learning: None,
             stats: NodeStats::default(),
             source: None,
             programs: 0,
@@ -180,6 +184,7 @@ impl Node {
         self.groups.clear();
         self.sessions.clear();
         self.digests.clear();
+        self.begin_learning();
         Ok(())
     }
 
@@ -261,7 +266,9 @@ impl Node {
         let digests = self.digests.values().filter_map(DigestQueue::due_ns);
         let idle = self.pipeline.as_ref().zip(self.switch.as_ref());
         let idle = idle.and_then(|(_, switch)| switch.next_idle_ns());
-        switch.into_iter().chain(digests).chain(idle).min()
+        let learning = self.learning.as_ref().and_then(Learning::due_ns);
+        let others = digests.chain(idle).chain(learning);
+        switch.into_iter().chain(others).min()
     }
 
     /// Advances time to `now_ns`; everything due until then goes to `output`.
@@ -271,6 +278,7 @@ impl Node {
             switch,
             pipeline,
             digests,
+            learning,
             stats,
             ..
         } = self;
@@ -286,26 +294,30 @@ impl Node {
         });
         switch.drain_log(log_program);
         switch.drain_path_log(log_path);
-        let Some(pipeline) = pipeline else {
-            switch.drain_digests(|_| stats.digests_unwanted += 1);
-            return;
-        };
+        let views = pipeline.as_ref().map(|pipeline| &pipeline.digests);
         switch.drain_digests(|message| {
-            let view = pipeline
-                .digests
-                .values()
-                .find(|view| view.id == message.digest);
+            let mut views = views.into_iter().flat_map(BTreeMap::values);
+            let view = views.find(|view| view.id == message.digest);
+            let values = || message.fields().map(<[u8]>::to_vec).collect();
             match view.and_then(|view| Some((view, digests.get_mut(&view.p4info_id)?))) {
                 Some((view, queue)) => {
-                    let values = message.fields().map(<[u8]>::to_vec).collect();
-                    if let Some(list) = queue.offer(values, now_ns) {
+                    if let Some(list) = queue.offer(values(), now_ns) {
                         let message = list.message(view, now_ns);
                         output.notify(Notification::DigestList(message), now_ns);
                     }
                 }
-                None => stats.digests_unwanted += 1,
+                None => {
+                    let learning = learning.as_mut();
+                    if !learning.is_some_and(|l| l.offer(message.digest, values(), now_ns)) {
+                        stats.digests_unwanted += 1;
+                    }
+                }
             }
         });
+        if let Some(learning) = learning {
+            learning.send_due(now_ns);
+        }
+        let Some(pipeline) = pipeline else { return };
         for (id, queue) in digests {
             if let (Some(list), Some(view)) = (queue.take_due(now_ns), pipeline.digests.get(id)) {
                 let message = list.message(view, now_ns);

@@ -210,6 +210,8 @@ pub struct FieldInfo {
 pub struct DigestInfo {
     /// Name as in the p4info.
     pub name: String,
+    /// Number of its first list in the JSON.
+    pub list_id: i32,
     /// Fields in order of the message.
     pub fields: Vec<FieldInfo>,
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The binary under bmv2's name: ports over nanomsg and in files, captures, the log, and what it refuses."""
 
+import contextlib
+import itertools
 import os
 import socket
 import struct
@@ -62,6 +64,36 @@ def test_frames_of_all_ports_are_messages_on_a_nanomsg_socket(
         "a message of 9 bytes; its header alone has 12",
     ):
         assert expected in lines, lines
+
+
+def test_digests_are_notifications_on_a_nanomsg_socket(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    notifications, packets = (f"ipc://{tmp_path}/{name}" for name in ("notifications", "packets"))
+    _, program = compiled("l2_learning")
+    addresses = ["--packet-in", packets, "--notifications-addr", notifications]
+    with (
+        Bmv2Process(weir_switch, tmp_path, *addresses, "--device-id", "3", str(program)),
+        pynng.Sub0(dial=notifications, topics=b"LEA|", recv_timeout=200) as subscriber,
+        pynng.Pair0(dial=packets) as peer,
+    ):
+        hosts, published = itertools.count(1), b""
+
+        def heard() -> bool:
+            # A host that is new each time: what the switch sends before it has taken the subscriber is lost.
+            nonlocal published
+            address = (0x0200000000 << 8 | next(hosts)).to_bytes(6, "big")
+            peer.send(message(PACKET_IN, 7, FRAME[:6] + address + FRAME[12:]))
+            with contextlib.suppress(pynng.Timeout):
+                published = subscriber.recv()
+            return published != b""
+
+        wait_until(heard, "a list of samples came")
+    topic, device, context, number, _, count = struct.unpack("=4sQiiQI", published[:32])
+    assert (topic, device, context, number) == (b"LEA|", 3, 0, 1)
+    samples = published[32:]
+    assert len(samples) == count * 8
+    assert samples[:4] + samples[6:8] == bytes.fromhex("02000000") + (7).to_bytes(2, "big")
 
 
 def capture(*frames: tuple[int, bytes]) -> bytes:

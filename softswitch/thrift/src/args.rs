@@ -109,6 +109,15 @@ impl<'a> Args<'a> {
         self.list(id)?.iter().map(element).collect()
     }
 
+    /// A `list<i32>`.
+    pub fn i32s(self, id: i16) -> Result<Vec<i32>, Refusal> {
+        let element = |value: &Value| match value {
+            Value::I32(value) => Ok(*value),
+            value => Err(wrong(id, value, "a list of i32")),
+        };
+        self.list(id)?.iter().map(element).collect()
+    }
+
     /// A list of structs.
     pub fn structs(self, id: i16) -> Result<Vec<Args<'a>>, Refusal> {
         let element = |value: &'a Value| match value {

@@ -36,12 +36,14 @@ pub trait Backend {
 }
 
 /// What the services say about the switch itself.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Identity {
     /// The device's number.
     pub device_id: u64,
     /// The port of the services.
     pub thrift_port: u16,
+    /// Address of the nanomsg socket that publishes notifications; empty if none does.
+    pub notifications: Arc<str>,
 }
 
 type OnSwitch = fn(&mut Context<'_>, Args<'_>) -> Answer;
@@ -183,18 +185,18 @@ const STANDARD: &[(&str, Method)] = &[
         Method::Switch(arrays::counter_reset_all),
     ),
     ("bm_counter_write", Method::Switch(arrays::counter_write)),
-    ("bm_learning_ack", Method::Switch(management::learning)),
+    ("bm_learning_ack", Method::Switch(management::learning_ack)),
     (
         "bm_learning_ack_buffer",
-        Method::Switch(management::learning),
+        Method::Switch(management::learning_ack_buffer),
     ),
     (
         "bm_learning_set_timeout",
-        Method::Switch(management::learning),
+        Method::Switch(management::learning_timeout),
     ),
     (
         "bm_learning_set_buffer_size",
-        Method::Switch(management::learning),
+        Method::Switch(management::learning_size),
     ),
     ("bm_load_new_config", Method::LoadConfig),
     ("bm_swap_configs", Method::Switch(management::swap)),
@@ -362,7 +364,11 @@ pub fn methods() -> impl Iterator<Item = String> {
 }
 
 /// Answers a call; None for a message that gets no answer.
-pub fn answer(message: Message, identity: Identity, backend: &mut impl Backend) -> Option<Message> {
+pub fn answer(
+    message: Message,
+    identity: &Identity,
+    backend: &mut impl Backend,
+) -> Option<Message> {
     let Message {
         kind,
         name,
@@ -404,7 +410,7 @@ pub fn answer(message: Message, identity: Identity, backend: &mut impl Backend) 
     })
 }
 
-fn run(method: Method, body: Struct, identity: Identity, backend: &mut impl Backend) -> Answer {
+fn run(method: Method, body: Struct, identity: &Identity, backend: &mut impl Backend) -> Answer {
     let body = Arc::new(body);
     match method {
         Method::Switch(operation) => on_switch(backend, &body, operation)?,
@@ -454,8 +460,7 @@ fn run(method: Method, body: Struct, identity: Identity, backend: &mut impl Back
         Method::Info => Ok(Some(fields([
             (1, Value::I64(identity.device_id.cast_signed())),
             (2, Value::I32(i32::from(identity.thrift_port))),
-            // bmv2 sends notifications to this socket; there are none here.
-            (3, text("")),
+            (3, text(&identity.notifications)),
         ]))),
         Method::Epoch => {
             let since = SystemTime::now()

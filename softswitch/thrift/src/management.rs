@@ -20,6 +20,9 @@ const NO_ONGOING_SWAP: Refusal = Refusal::Declared(3);
 const INVALID_CALCULATION: Refusal = Refusal::Declared(1);
 const WRONG_CALCULATION: Refusal = Refusal::Declared(2);
 const INVALID_CRC: Refusal = Refusal::Declared(3);
+/// Codes of `InvalidLearnOperation`.
+const INVALID_LIST_ID: Refusal = Refusal::Declared(1);
+const LEARNING_ERROR: Refusal = Refusal::Declared(3);
 /// Codes of `InvalidIdLookup`.
 const INVALID_RESOURCE_TYPE: Refusal = Refusal::Declared(0);
 const INVALID_RESOURCE_NAME: Refusal = Refusal::Declared(1);
@@ -202,10 +205,42 @@ pub(crate) fn set_toeplitz(context: &mut Context<'_>, args: Args<'_>) -> Answer 
     Err(WRONG_CALCULATION)
 }
 
-pub(crate) fn learning(_: &mut Context<'_>, _: Args<'_>) -> Answer {
-    Err(Refusal::unsupported(
-        "weir-switch sends digests through P4Runtime, not to subscribers of bmv2's notifications",
-    ))
+pub(crate) fn learning_ack(context: &mut Context<'_>, args: Args<'_>) -> Answer {
+    let samples = args.i32s(4)?;
+    acknowledge(context, args, Some(&samples))
+}
+
+pub(crate) fn learning_ack_buffer(context: &mut Context<'_>, args: Args<'_>) -> Answer {
+    acknowledge(context, args, None)
+}
+
+fn acknowledge(context: &mut Context<'_>, args: Args<'_>, samples: Option<&[i32]>) -> Answer {
+    let (list, buffer) = (args.i32(2)?, args.i64(3)?.cast_unsigned());
+    let node = &mut context.core.node;
+    let known = node.acknowledge_learning(list, buffer, samples);
+    known.then_some(None).ok_or(INVALID_LIST_ID)
+}
+
+pub(crate) fn learning_timeout(context: &mut Context<'_>, args: Args<'_>) -> Answer {
+    configure(context, args, None, Some(args.i32(3)?))
+}
+
+pub(crate) fn learning_size(context: &mut Context<'_>, args: Args<'_>) -> Answer {
+    configure(context, args, Some(args.i32(3)?), None)
+}
+
+fn configure(
+    context: &mut Context<'_>,
+    args: Args<'_>,
+    samples: Option<i32>,
+    timeout_ms: Option<i32>,
+) -> Answer {
+    let node = &mut context.core.node;
+    match node.configure_learning(args.i32(2)?, samples, timeout_ms) {
+        None => Err(INVALID_LIST_ID),
+        Some(false) => Err(LEARNING_ERROR),
+        Some(true) => Ok(None),
+    }
 }
 
 pub(crate) fn serialize(_: &mut Context<'_>, _: Args<'_>) -> Answer {

@@ -53,6 +53,7 @@ impl Backend for Remote {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    notifications: Arc<str>,
 }
 
 impl Server {
@@ -63,7 +64,21 @@ impl Server {
     pub fn listen(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address })
+        Ok(Self {
+            listener,
+            address,
+            notifications: Arc::default(),
+        })
+    }
+
+    /// Names the nanomsg socket that publishes notifications.
+    #[must_use]
+    pub fn with_notifications(self, address: &str) -> Self {
+        let notifications = address.into();
+        Self {
+            notifications,
+            ..self
+        }
     }
 
     /// Where it listens.
@@ -86,6 +101,7 @@ impl Server {
         let identity = Identity {
             device_id,
             thrift_port: self.address.port(),
+            notifications: self.notifications,
         };
         let runtime = runtime::Handle::current();
         let state = Arc::new(Mutex::new(State::default()));
@@ -110,9 +126,10 @@ impl Server {
                 state: Arc::clone(&state),
             };
             let counted = Counted(Arc::clone(&open));
+            let identity = identity.clone();
             let serve = move || {
                 let _counted = counted;
-                serve_connection(stream, identity, remote);
+                serve_connection(stream, &identity, remote);
             };
             let thread = std::thread::Builder::new().name("thrift".to_owned());
             if let Err(error) = thread.spawn(serve) {
@@ -133,7 +150,7 @@ impl Drop for Counted {
     }
 }
 
-fn serve_connection(stream: TcpStream, identity: Identity, mut backend: Remote) {
+fn serve_connection(stream: TcpStream, identity: &Identity, mut backend: Remote) {
     let served = serve_calls(&stream, identity, &mut backend);
     if let Err(error) = served {
         debug!("Thrift: connection closed: {error}");
@@ -142,7 +159,7 @@ fn serve_connection(stream: TcpStream, identity: Identity, mut backend: Remote) 
 
 fn serve_calls(
     mut stream: &TcpStream,
-    identity: Identity,
+    identity: &Identity,
     backend: &mut impl Backend,
 ) -> Result<(), wire::WireError> {
     stream.set_nodelay(true)?;

@@ -2,10 +2,12 @@
 //! Calls as clients make them, on a switch without interfaces.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use weir_dataplane::{MeterConfig, PortConfig, Program, Switch, SwitchConfig};
 use weir_engine::engine::{Core, Stopped};
-use weir_engine::node::{Node, NodeConfig};
+use weir_engine::node::digest::learn::Samples;
+use weir_engine::node::{Node, NodeConfig, Notification, Output};
 use weir_ports::{Interface, OpenError};
 use weir_thrift::wire::{Kind, Message, Struct, Type, Value};
 use weir_thrift::{Backend, Identity, State, answer};
@@ -61,7 +63,7 @@ impl Local {
             sequence: 3,
             body: Struct(arguments),
         };
-        let reply = answer(call, Identity::default(), self).expect("a reply to a call");
+        let reply = answer(call, &Identity::default(), self).expect("a reply to a call");
         assert_eq!(reply.sequence, 3);
         reply
     }
@@ -370,4 +372,74 @@ fn a_switch_without_a_program_has_no_tables_and_empty_json() {
         switch.done("standard:bm_get_config", vec![]),
         Some(Value::Binary(vec![]))
     );
+}
+
+#[test]
+fn digests_are_published_once_until_they_are_acknowledged() {
+    let mut local = started(Some(include_bytes!("../../programs/l2_learning.json")));
+    let published = Arc::<Mutex<Vec<Samples>>>::default();
+    let seen = Arc::clone(&published);
+    let publish = move |list| seen.lock().expect("the lists").push(list);
+    local.core.node.publish_learning(Box::new(publish));
+    let arguments = |list: i32, number: i32| {
+        let number = Value::I32(number);
+        vec![(1, Value::I32(0)), (2, Value::I32(list)), (3, number)]
+    };
+    let acknowledge = |list: i32, buffer: u64, samples: Vec<i32>| {
+        let samples = samples.into_iter().map(Value::I32).collect();
+        vec![
+            (1, Value::I32(0)),
+            (2, Value::I32(list)),
+            (3, Value::I64(buffer.cast_signed())),
+            (4, Value::List(Type::I32, samples)),
+        ]
+    };
+    local.done("standard:bm_learning_set_buffer_size", arguments(1, 1));
+    let hear = |local: &mut Local| {
+        let mut frame = [0xff; 60];
+        frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 7]);
+        local.core.node.receive(2, &frame, 0);
+        local.core.node.advance(0, &mut Nowhere);
+        published.lock().expect("the lists").pop()
+    };
+    let first = hear(&mut local).expect("a list");
+    // The source's address, and the port in two bytes.
+    assert_eq!(
+        (first.list, first.samples),
+        (1, vec![vec![2, 0, 0, 0, 0, 7, 0, 2]])
+    );
+    assert_eq!(hear(&mut local), None);
+    local.done(
+        "standard:bm_learning_ack_buffer",
+        acknowledge(1, first.buffer, vec![]),
+    );
+    let second = hear(&mut local).expect("a list after the acknowledgement");
+    local.done(
+        "standard:bm_learning_ack",
+        acknowledge(1, second.buffer, vec![0]),
+    );
+    assert!(hear(&mut local).is_some());
+
+    assert_eq!(
+        local.code("standard:bm_learning_ack_buffer", acknowledge(9, 0, vec![])),
+        1
+    );
+    assert_eq!(
+        local.code("standard:bm_learning_set_timeout", arguments(9, 5)),
+        1
+    );
+    assert_eq!(
+        local.code("standard:bm_learning_set_timeout", arguments(1, -1)),
+        3
+    );
+    local.done("standard:bm_learning_set_timeout", arguments(1, 0));
+}
+
+/// Output that nobody looks at.
+struct Nowhere;
+
+impl Output for Nowhere {
+    fn transmit(&mut self, _: u32, _: &[u8], _: u64) {}
+
+    fn notify(&mut self, _: Notification, _: u64) {}
 }

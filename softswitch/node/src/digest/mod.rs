@@ -4,6 +4,7 @@
 //! The specification ("DigestEntry") requires distinct messages per list and a cache of messages that were sent and not
 //! yet acknowledged, so that a new host does not flood the channel before the controller has learned it.
 
+pub mod learn;
 #[cfg(test)]
 mod tests;
 
@@ -164,6 +165,22 @@ impl DigestQueue {
         }
     }
 
+    /// Handles the acknowledgement of some messages of a list, by their number in it.
+    pub fn acknowledge_some(&mut self, list_id: u64, numbers: &[i32]) {
+        let list = self.sent.iter().find(|list| list.list_id == list_id);
+        for number in numbers {
+            let values = usize::try_from(*number).ok();
+            let values = values
+                .zip(list)
+                .and_then(|(at, list)| list.messages.get(at));
+            if let Some(values) = values
+                && self.known.get(values) == Some(&Some(list_id))
+            {
+                self.known.remove(values);
+            }
+        }
+    }
+
     #[inline]
     fn flush(&mut self, now_ns: u64) -> ReadyList {
         let list = ReadyList {
@@ -207,7 +224,10 @@ impl DigestQueue {
     #[inline]
     fn forget(&mut self, list: &SentList) {
         for values in &list.messages {
-            self.known.remove(values);
+            // One that was acknowledged alone may be in a later list.
+            if self.known.get(values) == Some(&Some(list.list_id)) {
+                self.known.remove(values);
+            }
         }
     }
 }

@@ -128,6 +128,7 @@ impl Loader<'_> {
                     self.ir.digest_widths.push(widths);
                     self.info.digests.push(DigestInfo {
                         name: list.name.clone(),
+                        list_id: i32::try_from(list.id).unwrap_or(i32::MAX),
                         fields: infos,
                     });
                     fresh

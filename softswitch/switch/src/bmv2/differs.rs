@@ -31,10 +31,6 @@ pub(super) fn lines(given: &Bmv2Args, target: &Target) -> Vec<String> {
         "--nanolog: no events are published; --log-file logs the same per packet",
     );
     say(
-        given.notifications_addr.is_some(),
-        "--notifications-addr: no notifications are published; P4Runtime has digests and idle timeouts",
-    );
-    say(
         given.debugger || given.debugger_addr.is_some(),
         "--debugger: there is no debugger; --log-console shows each packet's path",
     );

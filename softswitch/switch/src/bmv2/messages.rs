@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use weir_engine::node::MAX_PORT;
 use weir_ports::trunk::{Inlet, SendFrame, Trunk};
 
-use super::sp::{Address, Listener, Peer};
+use super::sp::{Address, Kind, Listener, Peer};
 
 /// Kinds of messages.
 mod kind {
@@ -112,7 +112,7 @@ fn deliver(waiting: &Receiver<Vec<u8>>, current: &Current) {
 /// Accepts peers; one has the socket until its connection ends.
 fn serve(listener: &Listener, current: &Current, inlet: &Inlet) {
     loop {
-        let peer = match listener.accept() {
+        let peer = match listener.accept(Kind::Pair) {
             Ok(peer) => peer,
             Err(error) => {
                 warn!(target: "weir", "--packet-in: {error}");

@@ -4,12 +4,13 @@
 //!
 //! `options` reads the command line, `target` its part after `--`; `differs` says what an option does not do here; `log`
 //! writes messages in bmv2's form; `start` starts the switch. Ports without network interfaces are `files`, or `messages`
-//! over nanomsg's protocol (`sp`).
+//! over nanomsg's protocol (`sp`), which also carries `notifications` of digests.
 
 mod differs;
 mod files;
 mod log;
 pub mod messages;
+mod notifications;
 pub mod options;
 pub mod sp;
 mod start;

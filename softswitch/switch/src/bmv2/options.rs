@@ -97,7 +97,7 @@ pub struct Bmv2Args {
     #[arg(long, value_name = "N", default_value_t = LOG_FILES)]
     pub(super) log_file_max_files: usize,
 
-    /// Accepted without effect: no notifications are published.
+    /// Publish digests on this nanomsg socket (ipc://PATH or tcp://ADDRESS:PORT; default ipc:///tmp/bmv2-ID-notifications.ipc).
     #[arg(long, value_name = "ADDRESS")]
     pub(super) notifications_addr: Option<String>,
 
@@ -257,6 +257,8 @@ pub struct Options {
     pub grpc: Option<GrpcOptions>,
     /// Port of the Thrift service as given; None: the default, [`THRIFT_PORT`].
     pub thrift_port: Option<u16>,
+    /// Address of the notifications as given; None: bmv2's default.
+    pub notifications: Option<String>,
     /// Port for packet-in and packet-out.
     pub cpu_port: Option<Port>,
     /// Port that means "drop".
@@ -338,6 +340,7 @@ fn read(flavour: Flavour, given: Bmv2Args) -> Result<Parsed, String> {
         },
         grpc,
         thrift_port: given.thrift_port,
+        notifications: given.notifications_addr.clone(),
         cpu_port,
         drop_port,
         ports: ports(given)?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! nanomsg's protocol, as far as one socket of kind PAIR needs it: SP connections over Unix sockets and TCP.
+//! nanomsg's protocol, as far as sockets of kind PAIR and PUB need it: SP connections over Unix sockets and TCP.
 //!
 //! Each side first sends `0 'S' 'P' 0`, its protocol (16 bits, network order) and 16 zero bits. A message is its length in
 //! 64 bits, network order, and its bytes; over Unix sockets the byte 1 comes before the length. (sp-tcp-mapping-01,
@@ -11,9 +11,27 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The greeting of a PAIR socket, version 0.
-const GREETING: [u8; 8] = [0, b'S', b'P', 0, 0, 16, 0, 0];
-/// Time in which a peer must greet.
+/// Kinds of sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Messages to and from one peer, of the same kind.
+    Pair,
+    /// Messages to peers of kind SUB, which choose what they show their programs.
+    Pub,
+}
+
+impl Kind {
+    /// The greetings of both sides, version 0.
+    fn greetings(self) -> [[u8; 8]; 2] {
+        let greeting = |protocol| [0, b'S', b'P', 0, 0, protocol, 0, 0];
+        match self {
+            Self::Pair => [greeting(16); 2],
+            Self::Pub => [greeting(32), greeting(33)],
+        }
+    }
+}
+
+/// Time in which a peer must greet, and a subscriber take a message.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 /// Longest message, as nanomsg's default.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -94,7 +112,7 @@ impl Listener {
     ///
     /// # Errors
     /// When it speaks another protocol, or says nothing in time.
-    pub fn accept(&self) -> io::Result<Peer> {
+    pub fn accept(&self, kind: Kind) -> io::Result<Peer> {
         let stream = match self {
             Self::Ipc(listener) => Stream::Ipc(listener.accept()?.0),
             Self::Tcp(listener) => {
@@ -103,7 +121,7 @@ impl Listener {
                 Stream::Tcp(stream)
             }
         };
-        Peer { stream }.greeted()
+        Peer { stream }.greeted(kind)
     }
 }
 
@@ -128,6 +146,15 @@ impl Stream {
         match self {
             Self::Ipc(stream) => stream.set_read_timeout(time),
             Self::Tcp(stream) => stream.set_read_timeout(time),
+        }
+    }
+}
+
+impl Stream {
+    fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Ipc(stream) => stream.set_write_timeout(time),
+            Self::Tcp(stream) => stream.set_write_timeout(time),
         }
     }
 }
@@ -161,18 +188,22 @@ pub struct Peer {
 }
 
 impl Peer {
-    fn greeted(mut self) -> io::Result<Self> {
+    fn greeted(mut self, kind: Kind) -> io::Result<Self> {
+        let [own, peers] = kind.greetings();
         self.stream.set_read_timeout(Some(GREETING_TIME))?;
-        self.stream.write_all(&GREETING)?;
+        self.stream.write_all(&own)?;
         let mut greeting = [0; 8];
         self.stream.read_exact(&mut greeting)?;
-        if greeting != GREETING {
+        if greeting != peers {
             let reason = format!(
-                "the peer greets with {greeting:02x?}; a PAIR socket of nanomsg does with {GREETING:02x?}"
+                "the peer greets with {greeting:02x?}; the peer of a {kind:?} socket of nanomsg does with {peers:02x?}"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         self.stream.set_read_timeout(None)?;
+        if kind == Kind::Pub {
+            self.stream.set_write_timeout(Some(GREETING_TIME))?;
+        }
         Ok(self)
     }
 
@@ -290,8 +321,8 @@ mod tests {
             unreachable!()
         };
         let mut other = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
-        other.write_all(&GREETING).unwrap();
-        let peer = listener.accept().unwrap();
+        other.write_all(b"\0SP\0\0\x10\0\0").unwrap();
+        let peer = listener.accept(Kind::Pair).unwrap();
         let mut greeting = [0; 8];
         other.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting, *b"\0SP\0\0\x10\0\0");
@@ -331,7 +362,7 @@ mod tests {
         };
         let mut other = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
         other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        let error = listener.accept().unwrap_err();
+        let error = listener.accept(Kind::Pair).unwrap_err();
         assert!(
             error.to_string().contains("the peer greets with"),
             "{error}"

@@ -14,7 +14,7 @@ use weir_ports::trunk::Trunk;
 use weir_ports::{Interface, SendThreads};
 
 use super::options::{Level, LogOptions, LogTo, Options, PortAtInterface, Ports, THRIFT_PORT};
-use super::{Flavour, files, messages, note};
+use super::{Flavour, files, messages, note, notifications};
 use crate::jit;
 use crate::run::{QUEUED_NOTIFICATIONS, RunError, Stop, load, supervise};
 use crate::service::{Service, listen};
@@ -65,6 +65,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
         node.run_source(program, json, 0)
             .map_err(|failure| failure.to_string())?;
     }
+    let notifications_at = publish(&options, &mut node)?;
     let stop = Stop::install().map_err(|error| error.to_string())?;
     // As bmv2's frames, so a rate or delay of the interface (Mininet's TCLink) applies, and tcpdump sees them.
     let threads = SendThreads::with_queueing();
@@ -81,6 +82,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
         }
     };
     let thrift = listen_thrift(options.thrift_port.unwrap_or(THRIFT_PORT))?;
+    let thrift = thrift.with_notifications(&notifications_at);
     let tls = options.grpc.as_ref().and_then(|grpc| grpc.tls.clone());
     let tls = tls
         .map(|files| files.load())
@@ -120,6 +122,26 @@ async fn run_switch(options: Options) -> Result<(), String> {
         }
     });
     served.await.map_err(|error: RunError| error.to_string())
+}
+
+/// Has digests published, and says where. That the default address is in use is no error, as for bmv2.
+fn publish(options: &Options, node: &mut Node) -> Result<String, String> {
+    let default = || notifications::default_address(options.device_id);
+    let address = options.notifications.clone().unwrap_or_else(default);
+    match notifications::open(&address, options.device_id) {
+        Ok(publish) => {
+            node.publish_learning(publish);
+            Ok(address)
+        }
+        Err(reason) if options.notifications.is_none() => {
+            note(
+                options.flavour,
+                &format!("{reason}: no notifications are published"),
+            );
+            Ok(String::new())
+        }
+        Err(reason) => Err(reason),
+    }
 }
 
 /// Binds the Thrift port of the loopback.
