@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pynng
 import pytest
 from bmv2_process import PATIENCE_S, Bmv2Process
+from finsy.proto import p4r, p4r_grpc
 from scenarios import run_scenario, wait_until
 
 PACKET_IN, PACKET_OUT, INFO_REQUEST, INFO_REPLY = 3, 4, 5, 6
@@ -94,6 +96,26 @@ def test_digests_are_notifications_on_a_nanomsg_socket(
     samples = published[32:]
     assert len(samples) == count * 8
     assert samples[:4] + samples[6:8] == bytes.fromhex("02000000") + (7).to_bytes(2, "big")
+
+
+def test_who_asks_for_a_pipeline_before_one_was_set_gets_an_error_as_from_bmv2(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    p4info, program = compiled("l2_learning")
+    # bmv2's own program is none that a controller has set.
+    with (
+        Bmv2Process(
+            weir_switch, tmp_path, "--packet-in", f"ipc://{tmp_path}/packets", str(program)
+        ) as switch,
+        grpc.insecure_channel(switch.address) as channel,
+    ):
+        p4runtime = p4r_grpc.P4RuntimeStub(channel)
+        request = p4r.GetForwardingPipelineConfigRequest()
+        with pytest.raises(grpc.RpcError) as refused:
+            p4runtime.GetForwardingPipelineConfig(request)
+        assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+        switch.flood(p4info, program, [1])
+        assert p4runtime.GetForwardingPipelineConfig(request).config.p4info.tables
 
 
 def capture(*frames: tuple[int, bytes]) -> bytes:

@@ -53,6 +53,8 @@ const API_VERSION: &str = "1.5.0";
 pub struct Service {
     shared: Arc<Shared>,
     tls: Option<ServerTlsConfig>,
+    /// That there is no pipeline is an error of those who ask for it.
+    no_pipeline_is_error: bool,
 }
 
 impl Service {
@@ -75,7 +77,20 @@ impl Service {
     ) -> Self {
         let shared = Arc::new(Shared::new(device_id, engine, limits));
         tokio::spawn(stream::deliver(Arc::clone(&shared), notifications));
-        Self { shared, tls: None }
+        Self {
+            shared,
+            tls: None,
+            no_pipeline_is_error: false,
+        }
+    }
+
+    /// The same service, but who asks for the pipeline before one was set gets `FAILED_PRECONDITION`, as from bmv2.
+    #[must_use]
+    pub fn without_empty_pipelines(self) -> Self {
+        Self {
+            no_pipeline_is_error: true,
+            ..self
+        }
     }
 
     /// The same service, over TLS only.
@@ -239,6 +254,12 @@ impl P4Runtime for Service {
         request: Request<GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
         let answer = pipeline_config::get(&self.shared, request.get_ref()).await?;
+        if answer.config.is_none() && self.no_pipeline_is_error {
+            // finsy knows it by these words.
+            return Err(Status::failed_precondition(
+                "no forwarding pipeline config was set for this device",
+            ));
+        }
         let room = self.shared.admission.answer(answer.encoded_len())?;
         let mut answer = Response::new(answer);
         answer.extensions_mut().insert(room);
