@@ -25,7 +25,7 @@ pub struct Json {
     #[serde(default)]
     pub program: Option<String>,
     #[serde(rename = "__meta__")]
-    pub meta: Meta,
+    pub meta: Option<Meta>,
     pub header_types: Vec<HeaderType>,
     pub headers: Vec<Header>,
     #[serde(default)]

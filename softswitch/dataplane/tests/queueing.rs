@@ -104,6 +104,27 @@ fn packets_carry_enqueue_time_queueing_time_and_depths() {
 }
 
 #[test]
+fn a_packet_whose_priority_names_no_queue_is_dropped_and_counted() {
+    let config = SwitchConfig {
+        queues: 2,
+        ..SwitchConfig::default()
+    };
+    let mut switch = Switch::new(program("queueing"), config);
+    for port in 1..=3 {
+        switch
+            .set_port(port, PortConfig::default(), 0)
+            .expect("a port");
+    }
+    for priority in [0, 1, 2, 7] {
+        switch.receive(1, &frame(2, priority, priority), 0);
+    }
+    let left = all(&collect(&mut switch, MS), 0);
+    let marks: Vec<u8> = left.iter().map(|(_, mark, _)| *mark).collect();
+    assert_eq!(marks, [0, 1]);
+    assert_eq!(switch.stats().dropped_queue, 2);
+}
+
+#[test]
 fn depth_counts_all_priorities_of_the_port_and_no_other_port() {
     let mut switch = shaping_port_2();
     switch.set_port(3, shaped(), 0).expect("a port");

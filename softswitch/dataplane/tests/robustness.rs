@@ -189,6 +189,16 @@ fn foreign_json_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_program_that_does_not_say_its_version_is_loaded() {
+    let mut json: Value = serde_json::from_slice(&program_json("ipv4_router")).expect("JSON");
+    let object = json.as_object_mut().expect("an object");
+    object.remove("__meta__").expect("the version");
+    let program = Program::from_json(json.to_string().as_bytes()).expect("a program");
+    assert_eq!(program.info().compiler, "");
+    assert!(program.info().table("IngressImpl.route").is_some());
+}
+
+#[test]
 fn unsupported_constructs_are_refused_by_name() {
     let refuse = |pointer: &str, value: Value| {
         let mut json: Value = serde_json::from_slice(&program_json("ipv4_router")).expect("JSON");

@@ -62,6 +62,8 @@ pub struct SwitchConfig {
     pub max_digests: usize,
     /// Run the program as machine code if it has any; this changes only the speed.
     pub native: bool,
+    /// Queues that a packet's priority may name, at most 8: one of another priority is dropped, as by bmv2.
+    pub queues: u8,
     /// The log of each packet's path; None: no log, which costs nothing.
     pub path_log: Option<PathLogConfig>,
 }
@@ -76,6 +78,7 @@ impl Default for SwitchConfig {
             max_passes: 64,
             max_digests: 16_384,
             native: true,
+            queues: 8,
             path_log: None,
         }
     }

@@ -112,8 +112,10 @@ pub fn load(bytes: &[u8], cells: CellBytes) -> Result<(ProgramInfo, Ir)> {
     let json = weir_bmv2_json::parse(bytes).map_err(|e| LoadError::NotBmv2 {
         reason: e.to_string(),
     })?;
-    if json.meta.version.first() != Some(&2) {
-        let found: Vec<String> = json.meta.version.iter().map(ToString::to_string).collect();
+    // bmv2 takes a file that does not say its version for one that it can read.
+    let version = json.meta.as_ref().map_or(&[2][..], |meta| &meta.version);
+    if version.first() != Some(&2) {
+        let found: Vec<String> = version.iter().map(ToString::to_string).collect();
         return Err(LoadError::Version {
             found: found.join("."),
         });
@@ -128,7 +130,11 @@ pub fn load(bytes: &[u8], cells: CellBytes) -> Result<(ProgramInfo, Ir)> {
     let layout = layout::build(&json, &mut ir)?;
     let info = ProgramInfo {
         source: json.program.clone().unwrap_or_default(),
-        compiler: json.meta.compiler.clone().unwrap_or_default(),
+        compiler: json
+            .meta
+            .as_ref()
+            .and_then(|meta| meta.compiler.clone())
+            .unwrap_or_default(),
         ..ProgramInfo::default()
     };
     let mut loader = Loader {

@@ -49,10 +49,5 @@ pub(super) fn lines(given: &Bmv2Args, target: &Target) -> Vec<String> {
     for name in &target.without_effect {
         lines.push(format!("{name}: no effect here"));
     }
-    if let Some(queues) = target.priority_queues.filter(|queues| *queues < 8) {
-        lines.push(format!(
-            "--priority-queues {queues}: there are eight; a packet of priority {queues} or more is sent, not dropped"
-        ));
-    }
     lines
 }

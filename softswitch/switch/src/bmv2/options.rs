@@ -261,6 +261,8 @@ pub struct Options {
     pub notifications: Option<String>,
     /// Port for packet-in and packet-out.
     pub cpu_port: Option<Port>,
+    /// Queues that a packet's priority may name.
+    pub queues: u8,
     /// Port that means "drop".
     pub drop_port: Port,
     /// What the options ask for and this program does not do, one line each.
@@ -316,6 +318,7 @@ fn read(flavour: Flavour, given: Bmv2Args) -> Result<Parsed, String> {
         grpc,
         cpu_port,
         drop_port,
+        priority_queues,
         ..
     } = target;
     let log_to = if given.log_console {
@@ -343,6 +346,8 @@ fn read(flavour: Flavour, given: Bmv2Args) -> Result<Parsed, String> {
         notifications: given.notifications_addr.clone(),
         cpu_port,
         drop_port,
+        // A priority has three bits.
+        queues: priority_queues.map_or(8, |given| u8::try_from(given.min(8)).unwrap_or(8)),
         ports: ports(given)?,
         differs: lines,
     };

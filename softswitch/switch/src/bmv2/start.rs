@@ -55,6 +55,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
         switch: SwitchConfig {
             drop_port: options.drop_port,
             path_log: path_log(&options.log),
+            queues: options.queues,
             ..SwitchConfig::default()
         },
         cpu_port: options.cpu_port,

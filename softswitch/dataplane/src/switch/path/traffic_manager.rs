@@ -22,10 +22,22 @@ impl Switch {
         }
         // Three bits wide, so it names one of the eight queues; as in bmv2, the highest priority leaves first.
         packet.priority = priority as u8;
+        if priority >= u64::from(self.config.queues) {
+            return self.drop_priority(packet);
+        }
         if self.tm.try_bypass(&packet) {
             return Some(packet);
         }
         self.enqueue_or_deflect(packet)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_priority(&mut self, packet: Box<Packet>) -> Option<Box<Packet>> {
+        self.externs.stats.dropped_queue += 1;
+        self.log_words(&packet, "Priority out of range, dropping packet");
+        self.pool.recycle(packet);
+        None
     }
 
     /// Enqueues a clone or a multicast copy.
