@@ -254,6 +254,10 @@ impl Interface {
         });
         if oversize {
             self.counters.rx_oversize += 1;
+            // Not for each of many.
+            if self.counters.rx_oversize.is_power_of_two() && self.reopen_if_grown() {
+                return;
+            }
             if !self.oversize_reported {
                 self.oversize_reported = true;
                 warn!(
@@ -263,6 +267,35 @@ impl Interface {
                 );
             }
         }
+    }
+
+    /// Opens the interface anew if its MTU has grown since; true if it has. Frames in the ring are lost, and counted.
+    #[cold]
+    fn reopen_if_grown(&mut self) -> bool {
+        let opened_bytes = self.open.as_ref().map(|open| open.max_frame_bytes);
+        let mtu_bytes = interface_state(&self.name).map(|state| state.mtu_bytes);
+        let (Some(opened_bytes), Ok(mtu_bytes)) = (opened_bytes, mtu_bytes) else {
+            return false;
+        };
+        if mtu_bytes + LINK_HEADER_BYTES <= opened_bytes {
+            return false;
+        }
+        self.flush();
+        if let Some(open) = &mut self.open {
+            while open.ring.oldest_ns().is_some() {
+                open.ring.take(|_| {});
+                self.counters.rx_overruns += 1;
+            }
+        }
+        self.update_overruns();
+        self.end();
+        self.open = None;
+        info!(
+            "port {}: the MTU of interface {} is now {mtu_bytes} bytes",
+            self.number, self.name
+        );
+        self.reopen_if_back();
+        true
     }
 
     /// Queues a frame for the next [`Interface::flush`], or counts it as an error. `departure_ns` (`CLOCK_MONOTONIC`) is of

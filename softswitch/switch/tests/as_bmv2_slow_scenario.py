@@ -3,8 +3,8 @@
 
     e1 ─── s1 [port 1: simple_switch_grpc: port 2] s2 ── tbf ── e2
 
-Started by as_bmv2_test.py as `unshare … python as_bmv2_slow_scenario.py SWITCH P4INFO JSON FOLDER`; prints what it
-observed as one line of JSON.
+Started by as_bmv2_test.py as `unshare … python as_bmv2_slow_scenario.py SWITCH P4INFO JSON FOLDER`; prints
+what it observed as one line of JSON.
 """
 
 import json
@@ -26,6 +26,7 @@ FULL = "Dropping packet, because its queue is full at port 2"
 
 
 def frame(number: int) -> bytes:
+    """A frame with its number in it."""
     head = bytes.fromhex("ffffffffffff 0200000000aa 88b5") + number.to_bytes(8, "big")
     return head.ljust(FRAME_BYTES, b"\x5a")
 

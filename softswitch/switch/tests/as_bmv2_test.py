@@ -208,6 +208,13 @@ def test_an_interface_that_tc_makes_slow_fills_the_queue_of_its_port(
     assert found["tapped"] == len(arrived) + 10, "tcpdump on the port sees the frames that leave"
 
 
+def test_frames_of_an_mtu_that_has_grown_since_the_start_pass(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    found = run_scenario("as_bmv2_mtu_scenario.py", weir_switch, *compiled("l2_learning"), tmp_path)
+    assert found["arrived"] == [1514, 9014]
+
+
 def test_what_has_no_effect_is_said_on_standard_error(on_interfaces: dict[str, Any]) -> None:
     said = on_interfaces["errors"]
     assert "simple_switch_grpc: --nanolog: no events are published" in said
