@@ -136,9 +136,10 @@ ptf: setup $(VENV)/.ptf ## packets through the pipeline: make ptf [TARGET=bmv2|t
 
 .PHONY: tofino-meters
 PAIRS ?= 100
-tofino-meters: setup $(VENV)/.ptf ## rates and bursts of the meters in Tofino 1's model, for PAIRS=100 random pairs (needs the model on PATH)
-	$(BIN)/python p4src/binary.py tofino1 target/p4/tofino1
-	PYTHONPATH=ptf-tests $(BIN)/python -m weir.ptftests.model.meters --program target/p4/tofino1 --pairs $(PAIRS) $(ARGS)
+tofino-meters: TARGET ?= tofino1-model
+tofino-meters: setup $(VENV)/.ptf ## rates and bursts of the meters in a Tofino's model, for PAIRS=100 random pairs [TARGET=tofino2-model] (needs the model on PATH)
+	$(BIN)/python p4src/binary.py $(TARGET:-model=) target/p4/$(TARGET:-model=)
+	PYTHONPATH=ptf-tests $(BIN)/python -m weir.ptftests.model.meters --target $(TARGET) --program target/p4/$(TARGET:-model=) --pairs $(PAIRS) $(ARGS)
 
 .PHONY: differential
 differential: setup ## random entries and packets on weir-switch and bmv2 (needs simple_switch_grpc on PATH)

@@ -10,15 +10,17 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from weir.ptftests.model.chips import Chip
 
 _PATIENCE_S = 60.0  # only a broken model takes this long for a batch of commands
 _KEPT_LINES = 15
-_PAUSE = (f"packet 128 {bytes(12).hex()}080030{bytes(45).hex()}", "wait")
-"""Time passes: pipe 1, which has neither counters nor reports here, drops IPv4 of version 3."""
+_PAUSE_FRAME = f"{bytes(12).hex()}080030{bytes(45).hex()}"
+"""IPv4 of version 3. Pipe 1, which has neither counters nor reports here, drops it, and time passes."""
+_PAUSE_PORTS = (128, 136)
+"""One for each pause after a packet: a port's second frame would wait for more than 8 ns."""
 _NOT_LOADED = ("Unknown file format", "Can't open", "Error reading")
 _PROMPT = "weir-prompt"
 """No command: the harness complains about it, in order with what the commands before it say."""
@@ -98,8 +100,7 @@ class Harness:
         """Send frames into ports, and return all that left, with their ports, in order. Raises ModelError."""
         # A meter knows of a packet when it has ended, which the model sees when it waits. Its colour is
         # written 16 cycles later, and a packet takes 8 ns: those in another pipe pass time.
-        pauses = self._chip.pauses * _PAUSE
-        commands = [[f"packet {port} {frame.hex()}", "wait", *pauses] for port, frame in frames]
+        commands = [[f"packet {port} {frame.hex()}", "wait", *self._pauses] for port, frame in frames]
         self.run(line for lines in commands for line in lines)
         return self._left()
 
@@ -116,9 +117,16 @@ class Harness:
             # The harness lets a port's next packet wait for 8 ns and for 80 ps for each character of this
             # packet's port number and the blanks after it, and takes the model's time there.
             width = (gap_ns - 8) * 1000 // 80
-            commands += [f"packet {str(port).ljust(width)}{frame.hex()}", "wait", *self._chip.pauses * _PAUSE]
+            commands += [f"packet {str(port).ljust(width)}{frame.hex()}", "wait", *self._pauses]
         self.run(commands)
         return self._left()
+
+    @property
+    def _pauses(self) -> Iterator[str]:
+        """Commands that let time pass until the colour that a packet left is written."""
+        for port in _PAUSE_PORTS[: self._chip.pauses]:
+            yield f"packet {port} {_PAUSE_FRAME}"
+            yield "wait"
 
     def _left(self) -> list[tuple[int, bytes]]:
         """The frames that left since the last call, with their ports."""
