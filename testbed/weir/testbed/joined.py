@@ -34,6 +34,11 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
             f"switch.address: {switch.target} does not speak BfRuntime; "
             "valid: ADDRESS:PORT of its P4Runtime, or target: tofino"
         )
+    elif not bfruntime and switch.target.startswith(TOFINO):
+        yield (
+            "switch.address: a run loads a program over P4Runtime that a Tofino cannot run; "
+            "valid: bfruntime://ADDRESS of its bf_switchd"
+        )
     if experiment.switch.target == "bmv2" and experiment.switch.thrift_port is None:
         yield (
             "switch.thrift_port: missing: bmv2 drops bursts of 64 packets without a trace unless its queues "

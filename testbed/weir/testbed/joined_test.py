@@ -71,6 +71,11 @@ def test_the_switch_is_the_testbeds() -> None:
         ),
         (rack({"address": "bfruntime://192.0.2.1", "target": "tofino"}), EXPERIMENT, "hosts.a.delay"),
         (
+            rack({**SWITCH, "target": "tofino2"}),
+            NO_DELAY,
+            "switch.address: a run loads a program over P4Runtime that a Tofino cannot run; valid: bfruntime",
+        ),
+        (
             rack({"address": "bfruntime://192.0.2.1", "target": "tofino"}),
             NO_DELAY.replace("a: {}", "a: {rate: 1 Mbit/s}"),
             "hosts.a.rate: queues are not set over BfRuntime; valid: no rate",
