@@ -16,7 +16,12 @@ from weir.controlplane.entities import (
     MulticastGroup,
     TableEntry,
 )
-from weir.controlplane.errors import ControlPlaneError, PartlyAppliedError, WriteError
+from weir.controlplane.errors import (
+    ControlPlaneError,
+    PartlyAppliedError,
+    UnsupportedByTargetError,
+    WriteError,
+)
 from weir.controlplane.links_service import LinksService
 from weir.controlplane.targets import Target
 
@@ -26,9 +31,17 @@ _LARGEST_ATOMIC = 10_000
 
 def as_written(entity: Entity, wanted: Entity | None, target: Target) -> Entity:
     """The wanted entity if the target quantizes it to the one that was read, else the one that was read."""
-    if isinstance(entity, MeterCell) and isinstance(wanted, MeterCell):
-        rate, burst = target.read_back(wanted.rate_bytes_per_s, wanted.burst_bytes)
-        peak_rate, peak_burst = target.read_back(*wanted.peak)
+    if not isinstance(entity, MeterCell) or not isinstance(wanted, MeterCell):
+        return entity
+    # What the target itself cannot have is an error; what only another of its variants cannot have is not.
+    target.read_back(wanted.rate_bytes_per_s, wanted.burst_bytes)
+    target.read_back(*wanted.peak)
+    for variant in target.variants():
+        try:
+            rate, burst = variant.read_back(wanted.rate_bytes_per_s, wanted.burst_bytes)
+            peak_rate, peak_burst = variant.read_back(*wanted.peak)
+        except UnsupportedByTargetError:
+            continue
         quantized = replace(
             wanted,
             rate_bytes_per_s=rate,

@@ -54,6 +54,10 @@ class Bmv2:
         _check(burst_bytes)
         return int(rate_bytes_per_s / 1e6 * 1e6), burst_bytes
 
+    def variants(self) -> tuple[Bmv2, ...]:
+        """Only this."""
+        return (self,)
+
 
 def _check(burst_bytes: int) -> None:
     if burst_bytes > _LARGEST_BURST:

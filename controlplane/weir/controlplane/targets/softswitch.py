@@ -37,3 +37,7 @@ class Softswitch:
     def read_back(self, rate_bytes_per_s: int, burst_bytes: int) -> tuple[int, int]:
         """The written bucket, unchanged."""
         return rate_bytes_per_s, burst_bytes
+
+    def variants(self) -> tuple[Softswitch, ...]:
+        """Only this."""
+        return (self,)

@@ -75,3 +75,7 @@ class Target(Protocol):
         Raises as :meth:`effective`.
         """
         ...
+
+    def variants(self) -> tuple[Target, ...]:
+        """The target, then as others of its name are: they return other values for the same bucket."""
+        ...

@@ -15,7 +15,7 @@ From the published driver (p4lang/open-p4studio, pipe_mgr_meter_drv_workflows.c 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weir.controlplane.errors import UnsupportedByTargetError
 from weir.controlplane.targets.target import Capabilities, Effective
@@ -67,10 +67,13 @@ _CAPABILITIES = Capabilities(
 
 @dataclass(frozen=True, slots=True)
 class Tofino:
-    """A Tofino under Stratum; ``clock_hz`` is that of the meters."""
+    """A Tofino under its driver; ``clock_hz`` is that of the meters, ``other_clocks_hz`` that of slower parts
+    and of the chip's model.
+    """
 
     name: str
     clock_hz: int
+    other_clocks_hz: tuple[int, ...] = ()
     capabilities: Capabilities = _CAPABILITIES
 
     def encode(self, rate_bytes_per_s: int, burst_bytes: int) -> Encoded:
@@ -149,6 +152,11 @@ class Tofino:
         burst_kbit = (encoded.burst_bytes * 8 + 999) // 1000
         return rate_kbps * KBIT_BYTES, burst_kbit * KBIT_BYTES
 
+    def variants(self) -> tuple[Tofino, ...]:
+        """One for each clock; no table of the switch says which it has."""
+        others = (replace(self, clock_hz=clock_hz, other_clocks_hz=()) for clock_hz in self.other_clocks_hz)
+        return (self, *others)
+
 
 def _burst(burst_bytes: int) -> tuple[int, int]:
     exponent = max(0, burst_bytes.bit_length() - 8)
@@ -166,6 +174,7 @@ def _single(value: float) -> float:
     return float(rounded)
 
 
-# Meters of Tofino 1 run at the core clock, those of Tofino 2 at 1 GHz (pipe_mgr_rmt_cfg.c).
-TOFINO = Tofino("tofino", 1_220_000_000)
+# Meters of Tofino 1 run at the core clock, those of Tofino 2 at 1 GHz (pipe_mgr_rmt_cfg.c). Parts of Tofino 1
+# are fused to 1.1 or 1 GHz (lld_sku.c); for its model the driver takes 1.271 GHz.
+TOFINO = Tofino("tofino", 1_220_000_000, (1_271_000_000, 1_100_000_000, 1_000_000_000))
 TOFINO2 = Tofino("tofino2", 1_000_000_000)
