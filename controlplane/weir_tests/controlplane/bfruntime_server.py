@@ -158,13 +158,16 @@ class BfRuntimeServer:
             self.clients.pop(request.client_id, None)
 
     async def GetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
-        """Return the programs and the fixed tables; the published server throws for another device."""
+        """Return the programs and the fixed tables; the published server throws for another device.
+
+        Without a program, it names one ``$SHARED``, which has the fixed tables.
+        """
         if request.device_id != self.device_id:
             await context.abort(grpc.StatusCode.UNKNOWN, "Unexpected error in RPC handling")
         return MESSAGES["GetForwardingPipelineConfigResponse"](
             config=[
                 MESSAGES["ForwardingPipelineConfig"](p4_name=name, bfruntime_info=text)
-                for name, text in self.programs.items()
+                for name, text in (self.programs or {"$SHARED": self.fixed}).items()
             ],
             non_p4_config=MESSAGES["NonP4Config"](bfruntime_info=self.fixed),
         )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 from weir.controlplane.bfruntime.entities import FIXED
@@ -109,11 +109,22 @@ async def _ports(session: BfRtSession) -> Finding:
         ports = await session.ports_up()
     except ControlPlaneError as error:
         return Finding("ports", False, False, str(error))
-    down = [str(port) for port, up in sorted(ports.items()) if not up]
+    down = [port for port, up in sorted(ports.items()) if not up]
     if ports and not down:
         return Finding("ports", False, True, f"all {len(ports)} that were added are up")
-    found = f"{len(ports) - len(down)} up; down: {', '.join(down)}" if ports else "none was added"
+    found = f"{len(ports) - len(down)} up; down: {ranges_of(down)}" if ports else "none was added"
     return Finding("ports", False, False, found, "switch.port_settings in the experiment, or ucli's pm")
+
+
+def ranges_of(numbers: Sequence[int]) -> str:
+    """Ascending numbers, those in a row as one range: a bf_switchd adds all ports of the chip when it starts."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 async def _owner(address: str, device_id: int, timeout_s: float) -> Finding:

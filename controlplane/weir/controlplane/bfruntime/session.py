@@ -41,6 +41,8 @@ from weir.controlplane.errors import (
 
 READER_ID = 0xFF_F000
 """Client id of those that only read; the server keeps 24 bits of an id."""
+_NO_PROGRAM = "$SHARED"
+"""What the server names in the place of a program, with its fixed tables, if it runs none."""
 _BIND_AGAIN_S = 0.2
 """Pause between a backup's attempts to bind."""
 
@@ -315,7 +317,11 @@ class BfRtSession:
     async def _refresh(self) -> None:
         """Ask which programs the switch runs, and for the tables of its fixed parts."""
         reply = await self._channel.config()
-        self._programs = {one.p4_name: program_of(one.p4_name, one.bfruntime_info) for one in reply.config}
+        self._programs = {
+            one.p4_name: program_of(one.p4_name, one.bfruntime_info)
+            for one in reply.config
+            if one.p4_name != _NO_PROGRAM
+        }
         info = reply.non_p4_config.bfruntime_info
         self._fixed = read_bf_rt(info, f"the fixed tables of {self.address}") if info else BfRtInfo(())
 
