@@ -117,7 +117,7 @@ async def _ports(session: BfRtSession) -> Finding:
 
 
 def ranges_of(numbers: Sequence[int]) -> str:
-    """Ascending numbers, those in a row as one range: a bf_switchd adds all ports of the chip when it starts."""
+    """Ascending numbers, those in a row as one range: bf_switchd adds all ports when it starts."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
