@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from weir.controlplane.config.values import bfruntime_endpoint
 from weir.controlplane.connection import AllGroups, AllSessions, Digest, EntriesOf, Update
 from weir.controlplane.entities import Count, Entity, MeterCell
 from weir.controlplane.errors import ControlPlaneError
+from weir.controlplane.targets.tofino import KBIT_BYTES
 from weir.controlplane.translate import from_finsy
 from weir.ptf.switch import ELECTION_ID, TIMEOUT_S
 from weir.ptftests.config import RunConfig
@@ -142,9 +144,19 @@ def push(config: RunConfig) -> None:
 
 
 def _entity(written: Writable) -> Entity:
-    if isinstance(written, Entity):
-        return written
-    found = from_finsy(written, P4Schema()) if isinstance(written, P4MeterEntry) else None
+    found: Entity | None = written if isinstance(written, Entity) else None
+    if isinstance(written, P4MeterEntry):
+        found = from_finsy(written, P4Schema())
     if found is None:
         raise TypeError(f"{written!r}; valid: weir's entities, and meter cells")
-    return found
+    return at_least_1_kbit_per_s(found) if isinstance(found, MeterCell) else found
+
+
+def at_least_1_kbit_per_s(cell: MeterCell) -> MeterCell:
+    """A cell of at least 1 kbit/s: of less, the driver makes 0, at which every packet is red."""
+    peak = cell.peak_rate_bytes_per_s
+    return replace(
+        cell,
+        rate_bytes_per_s=max(cell.rate_bytes_per_s, KBIT_BYTES),
+        peak_rate_bytes_per_s=None if peak is None else max(peak, KBIT_BYTES),
+    )

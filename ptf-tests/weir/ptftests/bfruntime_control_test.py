@@ -65,3 +65,12 @@ def test_a_program_that_was_not_loaded_is_no_program_of_a_test(config: RunConfig
             control.entities()
     finally:
         control.close()
+
+
+def test_no_meter_cell_is_written_with_less_than_1_kbit_per_s() -> None:
+    cell = MeterCell("policer", 1, 1, 300, peak_rate_bytes_per_s=2, peak_burst_bytes=700)
+    written = bfruntime_control.at_least_1_kbit_per_s(cell)
+    assert (written.rate_bytes_per_s, written.peak_rate_bytes_per_s) == (125, 125)
+    assert (written.burst_bytes, written.peak_burst_bytes) == (300, 700)
+    faster = MeterCell("policer", 1, 126, 300)
+    assert bfruntime_control.at_least_1_kbit_per_s(faster) == faster
