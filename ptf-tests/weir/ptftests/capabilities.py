@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 
@@ -144,7 +144,7 @@ TOFINO_MODEL = Capabilities(
     tna=True,
     cuts_reports=_TOFINO_CUTS,
 )
-TOFINO1_MODEL = Capabilities(
+TOFINO_HARNESS = Capabilities(
     writes_registers=True,
     exact_buckets=_TOFINO_BUCKETS,
     own_packet_counts=_TOFINO_OWN_PACKET,
@@ -165,7 +165,6 @@ TOFINO1_MODEL = Capabilities(
     tna=True,
     cuts_reports=_TOFINO_CUTS,
 )
-TOFINO2_MODEL = replace(TOFINO1_MODEL)
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
     exact_buckets=_TOFINO_BUCKETS,
@@ -192,8 +191,8 @@ TARGETS: Mapping[str, Capabilities] = MappingProxyType(
     {
         "embedded": EMBEDDED,
         "bmv2": BMV2,
-        "tofino1-model": TOFINO1_MODEL,
-        "tofino2-model": TOFINO2_MODEL,
+        "tofino1-model": TOFINO_HARNESS,
+        "tofino2-model": TOFINO_HARNESS,
         "tofino-model": TOFINO_MODEL,
         "tofino": TOFINO,
     }
