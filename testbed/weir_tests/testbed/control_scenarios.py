@@ -304,7 +304,8 @@ async def refusals(lab: Lab) -> dict[str, Any]:
     async with helper(testbed) as running:
         await run_there("import sys; open(sys.argv[1], 'wb', 0).write(bytes(10**6))")
         await note("full", running.set_sysctl("net.ipv4.tcp_ecn", "1"))
-        await note("full program", running.start("late", ["python3", "-c", "1"]))
+        # It must live until the helper writes it down: one that has ended needs no record.
+        await note("full program", running.start("late", ["python3", "-c", "import time; time.sleep(60)"]))
         await run_there("import os, sys; os.remove(sys.argv[1])")
         await note("fixed", running.turn_offloads_off("lo"))
         await note("tool", running.start("capture", ["tcpdump", "-i", "exp0"]))
