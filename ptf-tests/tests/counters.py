@@ -7,8 +7,6 @@ from weir.ptftests.base import WeirTest
 from weir.ptftests.entries import GREEN, RED, YELLOW
 from weir.ptftests.expect import REASON_POLICER
 
-FRAME_BYTES = 100
-
 
 class EveryPacketOfAPolicerIsCountedInOneColourWithItsBytes(WeirTest):
     def runTest(self) -> None:
@@ -17,9 +15,9 @@ class EveryPacketOfAPolicerIsCountedInOneColourWithItsBytes(WeirTest):
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(packets.SRC_IP)),
         )
-        self.traffic.exchange(1, packets.numbered(20, FRAME_BYTES))
+        self.traffic.exchange(1, packets.numbered(20, packets.FRAME_BYTES))
         colours = [GREEN] * 3 + [YELLOW] * 4 + [RED] * 13
-        self.assert_colours(self.cell, ((FRAME_BYTES, colour) for colour in colours))
+        self.assert_colours(self.cell, ((packets.FRAME_BYTES, colour) for colour in colours))
 
 
 class DropsOfAPolicerAreCountedByReason(WeirTest):
@@ -30,16 +28,16 @@ class DropsOfAPolicerAreCountedByReason(WeirTest):
             entries.police_shared(self.cell, src=entries.ip(packets.SRC_IP)),
         )
         before = self.control.counts("drop_counter", [REASON_POLICER])[REASON_POLICER]
-        self.traffic.exchange(1, packets.numbered(10, FRAME_BYTES))
+        self.traffic.exchange(1, packets.numbered(10, packets.FRAME_BYTES))
         after = self.control.counts("drop_counter", [REASON_POLICER])[REASON_POLICER]
         more = Count(after.packets - before.packets, after.bytes - before.bytes)
-        self.assertEqual(more, Count(6, 6 * FRAME_BYTES))
+        self.assertEqual(more, Count(6, 6 * packets.FRAME_BYTES))
 
 
 class PortsCountWhatEntersAndWhatLeaves(WeirTest):
     def runTest(self) -> None:
         entered, left = self.p4_port(1), self.p4_port(2)
-        frames = packets.numbered(10, FRAME_BYTES)
+        frames = packets.numbered(10, packets.FRAME_BYTES)
         counters = {"ingress_port_counter": entered, "egress_port_counter": left}
         counted = {}
         # The sentinels of an exchange are counted too; an exchange without frames gives their number.
@@ -54,4 +52,4 @@ class PortsCountWhatEntersAndWhatLeaves(WeirTest):
         for name in counters:
             more = counted[name, True].packets - counted[name, False].packets
             more_bytes = counted[name, True].bytes - counted[name, False].bytes
-            self.assertEqual((more, more_bytes), (10, 10 * FRAME_BYTES), name)
+            self.assertEqual((more, more_bytes), (10, 10 * packets.FRAME_BYTES), name)

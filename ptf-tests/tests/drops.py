@@ -10,8 +10,6 @@ from weir.ptftests.entries import RED
 from weir.ptftests.expect import REASON_POLICER
 from weir.ptftests.reports import FIRST, INNER_BYTES, SECOND, sequence_gaps
 
-FRAME_BYTES = 100
-
 
 class Dropping(WeirTest):
     """A policer that drops packets after a number of them."""
@@ -36,7 +34,7 @@ class EveryDroppedPacketOfABurstIsReportedOnceAndInOrder(Dropping):
 
     def runTest(self) -> None:
         self.report_to_first()
-        sent = packets.numbered(400, FRAME_BYTES)
+        sent = packets.numbered(400, packets.FRAME_BYTES)
         reports_before = self.reports.sent()
         left = self.traffic.exchange(1, sent)
         self.assertEqual(left[2], sent[:100])
@@ -76,6 +74,8 @@ class AFrameBeyondTheInnerLengthIsCutAndAShorterOneIsWhole(Dropping):
 
 
 class IngressTimesAreThoseOfTheSwitchsClock(Dropping):
+    needs = ("keeps_time",)
+
     def runTest(self) -> None:
         # Each exchange waits for the one before, so the times rise. They span at most the time that our clock
         # measured around all exchanges, with a tolerance: clocks of computers differ by less than 1 in 1000,
@@ -83,7 +83,7 @@ class IngressTimesAreThoseOfTheSwitchsClock(Dropping):
         self.report_to_first()
         before_ns = time.monotonic_ns()
         found = []
-        for frame in packets.numbered(20, FRAME_BYTES):
+        for frame in packets.numbered(20, packets.FRAME_BYTES):
             found += self.reports.decode(self.traffic.exchange(1, [frame])[FIRST.port])
         elapsed_ns = time.monotonic_ns() - before_ns
         self.assertEqual(len(found), 20)

@@ -8,8 +8,6 @@ from weir.ptftests.packets import SRC_IP, SRC_IP6
 from weir.ptftests.reports import FIRST, SECOND, sequence_gaps
 from weir.ptftests.traffic import Frames
 
-FRAME_BYTES = 100
-
 
 class Enqueuing(WeirTest):
     """A watched policer whose red packets are dropped."""
@@ -38,7 +36,7 @@ class Enqueuing(WeirTest):
 
     def flow(self, number: int, count: int) -> list[bytes]:
         """Frames of a flow that only this test uses, as the pipeline never resets a flow's packet count."""
-        return packets.numbered(count, FRAME_BYTES, src_port=20_000 + self.cell // 64 + number)
+        return packets.numbered(count, packets.FRAME_BYTES, src_port=20_000 + self.cell // 64 + number)
 
 
 class EveryPacketThatPassesIsReportedIfAsked(Enqueuing):
@@ -59,7 +57,9 @@ class AnEnqueueReportSaysThatThePacketPassedAndWhen(Enqueuing):
         (report,) = self.reports.decode(self.exchange(self.flow(0, 1))[FIRST.port])
         self.assertEqual((report.dropped, report.congested, report.tracked), (False, False, False))
         self.assertEqual((report.drop_reason, report.queue_id, report.drop_queue_id), (0, 0, 0))
-        self.assertEqual((report.policer, report.colour, report.wire_length), (self.cell, GREEN, FRAME_BYTES))
+        self.assertEqual(
+            (report.policer, report.colour, report.wire_length), (self.cell, GREEN, packets.FRAME_BYTES)
+        )
         self.assertGreater(report.ingress_ns, 0)
         self.assertGreaterEqual(report.egress_ns, report.ingress_ns)
 
@@ -114,12 +114,14 @@ class TheInnerPacketIsTheOneThatCameInEvenIfThePolicerRewroteIt(Enqueuing):
         )
         flow = {"src_port": 30_000 + self.cell // 64}
         header = packets.IPv6(src=SRC_IP6, dst=packets.DST_IP6, tc=0x29)
-        six = packets.sized(packets.ethernet() / header / packets.UDP(sport=flow["src_port"]), FRAME_BYTES)
-        sent = [packets.udp(FRAME_BYTES, tos=0x29, **flow), six]
+        six = packets.sized(
+            packets.ethernet() / header / packets.UDP(sport=flow["src_port"]), packets.FRAME_BYTES
+        )
+        sent = [packets.udp(packets.FRAME_BYTES, tos=0x29, **flow), six]
         left = self.exchange(sent)
         header.tc = 46 << 2 | 1
         six_after = packets.sized(
-            packets.ethernet() / header / packets.UDP(sport=flow["src_port"]), FRAME_BYTES
+            packets.ethernet() / header / packets.UDP(sport=flow["src_port"]), packets.FRAME_BYTES
         )
-        self.assertEqual(left[2], [packets.udp(FRAME_BYTES, tos=46 << 2 | 1, **flow), six_after])
+        self.assertEqual(left[2], [packets.udp(packets.FRAME_BYTES, tos=46 << 2 | 1, **flow), six_after])
         self.assertEqual([report.inner for report in self.reports.decode(left[FIRST.port])], sent)

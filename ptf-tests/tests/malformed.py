@@ -13,7 +13,7 @@ from weir.ptftests.base import WeirTest
 from weir.ptftests.entries import IPV4, IPV6
 from weir.ptftests.expect import REASONS
 from weir.ptftests.packets import DST_IP, DST_IP6, IP, SRC_IP, SRC_IP6, TCP, UDP, Dot1Q, IPv6, Raw
-from weir.ptftests.reports import FIRST
+from weir.ptftests.reports import FIRST, INNER_BYTES
 
 ETHERNET_BYTES, VLAN_BYTES, IPV4_BYTES, IPV6_BYTES = 14, 4, 20, 40
 NO_CELL = 0
@@ -34,7 +34,7 @@ class Malformed(WeirTest):
         )
 
     def assert_refused(self, reason: str, frames: Iterable[bytes]) -> None:
-        """All frames are dropped for the reason, reported with their first 128 bytes, and meet no policer."""
+        """All frames are dropped for the reason, reported with their first bytes, and meet no policer."""
         sent = list(frames)
         number = REASONS[reason]
         before = self.drops(number)
@@ -43,7 +43,7 @@ class Malformed(WeirTest):
         self.assertEqual(self.drops(number) - before, len(sent), f"counted as {reason}")
         found = self.reports.decode(left[FIRST.port])
         self.assertEqual({(report.policer, report.drop_reason) for report in found}, {(NO_CELL, number)})
-        self.assertEqual([report.inner for report in found], [frame[:128] for frame in sent])
+        self.assertEqual([report.inner for report in found], [frame[:INNER_BYTES] for frame in sent])
         self.assertEqual(self.control.counts("met_counter", [self.cell])[self.cell].packets, 0)
 
 

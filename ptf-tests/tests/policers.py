@@ -17,7 +17,6 @@ from weir.ptftests.expect import Report
 from weir.ptftests.packets import DST_IP, DST_PORT, SRC_IP
 from weir.ptftests.reports import FIRST
 
-FRAME_BYTES = 100
 UDP = 17
 AF11, AF12, AF13, EF = 10, 12, 14, 46
 """Codepoints of RFC 2597 and RFC 3246."""
@@ -66,15 +65,15 @@ class ATokenBucketPassesItsBurstAndThenNothing(WeirTest):
     needs = ("exact_buckets",)
 
     def runTest(self) -> None:
-        burst_bytes = 5 * FRAME_BYTES + FRAME_BYTES - 10
+        burst_bytes = 5 * packets.FRAME_BYTES + 90
         self.install(
             entries.token_bucket(self.cell, burst_bytes),
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
-        big = packets.numbered(8, FRAME_BYTES)
+        big = packets.numbered(8, packets.FRAME_BYTES)
         # 90 bytes of the burst are left: enough for one frame of 60, and at one byte a second not for
-        # 100 (10 s) or for two of 60 (30 s).
+        # two (30 s).
         small = packets.numbered(2, 60)
         self.assertEqual(self.traffic.exchange(1, [*big, *small])[2], [*big[:5], small[0]])
 
@@ -87,10 +86,10 @@ class AFloodedPacketMeetsItsPolicerOnce(WeirTest):
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
         unknown_mac = bytes.fromhex("020000000077")
-        sent = [unknown_mac + frame[6:] for frame in packets.numbered(3, FRAME_BYTES)]
+        sent = [unknown_mac + frame[6:] for frame in packets.numbered(3, packets.FRAME_BYTES)]
         passed = sent[:2]
         self.assertEqual(self.traffic.exchange(1, sent), {1: [], 2: passed, 3: passed, 4: passed})
-        self.assert_colours(self.cell, [(FRAME_BYTES, colour) for colour in (GREEN, GREEN, RED)])
+        self.assert_colours(self.cell, [(packets.FRAME_BYTES, colour) for colour in (GREEN, GREEN, RED)])
 
 
 class ThreeColoursOfTwoRatesFollowRfc2698(WeirTest):
@@ -99,12 +98,13 @@ class ThreeColoursOfTwoRatesFollowRfc2698(WeirTest):
     def runTest(self) -> None:
         # RFC 2698, section 3, colour-blind: red if the peak bucket lacks the bytes; else it loses them, and
         # the packet is yellow if the committed bucket lacks them, else green. A red packet takes no tokens.
-        committed_bytes, peak_bytes = 3 * FRAME_BYTES, 5 * FRAME_BYTES
+        committed_bytes, peak_bytes = 3 * packets.FRAME_BYTES, 5 * packets.FRAME_BYTES
         self.install(
             entries.two_rate(self.cell, committed_bytes, peak_bytes),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
-        sizes = [100, 100, 400, 100, 100, 100, 60]
+        whole = packets.FRAME_BYTES
+        sizes = [whole, whole, 4 * whole, whole, whole, whole, 60]
         colours = [GREEN, GREEN, RED, GREEN, YELLOW, YELLOW, RED]
         sent = [packets.udp(size, id=number) for number, size in enumerate(sizes)]
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
@@ -119,10 +119,11 @@ class ThreeColoursOfOneRateFollowRfc2697(WeirTest):
         # RFC 2697, section 3, colour-blind: green if the committed bucket has the bytes, which it then loses;
         # else yellow if the excess bucket has them, which it then loses; else red, which takes no tokens.
         self.install(
-            entries.single_rate(self.cell, 3 * FRAME_BYTES, 2 * FRAME_BYTES),
+            entries.single_rate(self.cell, 3 * packets.FRAME_BYTES, 2 * packets.FRAME_BYTES),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
-        sizes = [100, 100, 250, 150, 100, 60]
+        whole = packets.FRAME_BYTES
+        sizes = [whole, whole, 2 * whole + 1, 2 * whole - 50, whole, 60]
         colours = [GREEN, GREEN, RED, YELLOW, GREEN, RED]
         sent = [packets.udp(size, id=number) for number, size in enumerate(sizes)]
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
@@ -145,9 +146,11 @@ class APacketLeavesAColourAwareMeterNoBetterThanItCameIn(WeirTest):
         green, yellow, red, other = AF11, AF12, AF13, EF
         marks = [red] * 9 + [yellow] * 2 + [green, other, green, green, green, red, yellow]
         colours = [RED] * 9 + [YELLOW] * 2 + [GREEN] * 4 + [YELLOW, RED, RED]
-        sent = [packets.udp(FRAME_BYTES, id=number, tos=dscp << 2) for number, dscp in enumerate(marks)]
+        sent = [
+            packets.udp(packets.FRAME_BYTES, id=number, tos=dscp << 2) for number, dscp in enumerate(marks)
+        ]
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
-        self.assert_colours(self.cell, ((FRAME_BYTES, colour) for colour in colours))
+        self.assert_colours(self.cell, ((packets.FRAME_BYTES, colour) for colour in colours))
 
 
 class APreColourAppliesToItsPolicerOnly(WeirTest):
@@ -162,10 +165,10 @@ class APreColourAppliesToItsPolicerOnly(WeirTest):
             entries.police_shared(aware, src=entries.ip(SRC_IP), dst_port=DST_PORT),
             entries.police_shared(blind, src=entries.ip(SRC_IP), dst_port=DST_PORT + 1),
         )
-        sent = [packets.udp(FRAME_BYTES, dst_port=DST_PORT + at, tos=AF13 << 2) for at in (0, 1)]
+        sent = [packets.udp(packets.FRAME_BYTES, dst_port=DST_PORT + at, tos=AF13 << 2) for at in (0, 1)]
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent[1:])
-        self.assert_colours(aware, [(FRAME_BYTES, RED)])
-        self.assert_colours(blind, [(FRAME_BYTES, GREEN)])
+        self.assert_colours(aware, [(packets.FRAME_BYTES, RED)])
+        self.assert_colours(blind, [(packets.FRAME_BYTES, GREEN)])
 
 
 class TokensArriveAtTheConfiguredRate(WeirTest):
@@ -184,7 +187,7 @@ class TokensArriveAtTheConfiguredRate(WeirTest):
             entries.report_drops(self.cell, FIRST.session, FIRST.number),
             entries.police_shared(self.cell, src=entries.ip(SRC_IP)),
         )
-        self.frames = packets.numbered(16, FRAME_BYTES)
+        self.frames = packets.numbered(16, packets.FRAME_BYTES)
         self.traffic.exchange(1, packets.numbered(burst_bytes // 1400 + 1, 1400))
         found, first_took_ns = self._next_reds()
         first = last = found[-1]
@@ -194,9 +197,9 @@ class TokensArriveAtTheConfiguredRate(WeirTest):
             last, reds = found[-1], reds + len(found)
             self.assertGreater(last.ingress_ns, first.ingress_ns, "the switch's clock does not advance")
         elapsed_ns = last.ingress_ns - first.ingress_ns
-        passed_bytes = (last.packet_number - first.packet_number - reds) * FRAME_BYTES
+        passed_bytes = (last.packet_number - first.packet_number - reds) * packets.FRAME_BYTES
         arrived_bytes = rate_bytes_per_s * elapsed_ns / 1e9
-        tolerance_bytes = FRAME_BYTES + rate_bytes_per_s * 2e-6
+        tolerance_bytes = packets.FRAME_BYTES + rate_bytes_per_s * 2e-6
         if not self.can.meters_at_ingress_time:
             # The meter's time is later than the report's by at most the time until the report arrived here.
             tolerance_bytes += rate_bytes_per_s * (first_took_ns + last_took_ns) / 1e9

@@ -11,7 +11,6 @@ from weir.ptftests.expect import REASONS
 from weir.ptftests.packets import host_mac, mac_number
 from weir.ptftests.reports import FIRST
 
-FRAME_BYTES = 100
 FRAMES = 40
 # The queue holds 4 packets and sends 10 in a second: 40 packets that come within 3.5 s overflow it.
 QUEUE_PACKETS, QUEUE_PACKETS_PER_S = 4, 10
@@ -25,7 +24,7 @@ class FullQueue(WeirTest):
     def fill(self, frames: list[bytes], collector_port: int | None) -> tuple[list[bytes], list[bytes]]:
         """Send through the queue; the frames that reached station 2, and those at the first collector."""
         self.addCleanup(self.device.restore_queue, 2)
-        self.device.slow_queue(2, QUEUE_PACKETS, QUEUE_PACKETS_PER_S, FRAME_BYTES, collector_port)
+        self.device.slow_queue(2, QUEUE_PACKETS, QUEUE_PACKETS_PER_S, packets.FRAME_BYTES, collector_port)
         while_full = self.traffic.exchange(1, frames, ports=(FIRST.port,))[FIRST.port]
         self.device.restore_queue(2)
         after = self.traffic.exchange(1, [], (2, FIRST.port), rounds=2)
@@ -37,7 +36,7 @@ class EveryPacketThatAQueueDroppedIsReportedOnceWhereTheSwitchDeflects(FullQueue
 
     def runTest(self) -> None:
         self.install(entries.report_queue_drops(self.p4_port(2), FIRST.session, FIRST.number))
-        sent = packets.numbered(FRAMES, FRAME_BYTES)
+        sent = packets.numbered(FRAMES, packets.FRAME_BYTES)
         left, reported = self.fill(sent, FIRST.port)
         found = self.reports.decode(reported)
         self.assertTrue(found, "the queue dropped nothing")
@@ -45,7 +44,9 @@ class EveryPacketThatAQueueDroppedIsReportedOnceWhereTheSwitchDeflects(FullQueue
         self.assertEqual({report.drop_reason for report in found}, {REASONS["queue"]})
         self.assertEqual({(report.dropped, report.congested) for report in found}, {(True, True)})
         self.assertTrue(all(report.queue_occupancy > 0 for report in found))
-        self.assertEqual({(report.wire_length, report.policer) for report in found}, {(FRAME_BYTES, 0)})
+        self.assertEqual(
+            {(report.wire_length, report.policer) for report in found}, {(packets.FRAME_BYTES, 0)}
+        )
 
 
 class ThePacketAfterAGapReportsHowManyTheQueueDropped(FullQueue):
@@ -57,10 +58,10 @@ class ThePacketAfterAGapReportsHowManyTheQueueDropped(FullQueue):
             entries.report_queue_drops(self.p4_port(2), FIRST.session, FIRST.number),
         )
         # The first packet's number may continue a gap that another test left.
-        self.traffic.exchange(1, packets.numbered(1, FRAME_BYTES), rounds=2)
-        sent = packets.numbered(FRAMES, FRAME_BYTES)
+        self.traffic.exchange(1, packets.numbered(1, packets.FRAME_BYTES), rounds=2)
+        sent = packets.numbered(FRAMES, packets.FRAME_BYTES)
         left, reported = self.fill(sent, None)
-        more = self.traffic.exchange(1, [packets.udp(FRAME_BYTES, id=9999)], rounds=2)
+        more = self.traffic.exchange(1, [packets.udp(packets.FRAME_BYTES, id=9999)], rounds=2)
         found = self.reports.decode(reported + more[FIRST.port])
         lost = len(sent) - len(left)
         self.assertGreater(lost, 0, "the queue dropped nothing")
@@ -80,7 +81,7 @@ class EnqueueReportsSayHowFullTheQueueWasAndWhetherThatIsCongestion(FullQueue):
                 self.cell, FIRST.session, FIRST.number, every=1, congested_at=congested_at
             ),
         )
-        sent = packets.numbered(FRAMES, FRAME_BYTES, src_port=30_000 + self.cell // 64)
+        sent = packets.numbered(FRAMES, packets.FRAME_BYTES, src_port=30_000 + self.cell // 64)
         left, reported = self.fill(sent, None)
         found = self.reports.decode(reported)
         self.assertEqual([report.inner for report in found], left)

@@ -7,6 +7,8 @@ are copied from the report into the vector: ingress_ns, which drops.IngressTimes
 checks, and hw_id, which is 0 in a switch with one pipeline.
 """
 
+from dataclasses import replace
+
 from weir.ptftests import entries, expect
 from weir.ptftests.base import WeirTest
 from weir.ptftests.entries import RED, YELLOW
@@ -62,7 +64,9 @@ class VectorTest(WeirTest):
 class ARedTcpSegmentCutTo128BytesIsTheVector(VectorTest):
     def runTest(self) -> None:
         vector = expect.vectors()["red-tcp-1514-cut-to-128"]
-        frame = self.provoke(vector, 2, FIRST)
+        collector = replace(FIRST, number=6, session=13, inner_bytes=128)
+        self.install(*self.reports.entities([collector]))
+        frame = self.provoke(vector, 2, collector)
         self.assertEqual(expect.decode(payload_of(frame, FIRST.switch, FIRST.here)).colour, RED)
         self.assert_report(payload_of(frame, FIRST.switch, FIRST.here), vector)
 

@@ -8,7 +8,6 @@ from weir.ptftests.expect import REASON_NOT_ECT, internet_checksum
 from weir.ptftests.packets import DST_IP, DST_IP6, SRC_IP, SRC_IP6, TCP, UDP, Dot1Q, IPv6
 from weir.ptftests.reports import FIRST
 
-FRAME_BYTES = 100
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 IPV4_AT = 14
 
@@ -32,7 +31,7 @@ class Green(WeirTest):
 def ipv6(traffic_class: int) -> bytes:
     """TCP over IPv6 with this DSCP and ECN."""
     header = IPv6(src=SRC_IP6, dst=DST_IP6, tc=traffic_class, fl=0xABCDE)
-    return packets.sized(packets.ethernet() / header / TCP(), FRAME_BYTES)
+    return packets.sized(packets.ethernet() / header / TCP(), packets.FRAME_BYTES)
 
 
 class EachColourHasItsOwnVerdict(WeirTest):
@@ -57,7 +56,9 @@ class APacketWithoutAVerdictPasses(WeirTest):
         )
         sent = packets.numbered(5)
         self.assertEqual(self.traffic.exchange(1, sent)[2], sent)
-        self.assert_colours(self.cell, [(FRAME_BYTES, colour) for colour in (GREEN, YELLOW, RED, RED, RED)])
+        self.assert_colours(
+            self.cell, [(packets.FRAME_BYTES, colour) for colour in (GREEN, YELLOW, RED, RED, RED)]
+        )
 
 
 class OneVerdictCanHoldForARangeOfCells(WeirTest):
@@ -131,7 +132,9 @@ class RemarkingWorksBelowAVlanTagAndKeepsTheTag(Green):
 
         def tagged(tos: int) -> bytes:
             header = packets.IP(src=SRC_IP, dst=DST_IP, tos=tos)
-            return packets.sized(packets.ethernet() / Dot1Q(prio=5, vlan=123) / header / UDP(), FRAME_BYTES)
+            return packets.sized(
+                packets.ethernet() / Dot1Q(prio=5, vlan=123) / header / UDP(), packets.FRAME_BYTES
+            )
 
         self.assertEqual(self.traffic.exchange(1, [tagged(1)])[2], [tagged(18 << 2 | 1)])
 

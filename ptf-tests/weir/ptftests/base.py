@@ -22,7 +22,7 @@ from weir.controlplane.config.values import BFRUNTIME
 from weir.controlplane.entities import Count
 from weir.ptftests import entries, packets
 from weir.ptftests.bfruntime_control import BfRtControl
-from weir.ptftests.capabilities import TARGETS
+from weir.ptftests.capabilities import FRAME_GAP_S, TARGETS, capabilities
 from weir.ptftests.config import PORTS, RunConfig
 from weir.ptftests.control import Control, Writable
 from weir.ptftests.device import Device
@@ -63,7 +63,8 @@ class WeirTest(unittest.TestCase):
         name = f"{type(self).__module__}.{type(self).__name__}"
         ptf.open_logfile(name)
         self.config = _config()
-        self.can = TARGETS[self.config.target]
+        bfruntime = self.config.address.startswith(BFRUNTIME)
+        self.can = capabilities(self.config.target, bfruntime)
         entries.METERING.own_packet_counts = bool(self.can.own_packet_counts)
         for capability in self.needs:
             ability = getattr(self.can, capability)
@@ -71,7 +72,7 @@ class WeirTest(unittest.TestCase):
                 self.skipTest(f"SKIP {name} on {self.config.target}: {ability.why}")
         self.control = _control()
         self.device = Device(self.config, self.control)
-        self.traffic = Traffic(ptf.dataplane_instance)
+        self.traffic = Traffic(ptf.dataplane_instance, FRAME_GAP_S.get(self.config.target, 0.0))
         self.cell = next(_cells())
         if self.policer is not None:
             self.addCleanup(self.control.push)

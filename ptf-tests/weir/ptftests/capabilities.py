@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 
@@ -65,6 +65,8 @@ class Capabilities:
     """The program is the one for Tofino."""
     cuts_reports: Ability
     """The pipeline cuts a report's inner packet to the collector's length."""
+    keeps_time: Ability
+    """A second of its time stamps is a second of our clock."""
 
 
 _V1MODEL_PROGRAM = Cannot("the switch runs the program for v1model")
@@ -89,6 +91,7 @@ EMBEDDED = Capabilities(
     deletes_in_place=True,
     tna=_V1MODEL_PROGRAM,
     cuts_reports=True,
+    keeps_time=True,
 )
 BMV2 = Capabilities(
     writes_registers=True,
@@ -110,6 +113,7 @@ BMV2 = Capabilities(
     deletes_in_place=True,
     tna=_V1MODEL_PROGRAM,
     cuts_reports=True,
+    keeps_time=True,
 )
 _TOFINO_BUCKETS = Cannot("Tofino rounds rates and bursts to what its meters can express")
 _TOFINO_OWN_PACKET = Cannot("Tofino's meter gives a packet the colour that the packets before it left")
@@ -132,7 +136,7 @@ TOFINO_MODEL = Capabilities(
     meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("the model's queues never fill"),
-    short_frames=True,
+    short_frames=Cannot("the model's ports pad frames to 60 bytes"),
     long_extensions=_TOFINO_EXTENSIONS,
     frame_length=_TOFINO_LENGTH,
     names_cut_header=_TOFINO_CUT,
@@ -143,6 +147,7 @@ TOFINO_MODEL = Capabilities(
     deletes_in_place=True,
     tna=True,
     cuts_reports=_TOFINO_CUTS,
+    keeps_time=Cannot("the model counts cycles of 0.8 ns in place of nanoseconds"),
 )
 TOFINO_HARNESS = Capabilities(
     writes_registers=True,
@@ -164,6 +169,7 @@ TOFINO_HARNESS = Capabilities(
     deletes_in_place=Cannot("a deletion starts the model anew, with its counters"),
     tna=True,
     cuts_reports=_TOFINO_CUTS,
+    keeps_time=True,
 )
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
@@ -185,6 +191,7 @@ TOFINO = Capabilities(
     deletes_in_place=True,
     tna=True,
     cuts_reports=_TOFINO_CUTS,
+    keeps_time=True,
 )
 
 TARGETS: Mapping[str, Capabilities] = MappingProxyType(
@@ -197,3 +204,13 @@ TARGETS: Mapping[str, Capabilities] = MappingProxyType(
         "tofino": TOFINO,
     }
 )
+
+FRAME_GAP_S: Mapping[str, float] = MappingProxyType({"tofino-model": 0.002})
+"""Time between two frames into a port, where the switch needs it: under `bf_switchd` the model's time moves
+in steps of a millisecond, and a packet has the colour that the step before left."""
+
+
+def capabilities(target: str, bfruntime: bool) -> Capabilities:
+    """A target's capabilities over the protocol that is used."""
+    can = TARGETS[target]
+    return replace(can, writes_registers=True) if bfruntime else can

@@ -10,7 +10,7 @@ from finsy import P4MeterConfig, P4MeterEntry
 
 from weir.controlplane.entities import CloneSession, Match, MeterCell, MulticastGroup, TableEntry
 from weir.ptftests.expect import Endpoint
-from weir.ptftests.packets import mac_number
+from weir.ptftests.packets import FRAME_BYTES, mac_number
 
 COLOURS = GREEN, YELLOW, RED = (0, 1, 2)
 FLOOD_GROUP = 1
@@ -142,7 +142,7 @@ class Metering:
 METERING = Metering()
 
 
-def burst_of(frames: int, frame_bytes: int = 100) -> int:
+def burst_of(frames: int, frame_bytes: int = FRAME_BYTES) -> int:
     """A burst that lets `frames` frames pass, also on a target that rounds it by less than half a frame."""
     if METERING.own_packet_counts:
         return frames * frame_bytes + frame_bytes // 2 if frames else 1  # one byte, for frames of any length

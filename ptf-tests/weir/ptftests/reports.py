@@ -15,7 +15,7 @@ from weir.ptftests.expect import Endpoint, Report, WrongReport, decode, payload_
 from weir.ptftests.packets import host_mac
 from weir.ptftests.traffic import Traffic
 
-INNER_BYTES = 128
+INNER_BYTES = 256
 MIRROR_HEADER_BYTES = 32
 """In front of a copy on Tofino."""
 SEQUENCE_NUMBERS = 1 << 22
@@ -66,9 +66,9 @@ class Reports:
         """Write nothing yet."""
         self._control, self._traffic, self._p4_port, self._can = control, traffic, p4_port, can
 
-    def entities(self) -> Iterator[Writable]:
-        """Mirror sessions and collectors."""
-        for collector in COLLECTORS:
+    def entities(self, collectors: Sequence[Collector] = COLLECTORS) -> Iterator[Writable]:
+        """Mirror sessions and entries of collectors."""
+        for collector in collectors:
             cut = 0 if self._can.cuts_reports else collector.inner_bytes + MIRROR_HEADER_BYTES
             yield entries.session(collector.session, self._p4_port(collector.port), cut)
             yield self.collector(collector)

@@ -54,15 +54,17 @@ def sentinel_mac(port: int) -> int:
 class Traffic:
     """The links of the switch, by the tests' port numbers."""
 
-    def __init__(self, dataplane: Dataplane) -> None:
-        """Use PTF's dataplane, without the frames received so far."""
-        self._dataplane = dataplane
+    def __init__(self, dataplane: Dataplane, gap_s: float = 0.0) -> None:
+        """Use PTF's dataplane, without the frames received so far; `gap_s`: time after each frame."""
+        self._dataplane, self._gap_s = dataplane, gap_s
         self._tags = itertools.count(1)
         dataplane.flush()
 
     def send(self, port: int, frame: bytes) -> None:
         """Send one frame, without waiting for anything."""
         self._dataplane.send(0, port, frame)
+        if self._gap_s:
+            time.sleep(self._gap_s)
 
     def exchange(
         self, port: int, frames: Iterable[bytes], ports: Sequence[int] = PORTS, rounds: int = 1
