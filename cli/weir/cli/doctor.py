@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -141,6 +141,15 @@ def sandbox_checks() -> Iterator[Check]:
         label = f"congestion control {name}" if name in CONGESTION_CONTROLS else name
         result = tried.get(name, {"ok": False, "found": "not tried: no namespaces"})
         yield Check(label, True, bool(result["ok"]), str(result["found"]), None if result["ok"] else mend)
+    yield privileges_check(tried.get("privileges", {"ok": False, "found": "not tried"}))
+
+
+def privileges_check(tried: Mapping[str, object]) -> Check:
+    """What the switch could give up in this kernel, by its own words."""
+    found = str(tried["found"])
+    whole = bool(tried["ok"]) and "any file" not in found and "all system calls" not in found
+    mend = "a kernel with Landlock (boot option lsm=landlock,…) and seccomp; docs/privileges.md"
+    return Check("privileges given up", False, whole, found, None if whole else mend)
 
 
 def sandbox_problem_here() -> str | None:
@@ -160,7 +169,7 @@ def probe_sandbox() -> dict[str, dict[str, object]]:
             tried: dict[str, dict[str, object]] = json.loads(answer.read_text())
         except (SandboxError, OSError, ValueError) as error:
             failed: dict[str, object] = {"ok": False, "found": f"the probe failed: {error}"}
-            return dict.fromkeys(("veth", "AF_PACKET", *CONGESTION_CONTROLS), failed)
+            return dict.fromkeys(("veth", "AF_PACKET", "privileges", *CONGESTION_CONTROLS), failed)
     return tried
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
-from weir.topo.tools import find_tool
+from weir.topo.tools import ToolMissingError, find_own_program, find_tool
 
 ETH_P_ALL = 0x0003
 
@@ -40,17 +40,33 @@ def use_congestion_control(name: str) -> str:
     return "usable"
 
 
+def confine_switch() -> str:
+    """Start the switch without ports, and read what it says of its privileges."""
+    argv = [str(find_own_program("weir-switch")), "--p4runtime", "127.0.0.1:0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as switch:
+        assert switch.stdout is not None
+        found = next((line for line in switch.stdout if "system calls" in line), "")
+        switch.terminate()
+    if not found:
+        raise OSError("the switch does not start")
+    return found.removeprefix("weir-switch: ").strip()
+
+
 def attempt(action: Callable[[], str]) -> dict[str, object]:
     """Run an action; returns its result, or why it failed."""
     try:
         return {"ok": True, "found": action()}
-    except OSError as error:
-        return {"ok": False, "found": error.strerror or str(error)}
+    except (OSError, ToolMissingError) as error:
+        return {"ok": False, "found": getattr(error, "strerror", None) or str(error)}
 
 
 def main(_stop: StopToken) -> int:
     """Write the results as JSON to the file argv[1]; further arguments are congestion controls."""
-    results = {"veth": attempt(make_veth), "AF_PACKET": attempt(open_packet_socket)}
+    results = {
+        "veth": attempt(make_veth),
+        "AF_PACKET": attempt(open_packet_socket),
+        "privileges": attempt(confine_switch),
+    }
     for name in sys.argv[2:]:
         results[name] = attempt(lambda name=name: use_congestion_control(name))  # type: ignore[misc]
     Path(sys.argv[1]).write_text(json.dumps(results))

@@ -10,6 +10,7 @@ pub mod bmv2;
 pub mod cli;
 mod jit;
 pub mod links;
+mod prepared;
 pub mod run;
 pub mod service;
 pub mod stats;

@@ -6,24 +6,21 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tracing::warn;
-use weir_dataplane::{LoadError, Port, Program, SwitchConfig};
-use weir_ports::{Interface, OpenError, SendThreads};
+use weir_dataplane::{LoadError, Program};
+use weir_ports::OpenError;
 
 use crate::cli::{Cli, Command};
-use crate::jit;
 use crate::links::client::{self, ClientError};
 use crate::links::port::PortError;
-use crate::service::{Service, listen, serve_links};
+use crate::prepared::{Prepared, PreparedWires};
 use crate::stats::Snapshot;
 use crate::tls::TlsError;
-use crate::wire::{self, PairError, WireOptions};
-use weir_engine::engine::{Engine, Forwarder, Handle, Time};
+use crate::wire::PairError;
+use weir_engine::engine::{Engine, Forwarder, Handle};
 use weir_engine::node::failure::Failure;
-use weir_engine::node::{Node, NodeConfig};
 
 /// Packet-ins and digest lists queued from the dataplane to the service.
 pub(crate) const QUEUED_NOTIFICATIONS: usize = 4096;
@@ -97,158 +94,43 @@ pub enum RunError {
 
 /// Runs the command to its end.
 ///
-/// Not `async`: its callers would then compile the service a second time.
+/// Not `async`: its callers would then compile the service a second time. Sockets are opened and files read before there is a
+/// thread besides this one and the sending ones, because giving up privileges acts on this thread and those that it starts.
 ///
 /// # Errors
 /// [`RunError`], whose text says what to change.
-pub fn run(cli: Cli) -> Result<(), RunError> {
+pub fn run(mut cli: Cli) -> Result<(), RunError> {
+    match cli.command.take() {
+        None => {
+            let switch = Prepared::new(cli)?;
+            on_threads(switch.run())
+        }
+        Some(Command::Wire(options)) => {
+            let wires = PreparedWires::new(options)?;
+            on_threads(wires.run())
+        }
+        Some(Command::Links(command)) => on_threads(async {
+            let done = client::run(command).await;
+            done.map_err(|error| RunError::Links(Box::new(error)))
+        }),
+    }
+}
+
+/// Runs the control of a switch to its end.
+fn on_threads(work: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
     // Two threads for control; the dataplane has a separate thread.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(RunError::System)?;
-    let result = runtime.block_on(run_command(cli));
+    let result = runtime.block_on(work);
     runtime.shutdown_background();
     result
 }
 
-async fn run_command(mut cli: Cli) -> Result<(), RunError> {
-    match cli.command.take() {
-        None => run_switch(cli).await,
-        Some(Command::Wire(options)) => run_wire(options).await,
-        Some(Command::Links(command)) => client::run(command)
-            .await
-            .map_err(|error| RunError::Links(Box::new(error))),
-    }
-}
-
-/// Runs the switch until SIGINT or SIGTERM.
-async fn run_switch(cli: Cli) -> Result<(), RunError> {
-    let executes = jit::apply(cli.no_jit, cli.verify_jit);
-    let ports = cli
-        .port_configs()
-        .map_err(|error| RunError::Ports(Box::new(error)))?;
-    let tls = cli.tls().map(|files| files.load()).transpose()?;
-    let mut node = Node::new(NodeConfig {
-        switch: SwitchConfig {
-            drop_port: cli.drop_port,
-            ..SwitchConfig::default()
-        },
-        cpu_port: Some(cli.cpu_port),
-        ports,
-    });
-    if let Some(path) = &cli.json {
-        let (program, json) = load(path)?;
-        node.run_source(program, json, 0)?;
-    }
-    let stop = Stop::install().map_err(RunError::System)?;
-    let ports = cli
-        .ports
-        .iter()
-        .map(|port| (port.number, port.interface.as_str()));
-    let threads = if cli.run_ahead.is_some() {
-        SendThreads::with_departures()
-    } else {
-        start_threads(cli.send_threads)?
-    };
-    let interfaces = open(&threads, ports)?;
-    let (listener, address) = listen_at("--p4runtime", cli.p4runtime).await?;
-    let thrift = cli.thrift.map(listen_thrift).transpose()?;
-    let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
-    let time = if cli.virtual_time {
-        Time::Virtual {
-            ahead_except: cli.run_ahead,
-        }
-    } else {
-        Time::Real
-    };
-    let engine =
-        Engine::start(node, interfaces, threads, notify, time).map_err(RunError::System)?;
-    let mut service = Service::new(cli.device_id, engine.handle(), notifications);
-    if let Some(tls) = tls {
-        service = service.with_tls(tls);
-    }
-    say(&format!(
-        "weir-switch: P4Runtime on {address}, {} ports",
-        cli.ports.len()
-    ));
-    if let Some(server) = thrift {
-        let at = server.address();
-        let served = server.serve(engine.handle(), cli.device_id);
-        served.map_err(RunError::System)?;
-        say(&format!("weir-switch: Thrift on {at}"));
-    }
-    say(&format!("weir-switch: {executes}"));
-    supervise(engine, cli.stats, stop, |stopped| {
-        service.serve(listener, async {
-            let _ = stopped.await;
-        })
-    })
-    .await
-}
-
-/// Runs plain wires until SIGINT or SIGTERM.
-async fn run_wire(options: WireOptions) -> Result<(), RunError> {
-    let (wires, ends) = wire::build(&options).map_err(|error| RunError::Pairs(Box::new(error)))?;
-    let stop = Stop::install().map_err(RunError::System)?;
-    let ports = ends
-        .iter()
-        .map(|(number, interface)| (*number, interface.as_str()));
-    let threads = start_threads(options.send_threads)?;
-    let interfaces = open(&threads, ports)?;
-    let (listener, address) = listen_at("--links", options.links).await?;
-    let engine = Engine::start_wires(wires, interfaces, threads).map_err(RunError::System)?;
-    let served = engine.handle();
-    say(&format!(
-        "weir-switch: wire, links on {address}, {} ports",
-        ends.len()
-    ));
-    supervise(engine, options.stats, stop, |stopped| {
-        serve_links(served, listener, async {
-            let _ = stopped.await;
-        })
-    })
-    .await
-}
-
-fn start_threads(count: u8) -> Result<SendThreads, RunError> {
-    SendThreads::start(usize::from(count)).map_err(RunError::System)
-}
-
-/// Opens the ports' interfaces.
-fn open<'a>(
-    threads: &SendThreads,
-    ports: impl Iterator<Item = (Port, &'a str)>,
-) -> Result<Vec<Interface>, RunError> {
-    let interfaces = ports.map(|(number, name)| Interface::open(number, name, threads));
-    Ok(interfaces.collect::<Result<_, _>>()?)
-}
-
-async fn listen_at(
-    option: &'static str,
-    address: SocketAddr,
-) -> Result<(TcpListener, SocketAddr), RunError> {
-    let error = |error| RunError::Listen {
-        option,
-        address,
-        error,
-    };
-    let listener = listen(address).await.map_err(error)?;
-    let address = listener.local_addr().map_err(error)?;
-    Ok((listener, address))
-}
-
-fn listen_thrift(address: SocketAddr) -> Result<weir_thrift::Server, RunError> {
-    weir_thrift::Server::listen(address).map_err(|error| RunError::Listen {
-        option: "--thrift",
-        address,
-        error,
-    })
-}
-
 /// Prints a line. The reader may have closed standard output already; that is no reason to stop.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{Write, stderr, stdout};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use parquet::file::metadata::KeyValue;
+use weir_privileges::{Files, NOTHING, confine};
 
 use crate::args::Args;
 use crate::columns::SCHEMA_VERSION;
@@ -49,6 +50,11 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
         let _ = fs::remove_file(&accounting);
     })?;
     let failed = |what| move |source| CollectorError::System { what, source };
+    // The files of the output and of the accounts are written until the end; capture and sockets are open.
+    let _ = confine(
+        NOTHING,
+        &Files::beside([args.output.as_path(), &args.accounting]),
+    );
     let writer = Writer::start(storage).map_err(failed("start the storage thread"))?;
     let about = About {
         source: source.to_string(),
@@ -76,7 +82,7 @@ pub fn run(args: &Args) -> Result<String, CollectorError> {
     received.and(finished)
 }
 
-/// Creates the first file, then prints the ready line.
+/// Creates the first file, gives up what is not needed any more, then prints the ready lines.
 fn start_storage(
     args: &Args,
     source: &Source,
@@ -95,6 +101,13 @@ fn start_storage(
     let storage = Storage::open(Parts::new(&args.output, rotation), format, |line| {
         let _ = writeln!(stderr(), "weir-collector: {line}");
     })?;
+    // Capture and sockets are open; these files are written from now on.
+    let written = [&args.output, &args.accounting].into_iter();
+    let files = Files::beside(written.chain(&args.ready_file).map(PathBuf::as_path));
+    let confined = confine(NOTHING, &files);
+    if !confined.is_whole() {
+        let _ = writeln!(stderr(), "weir-collector: {confined}");
+    }
     if let Err(error) = say_ready(source, endpoint, args.ready_file.as_deref()) {
         storage.abandon();
         return Err(error);

@@ -41,6 +41,15 @@ _KILL_GRACE_S = 2.0
 _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _AS_USER = ("--user", "--map-current-user", "--keep-caps")
 _AS_NOBODY = ("--user", "--map-user=65534", "--map-group=65534", "--keep-caps")
+# What root has in a sandbox, where it is root of the machine unless there is a user namespace: for mounts,
+# network namespaces, files and processes of other users, tcpdump's change of user, priorities, descriptors.
+_KEPT = "-all," + ",".join(
+    f"+{name}"
+    for name in (
+        *("chown", "dac_override", "fowner", "ipc_lock", "kill", "net_admin", "net_bind_service", "net_raw"),
+        *("setgid", "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource"),
+    )
+)
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from weir.topo.sandbox_init import main; main()"
@@ -80,7 +89,8 @@ def run_in_sandbox(
     """
     command = [sys.executable, "-c", _START_PLAIN]
     if isolated:
-        command = [find_tool("unshare"), *_unshare_flags(), "--", sys.executable, "-c", _START]
+        inner = [find_tool("setpriv"), "--no-new-privs", "--bounding-set", _KEPT, "--", sys.executable]
+        command = [find_tool("unshare"), *_unshare_flags(), "--", *inner, "-c", _START]
     control_read, control_write = os.pipe()
     passed, environment = [control_read], dict(os.environ)
     environment.pop(ORIGIN_VARIABLE, None)

@@ -34,6 +34,9 @@ Scenario = Callable[[StopToken, Path], dict[str, Any]]
 HOSTS = (HostSpec("client"), HostSpec("server1"), HostSpec("server2"), HostSpec("collector", "10.0.0.9"))
 
 
+_PRIVILEGES = ("Name", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+
+
 def main(stop: StopToken) -> int:
     """Run the scenario named on the command line."""
     name, folder = sys.argv[1], Path(sys.argv[2])
@@ -57,6 +60,7 @@ def describe(stop: StopToken, folder: Path) -> dict[str, Any]:
         "interfaces": _names_in("/sys/class/net"),
         "run": _names_in("/run"),
         "stdin": sys.stdin.read(),
+        "privileges": _privileges(os.getpid()),
         "exit_code": 7,
     }
 
@@ -266,7 +270,8 @@ def switch_life(stop: StopToken, folder: Path) -> dict[str, Any]:
         ]
         with SwitchProcess(ports, folder) as switch:
             switch.wait_ready(stop)
-            return {"stats": switch.stop()}
+            privileges = _privileges(switch.pid)
+            return {"stats": switch.stop(), "privileges": privileges}
 
 
 def switch_without_interface(stop: StopToken, folder: Path) -> dict[str, Any]:
@@ -291,7 +296,13 @@ def collector_life(stop: StopToken, folder: Path) -> dict[str, Any]:
             )
             with sender:
                 sender.sendto(b"garbage", (host.address, REPORT_PORT))
-            return {"accounting": collector.stop(), "telemetry_exists": output.exists()}
+            privileges = _privileges(collector.pid)
+            accounting_written = collector.stop()
+            return {
+                "accounting": accounting_written,
+                "telemetry_exists": output.exists(),
+                "privileges": privileges,
+            }
 
 
 def captured(stop: StopToken, folder: Path) -> dict[str, Any]:
@@ -334,6 +345,15 @@ def lines(stop: StopToken, folder: Path) -> dict[str, Any]:
                 capture.stop()
         server.close()
         return {"drops": {name: asdict(drop) for name, drop in testbed.link_drops().items()}}
+
+
+def _privileges(pid: int) -> list[dict[str, str]]:
+    """What /proc/PID/task/*/status says of privileges, for each thread of a process."""
+    threads = []
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        threads.append({key: value for key, value in lines.items() if key in _PRIVILEGES})
+    return threads
 
 
 def _names_in(folder: str) -> list[str]:

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use weir_dataplane::{LogLevel, PathLogConfig, SwitchConfig};
 use weir_engine::engine::{Engine, Time};
@@ -12,6 +13,7 @@ use weir_engine::node::{Node, NodeConfig};
 use weir_ports::recorder::Recorder;
 use weir_ports::trunk::Trunk;
 use weir_ports::{Interface, SendThreads};
+use weir_privileges::{BIND_ANY_PORT, Files, OPEN_PORTS, confine};
 
 use super::options::{Level, LogOptions, LogTo, Options, PortAtInterface, Ports, THRIFT_PORT};
 use super::{Flavour, files, messages, note, notifications};
@@ -24,6 +26,9 @@ use crate::service::{Service, listen};
 /// # Errors
 /// A line that says what to change.
 pub(super) fn run(options: Options) -> Result<(), String> {
+    // Before anything is opened: interfaces and files come and go while it runs, at the wish of Thrift's clients.
+    let confined = confine(OPEN_PORTS | BIND_ANY_PORT, &Files::Any);
+    say(&format!("weir-switch: {confined}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -75,7 +80,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
         None => None,
         Some(grpc) => {
             warn_of_address(options.flavour, grpc.address, grpc.tls.is_some());
-            let bound = listen(grpc.address).await;
+            let bound = listen(grpc.address).and_then(TcpListener::from_std);
             let address = grpc.address;
             let refused =
                 |error| format!("--grpc-server-addr: cannot listen on {address}: {error}");

@@ -180,12 +180,14 @@ fn transport() -> tonic::transport::Server {
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
 }
 
-/// Binds the service's address.
+/// Binds the service's address, outside of a runtime.
 ///
 /// # Errors
 /// When the address is in use or not the machine's.
-pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
+pub fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// The memory budget held by a request; none for a request that did not come through gRPC.

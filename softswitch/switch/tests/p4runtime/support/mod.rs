@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, ServerTlsConfig};
@@ -66,7 +67,8 @@ impl TestSwitch {
         let (notify, notifications) = mpsc::channel(1024);
         let running =
             Engine::start(node, Vec::new(), SendThreads::default(), notify, Time::Real).unwrap();
-        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
         let address = listener.local_addr().unwrap();
         let mut service = Service::new(DEVICE, running.handle(), notifications);
         if let Some(tls) = tls {

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A switch or wires before they run: everything that needs privileges is opened, then the privileges are given up.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+
+use tokio::sync::mpsc;
+use tonic::transport::ServerTlsConfig;
+use weir_dataplane::{Port, SwitchConfig, Wire};
+use weir_engine::engine::{Engine, Time};
+use weir_engine::node::{Node, NodeConfig};
+use weir_ports::{Interface, SendThreads};
+use weir_privileges::{Confined, Files, OPEN_PORTS, confine};
+
+use crate::cli::Cli;
+use crate::jit;
+use crate::run::{QUEUED_NOTIFICATIONS, RunError, Stop, load, say, supervise};
+use crate::service::{Service, listen, serve_links};
+use crate::wire::{self, WireOptions};
+
+/// A switch whose sockets are open, without its privileges.
+pub(crate) struct Prepared {
+    cli: Cli,
+    executes: &'static str,
+    service_tls: Option<ServerTlsConfig>,
+    node: Node,
+    threads: SendThreads,
+    interfaces: Vec<Interface>,
+    listener: TcpListener,
+    address: SocketAddr,
+    thrift: Option<weir_thrift::Server>,
+    confined: Confined,
+}
+
+impl Prepared {
+    /// Reads the files, opens the sockets, and gives up everything that only this needed.
+    pub(crate) fn new(cli: Cli) -> Result<Self, RunError> {
+        let executes = jit::apply(cli.no_jit, cli.verify_jit);
+        let ports = cli
+            .port_configs()
+            .map_err(|error| RunError::Ports(Box::new(error)))?;
+        let service_tls = cli.tls().map(|files| files.load()).transpose()?;
+        let mut node = Node::new(NodeConfig {
+            switch: SwitchConfig {
+                drop_port: cli.drop_port,
+                ..SwitchConfig::default()
+            },
+            cpu_port: Some(cli.cpu_port),
+            ports,
+        });
+        if let Some(path) = &cli.json {
+            let (program, json) = load(path)?;
+            node.run_source(program, json, 0)?;
+        }
+        let ports = cli
+            .ports
+            .iter()
+            .map(|port| (port.number, port.interface.as_str()));
+        let threads = if cli.run_ahead.is_some() {
+            SendThreads::with_departures()
+        } else {
+            start_threads(cli.send_threads)?
+        };
+        let interfaces = open(&threads, ports)?;
+        let (listener, address) = listen_at("--p4runtime", cli.p4runtime)?;
+        let thrift = cli.thrift.map(listen_thrift).transpose()?;
+        let confined = confine(OPEN_PORTS, &Files::beside(cli.stats.as_deref()));
+        Ok(Self {
+            cli,
+            executes,
+            service_tls,
+            node,
+            threads,
+            interfaces,
+            listener,
+            address,
+            thrift,
+            confined,
+        })
+    }
+
+    /// Runs the switch until SIGINT or SIGTERM.
+    pub(crate) async fn run(self) -> Result<(), RunError> {
+        let cli = self.cli;
+        let stop = Stop::install().map_err(RunError::System)?;
+        let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
+        let time = if cli.virtual_time {
+            Time::Virtual {
+                ahead_except: cli.run_ahead,
+            }
+        } else {
+            Time::Real
+        };
+        let engine = Engine::start(self.node, self.interfaces, self.threads, notify, time)
+            .map_err(RunError::System)?;
+        let mut service = Service::new(cli.device_id, engine.handle(), notifications);
+        if let Some(tls) = self.service_tls {
+            service = service.with_tls(tls);
+        }
+        let address = self.address;
+        say(&format!(
+            "weir-switch: P4Runtime on {address}, {} ports",
+            cli.ports.len()
+        ));
+        if let Some(server) = self.thrift {
+            let at = server.address();
+            let served = server.serve(engine.handle(), cli.device_id);
+            served.map_err(RunError::System)?;
+            say(&format!("weir-switch: Thrift on {at}"));
+        }
+        say(&format!("weir-switch: {}", self.executes));
+        say(&format!("weir-switch: {}", self.confined));
+        let listener = to_tokio(self.listener)?;
+        supervise(engine, cli.stats, stop, |stopped| {
+            service.serve(listener, async {
+                let _ = stopped.await;
+            })
+        })
+        .await
+    }
+}
+
+/// Plain wires whose sockets are open, without the privileges.
+pub(crate) struct PreparedWires {
+    stats: Option<PathBuf>,
+    wires: Wire,
+    threads: SendThreads,
+    interfaces: Vec<Interface>,
+    listener: TcpListener,
+    address: SocketAddr,
+    confined: Confined,
+}
+
+impl PreparedWires {
+    /// As [`Prepared::new`].
+    pub(crate) fn new(options: WireOptions) -> Result<Self, RunError> {
+        let (wires, ends) =
+            wire::build(&options).map_err(|error| RunError::Pairs(Box::new(error)))?;
+        let ports = ends
+            .iter()
+            .map(|(number, interface)| (*number, interface.as_str()));
+        let threads = start_threads(options.send_threads)?;
+        let interfaces = open(&threads, ports)?;
+        let (listener, address) = listen_at("--links", options.links)?;
+        let confined = confine(OPEN_PORTS, &Files::beside(options.stats.as_deref()));
+        Ok(Self {
+            stats: options.stats,
+            wires,
+            threads,
+            interfaces,
+            listener,
+            address,
+            confined,
+        })
+    }
+
+    /// Runs plain wires until SIGINT or SIGTERM.
+    pub(crate) async fn run(self) -> Result<(), RunError> {
+        let stop = Stop::install().map_err(RunError::System)?;
+        let ports = self.interfaces.len();
+        let engine = Engine::start_wires(self.wires, self.interfaces, self.threads)
+            .map_err(RunError::System)?;
+        let served = engine.handle();
+        let address = self.address;
+        say(&format!(
+            "weir-switch: wire, links on {address}, {ports} ports"
+        ));
+        say(&format!("weir-switch: {}", self.confined));
+        let listener = to_tokio(self.listener)?;
+        supervise(engine, self.stats, stop, |stopped| {
+            serve_links(served, listener, async {
+                let _ = stopped.await;
+            })
+        })
+        .await
+    }
+}
+
+fn start_threads(count: u8) -> Result<SendThreads, RunError> {
+    SendThreads::start(usize::from(count)).map_err(RunError::System)
+}
+
+/// Opens the ports' interfaces.
+fn open<'a>(
+    threads: &SendThreads,
+    ports: impl Iterator<Item = (Port, &'a str)>,
+) -> Result<Vec<Interface>, RunError> {
+    let interfaces = ports.map(|(number, name)| Interface::open(number, name, threads));
+    Ok(interfaces.collect::<Result<_, _>>()?)
+}
+
+fn listen_at(
+    option: &'static str,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), RunError> {
+    let error = |error| RunError::Listen {
+        option,
+        address,
+        error,
+    };
+    let listener = listen(address).map_err(error)?;
+    let address = listener.local_addr().map_err(error)?;
+    Ok((listener, address))
+}
+
+fn to_tokio(listener: TcpListener) -> Result<tokio::net::TcpListener, RunError> {
+    tokio::net::TcpListener::from_std(listener).map_err(RunError::System)
+}
+
+fn listen_thrift(address: SocketAddr) -> Result<weir_thrift::Server, RunError> {
+    weir_thrift::Server::listen(address).map_err(|error| RunError::Listen {
+        option: "--thrift",
+        address,
+        error,
+    })
+}
