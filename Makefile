@@ -227,6 +227,12 @@ tofino-quantization: $(VENV)/.python ## docs/images/tofino-quantization.png: rat
 	$(BIN)/python tools/tofino_quantization.py target/tofino-quantization.html
 	tools/picture target/tofino-quantization.html docs/images/tofino-quantization.png 480
 
+.PHONY: chaos
+chaos: N ?= 20
+chaos: SEED ?= 1
+chaos: setup ## faults in each process of runs and campaigns at random moments: make chaos [N=1000] [SEED=…] [ARGS='--only NUMBER']
+	PYTHONPATH=chaos $(BIN)/python -m weir.chaos --trials $(N) --seed $(SEED) $(ARGS)
+
 .PHONY: bench-switch
 bench-switch: setup ## packets/s and TCP of the switch beside a bare forwarder and bmv2, in one run
 	cargo build --release --locked --quiet -p weir-bench

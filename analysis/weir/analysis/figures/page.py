@@ -60,7 +60,7 @@ def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
     data, figures = directory / "data", directory / "figures"
     data.mkdir(parents=True, exist_ok=True)
     for item in study.tables:
-        (data / f"{item.name}.csv").write_text(as_csv(item), encoding="utf-8")
+        write_whole(data / f"{item.name}.csv", as_csv(item).encode())
     warnings: tuple[str, ...] = ()
     drawings: dict[str, str] = {}
     try:
@@ -70,7 +70,7 @@ def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
     if drawings:
         figures.mkdir(exist_ok=True)
     for name, drawing in drawings.items():
-        (figures / f"{name}.svg").write_text(drawing, encoding="utf-8")
+        write_whole(figures / f"{name}.svg", drawing.encode())
     page = directory / "index.html"
     write_whole(page, render_study(study, drawn=bool(drawings)).encode())
     return page, warnings

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from weir.chaos.faults import FAULTS, kill, stop
+from weir.chaos.judge import judge_run
+from weir.chaos.processes import MARKER, processes_of, role_of, wait_for_none
+from weir.chaos.table import table_of
+from weir.chaos.trial import planned
+
+LENGTHS_S = {"run": 8.0, "campaign": 30.0}
+
+
+def test_a_trial_follows_from_seed_and_number_and_all_faults_come():
+    first = [planned(1, number, LENGTHS_S) for number in range(200)]
+    assert first == [planned(1, number, LENGTHS_S) for number in range(200)]
+    assert first != [planned(2, number, LENGTHS_S) for number in range(200)]
+    assert {trial.fault for trial in first} == set(FAULTS)
+    assert {trial.subject for trial in first} == {"run", "campaign"}
+    assert all(0 < trial.at_s <= LENGTHS_S[trial.subject] for trial in first)
+
+
+@pytest.mark.parametrize(
+    ("words", "ids", "role"),
+    [
+        (["/x/weir-switch", "--port", "1=a"], ["7"], "weir-switch"),
+        (["/x/python", "/x/weir", "run", "a.yaml"], ["7"], "weir run"),
+        (["/x/python", "-c", "from weir.topo.sandbox_init import main; main()"], ["7", "1"], "sandbox's process 1"),
+        (["/x/python", "-c", "from weir.topo.sandbox_init import main; main()"], ["7", "2"], "runner"),
+        (["/x/python3.11", "-S", "-c", "from weir.topo.draining import run; run()"], ["7", "9"], "topo.draining"),
+    ],
+)  # fmt: skip
+def test_processes_are_named_by_what_they_do(words: list[str], ids: list[str], role: str):
+    assert role_of(words, ids) == role
+
+
+def test_a_process_is_found_by_its_trial_and_killed():
+    trial = f"test-{os.getpid()}"
+    sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, MARKER: trial})
+    try:
+        (found,) = processes_of(trial)
+        assert (found.role, found.pid) == ("sleep", sleeper.pid)
+        assert wait_for_none(trial, 0.2) == [found]
+        kill(found, None)
+        sleeper.wait(10)
+        assert wait_for_none(trial, 5) == []
+    finally:
+        sleeper.kill()
+
+
+def test_a_stopped_process_goes_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("weir.chaos.faults.STOPPED_S", 0.3)
+    trial = f"test-stop-{os.getpid()}"
+    command = [sys.executable, "-c", "import sys; print(sys.stdin.readline(), end='')"]
+    asked = subprocess.Popen(
+        command, env={**os.environ, MARKER: trial}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    (found,) = processes_of(trial)
+    assert stop(found, None) == "stopped for 0.3 s"
+    assert asked.communicate("still here\n", timeout=20)[0] == "still here\n"
+
+
+def test_a_valid_run_with_a_packet_too_few_or_a_broken_file_is_found(tmp_path):
+    flow = {"id": "a", "sent": 10, "received": 7, "reported_drops": 2, "reports_lost": 0, "in_flight": 0}
+    flow |= {"emulated_losses": 0, "unexplained": 0}
+    (tmp_path / "manifest.json").write_text('{"state": "complete"}')
+    result = tmp_path / "result.json"
+
+    def said(**changes: object) -> tuple[str, ...]:
+        content = {"valid": True, "complete": True, "invalid_reasons": [], "flows": [flow | changes]}
+        result.write_text(json.dumps(content))
+        return judge_run(tmp_path, tmp_path / "weir", ended_well=True).wrong
+
+    assert said(reported_drops=3) == ()
+    assert "do not balance" in said(reported_drops=2)[0]
+    assert "do not balance" in said(reported_drops=2, unexplained=1)[0]
+    (tmp_path / "telemetry.parquet").write_text("PAR1 and no more")
+    assert "telemetry.parquet is not whole" in said(reported_drops=3)[0]
+
+
+def test_the_table_counts_like_outcomes_together_and_names_what_is_wrong():
+    common = {"subject": "run", "fault": "kill", "role": "tcpdump", "did": "killed", "wrong": []}
+    trials = [
+        {**common, "number": 1, "said": "failed, invalid: 17 packets"},
+        {**common, "number": 2, "said": "failed, invalid: 4 packets"},
+        {**common, "number": 3, "said": "whole", "wrong": ["left running: iperf3"]},
+    ]
+    text = table_of(trials)
+    assert "3 trials, 1 with something wrong." in text
+    assert "| run | kill | tcpdump | 3 | 2 × failed, invalid: N packets; 1 × WRONG (whole) |" in text
+    assert "- 3, kill, tcpdump: left running: iperf3" in text
