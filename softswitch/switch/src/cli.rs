@@ -15,6 +15,7 @@ use weir_ports::send_threads::MAX_SEND_THREADS;
 use crate::links::client::LinksCommand;
 use crate::links::options;
 use crate::links::port::{PortError, PortSpec};
+use crate::links::service::Access;
 use crate::tls::TlsFiles;
 use crate::wire::WireOptions;
 use weir_engine::node::MAX_PORT;
@@ -124,6 +125,10 @@ pub struct Cli {
         conflicts_with = "send_threads"
     )]
     pub run_ahead: Option<Port>,
+
+    /// What clients of the P4Runtime service's address may do with links and ports (`weir-switch links`).
+    #[arg(long, value_name = "ACCESS", value_enum, default_value_t)]
+    pub links_access: Access,
 
     /// Port number whose frames go to the controller as packet-ins.
     #[arg(long, value_name = "N", default_value_t = 510, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PORT)))]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use tokio::sync::mpsc;
 use tonic::transport::ServerTlsConfig;
+use tracing::warn;
 use weir_dataplane::{Port, SwitchConfig, Wire};
 use weir_engine::engine::{Engine, Time};
 use weir_engine::node::{Node, NodeConfig};
@@ -63,6 +64,7 @@ impl Prepared {
         };
         let interfaces = open(&threads, ports)?;
         let (listener, address) = listen_at("--p4runtime", cli.p4runtime)?;
+        warn_if_open("P4Runtime", address, service_tls.is_some());
         let thrift = cli.thrift.map(listen_thrift).transpose()?;
         let confined = confine(OPEN_PORTS, &Files::beside(cli.stats.as_deref()));
         Ok(Self {
@@ -93,7 +95,8 @@ impl Prepared {
         };
         let engine = Engine::start(self.node, self.interfaces, self.threads, notify, time)
             .map_err(RunError::System)?;
-        let mut service = Service::new(cli.device_id, engine.handle(), notifications);
+        let service = Service::new(cli.device_id, engine.handle(), notifications);
+        let mut service = service.with_links_access(cli.links_access);
         if let Some(tls) = self.service_tls {
             service = service.with_tls(tls);
         }
@@ -142,6 +145,7 @@ impl PreparedWires {
         let threads = start_threads(options.send_threads)?;
         let interfaces = open(&threads, ports)?;
         let (listener, address) = listen_at("--links", options.links)?;
+        warn_if_open("the links service", address, false);
         let confined = confine(OPEN_PORTS, &Files::beside(options.stats.as_deref()));
         Ok(Self {
             stats: options.stats,
@@ -173,6 +177,21 @@ impl PreparedWires {
             })
         })
         .await
+    }
+}
+
+/// What to say of a service that others on the network can reach, without a certificate.
+pub(crate) fn open_to_the_network(service: &str, address: SocketAddr, tls: bool) -> Option<String> {
+    (!address.ip().is_loopback() && !tls).then(|| {
+        format!(
+            "{service} on {address} is open to the network, without TLS: anyone who reaches it controls the switch"
+        )
+    })
+}
+
+fn warn_if_open(service: &str, address: SocketAddr, tls: bool) {
+    if let Some(line) = open_to_the_network(service, address, tls) {
+        warn!("{line}");
     }
 }
 

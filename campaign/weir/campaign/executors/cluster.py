@@ -36,6 +36,7 @@ CONNECT_S = 10.0
 WITHOUT_WORKERS_S = 60.0
 HEARTBEAT_S = 5.0
 _PART_BYTES = 8 << 20
+_FILES_OF_A_RUN = 10_000
 _BUSY_OVER_S = 0.5
 
 Note = Callable[[str], None]
@@ -181,13 +182,22 @@ class ClusterExecutor:
             self._client.run(function, *arguments, workers=present, on_error="ignore")
 
     def fetch(self, address: str, finished: FinishedRun, path: Path) -> None:
-        """Copy a packed run from a worker in parts, as it may be larger than memory."""
+        """Copy a packed run from a worker in parts, as it may be larger than memory.
+
+        Raises ValueError if it is larger than the disk, or the worker sends something else than it said.
+        """
+        free = shutil.disk_usage(path.parent).free
+        if finished.size > free:
+            raise ValueError(f"its packed run has {finished.size} bytes; {free} are free in {path.parent}")
         with path.open("wb") as file:
             while file.tell() < finished.size:
                 found = self._client.run(
                     worker.read_part, finished.path, file.tell(), _PART_BYTES, workers=[address]
                 )
-                file.write(found[address])
+                part = found[address]
+                if not 0 < len(part) <= min(_PART_BYTES, finished.size - file.tell()):
+                    raise ValueError(f"its packed run ends after {file.tell()} bytes of {finished.size}")
+                file.write(part)
 
     def remove(self, address: str) -> None:
         """Forget the run of a worker, which has ended."""
@@ -209,6 +219,18 @@ def _lacking(needs: GuestNeeds, found: WorkerInfo) -> str:
     if found.available_mb < needs.run_mb:
         return f"has {found.available_mb:,} MB of memory available, and a run needs {needs.run_mb:,} MB"
     return ""
+
+
+def unpack(packed: Path, folder: Path) -> None:
+    """Unpack a worker's run. Raises ValueError if it has more files than a run has, or more bytes than fit."""
+    with zipfile.ZipFile(packed) as archive:
+        members = archive.infolist()
+        if len(members) > _FILES_OF_A_RUN:
+            raise ValueError(f"its run has {len(members)} files; valid: at most {_FILES_OF_A_RUN}")
+        size, free = sum(member.file_size for member in members), shutil.disk_usage(folder).free
+        if size > free:
+            raise ValueError(f"its run has {size} bytes unpacked; {free} are free in {folder}")
+        archive.extractall(folder)  # reads no more of a member than its size here
 
 
 class _ClusterExecution:
@@ -249,8 +271,7 @@ class _ClusterExecution:
             for path in self._partial.iterdir():
                 if path != packed:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-            with zipfile.ZipFile(packed) as archive:
-                archive.extractall(self._partial)
+            unpack(packed, self._partial)
         except (Exception, CancelledError) as error:  # dask re-raises any exception of the worker here
             return f"worker {self._name}: {type(error).__name__}: {error}"
         finally:

@@ -18,6 +18,7 @@ use weir_privileges::{BIND_ANY_PORT, Files, OPEN_PORTS, confine};
 use super::options::{Level, LogOptions, LogTo, Options, PortAtInterface, Ports, THRIFT_PORT};
 use super::{Flavour, files, messages, note, notifications};
 use crate::jit;
+use crate::prepared::open_to_the_network;
 use crate::run::{QUEUED_NOTIFICATIONS, RunError, Stop, load, supervise};
 use crate::service::{Service, listen};
 
@@ -205,10 +206,7 @@ fn open(
 
 /// Warns when others on the network can control the switch.
 fn warn_of_address(flavour: Flavour, address: SocketAddr, tls: bool) {
-    if !address.ip().is_loopback() && !tls {
-        let line = format!(
-            "P4Runtime on {address} is open to the network, without TLS: anyone who reaches it controls the switch"
-        );
+    if let Some(line) = open_to_the_network("P4Runtime", address, tls) {
         note(flavour, &line);
     }
 }

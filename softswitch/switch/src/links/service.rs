@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The service: reads and changes links, adds and removes ports, between two batches of frames.
 
+use clap::ValueEnum;
 use tonic::{Code, Request, Response, Status};
 use weir_links::v1;
 use weir_links::v1::links_server::{Links, LinksServer};
@@ -10,20 +11,52 @@ use super::convert;
 use weir_engine::engine::{Core, Forwarder, Handle};
 use weir_engine::node::failure::Failure;
 
+/// What clients may do with links.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Access {
+    /// Read and change links, add and remove ports
+    #[default]
+    Change,
+    /// Read links
+    Read,
+    /// Nothing
+    None,
+}
+
 /// The service for a switch or wires.
 pub struct Service<F> {
     engine: Handle<F>,
+    access: Access,
 }
 
 /// The service, ready to be added to a server.
-pub fn server<F: Forwarder>(engine: Handle<F>) -> LinksServer<Service<F>> {
-    LinksServer::new(Service::new(engine))
+pub fn server<F: Forwarder>(engine: Handle<F>, access: Access) -> LinksServer<Service<F>> {
+    LinksServer::new(Service::new(engine, access))
 }
 
-impl<F: Forwarder> Service<F> {
+impl<F> Service<F> {
     /// The service for the switch or wires that `engine` runs.
-    pub fn new(engine: Handle<F>) -> Self {
-        Self { engine }
+    pub fn new(engine: Handle<F>, access: Access) -> Self {
+        Self { engine, access }
+    }
+
+    fn may_read(&self) -> Result<(), Status> {
+        match self.access {
+            Access::Change | Access::Read => Ok(()),
+            Access::None => Err(Status::permission_denied(
+                "links are closed: the switch was started with --links-access none",
+            )),
+        }
+    }
+
+    fn may_change(&self) -> Result<(), Status> {
+        self.may_read()?;
+        match self.access {
+            Access::Change => Ok(()),
+            Access::Read | Access::None => Err(Status::permission_denied(
+                "links can only be read: the switch was started with --links-access read",
+            )),
+        }
     }
 }
 
@@ -98,6 +131,7 @@ fn check_new<F: Forwarder>(core: &Core<F>, number: u32, interface: &str) -> Resu
 #[tonic::async_trait]
 impl<F: Forwarder> Links for Service<F> {
     async fn get(&self, _: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
+        self.may_read()?;
         Ok(Response::new(self.engine.call(get).await?))
     }
 
@@ -105,6 +139,7 @@ impl<F: Forwarder> Links for Service<F> {
         &self,
         request: Request<v1::SetRequest>,
     ) -> Result<Response<v1::SetResponse>, Status> {
+        self.may_change()?;
         let v1::SetRequest { number, link } = request.into_inner();
         let mut config = convert::config(&link.unwrap_or_default())?;
         let set = move |core: &mut Core<F>| match core.node.link(number) {
@@ -125,6 +160,7 @@ impl<F: Forwarder> Links for Service<F> {
         &self,
         request: Request<v1::AddPortRequest>,
     ) -> Result<Response<v1::AddPortResponse>, Status> {
+        self.may_change()?;
         let v1::AddPortRequest {
             number,
             interface,
@@ -156,6 +192,7 @@ impl<F: Forwarder> Links for Service<F> {
         &self,
         request: Request<v1::RemovePortRequest>,
     ) -> Result<Response<v1::RemovePortResponse>, Status> {
+        self.may_change()?;
         let number = request.into_inner().number;
         let remove = move |core: &mut Core<F>| {
             let index = find(core, number).ok_or_else(|| missing(core, number))?;

@@ -37,6 +37,7 @@ use weir_p4runtime::p4::v1::{
     StreamMessageResponse, Uint128, WriteRequest, WriteResponse,
 };
 
+use crate::links::service::Access;
 use accept::Connections;
 use admission::guard::Guard;
 use admission::{Admission, Hold, Limits};
@@ -53,6 +54,7 @@ const API_VERSION: &str = "1.5.0";
 pub struct Service {
     shared: Arc<Shared>,
     tls: Option<ServerTlsConfig>,
+    links_access: Access,
     /// That there is no pipeline is an error of those who ask for it.
     no_pipeline_is_error: bool,
 }
@@ -80,7 +82,17 @@ impl Service {
         Self {
             shared,
             tls: None,
+            links_access: Access::default(),
             no_pipeline_is_error: false,
+        }
+    }
+
+    /// The same service, whose clients may do this with links.
+    #[must_use]
+    pub fn with_links_access(self, links_access: Access) -> Self {
+        Self {
+            links_access,
+            ..self
         }
     }
 
@@ -133,7 +145,7 @@ impl Service {
         if let Some(tls) = self.tls.clone() {
             transport = transport.tls_config(tls)?;
         }
-        let links = crate::links::service::server(self.shared.engine.clone());
+        let links = crate::links::service::server(self.shared.engine.clone(), self.links_access);
         let admission = self.shared.admission.clone();
         // The guard limits message sizes, per method.
         let server = P4RuntimeServer::new(self)
@@ -161,7 +173,7 @@ pub async fn serve_links<F: Forwarder>(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), tonic::transport::Error> {
     let admission = Admission::new(Limits::default());
-    let links = crate::links::service::server(engine);
+    let links = crate::links::service::server(engine, Access::Change);
     let serving = transport().serve_with_incoming(
         Guard::new(links, admission.clone()),
         Connections::new(listener, admission),

@@ -22,6 +22,7 @@ use weir_p4runtime::p4::v1::{
 };
 
 use crate::links;
+use crate::links::service::Access;
 use crate::service::Service;
 use crate::stats::Snapshot;
 use weir_engine::engine::Inline;
@@ -145,7 +146,7 @@ impl VirtualSwitch {
     /// # Errors
     /// The status that a gRPC client would get.
     pub fn set_link(&mut self, request: weir_links::v1::SetRequest) -> Result<(), Status> {
-        let service = links::service::Service::new(self.dataplane.handle());
+        let service = links::service::Service::new(self.dataplane.handle(), Access::Change);
         self.serve(async move { service.set(Request::new(request)).await })?;
         Ok(())
     }
