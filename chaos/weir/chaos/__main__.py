@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if _INSIDE not in os.environ:
         return _in_a_mount_namespace()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the trial as Ctrl-C does
     out = arguments.out.absolute() / f"seed-{arguments.seed}"
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="weir-chaos-") as name:

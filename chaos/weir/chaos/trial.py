@@ -90,16 +90,15 @@ def perform(trial: Trial, seed: int, disk: Path, logs: Path) -> None:
     marker = f"{os.getpid()}-{trial.number}"
     try:
         _run_disturbed(trial, marker, Surroundings(disk, draw), log)
+        (disk / "filler").unlink(missing_ok=True)
+        if (after := _of_the_machine()) != before:
+            left, gone = sorted(after - before), sorted(before - after)
+            trial.wrong.append(f"left on the machine: {left}, gone from it: {gone}")
+        if "Traceback" in log.read_text(errors="replace"):
+            trial.wrong.append(f"a traceback: {trial.last_line}")
+        _judge(trial, disk, marker, log)
     finally:
         _end(marker)
-    (disk / "filler").unlink(missing_ok=True)
-    if (after := _of_the_machine()) != before:
-        trial.wrong.append(
-            f"left on the machine: {sorted(after - before)}, gone from it: {sorted(before - after)}"
-        )
-    if "Traceback" in log.read_text(errors="replace"):
-        trial.wrong.append(f"a traceback: {trial.last_line}")
-    _judge(trial, disk, log)
 
 
 def _run_disturbed(trial: Trial, marker: str, around: Surroundings, log: Path) -> None:
@@ -114,6 +113,7 @@ def _run_disturbed(trial: Trial, marker: str, around: Surroundings, log: Path) -
     trial.last_line = _last_line(log)
     if left := wait_for_none(marker, LEFT_S):
         trial.wrong.append(f"left running: {', '.join(process.role for process in left)}")
+        _end(marker)
 
 
 def _disturb(trial: Trial, marker: str, around: Surroundings) -> None:
@@ -128,7 +128,7 @@ def _disturb(trial: Trial, marker: str, around: Surroundings) -> None:
         trial.did = "the process had just ended"
 
 
-def _judge(trial: Trial, disk: Path, log: Path) -> None:
+def _judge(trial: Trial, disk: Path, marker: str, log: Path) -> None:
     weir = _weir()
     runs = disk / "runs" / "trial"
     found = sorted(path.parent for path in runs.glob("*/manifest.json") if not path.parent.is_symlink())
@@ -144,12 +144,12 @@ def _judge(trial: Trial, disk: Path, log: Path) -> None:
             trial.wrong.append(f"exit code {trial.exit_code} without a word")
         return
     # The same command, undisturbed, completes the campaign however it ended.
-    again = _start(_command("campaign", disk, "--retry"), disk, f"{os.getpid()}-again", log)
+    again = _start(_command("campaign", disk, "--retry"), disk, marker, log)
     try:
         code = again.wait(PATIENCE_S["campaign"])
     except subprocess.TimeoutExpired:
         trial.wrong.append("resumed, the campaign hangs")
-        _end(f"{os.getpid()}-again")
+        _end(marker)
         code = again.wait()
     if code != 0:
         trial.wrong.append(f"resumed, the campaign ends with exit code {code}: {_last_line(log)}")
