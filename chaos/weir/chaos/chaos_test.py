@@ -24,14 +24,17 @@ def test_a_trial_follows_from_seed_and_number_and_all_faults_come():
     assert all(0 < trial.at_s <= LENGTHS_S[trial.subject] for trial in first)
 
 
+SANDBOX = ["/x/python", "-c", "from weir.topo.sandbox_init import main; main()"]
+
+
 @pytest.mark.parametrize(
     ("words", "ids", "role"),
     [
         (["/x/weir-switch", "--port", "1=a"], ["7"], "weir-switch"),
         (["/x/python", "/x/weir", "run", "a.yaml"], ["7"], "weir run"),
-        (["/x/python", "-c", "from weir.topo.sandbox_init import main; main()"], ["7", "1"], "sandbox's process 1"),
-        (["/x/python", "-c", "from weir.topo.sandbox_init import main; main()"], ["7", "2"], "runner"),
-        (["/x/python3.11", "-S", "-c", "from weir.topo.draining import run; run()"], ["7", "9"], "topo.draining"),
+        (SANDBOX, ["7", "1"], "sandbox's process 1"),
+        (SANDBOX, ["7", "2"], "runner"),
+        (["/x/python3.11", "-c", "from weir.topo.draining import run; run()"], ["7", "9"], "topo.draining"),
     ],
 )  # fmt: skip
 def test_processes_are_named_by_what_they_do(words: list[str], ids: list[str], role: str):

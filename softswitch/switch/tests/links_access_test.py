@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients may do with links is the switch's own setting, and a service that the network can reach is said."""
+"""Clients may do with links what the switch is told; a service that the network can reach is said."""
 
 import json
 import subprocess

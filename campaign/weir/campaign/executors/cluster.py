@@ -222,7 +222,7 @@ def _lacking(needs: GuestNeeds, found: WorkerInfo) -> str:
 
 
 def unpack(packed: Path, folder: Path) -> None:
-    """Unpack a worker's run. Raises ValueError if it has more files than a run has, or more bytes than fit."""
+    """Unpack a worker's run. Raises ValueError if it has more files than a run, or more bytes than fit."""
     with zipfile.ZipFile(packed) as archive:
         members = archive.infolist()
         if len(members) > _FILES_OF_A_RUN:
