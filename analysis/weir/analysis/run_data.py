@@ -28,6 +28,8 @@ from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import Flow, Manifest, Phase, Policer
 from weir.rundir.meeting import Header, first_met
 
+NOT_KEPT = "`capture: {keep: results}` of an experiment and `keep: results` of a campaign keep none"
+
 Kind = Literal["data", "acks", "control", "other", "outside"]
 
 
@@ -105,7 +107,9 @@ def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) 
     for host in manifest.hosts:
         path = run_dir / host.pcap
         if not path.is_file():
-            raise RunFileError(f"{path}: not found; manifest.json names it as the capture of {host.name}")
+            raise RunFileError(
+                f"{path}: not found; manifest.json names it as the capture of {host.name}. {NOT_KEPT}"
+            )
         captures.append((str(path), list(host.addresses)))
     reports = RunDirectory(run_dir).telemetry
     if not reports.is_file():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from weir.analysis.losses import CaptureLosses, losses_of
+from weir.analysis.run_data import NOT_KEPT
 from weir.analysis.segments import SCHEMA, segment_tables
 from weir.api.table import Table, flat, from_rows
 from weir.rundir.errors import RunFileError
@@ -111,5 +112,5 @@ class Capture:
 
     def _file(self) -> Path:
         if not self.path.is_file():
-            raise RunFileError(f"{self.path}: not found; a campaign with `keep: results` deletes captures")
+            raise RunFileError(f"{self.path}: not found; {NOT_KEPT}")
         return self.path

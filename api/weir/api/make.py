@@ -11,6 +11,7 @@ from weir.api.progress import shower
 from weir.api.run import Run, open_run
 from weir.controlplane.given import Given, read_given
 from weir.rundir.digest import record_digest
+from weir.runner.kept import drop_captures
 from weir.runner.outer import run_prepared
 from weir.runner.prepare import new_run_of
 from weir.runner.progress import Step
@@ -61,5 +62,6 @@ def run(
     show(f"{experiment.name}: analysing")
     made = open_run(run_dir).analyse()
     record_digest(run_dir)
+    drop_captures(run_dir)
     show(f"{experiment.name}: {run_dir}: {made.result.headline}")
     return made

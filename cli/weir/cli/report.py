@@ -50,6 +50,7 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
         OSError: a file cannot be read or written.
     """
     from weir.analysis import analyse
+    from weir.runner.kept import drop_captures
     from weir.analysis.figures import Figure, Records, of_capture, of_run, study, write_study
 
     for path in paths:
@@ -59,7 +60,9 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
                 f"{path}: no {manifest.name} in it; valid: a run directory (runs/demo/latest) or a capture"
             )
     if len(paths) == 1 and paths[0].is_dir() and out is None:
-        return report_run(paths[0], as_json=as_json, console=console)
+        code = report_run(paths[0], as_json=as_json, console=console)
+        drop_captures(paths[0])
+        return code
     directory = out or default_directory(paths)
     records = Records()
     for path in paths:

@@ -105,14 +105,19 @@ def make_run(run_dir: Path, *, plain: bool = True) -> int:
 
 
 def analyse_run(run_dir: Path, *, as_json: bool = False) -> int:
-    """Analyse a complete run; returns and raises what `report_run` does. A virtual one gets its digest."""
+    """Analyse a complete run; returns and raises what `report_run` does. A virtual one gets its digest.
+
+    The captures go if the experiment says so.
+    """
     Console(stderr=True).print("  analysing")
     # Imported here: the analysis takes seconds to load, and the traffic should not wait for that.
     from weir.cli.report import report_run
     from weir.rundir.digest import record_digest
+    from weir.runner.kept import drop_captures
 
     code = report_run(run_dir, as_json=as_json, console=Console())
     digest = record_digest(run_dir)
     if digest is not None:
         Console(stderr=True).print(f"  digest {digest}", highlight=False, soft_wrap=True)
+    drop_captures(run_dir)
     return code

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from weir.analysis.result import analyse
+from weir.testbed.restoring import restore
+from weir.testbed.scripts import module_command
 from weir.topo.tools import search_path
 from weir_tests.analysis.shifted_clock import Clock, copy_run
 from weir_tests.cli.explained import assert_every_packet_is_explained
@@ -67,6 +70,35 @@ def test_clocks_as_ntp_keeps_them_change_no_count(every: Seen, tmp_path: Path) -
     assert all(len(found[host].steps) == 1 for host in clocks)
 
 
+def test_headers_give_the_result_of_whole_captures(every: Seen, tmp_path: Path) -> None:
+    whole, run_dir = Path(every["whole"]["run_dir"]), tmp_path / "run"
+    shutil.copytree(whole, run_dir, ignore=shutil.ignore_patterns("result.json", "*.parquet"))
+    shutil.copy(whole / "telemetry.parquet", run_dir)
+    shutil.copy(whole / "sockets.parquet", run_dir)
+    sizes = [0, 0]
+    for capture in (run_dir / "pcap").iterdir():
+        sizes[0] += capture.stat().st_size
+        subprocess.run(module_command("weir.testbed.remote.headers", [str(capture)]), check=True)
+        reduced = capture.with_name(f"{capture.name}.headers")
+        sizes[1] += reduced.stat().st_size
+        restore(reduced, capture)
+        reduced.unlink()
+    print(f"{sizes[0]} bytes of captures, {sizes[1]} of headers")
+    analyse(run_dir)
+    for name in ("result.json", "flows.parquet", "series.parquet", "features.parquet"):
+        assert (run_dir / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_run_that_keeps_results_explains_every_packet_without_captures(every: Seen) -> None:
+    run = every["results"]["run"]
+    assert_every_packet_is_explained(run)
+    assert [name for name in every["results"]["files"] if "pcap" in name] == []
+    assert "telemetry.parquet" in every["results"]["files"]
+    for host in run["manifest"]["hosts"]:
+        assert 0 < host["fetched_bytes"] < host["capture_bytes"] / 8, host
+    assert "`capture: {keep: results}` of an experiment" in every["results"]["again"]
+
+
 def test_the_manifest_names_the_testbed_but_not_how_to_log_in(every: Seen) -> None:
     manifest = every["whole"]["first"]["manifest"]
     assert manifest["testbed"] == {
@@ -79,12 +111,12 @@ def test_the_manifest_names_the_testbed_but_not_how_to_log_in(every: Seen) -> No
         assert all(abs(reading["offset_s"]) <= reading["error_s"] + 1e-3 for reading in host["clock"])
 
 
-@pytest.mark.parametrize("name", ["whole", "lost", "interrupted", "killed", "restarted", "full", "refused"])
+@pytest.mark.parametrize("name", ["whole", "results", "lost", "interrupted", "killed", "restarted", "full", "refused"])
 def test_hosts_are_as_before_however_a_run_ends(every: Seen, name: str) -> None:
     assert every[name]["same"]
 
 
-@pytest.mark.parametrize("name", ["lost", "interrupted", "restarted"])
+@pytest.mark.parametrize("name", ["results", "lost", "interrupted", "restarted"])
 def test_no_capture_stays_on_the_hosts(every: Seen, name: str) -> None:
     assert every[name]["run"]["left"] == []
 

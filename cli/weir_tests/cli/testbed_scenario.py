@@ -205,6 +205,17 @@ def whole(rack: Rack) -> dict[str, Any]:
     return {"first": first, "same": rack.state() == before, "run_dir": run_dir}
 
 
+def results(rack: Rack) -> dict[str, Any]:
+    """A run of which results alone are kept."""
+    before = rack.state()
+    found = rack.run("results", more="capture: {keep: results}")
+    run_dir = rack.folder / "runs" / "results" / "latest"
+    words = [str(Path(sys.executable).with_name("weir")), "report", str(run_dir)]
+    again = subprocess.run(words, capture_output=True, text=True, check=False)
+    files = sorted(str(path.relative_to(run_dir)) for path in run_dir.rglob("*") if path.is_file())
+    return {"run": found, "same": rack.state() == before, "files": files, "again": again.stderr}
+
+
 def lost(rack: Rack) -> dict[str, Any]:
     """The connection to a host breaks in mid-run."""
     before = rack.state()
@@ -291,6 +302,7 @@ def settled(rack: Rack, before: dict[str, list[str]]) -> bool:
 
 SCENARIOS: dict[str, Scenario] = {
     "whole": whole,
+    "results": results,
     "lost": lost,
     "interrupted": interrupted,
     "killed": killed,

@@ -232,6 +232,10 @@ class Host(Record):
     """Time that it needs for each frame that it sends, in addition to that on the line."""
     capture_received: int | None = None
     capture_drops: int | None = None
+    capture_bytes: int | None = None
+    """Size of the capture where it was made, if that is another machine."""
+    fetched_bytes: int | None = None
+    """Size of what came from there: the compressed capture, or the headers in it."""
     clock: tuple[ClockReading, ...] = ()
     """Of a host with a clock of its own."""
 

@@ -101,6 +101,7 @@ async def execute(
                     logs,
                     snap_bytes=experiment.capture.truncate,
                     buffer_bytes=experiment.capture.buffer,
+                    headers_only=experiment.capture.keep == "results",
                 )
             )
             for name in experiment.hosts
@@ -211,6 +212,9 @@ def _host(
     known: dict[str, Any] = _queue(experiment, captured.host)
     if clock is not None:
         known["clock"] = clock
+    if captured.fetched is not None:
+        known["capture_bytes"] = captured.fetched.size
+        known["fetched_bytes"] = captured.fetched.travelled
     return Host(
         name=captured.host,
         addresses=port.addresses,

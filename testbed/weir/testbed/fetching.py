@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a file from a host: compressed there, read in pieces, and continued after a lost connection."""
+"""Brings a file from a host: compressed there, or a capture reduced to its headers, read in pieces, and continued
+after a lost connection."""
 
 from __future__ import annotations
 
@@ -13,18 +14,24 @@ from pathlib import Path
 
 from weir.testbed.control import HostControl
 from weir.testbed.errors import ChangeError, CommandError, HostError
+from weir.testbed.restoring import DamagedError, restore
+from weir.testbed.scripts import module_command
+from weir.topo.hosts import Fetched
 
 PATIENCE_S = 120.0
 """A host that cannot be reached for so long is given up."""
 _RETRY_S = 2.0
 
 
-async def fetch(name: str, path: Path, helper: Callable[[], Awaitable[HostControl]]) -> None:
+async def fetch(
+    name: str, path: Path, helper: Callable[[], Awaitable[HostControl]], *, headers_only: bool = False
+) -> Fetched:
     """Bring the file `name` of the work folder to `path`, and delete it there.
 
-    `helper` gives the host's helper, newly connected if the last one is lost. Raises HostError.
+    With `headers_only` it is a capture, and comes without the payload of its packets. `helper` gives the host's
+    helper, newly connected if the last one is lost. Raises HostError.
     """
-    packed = path.with_name(f"{path.name}.gz")
+    packed = path.with_name(f"{path.name}.packed")
     for old in (packed, path):
         old.unlink(missing_ok=True)
     give_up = time.monotonic() + PATIENCE_S
@@ -32,8 +39,13 @@ async def fetch(name: str, path: Path, helper: Callable[[], Awaitable[HostContro
         host: HostControl | None = None
         try:
             host = await helper()
-            is_packed = await _compressed(host, name)
-            await _bring(host, f"{name}.gz" if is_packed else name, packed if is_packed else path)
+            if headers_only:
+                await _reduce(host, name)
+                is_packed, wanted = True, f"{name}.headers"
+            else:
+                is_packed = await _compressed(host, name)
+                wanted = f"{name}.gz" if is_packed else name
+            await _bring(host, wanted, packed if is_packed else path)
             break
         except HostError:
             # Without a helper: the last one may still hold the host, until its watchdog has ended it.
@@ -41,19 +53,31 @@ async def fetch(name: str, path: Path, helper: Callable[[], Awaitable[HostContro
             if refused or time.monotonic() >= give_up:
                 raise
         await asyncio.sleep(_RETRY_S)
+    size = travelled = (packed if is_packed else path).stat().st_size
     if is_packed:
         try:
-            await asyncio.to_thread(_unpack, packed, path)
-        except (OSError, EOFError) as error:
+            size = await asyncio.to_thread(restore if headers_only else _unpack, packed, path)
+        except (OSError, EOFError, DamagedError) as error:
             raise CommandError(host.host, f"{name} came damaged: {error}") from error
         packed.unlink()
     await host.ask("delete", prefix=name)
+    return Fetched(size, travelled)
 
 
 async def _compressed(host: HostControl, name: str) -> bool:
     """Compress the file unless that is done; returns whether the host had the space for that."""
     await host.start(f"gzip {name}", ["sh", "-c", 'test ! -e "$0" || gzip -1 -f "$0"', name])
     return (await host.wait(f"gzip {name}")).code == 0
+
+
+async def _reduce(host: HostControl, name: str) -> None:
+    """Reduce a capture to its headers unless that is done."""
+    program = f"headers of {name}"
+    await host.start(program, module_command("weir.testbed.remote.headers", [name]))
+    ended = await host.wait(program)
+    if ended.code != 0:
+        said = ended.stderr.strip().splitlines() or [f"exit code {ended.code}"]
+        raise ChangeError(host.host, f"the headers of its capture were not taken: {said[-1]}")
 
 
 async def _bring(host: HostControl, name: str, path: Path) -> None:
@@ -67,6 +91,7 @@ async def _bring(host: HostControl, name: str, path: Path) -> None:
             file.write(piece)
 
 
-def _unpack(packed: Path, path: Path) -> None:
+def _unpack(packed: Path, path: Path) -> int:
     with gzip.open(packed, "rb") as source, path.open("wb") as target:
         shutil.copyfileobj(source, target, 2**20)
+        return target.tell()

@@ -29,7 +29,7 @@ from weir.testbed.fetching import fetch
 from weir.testbed.inventory import TestbedConfig
 from weir.testbed.program import RemoteProgram
 from weir.testbed.scripts import module_command
-from weir.topo.hosts import HOST_SYSCTLS, HostPort, Receiver, TestbedError
+from weir.topo.hosts import HOST_SYSCTLS, Fetched, HostPort, Receiver, TestbedError
 from weir.topo.program import ProcessError, Program
 from weir.topo.stop import StopToken
 
@@ -140,12 +140,12 @@ class RemoteHosts:
         """A name in the work folder, where programs of the host are started."""
         return f"{PREFIX}{path.name}"
 
-    def fetch(self, host: str, path: Path) -> None:
-        """Bring a file, compressed on the way; a lost connection is made anew. Raises ProcessError."""
+    def fetch(self, host: str, path: Path, *, headers_only: bool = False) -> Fetched:
+        """Bring a file, compressed or reduced on the way; a lost connection is made anew. Raises ProcessError."""
         self._fetching.add(host)
         name = self.output(host, path)
         try:
-            self._call(fetch(name, path, lambda: self._helper(host)))
+            return self._call(fetch(name, path, lambda: self._helper(host), headers_only=headers_only))
         except HostError as error:
             raise ProcessError(f"{name} was not fetched: {error}") from error
 

@@ -19,15 +19,18 @@ from weir.testbed.control import HostControl, control
 from weir.testbed.errors import HostError, UnreachableError
 from weir.testbed.hosts import RemoteHosts
 from weir.testbed.inventory import TestbedConfig
+from weir.topo.hosts import Fetched
 from weir.topo.process import run_tool
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir_tests.testbed.lab import Lab, LabHost, descendants
+from weir_tests.testbed.pcaps import read, written
 
 Scenario = Callable[[Lab], Coroutine[Any, Any, dict[str, Any]]]
 SYSCTL = "net.ipv4.tcp_rmem"
 GIVE_UP_S = 20.0
 LARGE_BYTES = 40_000_000
+REDUCED_RECORDS = 400_000
 
 
 def state(host: LabHost) -> list[str]:
@@ -370,11 +373,11 @@ async def fetched(lab: Lab) -> dict[str, Any]:
     source.write_bytes(os.urandom(LARGE_BYTES))  # does not become smaller
     source.chmod(0o600)
     wanted = hashlib.sha256(source.read_bytes()).hexdigest()
-    packed = target.with_name("large.pcap.gz")
+    packed = target.with_name("large.pcap.packed")
     # Setting up deletes what earlier runs have left; this file is of this run.
     kept = source.rename(source.with_name("kept"))
 
-    def use() -> tuple[int, bool]:
+    def use() -> tuple[int, int, bool]:
         with RemoteHosts(lab.testbed(a={"disk_limit": "100 MB"}), {"a": None}, StopToken()) as hosts:
             kept.rename(source)
             fetching = threading.Thread(target=hosts.fetch, args=("a", target))
@@ -384,13 +387,47 @@ async def fetched(lab: Lab) -> dict[str, Any]:
                 assert time.monotonic() < give_up
                 time.sleep(0.001)
             host.cut()
-            came = packed.stat().st_size
+            came = least = packed.stat().st_size
+            while packed.exists() and packed.stat().st_size < LARGE_BYTES:
+                least = min(least, packed.stat().st_size)
+                time.sleep(0.001)
             fetching.join()
-            return came, source.with_name("run-large.pcap.gz").exists()
+            return came, least, source.with_name("run-large.pcap.gz").exists()
 
-    came, left = await asyncio.to_thread(use)
+    came, least, left = await asyncio.to_thread(use)
     same = hashlib.sha256(target.read_bytes()).hexdigest() == wanted
-    return {"came": came, "left": left, "same": same, "packed": packed.exists()}
+    return {"came": came, "least": least, "left": left, "same": same, "packed": packed.exists()}
+
+
+async def reduced(lab: Lab) -> dict[str, Any]:
+    """A connection that breaks while a host reduces a capture to its headers."""
+    host = lab.add("a")
+    source, target = host.folder / "work" / "run-large.pcap", lab.folder / "large.pcap"
+    kept = source.with_name("kept")
+    written(kept, [(number * 1000, 1514, bytes(60)) for number in range(REDUCED_RECORDS)])
+    kept.chmod(0o600)
+    size = kept.stat().st_size
+
+    def use() -> tuple[bool, list[Fetched], list[str]]:
+        found: list[Fetched] = []
+        with RemoteHosts(lab.testbed(a={"disk_limit": "100 MB"}), {"a": None}, StopToken()) as hosts:
+            kept.rename(source)
+            fetching = threading.Thread(
+                target=lambda: found.append(hosts.fetch("a", target, headers_only=True))
+            )
+            fetching.start()
+            give_up = time.monotonic() + GIVE_UP_S
+            while not source.with_name("run-large.pcap.unfinished").exists():
+                assert time.monotonic() < give_up
+                time.sleep(0.001)
+            host.cut()
+            whole = source.exists()
+            fetching.join()
+            return whole, found, [path.name for path in source.parent.glob("run-*")]
+
+    whole, found, left = await asyncio.to_thread(use)
+    came = [one.size == size and one.travelled < size // 100 for one in found]
+    return {"whole": whole, "records": len(read(target)), "came": came, "left": left}
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -407,6 +444,7 @@ SCENARIOS: dict[str, Scenario] = {
         refusals,
         sudo,
         fetched,
+        reduced,
     )
 }
 

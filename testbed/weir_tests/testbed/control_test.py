@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from weir_tests.testbed.control_scenarios import REDUCED_RECORDS
 from weir_tests.topo.runner import Runner
 
 CONTROL = "weir_tests.testbed.control_scenarios"
@@ -123,5 +124,14 @@ def test_a_file_comes_whole_although_the_connection_breaks(runner: Runner) -> No
     done = result(runner, "fetched")
     assert 2**20 <= done["came"] < 40_000_000, "it broke too late"
     assert done["same"]
+    assert done["least"] >= done["came"], "it began anew"
     assert not done["left"], "the file is still on the host"
     assert not done["packed"]
+
+
+def test_a_capture_is_reduced_again_after_the_connection_broke(runner: Runner) -> None:
+    done = result(runner, "reduced")
+    assert done["whole"], "it broke too late"
+    assert done["records"] == REDUCED_RECORDS
+    assert done["came"] == [True]
+    assert done["left"] == []

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from weir.rundir.whole_files import part_of
-from weir.topo.hosts import Hosts
+from weir.topo.hosts import Fetched, Hosts
 from weir.topo.program import ProcessError
 from weir.topo.sandbox_init import GUEST_VARIABLE
 from weir.topo.stop import StopToken
@@ -48,6 +48,8 @@ class CaptureResult:
     captured: int
     seen: int
     dropped_by_kernel: int
+    fetched: Fetched | None = None
+    """How it came, if it was made on another machine."""
 
     @property
     def lost(self) -> int:
@@ -71,11 +73,16 @@ class Capture:
         snap_bytes: int = DEFAULT_SNAP_BYTES,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         filter_expression: str = "",
+        headers_only: bool = False,
     ) -> None:
-        """Start tcpdump; call `wait_ready` before the first packet that matters."""
+        """Start tcpdump; call `wait_ready` before the first packet that matters.
+
+        With `headers_only`, the payload of packets stays on another machine.
+        """
         self.host = host
         self.path = path
         self._part = part_of(path)
+        self._headers_only = headers_only
         path.parent.mkdir(parents=True, exist_ok=True)
         self._hosts = hosts
         interface = hosts.host(host).interface
@@ -127,9 +134,9 @@ class Capture:
         code = self._process.stop(signal.SIGINT)
         if code != 0:
             raise self._process.error(f"ended with exit code {code}")
-        self._hosts.fetch(self.host, self._part)
+        fetched = self._hosts.fetch(self.host, self._part, headers_only=self._headers_only)
         self._part.rename(self.path)
-        return CaptureResult(self.host, self.path, captured, seen, dropped)
+        return CaptureResult(self.host, self.path, captured, seen, dropped, fetched)
 
     def _counters(self) -> tuple[int, int, int]:
         self._process.send_signal(signal.SIGUSR1)

@@ -55,6 +55,14 @@ class Receiver:
     sender: tuple[str, int]
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """A file that came from another machine: its bytes there, and those that came in its place."""
+
+    size: int
+    travelled: int
+
+
 class Drains(Protocol):
     """Reads what TCP flows still receive after their servers have exited, as long as the context."""
 
@@ -122,8 +130,11 @@ class Hosts(Protocol):
         """The name under which a program on the host writes the file that `fetch` brings to `path`."""
         ...
 
-    def fetch(self, host: str, path: Path) -> None:
-        """Bring a file of the host, which no program writes any more, to `path`. Raises ProcessError."""
+    def fetch(self, host: str, path: Path, *, headers_only: bool = False) -> Fetched | None:
+        """Bring a file of the host, which no program writes any more, to `path`; None if it is there already.
+
+        With `headers_only` it is a capture, whose payload need not come from another machine. Raises ProcessError.
+        """
         ...
 
     def is_root(self, host: str) -> bool:

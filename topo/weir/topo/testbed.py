@@ -167,7 +167,7 @@ class Testbed:
         """The path itself: hosts share the file system."""
         return str(path)
 
-    def fetch(self, host: str, path: Path) -> None:
+    def fetch(self, host: str, path: Path, *, headers_only: bool = False) -> None:
         """Nothing: the file is there."""
 
     def is_root(self, host: str) -> bool:
