@@ -115,12 +115,14 @@ def measure(rate_bps: int, seconds: float, folder: Path, stop: StopToken) -> Acc
             switch.wait_ready(stop)
             asyncio.run(configure(switch.p4runtime, receiver, rate_bps, burst_bytes))
             side = cast(Testbed, _SwitchSide(source))
-            size = {"snap_bytes": _SNAP_BYTES, "buffer_bytes": _BUFFER_BYTES}
+            options: dict[str, Any] = {
+                "snap_bytes": _SNAP_BYTES,
+                "buffer_bytes": _BUFFER_BYTES,
+                "filter_expression": "udp",
+            }
             with (
-                Capture(side, "switch", folder / "in.pcap", folder, filter_expression="udp", **size) as came,
-                Capture(
-                    testbed, "receiver", folder / "out.pcap", folder, filter_expression="udp", **size
-                ) as left,
+                Capture(side, "switch", folder / "in.pcap", folder, **options) as came,
+                Capture(testbed, "receiver", folder / "out.pcap", folder, **options) as left,
             ):
                 came.wait_ready(stop)
                 left.wait_ready(stop)

@@ -50,8 +50,8 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
         OSError: a file cannot be read or written.
     """
     from weir.analysis import analyse
-    from weir.runner.kept import drop_captures
     from weir.analysis.figures import Figure, Records, of_capture, of_run, study, write_study
+    from weir.runner.kept import drop_captures
 
     for path in paths:
         manifest = RunDirectory(path).manifest

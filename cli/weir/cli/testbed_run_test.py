@@ -99,6 +99,14 @@ def test_a_run_that_keeps_results_explains_every_packet_without_captures(every: 
     assert "`capture: {keep: results}` of an experiment" in every["results"]["again"]
 
 
+def test_every_packet_is_explained_over_ipv6(every: Seen) -> None:
+    run = every["six"]["run"]
+    assert_every_packet_is_explained(run)
+    flows = [flow for flow in run["output"]["flows"] if flow["src"].startswith("fd00::")]
+    assert len(flows) == 3
+    assert all(flow["sent"] > 100 for flow in flows)
+
+
 def test_the_manifest_names_the_testbed_but_not_how_to_log_in(every: Seen) -> None:
     manifest = every["whole"]["first"]["manifest"]
     assert manifest["testbed"] == {
@@ -111,7 +119,9 @@ def test_the_manifest_names_the_testbed_but_not_how_to_log_in(every: Seen) -> No
         assert all(abs(reading["offset_s"]) <= reading["error_s"] + 1e-3 for reading in host["clock"])
 
 
-@pytest.mark.parametrize("name", ["whole", "results", "lost", "interrupted", "killed", "restarted", "full", "refused"])
+@pytest.mark.parametrize(
+    "name", ["whole", "results", "six", "lost", "interrupted", "killed", "restarted", "full", "refused"]
+)
 def test_hosts_are_as_before_however_a_run_ends(every: Seen, name: str) -> None:
     assert every[name]["same"]
 

@@ -216,6 +216,20 @@ def results(rack: Rack) -> dict[str, Any]:
     return {"run": found, "same": rack.state() == before, "files": files, "again": again.stderr}
 
 
+def six(rack: Rack) -> dict[str, Any]:
+    """A run over IPv6."""
+    before = rack.state()
+    text = EXPERIMENT.format(name="six", seconds=6, more="").replace(
+        "to: client, ", "to: client, ip_version: 6, "
+    )
+    for number, name in enumerate(("client", "server1", "server2"), 1):
+        text = text.replace(f"  {name}: {{", f"  {name}: {{address6: 'fd00::{number}', ").replace(", }", "}")
+    experiment = rack.folder / "six.yaml"
+    experiment.write_text(text)
+    found = rack.finish(rack.start(rack.words(experiment, "six")), "six")
+    return {"run": found, "same": rack.state() == before}
+
+
 def lost(rack: Rack) -> dict[str, Any]:
     """The connection to a host breaks in mid-run."""
     before = rack.state()
@@ -303,6 +317,7 @@ def settled(rack: Rack, before: dict[str, list[str]]) -> bool:
 SCENARIOS: dict[str, Scenario] = {
     "whole": whole,
     "results": results,
+    "six": six,
     "lost": lost,
     "interrupted": interrupted,
     "killed": killed,

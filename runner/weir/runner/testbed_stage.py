@@ -26,7 +26,7 @@ from weir.rundir.manifest import ClockReading
 from weir.runner.switch_by_address import SwitchByAddress
 from weir.testbed.hosts import RemoteHosts
 from weir.testbed.inventory import TestbedConfig
-from weir.testbed.joined import addresses_of
+from weir.testbed.joined import addresses6_of, addresses_of
 from weir.testbed.sockets import RemoteSocketSampler
 from weir.topo.capture import Capture
 from weir.topo.interfaces import InterfaceCounters
@@ -51,7 +51,9 @@ class TestbedStage:
     def __init__(self, experiment: ExperimentConfig, testbed: TestbedConfig, stop: StopToken) -> None:
         """Take the experiment's hosts and the collector; the context sets them up."""
         self._experiment = experiment
-        self.hosts = RemoteHosts(testbed, addresses_of(experiment, testbed), stop)
+        self.hosts = RemoteHosts(
+            testbed, addresses_of(experiment, testbed), stop, addresses6_of(experiment, testbed)
+        )
         self.addresses: dict[str, HostPort] = {}
         self._sink: HostPort | None = None
         self._losses_before: dict[str, int] = {}
@@ -66,7 +68,7 @@ class TestbedStage:
         """Connect and set up. Raises HostError."""
         self.hosts.__enter__()
         self.addresses = {
-            name: HostPort(host.switch_port, host.mac, host.address)
+            name: HostPort(host.switch_port, host.mac, host.address, host.address6)
             for name, host in self.hosts.hosts.items()
         }
         self._sink = self.addresses.pop(COLLECTOR)

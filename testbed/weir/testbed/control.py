@@ -87,6 +87,10 @@ class HostControl:
         """Add a route; returns whether it was not there."""
         return bool(await self._ask("route", destination=destination, interface=interface, via=via))
 
+    async def add_neighbour(self, interface: str, address: str, mac: str) -> bool:
+        """Enter a neighbour for good, so that none is asked for; returns whether it was not there."""
+        return bool(await self._ask("neighbour", interface=interface, address=address, mac=mac))
+
     async def silence(self, interface: str, address: str) -> bool:
         """Make the network of an interface's address unreachable; returns whether it was not."""
         return bool(await self._ask("silence", interface=interface, address=address))

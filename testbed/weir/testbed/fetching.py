@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a file from a host: compressed there, or a capture reduced to its headers, read in pieces, and continued
+"""Brings a file from a host: compressed there, or a capture reduced to its headers; in pieces, and continued
 after a lost connection."""
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from weir.testbed.control import HostControl
 from weir.testbed.errors import ChangeError, CommandError, HostError
-from weir.testbed.restoring import DamagedError, restore
 from weir.testbed.scripts import module_command
 from weir.topo.hosts import Fetched
 
@@ -28,8 +27,8 @@ async def fetch(
 ) -> Fetched:
     """Bring the file `name` of the work folder to `path`, and delete it there.
 
-    With `headers_only` it is a capture, and comes without the payload of its packets. `helper` gives the host's
-    helper, newly connected if the last one is lost. Raises HostError.
+    With `headers_only` it is a capture, and comes without the payload of its packets. `helper` gives the
+    host's helper, newly connected if the last one is lost. Raises HostError.
     """
     packed = path.with_name(f"{path.name}.packed")
     for old in (packed, path):
@@ -56,8 +55,8 @@ async def fetch(
     size = travelled = (packed if is_packed else path).stat().st_size
     if is_packed:
         try:
-            size = await asyncio.to_thread(restore if headers_only else _unpack, packed, path)
-        except (OSError, EOFError, DamagedError) as error:
+            size = await asyncio.to_thread(_restore if headers_only else _unpack, packed, path)
+        except (OSError, EOFError, ValueError) as error:
             raise CommandError(host.host, f"{name} came damaged: {error}") from error
         packed.unlink()
     await host.ask("delete", prefix=name)
@@ -89,6 +88,13 @@ async def _bring(host: HostControl, name: str, path: Path) -> None:
             if not piece:
                 raise ChangeError(host.host, f"{name} became shorter")
             file.write(piece)
+
+
+def _restore(packed: Path, path: Path) -> int:
+    # Imported here: numpy takes time to load, and whole captures need none.
+    from weir.testbed.restoring import restore
+
+    return restore(packed, path)
 
 
 def _unpack(packed: Path, path: Path) -> int:

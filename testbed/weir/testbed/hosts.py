@@ -51,9 +51,19 @@ class RemoteHosts:
 
     virtual_time = False
 
-    def __init__(self, testbed: TestbedConfig, addresses: Mapping[str, str | None], stop: StopToken) -> None:
-        """Take hosts by name, with the IPv4 address that the experiment wants; nothing is done yet."""
+    def __init__(
+        self,
+        testbed: TestbedConfig,
+        addresses: Mapping[str, str | None],
+        stop: StopToken,
+        addresses6: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take hosts by name, with the IPv4 address that the experiment wants; nothing is done yet.
+
+        `addresses6` has the IPv6 addresses of hosts that have one, with prefix lengths.
+        """
         self._testbed, self._addresses, self._stop = testbed, addresses, stop
+        self._addresses6 = addresses6 or {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="testbed", daemon=True)
         self._helpers: dict[str, HostControl] = {}
@@ -141,7 +151,7 @@ class RemoteHosts:
         return f"{PREFIX}{path.name}"
 
     def fetch(self, host: str, path: Path, *, headers_only: bool = False) -> Fetched:
-        """Bring a file, compressed or reduced on the way; a lost connection is made anew. Raises ProcessError."""
+        """Bring a file, compressed or reduced there; a lost connection is made anew. Raises ProcessError."""
         self._fetching.add(host)
         name = self.output(host, path)
         try:
@@ -178,7 +188,9 @@ class RemoteHosts:
     def silence(self) -> None:
         """Make the experiment's network unreachable for all hosts. Raises HostError."""
         for name, port in self._ports.items():
-            self._call(self._helpers[name].silence(port.interface, self._with_prefix(name)))
+            for address in (self._with_prefix(name), self._addresses6.get(name)):
+                if address is not None:
+                    self._call(self._helpers[name].silence(port.interface, address))
 
     def counters(self) -> dict[str, dict[str, int]]:
         """The kernel's counters of each host's interface. Raises HostError."""
@@ -223,6 +235,10 @@ class RemoteHosts:
             other = macs.setdefault(port.mac, name)
             if other != name:
                 raise ChangeError(name, f"its interface has the MAC address {port.mac} of {other}'s")
+        for name in self._addresses6:
+            for other in self._addresses6.keys() - {name}:
+                port, address = self._ports[other], ip_interface(self._addresses6[other]).ip
+                await self._helpers[name].add_neighbour(self._ports[name].interface, str(address), port.mac)
 
     async def _helper(self, name: str) -> HostControl:
         """The helper of a host, newly connected if the last connection is lost. Raises HostError."""
@@ -306,6 +322,10 @@ class RemoteHosts:
                 )
             self._time_stamps[name] = found
         await helper.add_address(entry.interface, self._with_prefix(name))
+        address6 = self._addresses6.get(name)
+        if address6 is not None:
+            await helper.set_sysctl(f"net/ipv6/conf/{entry.interface}/disable_ipv6", "0")
+            await helper.add_address(entry.interface, address6)
         await helper.turn_offloads_off(entry.interface)
         for sysctl, value in HOST_SYSCTLS.items():
             await helper.set_sysctl(sysctl.format(interface=entry.interface), value)
@@ -317,7 +337,7 @@ class RemoteHosts:
             mac=interface["mac"],
             switch_interface="",
             switch_port=entry.switch_port,
-            address6=None if entry.address6 is None else str(ip_interface(entry.address6).ip),
+            address6=None if address6 is None else str(ip_interface(address6).ip),
         )
 
     def _end(self) -> None:

@@ -12,7 +12,7 @@ from weir.controlplane.config.cables import TOFINO
 from weir.controlplane.config.model import SwitchConfig
 from weir.controlplane.config.values import BFRUNTIME
 from weir.controlplane.targets import TARGETS, lacks, lacks_over_bfruntime
-from weir.testbed.inventory import TestbedConfig
+from weir.testbed.inventory import DEFAULT_PREFIX6, TestbedConfig
 
 
 def on_testbed(experiment: ExperimentConfig, testbed: TestbedConfig) -> ExperimentConfig:
@@ -56,19 +56,35 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
         entry = testbed.hosts.get(name)
         if entry is None:
             continue
-        if host.address and entry.address and str(ip_interface(entry.address).ip) != host.address:
-            yield (
-                f"hosts.{name}.address: {entry.address}, but the experiment says {host.address}; "
-                "valid: one of the two"
-            )
+        for key in ("address", "address6"):
+            wanted, given = getattr(host, key), getattr(entry, key)
+            if wanted and given and str(ip_interface(given).ip) != wanted:
+                yield (
+                    f"hosts.{name}.{key}: {given}, but the experiment says {wanted}; valid: one of the two"
+                )
         for key, value in (("line_rate", host.line_rate), ("packet_cost", host.packet_cost)):
             if value:
                 yield f"hosts.{name}: {key} of the experiment: a testbed has real lines; valid: without it"
-        if host.address6 is not None:
-            yield f"hosts.{name}: address6 of the experiment: runs here are over IPv4; valid: without it"
+    networks = {name: ip_interface(one).network for name, one in addresses6_of(experiment, testbed).items()}
+    for name, network in networks.items():
+        first = next(iter(networks))
+        if network != networks[first]:
+            yield (
+                f"hosts.{name}.address6: in {network}, but that of {first} is in {networks[first]}; "
+                "valid: one network for all hosts, whose prefix length address6 of the testbed may have"
+            )
     over_bfruntime = lacks_over_bfruntime(experiment) if bfruntime else ()
     for lack in (*lacks(experiment, TARGETS[switch.target].capabilities), *over_bfruntime):
         yield f"switch.target {switch.target}: {lack.where}: {lack.message}"
+
+
+def addresses6_of(experiment: ExperimentConfig, testbed: TestbedConfig) -> dict[str, str]:
+    """The IPv6 addresses of hosts that have one in the experiment, with the testbed's prefix lengths."""
+    return {
+        name: testbed.hosts[name].address6 or f"{host.address6}/{DEFAULT_PREFIX6}"
+        for name, host in experiment.hosts.items()
+        if host.address6 is not None and name in testbed.hosts
+    }
 
 
 def addresses_of(experiment: ExperimentConfig, testbed: TestbedConfig) -> dict[str, str | None]:

@@ -9,12 +9,17 @@ import pytest
 
 from weir.controlplane.config import parse_experiment
 from weir.testbed.inventory import TestbedConfig
-from weir.testbed.joined import addresses_of, on_testbed, problems
+from weir.testbed.joined import addresses6_of, addresses_of, on_testbed, problems
 
 EXPERIMENT = """
 name: one
 hosts: {a: {delay: 5 ms}, b: {address: 10.0.0.9}}
 flows: [{name: f, from: a, to: b, duration: 1 s}]
+"""
+SIX = """
+name: six
+hosts: {a: {address6: "fd00::1"}, b: {address6: "fd00::2"}}
+flows: [{name: f, from: a, to: b, ip_version: 6, duration: 1 s}]
 """
 NO_DELAY = EXPERIMENT.replace("delay: 5 ms", "")
 SWITCH = {"address": "192.0.2.1:9559"}
@@ -55,6 +60,16 @@ def test_the_switch_is_the_testbeds() -> None:
             rack(b={"address": "10.0.0.8/24"}),
             EXPERIMENT,
             "hosts.b.address: 10.0.0.8/24, but the experiment",
+        ),
+        (
+            rack(b={"address6": "fd00::8/64"}),
+            SIX,
+            "hosts.b.address6: fd00::8/64, but the experiment says fd00::2; valid: one of the two",
+        ),
+        (
+            rack(b={"address6": "fd00::2/120"}),
+            SIX,
+            "hosts.b.address6: in fd00::/120, but that of a is in fd00::/64; valid: one network",
         ),
         (rack(), f"time: virtual{EXPERIMENT}", "time: a testbed has its own clocks"),
         (rack(), EXPERIMENT.replace("delay: 5 ms", "line_rate: 1 Gbit/s"), "line_rate of the experiment"),
@@ -101,3 +116,10 @@ def test_hosts_without_an_address_get_the_experiments_or_a_free_one() -> None:
     place = rack(collector={"address": "10.0.0.1/24"})
     addresses = addresses_of(parse_experiment(EXPERIMENT), place)
     assert addresses == {"a": "10.0.0.2", "b": "10.0.0.9", "collector": None}
+
+
+def test_ipv6_addresses_are_the_experiments_with_the_testbeds_prefix_lengths() -> None:
+    place = rack(b={"address6": "fd00::2/64"})
+    assert said(place, SIX) == []
+    assert addresses6_of(parse_experiment(SIX), place) == {"a": "fd00::1/64", "b": "fd00::2/64"}
+    assert addresses6_of(parse_experiment(EXPERIMENT), place) == {}

@@ -38,7 +38,7 @@ Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
 
-class DamagedError(Exception):
+class DamagedError(ValueError):
     """The file is not what the host's program writes; the text says what is wrong."""
 
 
@@ -214,7 +214,8 @@ def _groups(ordered: Ints) -> Iterator[slice]:
 def _ranges(first: Ints, lengths: Ints) -> Ints:
     """The numbers first[0], first[0] + 1, … of each range, one range after the other."""
     before = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) + np.repeat(first - before, lengths)
+    numbers: Ints = np.arange(int(lengths.sum())) + np.repeat(first - before, lengths)
+    return numbers
 
 
 def _put(out: _Bytes, at: Ints, values: Any, width: int, *, little: bool = False) -> None:

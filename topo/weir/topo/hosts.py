@@ -133,7 +133,8 @@ class Hosts(Protocol):
     def fetch(self, host: str, path: Path, *, headers_only: bool = False) -> Fetched | None:
         """Bring a file of the host, which no program writes any more, to `path`; None if it is there already.
 
-        With `headers_only` it is a capture, whose payload need not come from another machine. Raises ProcessError.
+        With `headers_only` it is a capture, whose payload need not come from another machine. Raises
+        ProcessError.
         """
         ...
 

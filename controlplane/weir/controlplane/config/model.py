@@ -410,8 +410,8 @@ class CaptureConfig(_Model):
     buffer: Annotated[SizeBytes, Field(ge=2**20, le=2**30)] = 32 * 2**20
     """The kernel's buffer for each capture."""
     keep: Literal["all", "results"] = "all"
-    """results: captures are deleted once they are analysed. From hosts over SSH only times, lengths and headers
-    of packets come then, reduced there; the account, verdicts and all other results are those of whole captures."""
+    """results: captures are deleted once they are analysed. From hosts over SSH only the times, lengths and
+    headers of packets come then; account, verdicts and all other results are those of whole captures."""
 
 
 class AnalysisConfig(_Model):

@@ -257,14 +257,58 @@ def undo_route(record: Record) -> str | None:
     return None
 
 
+def family_of(record: Record) -> str:
+    """ip's option for the family of an address."""
+    return "-6" if ":" in record["address"] else "-4"
+
+
+def neighbours(record: Record) -> list[Record]:
+    """The entries of an address in an interface's table of neighbours."""
+    family = family_of(record)
+    where = ["to", record["address"], "dev", record["interface"]]
+    found: list[Record] = json.loads(tool("ip", family, "-json", "neigh", "show", *where) or "[]")
+    return found
+
+
+def has_neighbour(record: Record) -> bool:
+    """Whether that neighbour is known for good."""
+    return any(
+        one.get("lladdr") == record["mac"] and "PERMANENT" in one.get("state", [])
+        for one in neighbours(record)
+    )
+
+
+def plan_neighbour(request: Record) -> Record | None:
+    """The MAC address of a neighbour. Raises Refused if somebody has given it another one for good."""
+    record = {key: request[key] for key in ("interface", "address", "mac")}
+    if has_neighbour(record):
+        return None
+    if any("PERMANENT" in one.get("state", []) for one in neighbours(record)):
+        raise Refused(f"{record['interface']} has another neighbour {record['address']}, for good")
+    return record
+
+
+def make_neighbour(record: Record) -> None:
+    """Enter it for good, so that nobody asks for it."""
+    where = [record["address"], "lladdr", record["mac"], "dev", record["interface"]]
+    tool("ip", "neigh", "replace", *where, "nud", "permanent")
+
+
+def undo_neighbour(record: Record) -> str | None:
+    """Forget it, if it is still known."""
+    if has_neighbour(record):
+        tool("ip", "neigh", "delete", record["address"], "dev", record["interface"])
+    return None
+
+
 def network_of(address: str) -> str:
     """The network of an address with its prefix length."""
     return str(ip_interface(address).network)
 
 
 def routes_of(record: Record) -> list[str]:
-    """The routes to the network of an IPv4 address, as `ip route` shows them."""
-    shown = tool("ip", "-4", "route", "show", "exact", network_of(record["address"]))
+    """The routes to the network of an address, as `ip route` shows them."""
+    shown = tool("ip", family_of(record), "route", "show", "exact", network_of(record["address"]))
     return [line.strip() for line in shown.splitlines() if line.strip()]
 
 
@@ -274,20 +318,26 @@ def plan_silence(request: Record) -> Record | None:
     routes = routes_of(record)
     if any(line.startswith("unreachable") for line in routes):
         return None
-    # `ip route replace` takes those without a metric; others stay, behind the new one.
+    # `ip route replace` takes those without a metric; others stay, behind the new one, as all of IPv6 do.
     return {**record, "old": [line for line in routes if " metric " not in line]}
 
 
 def make_silence(record: Record) -> None:
     """Make the network unreachable, so that its packets do not take another way either."""
-    tool("ip", "route", "replace", "unreachable", network_of(record["address"]))
+    tool("ip", family_of(record), "route", "replace", *unreachable(record))
+
+
+def unreachable(record: Record) -> list[str]:
+    """The route that makes the network of an address unreachable; every route of IPv6 has a metric."""
+    metric = ["metric", "1"] if ":" in record["address"] else []
+    return ["unreachable", network_of(record["address"]), *metric]
 
 
 def undo_silence(record: Record) -> str | None:
     """Put back the routes that gave way."""
     if not any(line.startswith("unreachable") for line in routes_of(record)):
         return None
-    tool("ip", "route", "delete", "unreachable", network_of(record["address"]))
+    tool("ip", family_of(record), "route", "delete", *unreachable(record))
     if has_address(record):
         for line in record["old"]:
             tool("ip", "route", "add", *(word for word in line.split() if word not in ROUTE_FLAGS))
@@ -321,6 +371,7 @@ PLAN: dict[str, Callable[[Record], Any]] = {
     "offloads": plan_offloads,
     "address": plan_address,
     "route": plan_route,
+    "neighbour": plan_neighbour,
     "silence": plan_silence,
 }
 MAKE: dict[str, Callable[[Record], None]] = {
@@ -328,6 +379,7 @@ MAKE: dict[str, Callable[[Record], None]] = {
     "offloads": make_offloads,
     "address": make_address,
     "route": make_route,
+    "neighbour": make_neighbour,
     "silence": make_silence,
 }
 UNDO: dict[str, Callable[[Record], Any]] = {
@@ -335,6 +387,7 @@ UNDO: dict[str, Callable[[Record], Any]] = {
     "offloads": undo_offloads,
     "address": undo_address,
     "route": undo_route,
+    "neighbour": undo_neighbour,
     "silence": undo_silence,
     "program": undo_program,
 }

@@ -13,13 +13,13 @@ What is not TCP or UDP over plain IP stays as it was captured.
 from __future__ import annotations
 
 import json
-import os
 import struct
 import sys
 import zlib
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
+from typing import Any, BinaryIO
 
 VERSION = 1
 BLOCK_RECORDS = 1 << 16
@@ -49,7 +49,7 @@ COLUMNS = {
     "stamped": "B",
     "tsval": "I",
     "tsecr": "I",
-    # Other options: the bytes, or as many edges of SACK blocks behind two NOPs, against those of the last ACK.
+    # Other options: their bytes, or the edges of SACK blocks behind two NOPs, against those of the last ACK.
     "options": "B",
     "edges": "B",
     "edge": "I",
@@ -61,9 +61,11 @@ TIMESTAMPS, SACK = b"\x01\x01\x08\x0a", b"\x01\x01\x05"
 IPV4_BYTES, IPV6_BYTES, LINK_BYTES, TCP_BYTES, UDP_BYTES = 20, 40, 14, 20, 8
 TCP, UDP = 6, 17
 MOST_EDGES = 8
+_IPV4_FIELDS, _IPV6_LENGTH = struct.Struct(">HH"), struct.Struct(">H")
+_TCP_FIELDS, _UDP_FIELDS, _STAMPS = struct.Struct(">IIHHH"), struct.Struct(">HH"), struct.Struct(">II")
 _16, _32 = (1 << 16) - 1, (1 << 32) - 1
 
-Record = Tuple[int, int, bytes]
+Record = tuple[int, int, bytes]
 """Time in ns, length on the wire, and the bytes that were captured."""
 
 
@@ -79,7 +81,7 @@ def records(file: BinaryIO) -> Iterator[Record]:
         raise NotReduced("it is no pcap with nanoseconds")
     link = struct.unpack(order + FILE_HEADER, head)[-1]
     if link != ETHERNET:
-        raise NotReduced("its link type is %d; valid: %d, Ethernet" % (link, ETHERNET))
+        raise NotReduced(f"its link type is {link}; valid: {ETHERNET}, Ethernet")
     entry = struct.Struct(order + RECORD_HEADER)
     size, read = entry.size, file.read
     while True:
@@ -90,7 +92,7 @@ def records(file: BinaryIO) -> Iterator[Record]:
             raise NotReduced("it ends inside a record")
         seconds, nanoseconds, captured, wire = entry.unpack(head)
         if captured > LARGEST_RECORD:
-            raise NotReduced("a record has %d bytes" % captured)
+            raise NotReduced(f"a record has {captured} bytes")
         frame = read(captured)
         if len(frame) < captured:
             raise NotReduced("it ends inside a record")
@@ -114,11 +116,10 @@ class Block:
 
     def __init__(self) -> None:
         """Begin without a record."""
-        self.columns: Dict[str, List[int]] = {
-            name: [] for name in COLUMNS if name not in ("raw", "option")
-        }
+        self.columns: dict[str, list[int]] = {name: [] for name in COLUMNS if name not in ("raw", "option")}
+        self.append = {name: values.append for name, values in self.columns.items()}
         self.raw, self.option = bytearray(), bytearray()
-        self.flows: List[str] = []
+        self.flows: list[str] = []
 
     def write(self, file: BinaryIO) -> None:
         """Write it."""
@@ -144,20 +145,20 @@ class Reducer:
 
     def __init__(self) -> None:
         """Begin without a flow."""
-        self.flows: Dict[bytes, Flow] = {}
+        self.flows: dict[bytes, Flow] = {}
         self.last_ns = 0
         self.block = Block()
 
     def add(self, record: Record) -> None:
         """Take a record."""
         time_ns, wire, frame = record
-        columns = self.block.columns
-        columns["time"].append(time_ns - self.last_ns)
+        append = self.block.append
+        append["time"](time_ns - self.last_ns)
         self.last_ns = time_ns
         if not self._of_flow(wire, frame):
-            columns["flow"].append(0)
-            columns["wire"].append(wire)
-            columns["captured"].append(len(frame))
+            append["flow"](0)
+            append["wire"](wire)
+            append["captured"](len(frame))
             self.block.raw += frame
 
     def _of_flow(self, wire: int, frame: bytes) -> bool:
@@ -167,14 +168,14 @@ class Reducer:
             if len(frame) < LINK_BYTES + IPV4_BYTES or frame[20] & 0x3F or frame[21]:  # a fragment
                 return False
             protocol, at = frame[23], LINK_BYTES + IPV4_BYTES
-            length, number = struct.unpack_from(">HH", frame, 16)
+            length, number = _IPV4_FIELDS.unpack_from(frame, 16)
             rest = length - IPV4_BYTES
             key = frame[:16] + frame[20:24] + frame[26 : at + 4]
         elif kind[:2] == b"\x86\xdd" and kind[2:] and kind[2] >> 4 == 6:
             if len(frame) < LINK_BYTES + IPV6_BYTES + UDP_BYTES:
                 return False
             protocol, at = frame[20], LINK_BYTES + IPV6_BYTES
-            (length,) = struct.unpack_from(">H", frame, 18)
+            (length,) = _IPV6_LENGTH.unpack_from(frame, 18)
             number, rest = -1, length
             key = frame[:18] + frame[20 : at + 4]
         else:
@@ -182,7 +183,7 @@ class Reducer:
         if protocol == TCP:
             if len(frame) < at + TCP_BYTES:
                 return False
-            seq, ack, flags, window, checksum = struct.unpack_from(">IIHHH", frame, at + 4)
+            seq, ack, flags, window, checksum = _TCP_FIELDS.unpack_from(frame, at + 4)
             header = (flags >> 12) * 4
             if header < TCP_BYTES or header > rest or len(frame) < at + header:
                 return False
@@ -190,7 +191,7 @@ class Reducer:
         elif protocol == UDP:
             if len(frame) < at + UDP_BYTES:
                 return False
-            size, checksum = struct.unpack_from(">HH", frame, at + 4)
+            size, checksum = _UDP_FIELDS.unpack_from(frame, at + 4)
             if size != rest:
                 return False
         else:
@@ -201,45 +202,45 @@ class Reducer:
             self.block.flows.append(key.hex())
         if number < 0:
             number = checksum  # without an id, the analysis tells packets apart by it
-        columns = self.block.columns
-        columns["flow"].append(flow.number)
-        columns["beyond"].append(wire - at - rest)
-        columns["length"].append(length)
-        columns["id"].append((number - flow.id) & _16)
+        append = self.block.append
+        append["flow"](flow.number)
+        append["beyond"](wire - at - rest)
+        append["length"](length)
+        append["id"]((number - flow.id) & _16)
         flow.id = number
         if protocol == UDP:
             return True
-        columns["seq"].append((seq - flow.seq) & _32)
+        append["seq"]((seq - flow.seq) & _32)
         flow.seq = seq + rest - header
-        columns["ack"].append((ack - flow.ack) & _32)
+        append["ack"]((ack - flow.ack) & _32)
         flow.ack = ack
-        columns["flags"].append(flags)
-        columns["window"].append((window - flow.window) & _16)
+        append["flags"](flags)
+        append["window"]((window - flow.window) & _16)
         flow.window = window
         self._options(flow, frame[at + TCP_BYTES : at + header])
         return True
 
     def _options(self, flow: Flow, options: bytes) -> None:
-        columns = self.block.columns
+        append = self.block.append
         stamped = options[:4] == TIMESTAMPS and len(options) >= 12
-        columns["stamped"].append(stamped)
+        append["stamped"](stamped)
         if stamped:
-            tsval, tsecr = struct.unpack_from(">II", options, 4)
-            columns["tsval"].append((tsval - flow.tsval) & _32)
-            columns["tsecr"].append((tsecr - flow.tsecr) & _32)
+            tsval, tsecr = _STAMPS.unpack_from(options, 4)
+            append["tsval"]((tsval - flow.tsval) & _32)
+            append["tsecr"]((tsecr - flow.tsecr) & _32)
             flow.tsval, flow.tsecr = tsval, tsecr
             options = options[12:]
         length = len(options)
         edges = (length - 4) // 4
         if options[:3] == SACK and length == options[3] + 2 == 4 + 4 * edges and 0 < edges <= MOST_EDGES:
-            columns["options"].append(0)
-            columns["edges"].append(edges)
-            for place, edge in enumerate(struct.unpack_from(">%dI" % edges, options, 4)):
-                columns["edge"].append((edge - flow.edges[place]) & _32)
+            append["options"](0)
+            append["edges"](edges)
+            for place, edge in enumerate(struct.unpack_from(f">{edges}I", options, 4)):
+                append["edge"]((edge - flow.edges[place]) & _32)
                 flow.edges[place] = edge
             return
-        columns["options"].append(length)
-        columns["edges"].append(0)
+        append["options"](length)
+        append["edges"](0)
         self.block.option += options
 
 
@@ -265,7 +266,7 @@ def run() -> None:
         try:
             with source.open("rb") as capture, part.open("wb") as file:
                 reduce(capture, file)
-            os.replace(part, target)
+            part.replace(target)
             source.unlink()
         except (NotReduced, OSError) as error:
-            sys.exit("%s: %s" % (source, error))
+            sys.exit(f"{source}: {error}")
