@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import gzip
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+import zlib
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from weir.testbed.control import HostControl
@@ -28,7 +30,8 @@ async def fetch(
     """Bring the file `name` of the work folder to `path`, and delete it there.
 
     With `headers_only` it is a capture, and comes without the payload of its packets. `helper` gives the
-    host's helper, newly connected if the last one is lost. Raises HostError.
+    host's helper, newly connected if the last one is lost. Raises HostError, and OSError if `path` cannot be
+    written.
     """
     packed = path.with_name(f"{path.name}.packed")
     for old in (packed, path):
@@ -55,8 +58,9 @@ async def fetch(
     size = travelled = (packed if is_packed else path).stat().st_size
     if is_packed:
         try:
-            size = await asyncio.to_thread(_restore if headers_only else _unpack, packed, path)
-        except (OSError, EOFError, ValueError) as error:
+            with _naming(path):
+                size = await asyncio.to_thread(_restore if headers_only else _unpack, packed, path)
+        except (gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
             raise CommandError(host.host, f"{name} came damaged: {error}") from error
         packed.unlink()
     await host.ask("delete", prefix=name)
@@ -82,12 +86,23 @@ async def _reduce(host: HostControl, name: str) -> None:
 async def _bring(host: HostControl, name: str, path: Path) -> None:
     """Append what is missing of a file."""
     size = await host.ask("size", name=name)
-    with path.open("ab") as file:
+    with _naming(path), path.open("ab") as file:
         while (offset := file.tell()) < size:
             piece = base64.b64decode(await host.ask("read", name=name, offset=offset))
             if not piece:
                 raise ChangeError(host.host, f"{name} became shorter")
             file.write(piece)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of writing it, such as a full disk's, which do not."""
+    try:
+        yield
+    except gzip.BadGzipFile:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _restore(packed: Path, path: Path) -> int:

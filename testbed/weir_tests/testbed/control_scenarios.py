@@ -399,6 +399,27 @@ async def fetched(lab: Lab) -> dict[str, Any]:
     return {"came": came, "least": least, "left": left, "same": same, "packed": packed.exists()}
 
 
+async def no_room(lab: Lab) -> dict[str, Any]:
+    """A file for which this machine has no space."""
+    host = lab.add("a")
+    here, source = lab.folder / "here", host.folder / "work" / "run-large.pcap"
+    here.mkdir()
+    run_tool("mount", "-t", "tmpfs", "-o", "size=1m", "none", str(here))
+
+    def use() -> tuple[str, bool]:
+        with RemoteHosts(lab.testbed(), {"a": None}, StopToken()) as hosts:
+            source.write_bytes(os.urandom(4_000_000))
+            source.chmod(0o600)
+            try:
+                hosts.fetch("a", here / "large.pcap")
+            except OSError as error:
+                return str(error), source.with_name("run-large.pcap.gz").exists()
+        return "", False
+
+    said, kept = await asyncio.to_thread(use)
+    return {"said": said.replace(str(here), "HERE"), "kept": kept}
+
+
 async def reduced(lab: Lab) -> dict[str, Any]:
     """A connection that breaks while a host reduces a capture to its headers."""
     host = lab.add("a")
@@ -445,6 +466,7 @@ SCENARIOS: dict[str, Scenario] = {
         sudo,
         fetched,
         reduced,
+        no_room,
     )
 }
 

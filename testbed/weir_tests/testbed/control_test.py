@@ -129,6 +129,12 @@ def test_a_file_comes_whole_although_the_connection_breaks(runner: Runner) -> No
     assert not done["packed"]
 
 
+def test_a_full_disk_of_this_machine_is_named_and_the_file_stays_on_its_host(runner: Runner) -> None:
+    done = result(runner, "no_room")
+    assert done["said"] == "[Errno 28] No space left on device: 'HERE/large.pcap.packed'"
+    assert done["kept"]
+
+
 def test_a_capture_is_reduced_again_after_the_connection_broke(runner: Runner) -> None:
     done = result(runner, "reduced")
     assert done["whole"], "it broke too late"
