@@ -27,7 +27,7 @@ import asyncssh
 from weir.testbed.inventory import TestbedConfig
 from weir.topo.linux import NETNS_FOLDER
 from weir.topo.process import LoggedProcess, run_tool
-from weir.topo.tools import search_path
+from weir.topo.tools import find_tool, search_path
 from weir_tests.topo.scenarios import poll_until
 
 CONTROL = "192.168.50"
@@ -133,7 +133,7 @@ class Lab:
         run_tool("ip", "-batch", "-", input_text=batch)
         # Without duplicate address detection, which would change what `ip address` shows meanwhile.
         no_dad = (
-            "sysctl",
+            find_tool("sysctl"),  # in sbin, which is not on everybody's PATH
             "-q",
             "-w",
             "net.ipv6.conf.default.accept_dad=0",
