@@ -116,20 +116,18 @@ class Block:
 
     def __init__(self) -> None:
         """Begin without a record."""
-        self.columns: dict[str, list[int]] = {name: [] for name in COLUMNS if name not in ("raw", "option")}
+        self.columns = {name: array(kind) for name, kind in COLUMNS.items()}
         self.append = {name: values.append for name, values in self.columns.items()}
-        self.raw, self.option = bytearray(), bytearray()
         self.flows: list[str] = []
 
     def write(self, file: BinaryIO) -> None:
         """Write it."""
-        packed = {name: _packed(array(COLUMNS[name], values)) for name, values in self.columns.items()}
-        packed["raw"], packed["option"] = (zlib.compress(bytes(one)) for one in (self.raw, self.option))
-        sizes = {name: len(packed[name]) for name in COLUMNS}
+        packed = {name: _packed(values) for name, values in self.columns.items()}
+        sizes = {name: len(column) for name, column in packed.items()}
         line = {"records": len(self.columns["time"]), "flows": self.flows, "columns": sizes}
         file.write(json.dumps(line).encode() + b"\n")
-        for name in COLUMNS:
-            file.write(packed[name])
+        for column in packed.values():
+            file.write(column)
 
 
 def _packed(values: Any) -> bytes:
@@ -159,7 +157,7 @@ class Reducer:
             append["flow"](0)
             append["wire"](wire)
             append["captured"](len(frame))
-            self.block.raw += frame
+            self.block.columns["raw"].frombytes(frame)
 
     def _of_flow(self, wire: int, frame: bytes) -> bool:
         """Take a frame of TCP or UDP over plain IP; False for any other one."""
@@ -241,7 +239,7 @@ class Reducer:
             return
         append["options"](length)
         append["edges"](0)
-        self.block.option += options
+        self.block.columns["option"].frombytes(options)
 
 
 def reduce(source: BinaryIO, target: BinaryIO) -> None:
