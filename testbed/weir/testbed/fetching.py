@@ -20,7 +20,7 @@ from weir.testbed.scripts import module_command
 from weir.topo.hosts import Fetched
 
 PATIENCE_S = 120.0
-"""A host that cannot be reached for so long is given up."""
+"""A host from which nothing comes for so long after its connection was lost is given up."""
 _RETRY_S = 2.0
 
 
@@ -36,7 +36,7 @@ async def fetch(
     packed = path.with_name(f"{path.name}.packed")
     for old in (packed, path):
         old.unlink(missing_ok=True)
-    give_up = time.monotonic() + PATIENCE_S
+    came, give_up = 0, None
     while True:
         host: HostControl | None = None
         try:
@@ -52,7 +52,11 @@ async def fetch(
         except HostError:
             # Without a helper: the last one may still hold the host, until its watchdog has ended it.
             refused = host is not None and not host.is_over
-            if refused or time.monotonic() >= give_up:
+            now, before = time.monotonic(), came
+            came = sum(one.stat().st_size for one in (packed, path) if one.exists())
+            if give_up is None or came > before:
+                give_up = now + PATIENCE_S
+            if refused or now >= give_up:
                 raise
         await asyncio.sleep(_RETRY_S)
     size = travelled = (packed if is_packed else path).stat().st_size
