@@ -43,6 +43,7 @@ def state(host: LabHost) -> list[str]:
             for family in ("-4", "-6")
             for what in ("addr", "route")
         ),
+        host.run("ip", "-6", "neigh", "show", "dev", "exp0", "nud", "permanent"),
     ]
 
 
