@@ -173,3 +173,23 @@ def test_a_file_that_was_cut_is_damaged(tmp_path: Path) -> None:
         (tmp_path / "a.headers").write_bytes(whole.getvalue()[:length])
         with pytest.raises(DamagedError):
             restore(tmp_path / "a.headers", tmp_path / "b.pcap")
+
+
+def test_whatever_a_host_sends_is_restored_or_damaged(tmp_path: Path) -> None:
+    written(tmp_path / "a.pcap", drawn(7, 60))
+    whole = io.BytesIO()
+    with (tmp_path / "a.pcap").open("rb") as source:
+        headers.reduce(source, whole)
+    draw, damaged = random.Random(8), 0
+    lines = whole.getvalue().index(b"\n", 30)  # the end of the first two, which are short
+    for number in range(600):
+        changed = bytearray(whole.getvalue())
+        for _ in range(draw.randrange(1, 4)):
+            place = draw.randrange(lines if number % 2 else len(changed))
+            changed[place] = draw.choice([draw.randrange(256), ord("0") + draw.randrange(10)])
+        (tmp_path / "a.headers").write_bytes(changed)
+        try:
+            restore(tmp_path / "a.headers", tmp_path / "b.pcap")
+        except DamagedError:
+            damaged += 1
+    assert damaged > 300
