@@ -138,6 +138,7 @@ class Runner:
             campaign=identity,
             virtual_time=run.virtual_time,
             testbed=testbed,
+            keep_raw=self._store.campaign.keep == "all",
         )
         started = _Started(run, partial, self._executor.start(run, partial), time.monotonic(), testbed)
         self._started[started.execution.fd] = started

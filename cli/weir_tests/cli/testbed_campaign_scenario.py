@@ -42,7 +42,7 @@ flows:
   - {{name: two, from: server, to: client, congestion_control: cubic, duration: 5 s, measured: true}}
 policers:
   - {{name: common, rate: $rate, burst: 20 ms, match: [{{from: server, to: client}}]}}
-capture: {{keep: results}}
+{more}
 """
 
 
@@ -83,10 +83,10 @@ def cluster(folder: Path) -> Iterator[None]:
         yield
 
 
-def campaign(folder: Path, name: str, testbeds: Sequence[Path], *words: str) -> dict[str, Any]:
+def campaign(folder: Path, name: str, more: str, testbeds: Sequence[Path], *words: str) -> dict[str, Any]:
     """A campaign to its end: its exit code and its runs, with the testbed and times of each."""
     file, runs = folder / f"{name}.yaml", folder / "runs"
-    file.write_text(CAMPAIGN.format(name=name))
+    file.write_text(CAMPAIGN.format(name=name, more=more))
     argv = [str(Path(sys.executable).with_name("weir")), "campaign", str(file), "--runs", str(runs)]
     for testbed in testbeds:
         argv += ["--testbed", str(testbed)]
@@ -104,6 +104,7 @@ def campaign(folder: Path, name: str, testbeds: Sequence[Path], *words: str) -> 
                 "reasons": result["invalid_reasons"],
                 "law": result["law"],
                 "pcap": (path.parent / "pcap").exists(),
+                "bytes": [[host.capture_bytes, host.fetched_bytes] for host in manifest.hosts],
             }
         )
     return {"code": done.returncode, "said": done.stdout + done.stderr, "runs": found}
@@ -120,9 +121,10 @@ def main(stop: StopToken) -> int:
                 turn_offloads_off([], f"{name}{number}-exp")
             stack.enter_context(switch_of(number, folder)).wait_ready(stop)
         testbeds = [testbed_file(lab, number, folder) for number in (1, 2)]
-        found = {"alone": campaign(folder, "alone", testbeds)}
+        found = {"alone": campaign(folder, "alone", "capture: {keep: results}", testbeds)}
         with cluster(folder):
-            found["workers"] = campaign(folder, "workers", testbeds, "--scheduler", f"tcp://{SCHEDULER}")
+            words = ("--scheduler", f"tcp://{SCHEDULER}")
+            found["workers"] = campaign(folder, "workers", "keep: results", testbeds, *words)
     (folder / "result.json").write_text(json.dumps(found))
     return 0
 

@@ -308,6 +308,8 @@ class TestbedRecord(Record):
     """The switch's P4Runtime address."""
     ports: dict[str, int]
     """Switch port of each host, and of the collector."""
+    headers_only: bool | None = None
+    """Whether the run's campaign keeps no captures, so that only their headers come."""
 
 
 class CampaignRun(Record):

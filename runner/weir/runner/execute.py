@@ -92,6 +92,8 @@ async def execute(
         switch = stack.enter_context(stage.switch(logs))
         collector = stage.collector(files, manifest.manifest.run_id)
         stack.enter_context(collector)
+        place = manifest.manifest.testbed
+        headers_only = experiment.capture.keep == "results" or bool(place and place.headers_only)
         captures = [
             stack.enter_context(
                 Capture(
@@ -101,7 +103,7 @@ async def execute(
                     logs,
                     snap_bytes=experiment.capture.truncate,
                     buffer_bytes=experiment.capture.buffer,
-                    headers_only=experiment.capture.keep == "results",
+                    headers_only=headers_only,
                 )
             )
             for name in experiment.hosts

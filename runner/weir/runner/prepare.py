@@ -129,10 +129,12 @@ def prepare(
     campaign: CampaignRun | None = None,
     virtual_time: VirtualTime | None = None,
     testbed: OnTestbed | None = None,
+    keep_raw: bool = True,
 ) -> None:
     """Write the experiment's text, its replay files and the manifest into an empty run directory.
 
-    On a `testbed`, the experiment is the one that its `use` has returned.
+    On a `testbed`, the experiment is the one that its `use` has returned. Without `keep_raw`, the campaign
+    deletes captures after their analysis.
 
     Without `virtual_time`, the experiment says in which time it runs. Raises KernelInputError.
     """
@@ -146,6 +148,9 @@ def prepare(
         run_id = run_dir.name
     else:
         run_id = _virtual_run_id(config, replays, virtual_time)
+    record = None if testbed is None else testbed.record(experiment)
+    if record is not None and not keep_raw:
+        record = record.model_copy(update={"headers_only": True})
     ManifestFile.create(
         run_dir,
         run_id,
@@ -155,7 +160,7 @@ def prepare(
         detectors=experiment.analysis.detectors,
         campaign=campaign,
         virtual_time=virtual_time,
-        testbed=None if testbed is None else testbed.record(experiment),
+        testbed=record,
     )
 
 

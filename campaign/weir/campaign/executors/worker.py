@@ -114,6 +114,7 @@ def make_run(request: RunRequest) -> FinishedRun:
             campaign=request.identity,
             virtual_time=request.virtual_time,
             testbed=testbed,
+            keep_raw=request.keep_raw,
         )
         process = start_process(request.command(run_dir), run_dir)
         _processes[request.token] = process
