@@ -42,12 +42,12 @@ _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-p
 _AS_USER = ("--user", "--map-current-user", "--keep-caps")
 _AS_NOBODY = ("--user", "--map-user=65534", "--map-group=65534", "--keep-caps")
 # What root has in a sandbox, where it is root of the machine unless there is a user namespace: for mounts,
-# network namespaces, files and processes of other users, tcpdump's change of user, priorities, descriptors.
+# network namespaces, files and processes of other users, a change of user and root, priorities.
 _KEPT = "-all," + ",".join(
     f"+{name}"
     for name in (
         *("chown", "dac_override", "fowner", "ipc_lock", "kill", "net_admin", "net_bind_service", "net_raw"),
-        *("setgid", "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource"),
+        *("setgid", "setpcap", "setuid", "sys_admin", "sys_chroot", "sys_nice", "sys_ptrace", "sys_resource"),
     )
 )
 _START = (

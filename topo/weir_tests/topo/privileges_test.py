@@ -20,6 +20,7 @@ NUMBERS = {
     **{"CAP_SETPCAP": 8, "CAP_NET_BIND_SERVICE": 10, "CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13},
     **{
         "CAP_IPC_LOCK": 14,
+        "CAP_SYS_CHROOT": 18,
         "CAP_SYS_PTRACE": 19,
         "CAP_SYS_ADMIN": 21,
         "CAP_SYS_NICE": 23,
