@@ -130,7 +130,7 @@ $(VENV)/.ptf: ptf-tests/requirements.txt $(VENV)/.dev
 
 .PHONY: ptf
 ptf: TARGET ?= embedded
-ptf: setup $(VENV)/.ptf ## packets through the pipeline: make ptf [TARGET=bmv2|tofino1-model|tofino2-model] [ARGS='drops vectors']
+ptf: setup $(VENV)/.ptf ## packets through the pipeline: make ptf [TARGET=embedded-nn|bmv2|tofino1-model|tofino2-model] [ARGS='drops vectors']
 	$(if $(filter tofino1-model tofino2-model,$(TARGET)),$(BIN)/python p4src/binary.py $(TARGET:-model=) target/p4/$(TARGET:-model=))
 	PYTHONPATH=ptf-tests $(BIN)/python -m weir.ptftests --target $(TARGET) $(ARGS)
 

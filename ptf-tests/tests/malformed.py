@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Malformed packets: dropped before they are forwarded or metered, counted by reason, reported with cell 0.
-
-Frames that end in their Ethernet header or VLAN tag are missing: Linux neither sends nor delivers them.
-"""
+"""Malformed packets: dropped before they are forwarded or metered, counted by reason, reported as cell 0."""
 
 from collections.abc import Iterable
 
@@ -64,6 +61,23 @@ def ipv6(*extensions: packets.Packet) -> bytearray:
 def with_number(frame: bytearray, at: int, value: int) -> bytes:
     """The frame with a 16-bit number replaced at an offset."""
     return bytes(frame[:at]) + value.to_bytes(2, "big") + bytes(frame[at + 2 :])
+
+
+class AFrameThatEndsInItsEthernetHeader(Malformed):
+    needs = ("short_frames", "names_cut_header", "cut_link_headers")
+
+    def runTest(self) -> None:
+        frame = bytes(ipv4())
+        self.assert_refused("cut Ethernet", [frame[:length] for length in range(1, ETHERNET_BYTES)])
+
+
+class AFrameThatEndsInItsVlanTag(Malformed):
+    needs = ("short_frames", "names_cut_header", "cut_link_headers")
+
+    def runTest(self) -> None:
+        frame = bytes(packets.ethernet() / Dot1Q(vlan=5) / IP(src=SRC_IP, dst=DST_IP))
+        cut = [frame[: ETHERNET_BYTES + length] for length in range(VLAN_BYTES)]
+        self.assert_refused("cut VLAN", cut)
 
 
 class AFrameThatEndsInItsIpv4Header(Malformed):

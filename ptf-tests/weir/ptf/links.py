@@ -17,7 +17,10 @@ from weir.topo.process import run_tool
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port: the tests' number, the switch's, and the interface at the other end of its link."""
+    """One port: the tests' number, the switch's, and the interface at the other end of its link.
+
+    A packet port has no interface; its name is empty.
+    """
 
     number: int
     p4_port: int
@@ -39,6 +42,11 @@ def make_links(numbers: Iterable[int]) -> tuple[Port, ...]:
             run_tool("ip", "link", "set", name, "up")
         ports.append(port)
     return tuple(ports)
+
+
+def packet_ports(numbers: Iterable[int]) -> tuple[Port, ...]:
+    """Ports whose frames are messages on one socket, so that they need no links."""
+    return tuple(Port(number, number, "") for number in numbers)
 
 
 def switch_interface(number: int) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the `ptf` program, runs it on links, and records the outcome of each test."""
+"""Finds the `ptf` program, runs it on links or on one socket, and records the outcome of each test."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_ptf(python: Path, installs: str) -> Path:
 
 @dataclass(frozen=True)
 class PtfRun:
-    """One call of PTF: the tests of a folder, on the ports' interfaces."""
+    """One call of PTF: the tests of a folder, on the ports' interfaces or on one socket."""
 
     python: Path
     ptf: Path
@@ -60,6 +60,8 @@ class PtfRun:
     """Gets ptf.log, ptf.pcap (all frames of all ports) and the record of the outcomes."""
     names: Sequence[str] = ()
     options: Sequence[str] = ()
+    socket: str | None = None
+    """nanomsg address of the switch's packet ports, in place of interfaces."""
 
     def command(self) -> list[str]:
         """The command line."""
@@ -68,8 +70,12 @@ class PtfRun:
         command += ["--test-dir", str(self.tests), "--allow-user"]
         command += ["--test-params", ";".join(f"{name}={value}" for name, value in self.params.items())]
         command += ["--log-file", str(self.logs / "ptf.log"), "--debug", "info"]
-        for port in self.ports:
-            command += ["--interface", f"0-{port.number}@{port.interface}"]
+        if self.socket is not None:
+            numbers = ",".join(str(port.number) for port in self.ports)
+            command += ["--platform", "nn", "--device-socket", f"0-{{{numbers}}}@{self.socket}"]
+        else:
+            for port in self.ports:
+                command += ["--interface", f"0-{port.number}@{port.interface}"]
         return [*command, *self.options, *self.names]
 
     def run(self, environment: Mapping[str, str], stop: StopToken | None = None) -> int:

@@ -16,7 +16,7 @@ from weir.ptftests.capabilities import TARGETS
 from weir.ptftests.config import PortMapError, RunConfig, Tls, read_port_map
 from weir.ptftests.model.chips import CHIPS
 from weir.ptftests.run_ptf import ptf_program, run_ptf
-from weir.ptftests.switch import STARTERS, problem
+from weir.ptftests.switch import STARTERS, WITHOUT_LINKS, problem
 from weir.topo.sandbox import SandboxError, run_in_sandbox
 
 EXIT_USAGE = 2
@@ -97,9 +97,8 @@ def _on_a_started_switch(given: argparse.Namespace, p4info: Path, program: Path,
     if why_not is not None:
         print(f"SKIP all tests on {target}: {why_not}")
         return 0
-    return run_in_sandbox(
-        "weir.ptftests.inside", [target, str(p4info), str(program), str(logs), *given.tests]
-    )
+    passed = [target, str(p4info), str(program), str(logs), *given.tests]
+    return run_in_sandbox("weir.ptftests.inside", passed, isolated=target not in WITHOUT_LINKS)
 
 
 def _on_a_running_switch(given: argparse.Namespace, p4info: Path, program: Path, logs: Path) -> int:

@@ -45,6 +45,8 @@ class Capabilities:
     """A packet that its egress queue drops comes back to the pipeline, which reports it."""
     short_frames: Ability
     """Frames below Ethernet's 60 bytes reach the program as they are."""
+    cut_link_headers: Ability
+    """Frames that end in the Ethernet header or VLAN tag reach the program, and leave it."""
     long_extensions: Ability
     """The parser follows four IPv6 extension headers, each of up to 72 bytes."""
     frame_length: Ability
@@ -69,6 +71,9 @@ class Capabilities:
     """A second of its time stamps is a second of our clock."""
 
 
+_NO_CUT_LINK_HEADERS = Cannot(
+    "Linux neither sends nor delivers a frame that ends in its Ethernet header or VLAN tag"
+)
 _V1MODEL_PROGRAM = Cannot("the switch runs the program for v1model")
 _V1MODEL_COLOUR = Cannot("v1model's meter is colour-blind")
 EMBEDDED = Capabilities(
@@ -81,6 +86,7 @@ EMBEDDED = Capabilities(
     shapes_queues=True,
     deflects_queue_drops=True,
     short_frames=True,
+    cut_link_headers=_NO_CUT_LINK_HEADERS,
     long_extensions=True,
     frame_length=True,
     names_cut_header=True,
@@ -93,6 +99,8 @@ EMBEDDED = Capabilities(
     cuts_reports=True,
     keeps_time=True,
 )
+# Frames are messages on a socket, so no part of Linux looks at them.
+EMBEDDED_NN = replace(EMBEDDED, cut_link_headers=True)
 BMV2 = Capabilities(
     writes_registers=True,
     exact_buckets=True,
@@ -103,6 +111,7 @@ BMV2 = Capabilities(
     shapes_queues=True,
     deflects_queue_drops=Cannot("bmv2 drops a packet at a full queue without a trace"),
     short_frames=True,
+    cut_link_headers=_NO_CUT_LINK_HEADERS,
     long_extensions=True,
     frame_length=True,
     names_cut_header=True,
@@ -137,6 +146,7 @@ TOFINO_MODEL = Capabilities(
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("the model's queues never fill"),
     short_frames=Cannot("the model's ports pad frames to 60 bytes"),
+    cut_link_headers=Cannot("the model's ports pad frames to 60 bytes"),
     long_extensions=_TOFINO_EXTENSIONS,
     frame_length=_TOFINO_LENGTH,
     names_cut_header=_TOFINO_CUT,
@@ -159,6 +169,7 @@ TOFINO_HARNESS = Capabilities(
     shapes_queues=Cannot("the model's queues never fill"),
     deflects_queue_drops=Cannot("the model's queues never fill"),
     short_frames=True,
+    cut_link_headers=_NO_CUT_LINK_HEADERS,
     long_extensions=_TOFINO_EXTENSIONS,
     frame_length=_TOFINO_LENGTH,
     names_cut_header=_TOFINO_CUT,
@@ -181,6 +192,7 @@ TOFINO = Capabilities(
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot do"),
     short_frames=Cannot("Ethernet pads frames to 60 bytes"),
+    cut_link_headers=Cannot("Ethernet pads frames to 60 bytes"),
     long_extensions=_TOFINO_EXTENSIONS,
     frame_length=_TOFINO_LENGTH,
     names_cut_header=_TOFINO_CUT,
@@ -197,6 +209,7 @@ TOFINO = Capabilities(
 TARGETS: Mapping[str, Capabilities] = MappingProxyType(
     {
         "embedded": EMBEDDED,
+        "embedded-nn": EMBEDDED_NN,
         "bmv2": BMV2,
         "tofino1-model": TOFINO_HARNESS,
         "tofino2-model": TOFINO_HARNESS,

@@ -41,6 +41,8 @@ class RunConfig:
     tls: Tls | None = None
     thrift_port: int | None = None
     """Port of bmv2's Thrift service, for queues and registers."""
+    packet_socket: str | None = None
+    """nanomsg address of the switch's packet ports, in place of the ports' interfaces."""
 
     def port(self, number: int) -> Port:
         """The port with a number of the tests."""

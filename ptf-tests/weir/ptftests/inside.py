@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox's program: links, a software switch, PTF. Started by __main__.py."""
+"""Links, a software switch, PTF: in a sandbox, or without one where there are no links."""
 
 from __future__ import annotations
 

@@ -49,5 +49,6 @@ def run_ptf(config: RunConfig, tests: Sequence[str], logs: Path, stop: StopToken
         logs=logs,
         names=tests,
         options=("--qlen", str(_QUEUE_FRAMES)),
+        socket=config.packet_socket,
     )
     return run.run({"PYTHONPATH": os.pathsep.join(sys.path)}, stop)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a software switch on links to PTF, inside the sandbox."""
+"""Starts a software switch on links to PTF, inside the sandbox, or with packet ports outside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
-from weir.ptf.links import make_links, switch_interface
-from weir.ptf.switch import ADDRESS, weir_switch
+from weir.ptf.links import make_links, packet_ports, switch_interface
+from weir.ptf.switch import ADDRESS, packet_ports_switch, weir_switch
 from weir.ptftests.config import PORTS, RunConfig
 from weir.ptftests.device import BMV2_CLI
 from weir.ptftests.model import harness
@@ -34,6 +34,16 @@ def embedded(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterat
     ports = make_links(PORTS)
     with weir_switch(ports, logs, stop, _DEVICE_ID) as address:
         yield RunConfig("embedded", address, _DEVICE_ID, ports, str(p4info), str(program))
+
+
+@contextmanager
+def embedded_nn(p4info: Path, program: Path, logs: Path, stop: StopToken) -> Iterator[RunConfig]:
+    """A running weir-switch with packet ports, which PTF's platform nn takes."""
+    with packet_ports_switch(logs, stop, _DEVICE_ID) as (address, socket):
+        ports = packet_ports(PORTS)
+        yield RunConfig(
+            "embedded-nn", address, _DEVICE_ID, ports, str(p4info), str(program), packet_socket=socket
+        )
 
 
 @contextmanager
@@ -71,9 +81,13 @@ def tofino_model(chip: Chip, p4info: Path, program: Path, logs: Path, stop: Stop
 
 STARTERS: Mapping[str, Starter] = {
     "embedded": embedded,
+    "embedded-nn": embedded_nn,
     "bmv2": bmv2,
     **{target: partial(tofino_model, chip) for target, chip in CHIPS.items()},
 }
+
+WITHOUT_LINKS = frozenset({"embedded-nn"})
+"""Targets that need no links, and so no sandbox."""
 
 
 def problem(target: str) -> str | None:

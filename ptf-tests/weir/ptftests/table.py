@@ -16,6 +16,7 @@ PAGE = ROOT / "docs" / "ptf.md"
 TESTS = ROOT / "ptf-tests" / "tests"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("embedded",),
+    "packet ports": ("embedded-nn",),
     "bmv2": ("bmv2",),
     "Tofino's models": ("tofino1-model", "tofino2-model"),
     "Tofino": ("tofino-model", "tofino"),

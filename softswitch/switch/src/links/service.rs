@@ -9,6 +9,7 @@ use weir_ports::{Interface, OpenError};
 
 use super::convert;
 use weir_engine::engine::{Core, Forwarder, Handle};
+use weir_engine::node::MAX_PORT;
 use weir_engine::node::failure::Failure;
 
 /// What clients may do with links.
@@ -82,22 +83,26 @@ fn find<F>(core: &Core<F>, number: u32) -> Option<usize> {
 }
 
 fn get<F: Forwarder>(core: &mut Core<F>) -> v1::GetResponse {
-    let mut ports: Vec<v1::Port> = core
-        .interfaces
-        .iter()
-        .map(|interface| {
-            let number = interface.number();
-            let config = core.node.link(number).unwrap_or_default();
-            v1::Port {
-                number,
-                interface: interface.name().to_owned(),
-                up: interface.is_up(),
-                link: Some(convert::link(&config)),
-                queues: convert::queues(&core.node.queue_stats(number)),
-                counters: Some(convert::counters(core.node.link_stats(number))),
-            }
-        })
+    let port = |number: u32, interface: &str, up: bool| {
+        let config = core.node.link(number).unwrap_or_default();
+        v1::Port {
+            number,
+            interface: interface.to_owned(),
+            up,
+            link: Some(convert::link(&config)),
+            queues: convert::queues(&core.node.queue_stats(number)),
+            counters: Some(convert::counters(core.node.link_stats(number))),
+        }
+    };
+    let interfaces = core.interfaces.iter();
+    let mut ports: Vec<v1::Port> = interfaces
+        .map(|interface| port(interface.number(), interface.name(), interface.is_up()))
         .collect();
+    if core.trunk.is_some() {
+        let others = (0..=MAX_PORT).filter(|number| find(core, *number).is_none());
+        let carried = others.filter(|number| core.node.link(*number).is_some());
+        ports.extend(carried.map(|number| port(number, "", true)));
+    }
     ports.sort_by_key(|port| port.number);
     v1::GetResponse {
         ports,
