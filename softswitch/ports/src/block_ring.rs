@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::packet_ring::{PacketRing, ring_socket};
+use super::packet_ring::{PacketRing, Receive, ring_socket};
 use super::socket::{set_option_at, to_uint};
 
 const BLOCK_BYTES: usize = 1 << 18;
@@ -48,7 +48,7 @@ impl BlockRing {
         udp_port: Option<u16>,
     ) -> io::Result<Self> {
         let blocks = (ring_bytes / BLOCK_BYTES).max(2);
-        let socket = ring_socket(libc::tpacket_versions::TPACKET_V3)?;
+        let socket = ring_socket(libc::tpacket_versions::TPACKET_V3, Receive::Inbound)?;
         if let Some(port) = udp_port {
             attach_filter(&socket, &udp_filter(port))?;
         }

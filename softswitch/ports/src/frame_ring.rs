@@ -6,12 +6,12 @@
 
 use std::io;
 use std::mem::{offset_of, size_of};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::checksum;
-use super::packet_ring::{PacketRing, ring_socket};
+use super::packet_ring::{PacketRing, Receive, ring_socket};
 use super::socket::{set_option, to_uint};
 
 /// Frames in a ring: more than 300 ms of 150-byte frames at 40 Mbit/s, so that a pause of the scheduler loses none.
@@ -29,8 +29,8 @@ const SLOT_OVERHEAD_BYTES: usize = 160;
 /// Cache lines of a slot up to the transport header of its frame.
 const SLOT_HEAD_LINES: usize = 3;
 const LINE_BYTES: usize = 64;
-/// `struct virtio_net_hdr` of `linux/virtio_net.h`, which precedes the frame.
-const VIRTIO_HEADER_BYTES: usize = 10;
+/// `struct virtio_net_hdr` of `linux/virtio_net.h`, which precedes each frame that the ring's socket receives or sends.
+pub const VIRTIO_HEADER_BYTES: usize = 10;
 const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
 
 /// A frame in its slot.
@@ -51,12 +51,17 @@ pub struct FrameRing {
 }
 
 impl FrameRing {
-    /// Opens a ring of `frames` (a power of two) of up to `max_frame_bytes` on the interface; promiscuous, inbound frames only.
+    /// Opens a ring of `frames` (a power of two) of up to `max_frame_bytes` on the interface; promiscuous.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn open(interface_index: u32, max_frame_bytes: usize, frames: usize) -> io::Result<Self> {
-        let socket = ring_socket(libc::tpacket_versions::TPACKET_V2)?;
+    pub fn open(
+        interface_index: u32,
+        max_frame_bytes: usize,
+        frames: usize,
+        receive: Receive,
+    ) -> io::Result<Self> {
+        let socket = ring_socket(libc::tpacket_versions::TPACKET_V2, receive)?;
         set_option(&socket, libc::PACKET_VNET_HDR, &1_i32)?;
         let reserve_bytes = VLAN_TAG_BYTES as libc::c_uint;
         set_option(&socket, libc::PACKET_RESERVE, &reserve_bytes)?;
@@ -75,6 +80,14 @@ impl FrameRing {
             last: frames - 1,
             next: 0,
         })
+    }
+
+    /// Its socket, for sending.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn socket(&self) -> io::Result<OwnedFd> {
+        self.ring.socket()
     }
 
     fn slot(&self) -> NonNull<u8> {

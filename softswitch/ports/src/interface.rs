@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::arrivals::Source;
 use super::departures::DepartureSender;
 use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, SlotFrame};
+use super::packet_ring::Receive;
 use super::queueing::QueueingSender;
 use super::recorder::Recorder;
 use super::send_threads::{RemoteSender, SendThread, SendThreads, Way};
@@ -136,10 +137,14 @@ impl Interface {
         } else {
             RING_FRAMES
         };
-        let ring = FrameRing::open(state.index, max_frame_bytes, frames)?;
+        let receive = match self.way {
+            Way::Queueing => Receive::AllButOwn,
+            Way::Fastest | Way::Departures(_) => Receive::Inbound,
+        };
+        let ring = FrameRing::open(state.index, max_frame_bytes, frames, receive)?;
         let sender = match &self.way {
             Way::Departures(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
-            Way::Queueing => Sender::Queueing(QueueingSender::open(state.index)?),
+            Way::Queueing => Sender::Queueing(QueueingSender::new(ring.socket()?)),
             Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
         };
         let sender = match &self.send_thread {

@@ -13,14 +13,28 @@ use super::socket::{
 /// Socket option, missing from libc: `PACKET_IGNORE_OUTGOING` of `linux/if_packet.h`.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// A packet socket for a ring of inbound frames. The caller sets further options before [`PacketRing::start`].
+/// The frames that a ring receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receive {
+    /// Those that come from the link.
+    Inbound,
+    /// Also those that others send through the interface. The kernel gives a socket all but the frames that it sent itself, so
+    /// what the switch sends must go through the ring's own socket.
+    AllButOwn,
+}
+
+/// A packet socket for a ring. The caller sets further options before [`PacketRing::start`].
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn ring_socket(version: libc::tpacket_versions) -> io::Result<OwnedFd> {
+pub(crate) fn ring_socket(
+    version: libc::tpacket_versions,
+    receive: Receive,
+) -> io::Result<OwnedFd> {
     let socket = packet_socket()?;
     set_option(&socket, libc::PACKET_VERSION, &(version as libc::c_int))?;
-    set_option(&socket, PACKET_IGNORE_OUTGOING, &1_i32)?;
+    let ignore = i32::from(receive == Receive::Inbound);
+    set_option(&socket, PACKET_IGNORE_OUTGOING, &ignore)?;
     Ok(socket)
 }
 
@@ -49,6 +63,14 @@ impl PacketRing {
         // Bound last: an unbound socket receives nothing, so no frame arrives before all options are set.
         bind(&ring.socket, interface_index, ETH_P_ALL)?;
         Ok(ring)
+    }
+
+    /// The socket, for sending.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn socket(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
     }
 
     /// The first byte of the ring.

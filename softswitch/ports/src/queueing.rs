@@ -3,17 +3,20 @@
 //! socket has no room for.
 //!
 //! So a rate or delay that `tc` gives the interface applies, and other packet sockets (tcpdump) see the frames. A socket without
-//! room tells that the interface is slower than the switch.
+//! room tells that the interface is slower than the switch. The socket is that of the port's receive ring, which does not
+//! receive what it sent.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use super::frame_ring::VIRTIO_HEADER_BYTES;
 use super::sender::send_some;
-use super::socket::{bind, packet_socket};
 use super::tally::Sent;
 
 /// Frames of one `sendmmsg(2)`.
 const BATCH_FRAMES: usize = 64;
+/// Nothing is left to the network card.
+static PLAIN_FRAME: [u8; VIRTIO_HEADER_BYTES] = [0; VIRTIO_HEADER_BYTES];
 /// More frames than this never wait here: while the socket has no room, a switch keeps its packets in its own queues.
 const MOST_WAITING: usize = 1_024;
 
@@ -30,22 +33,16 @@ pub struct QueueingSender {
 }
 
 impl QueueingSender {
-    /// Opens a socket. Its send buffer keeps the system's size (`net.core.wmem_default`), for the frames in the queueing
-    /// discipline.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn open(interface_index: u32) -> io::Result<Self> {
-        let socket = packet_socket()?;
-        // Protocol 0: this socket receives nothing.
-        bind(&socket, interface_index, 0)?;
-        Ok(Self {
+    /// Sends through the socket of the interface's ring. Its send buffer keeps the system's size
+    /// (`net.core.wmem_default`), for the frames in the queueing discipline.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
             socket,
             bytes: Vec::new(),
             ends: Vec::with_capacity(BATCH_FRAMES),
             refused: 0,
             full: false,
-        })
+        }
     }
 
     /// Adds a frame (Ethernet without FCS); true when there are enough for a batch.
@@ -96,23 +93,26 @@ impl QueueingSender {
     /// Sends some of the frames from number `first` on; returns how many were sent or refused.
     fn send_batch(&mut self, first: usize, sent: &mut Sent) -> usize {
         // SAFETY: all-zero values of these plain C structures are valid; those in use are filled below.
-        let mut vectors: [libc::iovec; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
+        let mut vectors: [[libc::iovec; 2]; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
         let ends = &self.ends[first..];
         let count = ends.len().min(BATCH_FRAMES);
         let mut start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
         for ((vector, message), end) in vectors.iter_mut().zip(&mut messages).zip(ends) {
-            vector.iov_base = self.bytes[start..].as_ptr().cast_mut().cast();
-            vector.iov_len = end - start;
-            message.msg_hdr.msg_iov = vector;
-            message.msg_hdr.msg_iovlen = 1;
+            let [header, frame] = vector;
+            header.iov_base = PLAIN_FRAME.as_ptr().cast_mut().cast();
+            header.iov_len = PLAIN_FRAME.len();
+            frame.iov_base = self.bytes[start..].as_ptr().cast_mut().cast();
+            frame.iov_len = end - start;
+            message.msg_hdr.msg_iov = vector.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = vector.len();
             start = *end;
         }
         // SAFETY: these messages were filled above; their vectors, and the bytes of those, outlive the call and are only read.
         match unsafe { send_some(&self.socket, &mut messages[..count]) } {
             Ok(taken) => {
-                (0..taken).for_each(|at| sent.add(vectors[at].iov_len, None));
+                (0..taken).for_each(|at| sent.add(vectors[at][1].iov_len, None));
                 taken
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -121,7 +121,7 @@ impl QueueingSender {
             }
             // `sendmmsg` fails only for the first message that it is given.
             Err(error) => {
-                sent.add(vectors[0].iov_len, Some(error));
+                sent.add(vectors[0][1].iov_len, Some(error));
                 1
             }
         }

@@ -48,7 +48,7 @@ pub enum Way {
     Fastest,
     /// Ahead of time, through one socket of all ports; the kernel keeps the frames until their departure times.
     Departures(Arc<Departures>),
-    /// Through the queueing discipline of the interface.
+    /// Through the queueing discipline of the interface, where the port also receives what others send through it.
     Queueing,
 }
 

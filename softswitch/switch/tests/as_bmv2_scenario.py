@@ -18,6 +18,7 @@ from scenario_links import add_two_links
 from scenarios import wait_until
 
 FRAME = bytes.fromhex("ffffffffffff 0200000000aa 88b5").ljust(60, b"\x5a")
+INSIDE_FRAME = bytes.fromhex("ffffffffffff 0200000000bb 88b5").ljust(61, b"\x5a")
 
 
 def captured(path: Path) -> list[str]:
@@ -31,7 +32,7 @@ def captured(path: Path) -> list[str]:
 
 
 def main(binary: str, p4info: str, program: str, given_folder: str) -> None:
-    """Send one frame from port 1 to port 2."""
+    """Send a frame from port 1 to port 2 through the link, and another through the switch's own end of it."""
     add_two_links()
     folder = Path(given_folder)
     captures = folder / "captures"
@@ -47,12 +48,18 @@ def main(binary: str, p4info: str, program: str, given_folder: str) -> None:
         switch.flood(Path(p4info), Path(program), [1, 2])
         source.send(FRAME)
         received = sink.recv(100)
+        inside = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        inside.bind(("s1", 0))
+        inside.send(INSIDE_FRAME)
+        received_from_inside = sink.recv(100)
         files = {path.name: path for path in sorted(captures.iterdir())}
         # A frame is in its file before it is sent.
-        wait_until(lambda: captured(files["s2_out.pcap"]) != [], "the frame was captured")
+        wait_until(lambda: len(captured(files["s2_out.pcap"])) == 2, "the frames were captured")
         found = {
             "frame": FRAME.hex(),
             "received": received.hex(),
+            "inside_frame": INSIDE_FRAME.hex(),
+            "received_from_inside": received_from_inside.hex(),
             "captured": {name: captured(path) for name, path in files.items()},
             "link_types": sorted(
                 {struct.unpack("=I", path.read_bytes()[20:24])[0] for path in files.values()}

@@ -168,14 +168,21 @@ def on_interfaces(weir_switch: Path, compiled: Compiled, tmp_path_factory: pytes
 
 
 def test_each_port_has_captures_of_both_directions(on_interfaces: dict[str, Any]) -> None:
-    frame = on_interfaces["frame"]
+    frames = [on_interfaces["frame"], on_interfaces["inside_frame"]]
+    # What the switch itself sent does not come back to it.
     assert on_interfaces["captured"] == {
-        "s1_in.pcap": [frame],
+        "s1_in.pcap": frames,
         "s1_out.pcap": [],
         "s2_in.pcap": [],
-        "s2_out.pcap": [frame],
+        "s2_out.pcap": frames,
     }
     assert on_interfaces["link_types"] == [1]
+
+
+def test_what_another_program_sends_through_a_ports_interface_is_received(
+    on_interfaces: dict[str, Any],
+) -> None:
+    assert on_interfaces["received_from_inside"] == on_interfaces["inside_frame"]
 
 
 def test_frames_pass_and_are_dumped_in_the_log(on_interfaces: dict[str, Any]) -> None:
@@ -183,7 +190,7 @@ def test_frames_pass_and_are_dumped_in_the_log(on_interfaces: dict[str, Any]) ->
     assert on_interfaces["received"] == frame
     lines = on_interfaces["console"]
     dumped = frame[: 2 * 8]
-    assert [line.split("] ")[-1] for line in lines if " packet of length " in line] == [
+    assert [line.split("] ")[-1] for line in lines if " packet of length 60 " in line] == [
         f"Received packet of length 60 on port 1: {dumped}",
         f"Sending packet of length 60 on port 2: {dumped}",
     ]
