@@ -269,6 +269,8 @@ pub struct Selector {
 #[derive(Debug, Deserialize)]
 pub struct Table {
     pub name: String,
+    #[serde(default)]
+    pub id: i64,
     pub key: Vec<Key>,
     #[serde(rename = "type", default)]
     pub kind: Option<String>,

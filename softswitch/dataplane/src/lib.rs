@@ -43,8 +43,8 @@ pub use error::ControlError;
 pub use info::{
     ActionId, ActionInfo, CalculationId, CalculationInfo, CounterId, CounterInfo, DigestId,
     DigestInfo, FieldInfo, KeyFieldInfo, MatchKind, MeterId, MeterInfo, MeterUnit, ParamInfo,
-    ProfileId, ProfileInfo, ProgramInfo, RegisterId, RegisterInfo, TableId, TableInfo, ValueSetId,
-    ValueSetInfo,
+    ParserStepText, ProfileId, ProfileInfo, ProgramInfo, RegisterId, RegisterInfo, TableId,
+    TableInfo, ValueSetId, ValueSetInfo,
 };
 pub use log::LogEvent;
 pub use native::{MachineCode, machine_code, report_crashes, set_machine_code};

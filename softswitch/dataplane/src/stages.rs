@@ -52,6 +52,12 @@ fn start_with_parser(
     parse(code, cx, packet)
 }
 
+/// Whether there is a log, with which no program runs as machine code.
+#[inline(always)]
+fn is_logged(code: Code<'_>, cx: &Cx<'_>) -> bool {
+    code.is_none() && cx.externs.path_log.is_some()
+}
+
 /// Parses the packet into its (reset) PHV and verifies checksums; errors are left in `parser_error` and
 /// `checksum_error`. Returns false when parsing ended with an error.
 pub(crate) fn parse(code: Code<'_>, cx: &mut Cx<'_>, packet: &mut Packet) -> bool {
@@ -60,7 +66,11 @@ pub(crate) fn parse(code: Code<'_>, cx: &mut Cx<'_>, packet: &mut Packet) -> boo
         Some(error) => error,
         None => parser::run(cx, packet),
     };
-    parser::verify_checksums(cx, packet);
+    if is_logged(code, cx) {
+        logged::verify_checksums(cx, packet);
+    } else {
+        parser::verify_checksums(cx, packet);
+    }
     error == cx.ir.errors.no_error
 }
 
@@ -115,9 +125,12 @@ pub(crate) fn deparse(
     packet: &mut Packet,
     update_checksums: bool,
 ) {
+    if is_logged(code, cx) {
+        logged::start_deparser(cx, packet, update_checksums);
+    }
     deparser::prepare(cx, packet, update_checksums);
     if !code.is_some_and(|code| code.deparse(packet)) {
-        if cx.externs.path_log.is_some() {
+        if is_logged(code, cx) {
             logged::deparse(cx, packet);
         }
         deparser::emit(cx.ir, packet);

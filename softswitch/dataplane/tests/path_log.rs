@@ -83,8 +83,17 @@ fn a_routed_packet_is_followed_from_its_port_to_its_port() {
         (LogLevel::Debug, "Parser state 'start': key is 0800"),
         (LogLevel::Trace, "Bytes parsed: 14"),
         (LogLevel::Debug, "Extracting header 'ipv4'"),
+        (
+            LogLevel::Debug,
+            "Parser set: setting field 'scalars.tmp' from expression, new value is 1",
+        ),
         (LogLevel::Trace, "Bytes parsed: 34"),
         (LogLevel::Debug, "Parser 'parser': end"),
+        (
+            LogLevel::Debug,
+            "Checksum 'cksum_0': computed 0x149c - actual 0x149c",
+        ),
+        (LogLevel::Debug, "Verified checksum 'cksum_0': passed"),
         (LogLevel::Debug, "Pipeline 'ingress': start"),
         (
             LogLevel::Trace,
@@ -130,6 +139,7 @@ fn a_routed_packet_is_followed_from_its_port_to_its_port() {
         (LogLevel::Debug, "Pipeline 'egress': start"),
         (LogLevel::Debug, "Pipeline 'egress': end"),
         (LogLevel::Debug, "Deparser 'deparser': start"),
+        (LogLevel::Debug, "Updating checksum 'cksum'"),
         (LogLevel::Debug, "Deparsing header 'ethernet'"),
         (LogLevel::Debug, "Deparsing header 'ipv4'"),
         (LogLevel::Debug, "Deparser 'deparser': end"),
@@ -268,4 +278,69 @@ fn a_log_changes_nothing_but_the_speed() {
         assert_eq!(sent, common::send(&mut without, 1, &frame(ttl), now_ns));
     }
     assert_eq!(with.stats(), without.stats());
+}
+
+/// Sends a frame through a test program and returns the log's lines of the parser and of checksums.
+fn parsed(name: &str, frame: &[u8]) -> Vec<String> {
+    let mut switch = logged(name, LogLevel::Trace, 0);
+    common::send(&mut switch, 1, frame, 10);
+    let lines = texts(&mut switch).into_iter();
+    let parser = [
+        "Parser set",
+        "Advanc",
+        "advance",
+        "Executing",
+        "logs.p4(",
+        "Exception",
+    ];
+    let checksums = ["Checksum ", "Verified ", "Skipping ", "Updating "];
+    let wanted = |line: &String| {
+        let mut starts = parser.iter().chain(&checksums);
+        starts.any(|start| line.starts_with(start))
+    };
+    lines.filter(wanted).collect()
+}
+
+#[test]
+fn steps_of_parser_states_have_the_values_that_they_set() {
+    let look = parsed("parsers", &[2, 0, 0, 0xaa, 0xbb]);
+    assert!(
+        look[0].ends_with("from lookahead (0, 16), new value is 43707"),
+        "{look:#?}"
+    );
+    assert!(look[1].ends_with("new value is 187"), "{look:#?}");
+    let skip = parsed("parsers", &[3, 0, 0, 2, 0xee, 0x11, 0x22, 0x33]);
+    assert_eq!(skip.last().unwrap(), "Advancing by 2 bytes", "{skip:#?}");
+    let odd = parsed("parsers", &[0x31, 7, 0, 0x77]);
+    assert!(
+        odd.contains(&"advance bits amount 7 must be a multiple of 8".to_owned()),
+        "{odd:#?}"
+    );
+}
+
+#[test]
+fn primitives_of_parser_states_are_called_by_name() {
+    let lines = parsed("logs", &[0; 20]);
+    assert!(
+        lines.contains(&"Executing method log_msg".to_owned()),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn a_wrong_checksum_and_one_that_does_not_apply_are_told() {
+    let mut wrong = frame(64);
+    wrong[24] ^= 1;
+    let lines = parsed("ipv4_router", &wrong);
+    let expected = [
+        "Parser set: setting field 'scalars.tmp' from expression, new value is 1",
+        "Parser set: setting field 'scalars.tmp_0' from expression, new value is 1",
+        "Checksum 'cksum_0': computed 0x149c - actual 0x159c",
+        "Verified checksum 'cksum_0': failed",
+        "Checksum 'cksum_0' is not correct",
+    ];
+    assert_eq!(lines, expected);
+    let other = ethernet([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], 0x88b5, &[0; 20]);
+    let skipped = "Skipping checksum 'cksum_0' verification because target field invalid";
+    assert_eq!(parsed("ipv4_router", &other), [skipped]);
 }

@@ -106,6 +106,8 @@ pub struct ActionInfo {
 pub struct TableInfo {
     /// Name as in the p4info. Tables that the compiler made up (`tbl_...`) are listed but absent from p4info.
     pub name: String,
+    /// Number in the JSON.
+    pub json_id: i32,
     /// Key fields in order; empty for a keyless table.
     pub key: Vec<KeyFieldInfo>,
     /// Actions that an entry or the default entry may call.
@@ -216,6 +218,27 @@ pub struct DigestInfo {
     pub fields: Vec<FieldInfo>,
 }
 
+/// A step of a parser's state, as it is logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParserStepText {
+    /// Its line does not depend on names.
+    None,
+    /// A field gets a value.
+    Set {
+        /// What precedes the field's new value in the line.
+        before: String,
+        /// What follows it.
+        after: &'static str,
+    },
+    /// A primitive.
+    Call {
+        /// Its name.
+        name: String,
+        /// The primitive as it is logged in actions.
+        text: String,
+    },
+}
+
 /// Names that only a log of packets' paths needs, by the indices of the flat program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogNames {
@@ -231,8 +254,12 @@ pub struct LogNames {
     pub pipelines: [String; 2],
     /// The deparser.
     pub deparser: String,
+    /// Steps of each state, as they are logged.
+    pub parser_steps: Vec<Vec<ParserStepText>>,
     /// Checksums that are verified.
     pub verified: Vec<String>,
+    /// Checksums that are updated.
+    pub updated: Vec<String>,
     /// Conditions in the order of the JSON, as they are logged up to their value.
     pub conditions: Vec<String>,
     /// Primitives of each action, as they are logged.

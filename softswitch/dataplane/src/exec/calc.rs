@@ -144,19 +144,35 @@ impl BitWriter<'_> {
     }
 }
 
+/// Whether the header of a checksum's field is valid.
+pub(super) fn has_target(packet: &Packet, checksum: &Checksum) -> bool {
+    let valid = checksum.target_valid;
+    valid.is_none_or(|valid| byte(&packet.phv, valid) != 0)
+}
+
+/// Whether a checksum's condition is true, if it has one.
+pub(super) fn condition_holds(ir: &Ir, packet: &Packet, checksum: &Checksum) -> bool {
+    checksum.condition.is_none_or(|condition| {
+        View {
+            ir,
+            phv: &packet.phv,
+            args: &[],
+            packet,
+        }
+        .is_true(condition)
+    })
+}
+
 fn applies(ir: &Ir, packet: &Packet, checksum: &Checksum) -> bool {
-    checksum
-        .target_valid
-        .is_none_or(|v| byte(&packet.phv, v) != 0)
-        && checksum.condition.is_none_or(|condition| {
-            View {
-                ir,
-                phv: &packet.phv,
-                args: &[],
-                packet,
-            }
-            .is_true(condition)
-        })
+    has_target(packet, checksum) && condition_holds(ir, packet, checksum)
+}
+
+/// The 64 low bits of a checksum's field.
+pub(super) fn in_packet(packet: &Packet, checksum: &Checksum) -> u64 {
+    match checksum.target {
+        AnyField::Narrow(f) => load_bits(&packet.phv, f),
+        AnyField::Wide(f) => load_wide_at::<3>(&packet.phv, f.bit_offset, f.width).low(),
+    }
 }
 
 /// Whether the checksum is correct or does not apply.
@@ -165,6 +181,11 @@ pub(crate) fn verify(ir: &Ir, externs: &mut Externs, packet: &Packet, checksum: 
         return true;
     }
     let value = compute(ir, externs, packet, checksum.calculation);
+    has_value(packet, checksum, value)
+}
+
+/// Whether a checksum's field has the value of its calculation.
+pub(super) fn has_value(packet: &Packet, checksum: &Checksum, value: u64) -> bool {
     match checksum.target {
         AnyField::Narrow(f) => {
             load_bits(&packet.phv, f) == value & crate::packet::phv::low_mask(u32::from(f.width))

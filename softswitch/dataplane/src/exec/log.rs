@@ -76,7 +76,11 @@ fn fill(message: &LogMessage, view: &View<'_>, out: &mut String) {
 
 /// In decimal, or in hexadecimal if the value does not fit 64 bits.
 fn write_value(view: &View<'_>, value: Expr, out: &mut String) {
-    let mut value = view.eval_wide::<33>(value);
+    write_number(out, view.eval_wide::<33>(value));
+}
+
+/// In decimal, or in hexadecimal if the number does not fit 64 bits.
+pub(super) fn write_number(out: &mut String, mut value: Wide<33>) {
     if value.is_negative() {
         out.push('-');
         value = Wide::ZERO.sub(&value);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stages in the interpreter, with a line of the log for each step.
 
-use super::{calc, parser, pipeline};
+mod parse;
+
+pub(super) use parse::run_states;
+pub(crate) use parse::verify_checksums;
+
+use super::{calc, pipeline};
 use crate::KeyMatch;
 use crate::context::Cx;
 use crate::info::{ActionInfo, KeyFieldInfo, MatchKind, ProgramInfo, TableInfo};
-use crate::ir::{
-    AnyField, Gress, HeaderOrNext, MAX_PARSER_STATES, Origin, ParseState, ParserOp, Table,
-};
+use crate::ir::{AnyField, Gress, Origin, Table};
 use crate::packet::Packet;
 use crate::packet::phv::{byte, load_wide_at};
 use crate::path_log::{LogLevel, hex};
@@ -32,114 +35,6 @@ fn say(
 
 fn name(names: &[String], index: usize) -> &str {
     names.get(index).map_or("", String::as_str)
-}
-
-/// As the parser without a log.
-pub(super) fn run_states(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
-    say(cx, LogLevel::Debug, packet, |info, out| {
-        let _ = write!(out, "Parser '{}': start", info.log_names.parser);
-    });
-    let error = states(cx, packet);
-    if error != cx.ir.errors.no_error {
-        say(cx, LogLevel::Error, packet, |info, out| {
-            let mut errors = info.log_names.errors.iter();
-            let found = errors.find(|(code, _)| *code == error);
-            let _ = match found {
-                Some((_, name)) => write!(out, "Exception while parsing: {name}"),
-                None => write!(out, "Exception while parsing: error {error}"),
-            };
-        });
-    }
-    say(cx, LogLevel::Debug, packet, |info, out| {
-        let _ = write!(out, "Parser '{}': end", info.log_names.parser);
-    });
-    error
-}
-
-/// A checksum that is wrong, if there is a log.
-#[cold]
-#[inline(never)]
-pub(super) fn wrong_checksum(cx: &mut Cx<'_>, packet: &Packet, index: usize) {
-    say(cx, LogLevel::Error, packet, |info, out| {
-        let name = name(&info.log_names.verified, index);
-        let _ = write!(out, "Checksum '{name}' is not correct");
-    });
-}
-
-fn states(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
-    let ir = cx.ir;
-    let mut next = ir.start;
-    let mut visited = 0;
-    while let Some((at, state)) = next.and_then(|s| Some((s, ir.states.get(usize::from(s))?))) {
-        visited += 1;
-        if visited > MAX_PARSER_STATES {
-            return ir.errors.timeout;
-        }
-        say(cx, LogLevel::Debug, packet, |info, out| {
-            let names = &info.log_names;
-            let state = name(&names.states, usize::from(at));
-            let _ = write!(out, "Parser '{}' entering state '{state}'", names.parser);
-        });
-        match one_state(cx, packet, state, at) {
-            Ok(state) => next = state,
-            Err(code) => return code,
-        }
-        say(cx, LogLevel::Trace, packet, |_, out| {
-            let _ = write!(out, "Bytes parsed: {}", packet.parsed_bytes());
-        });
-    }
-    ir.errors.no_error
-}
-
-fn one_state(
-    cx: &mut Cx<'_>,
-    packet: &mut Packet,
-    state: &ParseState,
-    at: u16,
-) -> Result<Option<u16>, u32> {
-    for op in &state.ops {
-        if let Some(header) = extracted(cx, packet, op) {
-            say(cx, LogLevel::Debug, packet, |info, out| {
-                let header = name(&info.log_names.headers, usize::from(header));
-                let _ = write!(out, "Extracting header '{header}'");
-            });
-        }
-        parser::run_op(cx, packet, op)?;
-        if packet.exit {
-            return Ok(None);
-        }
-    }
-    parser::look_ahead(cx, packet, state)?;
-    let key = parser::key_bytes(cx, packet, state);
-    say(cx, LogLevel::Debug, packet, |info, out| {
-        let state = name(&info.log_names.states, usize::from(at));
-        let _ = write!(out, "Parser state '{state}'");
-        if key.is_empty() {
-            out.push_str(" has no switch, going to default next state");
-        } else {
-            out.push_str(": key is ");
-            hex(out, key.iter());
-        }
-    });
-    parser::select(cx, packet, state)
-}
-
-/// The header that a step of the parser extracts.
-fn extracted(cx: &Cx<'_>, packet: &Packet, op: &ParserOp) -> Option<u16> {
-    let next = |stack: u16| {
-        let stack = cx.ir.stacks.get(usize::from(stack))?;
-        let next = u16::from(byte(&packet.phv, stack.next_at));
-        (next < stack.size).then(|| stack.header(next))
-    };
-    match op {
-        ParserOp::Extract(header) => Some(*header),
-        ParserOp::ExtractNext(stack) => next(*stack),
-        ParserOp::ExtractVarbit { header, .. } => match header {
-            HeaderOrNext::Header(header) => Some(*header),
-            HeaderOrNext::Next(stack) => next(*stack),
-        },
-        _ => None,
-    }
 }
 
 /// As a pipeline without a log.
@@ -355,14 +250,19 @@ fn field_name(out: &mut String, field: &KeyFieldInfo, all: &[KeyFieldInfo]) {
     let _ = write!(out, "* {:width$}: ", field.name);
 }
 
-fn field_bytes(phv: &[u8], field: AnyField) -> Vec<u8> {
-    let (bit, width) = match field {
+/// A field's first bit in the PHV, and its width.
+fn place(field: AnyField) -> (u32, u32) {
+    match field {
         AnyField::Narrow(field) => {
             let window = u32::from(field.shift) + u32::from(field.width);
             (field.offset * 8 + 64 - window, u32::from(field.width))
         }
         AnyField::Wide(field) => (field.bit_offset, field.width),
-    };
+    }
+}
+
+fn field_bytes(phv: &[u8], field: AnyField) -> Vec<u8> {
+    let (bit, width) = place(field);
     value_bytes(&load_wide_at::<33>(phv, bit, width).0, width)
 }
 
@@ -410,15 +310,41 @@ fn dump(out: &mut String, info: &TableInfo, (spec, table): (&Table, &TableState)
     }
 }
 
+/// Logs that the deparser starts, and what it does before it emits headers.
+#[cold]
+#[inline(never)]
+pub(crate) fn start_deparser(cx: &mut Cx<'_>, packet: &Packet, update_checksums: bool) {
+    say(cx, LogLevel::Debug, packet, |info, out| {
+        let _ = write!(out, "Deparser '{}': start", info.log_names.deparser);
+    });
+    if update_checksums {
+        updated_checksums(cx, packet);
+    }
+}
+
+/// Logs the checksums that are updated next.
+fn updated_checksums(cx: &mut Cx<'_>, packet: &Packet) {
+    let ir = cx.ir;
+    for (index, checksum) in ir.update.iter().enumerate() {
+        let (level, before, after) = if calc::condition_holds(ir, packet, checksum) {
+            (LogLevel::Debug, "Updating checksum '", "'")
+        } else {
+            (
+                LogLevel::Trace,
+                "Skipping checksum '",
+                "' update because condition not met",
+            )
+        };
+        say(cx, level, packet, |info, out| {
+            let name = name(&info.log_names.updated, index);
+            let _ = write!(out, "{before}{name}{after}");
+        });
+    }
+}
+
 /// Logs the headers that are emitted next.
 pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &Packet) {
     let ir = cx.ir;
-    let ends = |cx: &mut Cx<'_>, word: &str| {
-        say(cx, LogLevel::Debug, packet, |info, out| {
-            let _ = write!(out, "Deparser '{}': {word}", info.log_names.deparser);
-        });
-    };
-    ends(cx, "start");
     for header in &ir.deparse {
         let info = ir.headers.get(usize::from(*header));
         if info.is_some_and(|info| byte(&packet.phv, info.valid) != 0) {
@@ -428,5 +354,7 @@ pub(crate) fn deparse(cx: &mut Cx<'_>, packet: &Packet) {
             });
         }
     }
-    ends(cx, "end");
+    say(cx, LogLevel::Debug, packet, |info, out| {
+        let _ = write!(out, "Deparser '{}': end", info.log_names.deparser);
+    });
 }

@@ -29,13 +29,12 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
 /// Writes to `checksum_error` whether a checksum is wrong.
 pub(crate) fn verify_checksums(cx: &mut Cx<'_>, packet: &mut Packet) {
     let ir = cx.ir;
-    let wrong = ir.verify.iter().enumerate().any(|(index, checksum)| {
-        let right = super::calc::verify(ir, cx.externs, packet, checksum);
-        if !right {
-            logged::wrong_checksum(cx, packet, index);
-        }
-        !right
-    });
+    let mut checksums = ir.verify.iter();
+    let wrong = checksums.any(|checksum| !super::calc::verify(ir, cx.externs, packet, checksum));
+    set_checksum_error(ir, packet, wrong);
+}
+
+pub(super) fn set_checksum_error(ir: &Ir, packet: &mut Packet, wrong: bool) {
     store_opt(
         &mut packet.phv,
         ir.intrinsics.checksum_error,
@@ -78,7 +77,7 @@ pub(crate) fn run_one(
     run_state(cx, packet, state)
 }
 
-fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet) -> View<'a> {
+pub(super) fn view<'a>(cx: &'a Cx<'_>, packet: &'a Packet) -> View<'a> {
     View {
         ir: cx.ir,
         phv: &packet.phv,

@@ -45,6 +45,7 @@ fn table(kinds: [MatchKind; 3]) -> (TableInfo, Table) {
         .any(|k| !matches!(k, MatchKind::Exact | MatchKind::Lpm));
     let info = TableInfo {
         name: "t".into(),
+        json_id: 0,
         key: (kinds.into_iter().zip(WIDTHS))
             .map(|(kind, width_bits)| KeyFieldInfo {
                 name: "f".into(),

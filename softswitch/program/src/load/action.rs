@@ -16,7 +16,7 @@ use weir_bmv2_json::Primitive;
 pub(super) type Params = [(u16, u32)];
 
 /// The primitive as bmv2 logs it.
-fn primitive_text(json: &Primitive) -> String {
+pub(super) fn primitive_text(json: &Primitive) -> String {
     match Source::of(&json.source_info) {
         Some(source) => format!("{} Primitive {}", source.place, source.text),
         None => "Primitive (no source info)".to_owned(),

@@ -163,6 +163,7 @@ pub fn load(bytes: &[u8], cells: CellBytes) -> Result<(ProgramInfo, Ir)> {
     loader.info.log_names = LogNames {
         conditions: named.conditions,
         primitives: named.primitives,
+        parser_steps: named.parser_steps,
         ..log_names(&json)
     };
     Ok((loader.info, loader.ir))
@@ -177,6 +178,7 @@ fn log_names(json: &Json) -> LogNames {
     let states = parser.into_iter().flat_map(|parser| &parser.parse_states);
     let errors = json.errors.iter();
     let verified = json.checksums.iter().filter(|checksum| checksum.verify);
+    let updated = json.checksums.iter().filter(|checksum| checksum.update);
     LogNames {
         parser: parser.map(|parser| parser.name.clone()).unwrap_or_default(),
         states: states.map(|state| state.name.clone()).collect(),
@@ -195,6 +197,7 @@ fn log_names(json: &Json) -> LogNames {
             .map(|d| d.name.clone())
             .unwrap_or_default(),
         verified: verified.map(|checksum| checksum.name.clone()).collect(),
+        updated: updated.map(|checksum| checksum.name.clone()).collect(),
         ..LogNames::default()
     }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parser states.
 
+use super::action::primitive_text;
 use super::bound::lookahead_bits;
 use super::emit::{Demand, compile};
 use super::expr::{Ast, Scope, hexstr, text};
 use super::{Loader, Result, dangling, invalid, unsupported};
+use crate::info::ParserStepText;
 use crate::ir::{
     AnyField, FastState, HeaderOrNext, ParseState, ParserErrors, ParserOp, SELECT_WORDS,
     SelectCase, SelectPart, Target,
@@ -44,12 +46,15 @@ impl Loader<'_> {
         for state in &parser.parse_states {
             let location = format!("parser state {:?}", state.name);
             let mut compiled = ParseState::default();
+            let mut texts = Vec::new();
             for op in &state.parser_ops {
                 let location = format!("{location} {}", op.op);
-                if let Some(op) = self.parser_op(op, &location)? {
-                    compiled.ops.push(op);
+                if let Some(compiled_op) = self.parser_op(op, &location)? {
+                    texts.push(step_text(op, &location)?);
+                    compiled.ops.push(compiled_op);
                 }
             }
+            self.info.log_names.parser_steps.push(texts);
             for key in &state.transition_key {
                 let part = self.select_part(key, &mut compiled, &location)?;
                 compiled.key_bits += part.width.div_ceil(8) * 8;
@@ -165,16 +170,7 @@ impl Loader<'_> {
                 }
             }
             "primitive" => {
-                let given = given(0)?;
-                let primitive = Primitive {
-                    op: text(given.get("op").unwrap_or(&Value::Null), location)?.to_owned(),
-                    parameters: given
-                        .get("parameters")
-                        .and_then(Value::as_array)
-                        .cloned()
-                        .unwrap_or_default(),
-                    source_info: given.get("source_info").cloned().unwrap_or_default(),
-                };
+                let primitive = called(given(0)?, location)?;
                 if primitive.op.starts_with("_jump") {
                     return Err(unsupported(
                         location,
@@ -224,6 +220,62 @@ impl Loader<'_> {
             )),
             other => Err(unsupported(location, format!("extracting into {other:?}"))),
         }
+    }
+}
+
+/// The primitive that a step of a state calls.
+fn called(given: &Value, location: &str) -> Result<Primitive> {
+    let parameters = given.get("parameters").and_then(Value::as_array);
+    Ok(Primitive {
+        op: text(given.get("op").unwrap_or(&Value::Null), location)?.to_owned(),
+        parameters: parameters.cloned().unwrap_or_default(),
+        source_info: given.get("source_info").cloned().unwrap_or_default(),
+    })
+}
+
+/// A step as bmv2 logs it.
+fn step_text(op: &json::ParserOp, location: &str) -> Result<ParserStepText> {
+    let parameter = |index: usize, key: &str| op.parameters.get(index).and_then(|p| p.get(key));
+    let kind = |index: usize| parameter(index, "type").and_then(Value::as_str);
+    let field = |index: usize| {
+        let value = parameter(index, "value")?.as_array()?;
+        Some(format!(
+            "{}.{}",
+            value.first()?.as_str()?,
+            value.get(1)?.as_str()?
+        ))
+    };
+    match op.op.as_str() {
+        "set" => {
+            let to = field(0).unwrap_or_default();
+            let (from, after) = match kind(1) {
+                Some("field") => (
+                    format!("from field '{}' (", field(1).unwrap_or_default()),
+                    ")",
+                ),
+                Some("lookahead") => {
+                    let number =
+                        |at: usize| parameter(1, "value").and_then(|value| value.get(at)?.as_u64());
+                    let (bit, width) = (number(0).unwrap_or(0), number(1).unwrap_or(0));
+                    (
+                        format!("from lookahead ({bit}, {width}), new value is "),
+                        "",
+                    )
+                }
+                Some("expression") => ("from expression, new value is ".to_owned(), ""),
+                _ => ("to ".to_owned(), ""),
+            };
+            let before = format!("Parser set: setting field '{to}' {from}");
+            Ok(ParserStepText::Set { before, after })
+        }
+        "primitive" => {
+            let given = op.parameters.first().unwrap_or(&Value::Null);
+            let primitive = called(given, location)?;
+            let text = primitive_text(&primitive);
+            let name = primitive.op;
+            Ok(ParserStepText::Call { name, text })
+        }
+        _ => Ok(ParserStepText::None),
     }
 }
 

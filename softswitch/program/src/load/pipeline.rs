@@ -303,6 +303,7 @@ impl Loader<'_> {
         };
         let mut info = TableInfo {
             name: json.name.clone(),
+            json_id: i32::try_from(json.id).unwrap_or(i32::MAX),
             key: infos,
             actions: table
                 .actions
