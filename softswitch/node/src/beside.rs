@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Access for a control plane beside P4Runtime, which knows the program by the names in its JSON and needs no P4Info.
 
-use crate::digest::learn::{Learning, Publish};
+use crate::digest::learn::Learning;
+use crate::publish::Publish;
 use weir_dataplane::{EntryHandle, Program, Switch, TableId};
 
 use super::Node;
@@ -67,8 +68,8 @@ impl Node {
         self.begin_learning();
     }
 
-    /// Publishes the digests that no P4Runtime controller has asked for, as bmv2 does.
-    pub fn publish_learning(&mut self, publish: Publish) {
+    /// Publishes the digests that no P4Runtime controller has asked for, changes of ports, and idle entries, as bmv2 does.
+    pub fn publish(&mut self, publish: Publish) {
         self.learning = Some(Learning::new(publish));
         self.begin_learning();
     }

@@ -28,6 +28,7 @@ mod meter;
 mod packet_io;
 pub mod pipeline;
 mod profile;
+pub mod publish;
 mod read;
 mod read_plan;
 mod register;
@@ -52,6 +53,7 @@ use digest::learn::Learning;
 use failure::Failure;
 use pipeline::Pipeline;
 use profile::Profiles;
+use publish::Event;
 pub use read::ReadPlan;
 use table::EntryMetadata;
 
@@ -126,6 +128,8 @@ pub struct Node {
     digests: BTreeMap<u32, DigestQueue>,
     /// Digests for subscribers of bmv2's notifications.
     learning: Option<Learning>,
+    /// States of ports that these subscribers were told.
+    ports_told: BTreeMap<Port, bool>,
     stats: NodeStats,
     /// The JSON of a program that no controller has set.
     source: Option<Vec<u8>>,
@@ -147,6 +151,7 @@ impl Node {
             sessions: BTreeMap::new(),
             digests: BTreeMap::new(),
             learning: None,
+            ports_told: BTreeMap::new(),
             stats: NodeStats::default(),
             source: None,
             programs: 0,
@@ -264,8 +269,9 @@ impl Node {
     pub fn next_event_ns(&self) -> Option<u64> {
         let switch = self.switch.as_ref().and_then(Switch::next_event_ns);
         let digests = self.digests.values().filter_map(DigestQueue::due_ns);
-        let idle = self.pipeline.as_ref().zip(self.switch.as_ref());
-        let idle = idle.and_then(|(_, switch)| switch.next_idle_ns());
+        let told = self.pipeline.is_some() || self.learning.is_some();
+        let idle = self.switch.as_ref().filter(|_| told);
+        let idle = idle.and_then(Switch::next_idle_ns);
         let learning = self.learning.as_ref().and_then(Learning::due_ns);
         let others = digests.chain(idle).chain(learning);
         switch.into_iter().chain(others).min()
@@ -317,11 +323,13 @@ impl Node {
         if let Some(learning) = learning {
             learning.send_due(now_ns);
         }
-        let Some(pipeline) = pipeline else { return };
-        for (id, queue) in digests {
-            if let (Some(list), Some(view)) = (queue.take_due(now_ns), pipeline.digests.get(id)) {
-                let message = list.message(view, now_ns);
-                output.notify(Notification::DigestList(message), now_ns);
+        if let Some(pipeline) = pipeline {
+            for (id, queue) in digests {
+                if let (Some(list), Some(view)) = (queue.take_due(now_ns), pipeline.digests.get(id))
+                {
+                    let message = list.message(view, now_ns);
+                    output.notify(Notification::DigestList(message), now_ns);
+                }
             }
         }
         self.notify_idle(now_ns, output);
@@ -354,6 +362,11 @@ impl Node {
         } else {
             self.profiles.ports_down.insert(port)
         };
+        if let Some(learning) = &mut self.learning
+            && self.ports_told.insert(port, up) != Some(up)
+        {
+            learning.publish(Event::Port { port, up });
+        }
         if changed && self.pipeline.is_some() {
             self.refresh_watching(port)?;
             self.refresh_backups(port)?;

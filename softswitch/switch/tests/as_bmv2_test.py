@@ -3,10 +3,12 @@
 
 import contextlib
 import itertools
+import json
 import os
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,45 @@ def test_digests_are_notifications_on_a_nanomsg_socket(
     samples = published[32:]
     assert len(samples) == count * 8
     assert samples[:4] + samples[6:8] == bytes.fromhex("02000000") + (7).to_bytes(2, "big")
+
+
+def test_idle_entries_are_notifications_with_their_handles_in_thrift(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    notifications = f"ipc://{tmp_path}/notifications"
+    _, program = compiled("features")
+    addresses = ["--packet-in", f"ipc://{tmp_path}/packets", "--notifications-addr", notifications]
+    with (
+        Bmv2Process(weir_switch, tmp_path, *addresses, "--device-id", "3", str(program)) as switch,
+        pynng.Sub0(dial=notifications, topics=b"AGE|", recv_timeout=PATIENCE_S * 1000) as subscriber,
+    ):
+        (thrift,) = (line.rpartition(":")[2] for line in switch.said if line.startswith("Thrift server"))
+        cli = [sys.executable, "-m", "weir.cli.simple_switch", "--thrift-port", thrift]
+
+        def runtime(*lines: str) -> str:
+            said = subprocess.run(cli, input="\n".join(lines), capture_output=True, text=True, check=True)
+            return said.stdout
+
+        said = runtime(*(f"table_add IngressImpl.learned NoAction {key} =>" for key in ("1", "2")))
+        assert said.count("Entry has been added with handle") == 2, said
+        # The second entry expires again and again, so a subscriber that came late hears of it too.
+        runtime("table_set_timeout IngressImpl.learned 1 100")
+        topic, device, context, _, table, count = struct.unpack("=4sQiQiI", subscriber.recv()[:32])
+        published = subscriber.recv()
+    tables = [
+        table for pipeline in json.loads(program.read_text())["pipelines"] for table in pipeline["tables"]
+    ]
+    (learned,) = (table["id"] for table in tables if table["name"] == "IngressImpl.learned")
+    assert (topic, device, context, table, count) == (b"AGE|", 3, 0, learned, 1)
+    assert published[32:] == (1).to_bytes(4, sys.byteorder)
+
+
+def test_changes_of_ports_are_notifications(on_interfaces: dict[str, Any]) -> None:
+    # The topic, device 0 and one port, then its number and whether it is up.
+    assert [struct.unpack("=4sQI16xii", bytes.fromhex(sent)) for sent in on_interfaces["port_states"]] == [
+        (b"PRT|", 0, 1, 2, 0),
+        (b"PRT|", 0, 1, 2, 1),
+    ]
 
 
 def test_who_asks_for_a_pipeline_before_one_was_set_gets_an_error_as_from_bmv2(

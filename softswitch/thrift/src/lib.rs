@@ -25,5 +25,5 @@ mod value_sets;
 pub mod wire;
 
 pub use dispatch::{Backend, Identity, answer, methods};
-pub use server::Server;
+pub use server::{EntryNumbers, Server};
 pub use state::State;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime;
 use tracing::{debug, warn};
+use weir_dataplane::{EntryHandle, Switch, TableId};
 use weir_engine::engine::{Core, Handle, Stopped};
 use weir_ports::{Interface, OpenError};
 
@@ -54,6 +55,22 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     notifications: Arc<str>,
+    numbers: EntryNumbers,
+}
+
+/// The numbers that the services give to entries.
+#[derive(Debug, Clone, Default)]
+pub struct EntryNumbers(Arc<Mutex<State>>);
+
+impl EntryNumbers {
+    /// The handle of an entry of a table, in the program of that number. To be called on the dataplane thread only, and not
+    /// within a call of the services, which holds the lock.
+    pub fn handle(&self, program: u64, switch: &Switch, table: TableId, entry: EntryHandle) -> i32 {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.begin(program);
+        let handles = state.tables.entry(table).or_default();
+        handles.handle(switch, table, entry)
+    }
 }
 
 impl Server {
@@ -68,6 +85,7 @@ impl Server {
             listener,
             address,
             notifications: Arc::default(),
+            numbers: EntryNumbers::default(),
         })
     }
 
@@ -79,6 +97,12 @@ impl Server {
             notifications,
             ..self
         }
+    }
+
+    /// Shares the numbers of entries.
+    #[must_use]
+    pub fn with_entry_numbers(self, numbers: EntryNumbers) -> Self {
+        Self { numbers, ..self }
     }
 
     /// Where it listens.
@@ -104,10 +128,10 @@ impl Server {
             notifications: self.notifications,
         };
         let runtime = runtime::Handle::current();
-        let state = Arc::new(Mutex::new(State::default()));
+        let (listener, state) = (self.listener, self.numbers.0);
         let open = Arc::new(AtomicUsize::new(0));
         let accept = move || loop {
-            let stream = match self.listener.accept() {
+            let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     debug!("Thrift: cannot accept: {error}");

@@ -26,6 +26,19 @@ pub struct State {
     pub loaded: Option<Box<(Program, Vec<u8>)>>,
 }
 
+impl State {
+    /// Drops the state of another program than the running one.
+    pub fn begin(&mut self, program: u64) {
+        if self.program != program {
+            *self = Self {
+                program,
+                loaded: self.loaded.take(),
+                ..Self::default()
+            };
+        }
+    }
+}
+
 /// What a call works on.
 pub struct Context<'a> {
     /// The services' own state.
@@ -35,17 +48,10 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The context of a call. The state of another program than the running one is dropped.
+    /// The context of a call.
     pub fn new(state: &'a mut State, core: &'a mut Core) -> Self {
         core.node.catch_up(core.now_ns);
-        let program = core.node.programs();
-        if state.program != program {
-            *state = State {
-                program,
-                loaded: state.loaded.take(),
-                ..State::default()
-            };
-        }
+        state.begin(core.node.programs());
         Self { state, core }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use weir_dataplane::{MeterConfig, PortConfig, Program, Switch, SwitchConfig};
 use weir_engine::engine::{Core, Stopped};
 use weir_engine::node::digest::learn::Samples;
+use weir_engine::node::publish::Event;
 use weir_engine::node::{Node, NodeConfig, Notification, Output};
 use weir_ports::{Interface, OpenError};
 use weir_thrift::wire::{Kind, Message, Struct, Type, Value};
@@ -379,8 +380,12 @@ fn digests_are_published_once_until_they_are_acknowledged() {
     let mut local = started(Some(include_bytes!("../../programs/l2_learning.json")));
     let published = Arc::<Mutex<Vec<Samples>>>::default();
     let seen = Arc::clone(&published);
-    let publish = move |list| seen.lock().expect("the lists").push(list);
-    local.core.node.publish_learning(Box::new(publish));
+    let publish = move |event: Event<'_>| {
+        if let Event::Learned(list) = event {
+            seen.lock().expect("the lists").push(list);
+        }
+    };
+    local.core.node.publish(Box::new(publish));
     let arguments = |list: i32, number: i32| {
         let number = Value::I32(number);
         vec![(1, Value::I32(0)), (2, Value::I32(list)), (3, number)]

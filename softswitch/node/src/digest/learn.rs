@@ -8,6 +8,7 @@ use weir_dataplane::{DigestId, ProgramInfo};
 use weir_p4runtime::p4::v1::digest_entry::Config;
 
 use super::{DigestQueue, ReadyList};
+use crate::publish::{Event, Publish};
 
 /// Samples of a list, and the time after which fewer are sent, as bmv2 has them.
 const DEFAULT_SAMPLES: i32 = 16;
@@ -25,9 +26,6 @@ pub struct Samples {
     /// The fields of each sample, one after the other, each in whole bytes.
     pub samples: Vec<Vec<u8>>,
 }
-
-/// Takes lists of samples; must not block.
-pub type Publish = Box<dyn FnMut(Samples) + Send>;
 
 /// The lists that are published.
 pub(crate) struct Learning {
@@ -79,6 +77,11 @@ impl Learning {
         }
     }
 
+    /// Tells the subscribers of something else.
+    pub(crate) fn publish(&mut self, event: Event<'_>) {
+        (self.publish)(event);
+    }
+
     /// Begins with the lists of a program, all of them empty.
     pub(crate) fn begin(&mut self, program: &ProgramInfo) {
         let lists = (0..).map(DigestId).zip(&program.digests);
@@ -94,7 +97,7 @@ impl Learning {
             return false;
         };
         if let Some(ready) = list.queue.offer(fields, now_ns) {
-            (self.publish)(list.samples(ready));
+            (self.publish)(Event::Learned(list.samples(ready)));
         }
         true
     }
@@ -111,7 +114,7 @@ impl Learning {
     pub(crate) fn send_due(&mut self, now_ns: u64) {
         for list in self.lists.values_mut() {
             if let Some(ready) = list.queue.take_due(now_ns) {
-                (self.publish)(list.samples(ready));
+                (self.publish)(Event::Learned(list.samples(ready)));
             }
         }
     }
@@ -169,7 +172,11 @@ mod tests {
     fn learning() -> (Learning, Arc<Mutex<Vec<Samples>>>) {
         let published = Arc::<Mutex<Vec<Samples>>>::default();
         let seen = Arc::clone(&published);
-        let mut learning = Learning::new(Box::new(move |list| seen.lock().unwrap().push(list)));
+        let mut learning = Learning::new(Box::new(move |event| {
+            if let Event::Learned(list) = event {
+                seen.lock().unwrap().push(list);
+            }
+        }));
         let digest = weir_dataplane::DigestInfo {
             name: "learn_t".to_owned(),
             list_id: 3,

@@ -4,7 +4,7 @@
 //!
 //! `options` reads the command line, `target` its part after `--`; `differs` says what an option does not do here; `log`
 //! writes messages in bmv2's form; `start` starts the switch. Ports without network interfaces are `files`, or `messages`
-//! over nanomsg's protocol (`sp`), which also carries `notifications` of digests.
+//! over nanomsg's protocol (`sp`), which also carries `notifications`.
 
 mod differs;
 mod files;

@@ -97,7 +97,7 @@ pub struct Bmv2Args {
     #[arg(long, value_name = "N", default_value_t = LOG_FILES)]
     pub(super) log_file_max_files: usize,
 
-    /// Publish digests on this nanomsg socket (ipc://PATH or tcp://ADDRESS:PORT; default ipc:///tmp/bmv2-ID-notifications.ipc).
+    /// Publish digests, changes of ports and idle entries on this nanomsg socket (ipc://PATH or tcp://ADDRESS:PORT; default ipc:///tmp/bmv2-ID-notifications.ipc).
     #[arg(long, value_name = "ADDRESS")]
     pub(super) notifications_addr: Option<String>,
 

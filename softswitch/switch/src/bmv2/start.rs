@@ -14,6 +14,7 @@ use weir_ports::recorder::Recorder;
 use weir_ports::trunk::Trunk;
 use weir_ports::{Interface, SendThreads};
 use weir_privileges::{BIND_ANY_PORT, Files, OPEN_PORTS, confine};
+use weir_thrift::EntryNumbers;
 
 use super::options::{Level, LogOptions, LogTo, Options, PortAtInterface, Ports, THRIFT_PORT};
 use super::{Flavour, files, messages, note, notifications};
@@ -72,7 +73,8 @@ async fn run_switch(options: Options) -> Result<(), String> {
         node.run_source(program, json, 0)
             .map_err(|failure| failure.to_string())?;
     }
-    let notifications_at = publish(&options, &mut node)?;
+    let numbers = EntryNumbers::default();
+    let notifications_at = publish(&options, &mut node, numbers.clone())?;
     let stop = Stop::install().map_err(|error| error.to_string())?;
     // As bmv2's frames, so a rate or delay of the interface (Mininet's TCLink) applies, and tcpdump sees them.
     let threads = SendThreads::with_queueing();
@@ -90,6 +92,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
     };
     let thrift = listen_thrift(options.thrift_port.unwrap_or(THRIFT_PORT))?;
     let thrift = thrift.with_notifications(&notifications_at);
+    let thrift = thrift.with_entry_numbers(numbers);
     let tls = options.grpc.as_ref().and_then(|grpc| grpc.tls.clone());
     let tls = tls
         .map(|files| files.load())
@@ -133,13 +136,13 @@ async fn run_switch(options: Options) -> Result<(), String> {
     served.await.map_err(|error: RunError| error.to_string())
 }
 
-/// Has digests published, and says where. That the default address is in use is no error, as for bmv2.
-fn publish(options: &Options, node: &mut Node) -> Result<String, String> {
+/// Has notifications published, and says where. That the default address is in use is no error, as for bmv2.
+fn publish(options: &Options, node: &mut Node, numbers: EntryNumbers) -> Result<String, String> {
     let default = || notifications::default_address(options.device_id);
     let address = options.notifications.clone().unwrap_or_else(default);
-    match notifications::open(&address, options.device_id) {
+    match notifications::open(&address, options.device_id, numbers) {
         Ok(publish) => {
-            node.publish_learning(publish);
+            node.publish(publish);
             Ok(address)
         }
         Err(reason) if options.notifications.is_none() => {
