@@ -74,6 +74,11 @@ impl Node {
         self.begin_learning();
     }
 
+    /// Accepts replicas for ports that the switch does not have, as bmv2 does; their copies are dropped and counted.
+    pub fn accept_absent_replicas(&mut self) {
+        self.absent_replicas = true;
+    }
+
     /// Begins with empty lists.
     pub(super) fn begin_learning(&mut self) {
         if let (Some(learning), Some(switch)) = (&mut self.learning, &self.switch) {

@@ -128,6 +128,8 @@ pub struct Node {
     digests: BTreeMap<u32, DigestQueue>,
     /// Digests for subscribers of bmv2's notifications.
     learning: Option<Learning>,
+    /// Replicas may name ports that the switch does not have.
+    absent_replicas: bool,
     /// States of ports that these subscribers were told.
     ports_told: BTreeMap<Port, bool>,
     stats: NodeStats,
@@ -151,6 +153,7 @@ impl Node {
             sessions: BTreeMap::new(),
             digests: BTreeMap::new(),
             learning: None,
+            absent_replicas: false,
             ports_told: BTreeMap::new(),
             stats: NodeStats::default(),
             source: None,

@@ -10,7 +10,7 @@ use weir_p4runtime::p4::v1::replica::PortKind;
 use super::bytestring::{canonical, number, to_u32};
 use super::failure::Failure;
 use super::write::Operation;
-use super::{Node, parts};
+use super::{MAX_PORT, Node, parts};
 
 /// Highest priority: simple_switch has 0 to 7.
 const MAX_CLASS_OF_SERVICE: u8 = 7;
@@ -110,7 +110,9 @@ impl Node {
     fn check_replicas(&self, given: &[v1::Replica], place: &str) -> Result<(), Failure> {
         let mut seen = BTreeSet::new();
         let mut check = |port: u32, instance: u32| {
-            self.require_port(port, place)?;
+            if !self.absent_replicas || port > MAX_PORT {
+                self.require_port(port, place)?;
+            }
             if u16::try_from(instance).is_err() {
                 return Err(Failure::invalid(format!(
                     "{place}: instance {instance} is above {}",

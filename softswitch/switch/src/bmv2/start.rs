@@ -68,6 +68,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
         cpu_port: options.cpu_port,
         ports: options.port_configs()?,
     });
+    node.accept_absent_replicas();
     if let Some(path) = &options.program {
         let (program, json) = load(path).map_err(|error| error.to_string())?;
         node.run_source(program, json, 0)
