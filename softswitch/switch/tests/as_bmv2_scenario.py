@@ -14,7 +14,7 @@ import struct
 import sys
 from pathlib import Path
 
-import pynng
+import pynng  # type: ignore[import-untyped]
 from bmv2_process import PATIENCE_S, Bmv2Process
 from scenario_links import add_two_links, run
 from scenarios import wait_until
