@@ -63,3 +63,16 @@ def test_without_ptf_the_command_that_installs_it_is_named(run, monkeypatch):
 
     monkeypatch.setattr(runner, "ptf_program", missing)
     assert run() == (2, "ptf: PTF is not installed; install it with: make ptf\n")
+
+
+def test_a_switch_with_packet_ports_needs_no_sandbox(run, monkeypatch):
+    started = []
+
+    def start(_module, arguments, *, isolated):
+        started.append((arguments[0], isolated))
+        return 0
+
+    monkeypatch.setattr(runner, "run_in_sandbox", start)
+    for target in ("embedded", "embedded-nn"):
+        assert run("--target", target) == (0, "")
+    assert started == [("embedded", True), ("embedded-nn", False)]
