@@ -41,6 +41,12 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
+/// The folder, or the nearest above it that exists: others may make it later.
+fn existing(folder: &Path) -> &Path {
+    let found = folder.ancestors().find(|above| above.is_dir());
+    found.unwrap_or_else(|| Path::new("."))
+}
+
 /// What became of the restriction.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -83,8 +89,8 @@ fn restrict_to(folders: &[&Path]) -> Result<RulesetStatus, RulesetError> {
         .handle_access(all)?
         .create()?;
     let own = [(Path::new("/proc/self"), AccessFs::ReadFile.into())];
-    for (path, access) in folders.iter().map(|path| (*path, replaced)).chain(own) {
-        // A folder that does not exist can hold no file either.
+    let folders = folders.iter().map(|path| (existing(path), replaced));
+    for (path, access) in folders.chain(own) {
         if let Ok(opened) = PathFd::new(path) {
             rules = rules.add_rule(PathBeneath::new(opened, access))?;
         }

@@ -102,6 +102,27 @@ fn files_are_replaced_beside_the_named_one_and_opened_nowhere_else() -> Tested {
 }
 
 #[test]
+fn a_folder_that_others_make_later_can_be_written() -> Tested {
+    in_child("a_folder_that_others_make_later_can_be_written", |folder| {
+        let stats = folder.join("later").join("stats.json");
+        let (ask, asked) = std::sync::mpsc::channel::<std::path::PathBuf>();
+        let (done, made) = std::sync::mpsc::channel();
+        // Not confined: it has begun before.
+        let other = std::thread::spawn(move || {
+            let folder = asked.recv().ok()?;
+            done.send(fs::create_dir(folder).is_ok()).ok()
+        });
+        confine(NOTHING, &Files::beside([stats.as_path()]));
+        assert!(fs::write(&stats, "{}").is_err());
+        ask.send(folder.join("later"))?;
+        assert!(made.recv()?);
+        fs::write(&stats, "{}")?;
+        other.join().map_err(|_| "the other thread panicked")?;
+        Ok(())
+    })
+}
+
+#[test]
 fn programs_and_namespaces_are_refused_and_threads_and_sockets_are_not() -> Tested {
     in_child(
         "programs_and_namespaces_are_refused_and_threads_and_sockets_are_not",

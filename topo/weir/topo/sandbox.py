@@ -89,7 +89,7 @@ def run_in_sandbox(
     """
     command = [sys.executable, "-c", _START_PLAIN]
     if isolated:
-        inner = [find_tool("setpriv"), "--no-new-privs", "--bounding-set", _KEPT, "--", sys.executable]
+        inner = [find_tool("setpriv"), "--bounding-set", _KEPT, "--", sys.executable]
         command = [find_tool("unshare"), *_unshare_flags(), "--", *inner, "-c", _START]
     control_read, control_write = os.pipe()
     passed, environment = [control_read], dict(os.environ)

@@ -61,4 +61,3 @@ def test_the_sandbox_cannot_gain_what_the_page_does_not_list(any_runner: Runner)
     for thread in threads:
         assert int(thread["CapBnd"], 16) & ~documented("sandbox") == 0
         assert int(thread["CapEff"], 16) & 1 << NUMBERS["CAP_NET_ADMIN"]
-        assert thread["NoNewPrivs"] == "1"
