@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make chaos`: trials with random faults; goes on where an earlier command with the same seed stopped."""
+"""`make chaos`: trials with random faults; continues after those of an earlier command with the same seed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main() -> int:
         try:
             return _trials(arguments, disk, out)
         except KeyboardInterrupt:
-            print("\nstopped; the same command goes on from here")
+            print("\nstopped; the same command continues from here")
             return 130
         finally:
             subprocess.run(["umount", "--lazy", name], check=False, stderr=subprocess.DEVNULL)

@@ -25,7 +25,7 @@ _BURN = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic()
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What faults need besides the process: the trial's file system, and its source of randomness."""
+    """The trial's file system and source of randomness, which faults need besides the process."""
 
     disk: Path
     draw: random.Random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of a run after a fault: it is whole or says that it is not, and its books balance."""
+"""The check of a run after a fault: it is whole or says that it is not, and its books balance."""
 
 from __future__ import annotations
 

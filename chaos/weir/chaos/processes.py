@@ -42,7 +42,7 @@ def _found(trial: str) -> Iterator[Process]:
 
 
 def role_of(words: list[str], ids: list[str]) -> str:
-    """What a process is, by its command line and its ids from the outermost PID namespace to its own."""
+    """The role of a process, by its command line and its ids from the outermost PID namespace to its own."""
     program = Path(words[0]).name
     if not program.startswith("python"):
         return program

@@ -28,6 +28,6 @@ def table_of(trials: Iterable[Mapping[str, Any]]) -> str:
 
 
 def outcome(trial: Mapping[str, Any]) -> str:
-    """What came of a trial, with its numbers taken out, so that like outcomes count together."""
+    """The result of a trial without its numbers, so that like results count together."""
     said = re.sub(r"\d+", "N", str(trial["said"]))
     return f"WRONG ({said})" if trial["wrong"] else said
