@@ -78,3 +78,13 @@ def test_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
 def test_tool_failure_carries_command_and_complaint() -> None:
     with pytest.raises(ProcessError, match=r"`ip link show nosuchlink` failed \(1\): .*does not exist"):
         run_tool("ip", "link", "show", "nosuchlink")
+
+
+def test_a_full_disk_takes_the_log_and_not_the_lines_that_are_awaited() -> None:
+    # Every write to /dev/full fails as on a full disk.
+    process = LoggedProcess("talker", ["sh", "-c", "echo one; echo two; read never"], Path("/dev/full"))
+    try:
+        process.wait_line("one", 20)
+        process.wait_line("two", 20)
+    finally:
+        assert process.stop() is not None

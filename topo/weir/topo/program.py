@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import threading
@@ -125,15 +126,18 @@ class Program(ABC):
             return ProcessError(self._describe(what))
 
     def _take(self, line: str) -> None:
-        self._log.write(line)
-        self._log.flush()
+        # On a full disk the log loses lines, but who waits for one gets it, and the program's pipe stays empty.
+        with contextlib.suppress(OSError):
+            self._log.write(line)
+            self._log.flush()
         with self._changed:
             self._tail.append(line)
             self._lines.append(line)
             self._changed.notify_all()
 
     def _close(self) -> None:
-        self._log.close()
+        with contextlib.suppress(OSError):
+            self._log.close()
         with self._changed:
             self._ended = True
             self._changed.notify_all()
