@@ -86,6 +86,7 @@ def perform(trial: Trial, seed: int, disk: Path, logs: Path) -> None:
         shutil.rmtree(old) if old.is_dir() else old.unlink()
     (disk / "trial.yaml").write_text(RUN if trial.subject == "run" else CAMPAIGN)
     log = logs / f"{trial.number:04}.log"
+    log.unlink(missing_ok=True)  # of the same trial, made earlier
     before = _of_the_machine()
     marker = f"{os.getpid()}-{trial.number}"
     try:

@@ -126,7 +126,7 @@ class Program(ABC):
             return ProcessError(self._describe(what))
 
     def _take(self, line: str) -> None:
-        # On a full disk the log loses lines, but who waits for one gets it, and the program's pipe stays empty.
+        # On a full disk the log loses lines, but whoever waits for one gets it, and the pipe stays empty.
         with contextlib.suppress(OSError):
             self._log.write(line)
             self._log.flush()
