@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from weir.chaos.faults import FAULTS, kill, stop
+from weir.chaos.faults import FAULTS, cut_link, kill, stop
 from weir.chaos.judge import judge_run
 from weir.chaos.processes import MARKER, processes_of, role_of, wait_for_none
 from weir.chaos.table import table_of
@@ -55,7 +55,18 @@ def test_a_process_is_found_by_its_trial_and_killed():
         sleeper.kill()
 
 
-def test_a_stopped_process_goes_on(monkeypatch: pytest.MonkeyPatch):
+def test_no_link_of_the_machine_is_cut():
+    trial = f"test-cut-{os.getpid()}"
+    sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, MARKER: trial})
+    try:
+        (found,) = processes_of(trial)
+        assert "the machine's own" in cut_link(found, None)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_a_stopped_process_continues(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("weir.chaos.faults.STOPPED_S", 0.3)
     trial = f"test-stop-{os.getpid()}"
     command = [sys.executable, "-c", "import sys; print(sys.stdin.readline(), end='')"]
