@@ -46,7 +46,7 @@ policers: [{{name: all, rate: $rate, burst: 20 ms, match: [{{to: client}}]}}]
 
 @dataclass(slots=True)
 class Trial:
-    """What was done, and what came of it."""
+    """A trial: its choices, the fault, and the result."""
 
     number: int
     subject: str
@@ -57,10 +57,10 @@ class Trial:
     exit_code: int | None = None
     took_s: float = 0.0
     said: str = ""
-    """What the run or the campaign says of itself."""
+    """The state that the run or the campaign reports."""
     last_line: str = ""
     wrong: list[str] = field(default_factory=list)
-    """What must not be; empty if all is well."""
+    """Violated checks; empty if all is well."""
 
 
 def planned(seed: int, number: int, lengths_s: dict[str, float]) -> Trial:
@@ -207,7 +207,7 @@ def _last_line(log: Path) -> str:
 
 
 def _of_the_machine() -> frozenset[str]:
-    """What a trial could leave outside of its processes: interfaces and mounts."""
+    """Interfaces and mounts of the machine, which a trial could leave behind."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return frozenset(
         [*(link.name for link in Path("/sys/class/net").iterdir()), *(line.split()[4] for line in mounts)]

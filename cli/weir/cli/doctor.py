@@ -145,7 +145,7 @@ def sandbox_checks() -> Iterator[Check]:
 
 
 def privileges_check(tried: Mapping[str, object]) -> Check:
-    """What the switch could give up in this kernel, by its own words."""
+    """The privileges that the switch gives up in this kernel, as it prints them."""
     found = str(tried["found"])
     whole = bool(tried["ok"]) and "any file" not in found and "all system calls" not in found
     mend = "a kernel with Landlock (boot option lsm=landlock,…) and seccomp; docs/privileges.md"

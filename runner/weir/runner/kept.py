@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays of a run after its analysis, by `capture.keep` of its experiment."""
+"""The files of a run that stay after its analysis, by `capture.keep` of its experiment."""
 
 from __future__ import annotations
 
