@@ -131,7 +131,7 @@ class PipelineUnderTest:
         """Write `entities`, and unless `alone` also the forwarding and reporting that every test uses."""
         self.pipeline = load_pipeline(policer=policer)
         self.switch = VirtualSwitch(dict.fromkeys(range(1, 6), "") | dict(ports or {}))
-        self.switch.set_pipeline(self.pipeline.schema.p4info, self.pipeline.program_path.read_bytes())
+        self.switch.set_pipeline(self.pipeline.schema.p4info, self.pipeline.path.read_bytes())
         if alone:
             self.write(*entities)
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weir run --testbed` over BfRuntime, with packets but no bf_switchd; see `bfruntime_scenario.py`."""
+"""`weir run --testbed` as on a Tofino, with packets but no runtime of one; see `bfruntime_scenario.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,16 @@ def test_counters_are_those_of_the_run_although_the_program_stays(every: Seen, n
     for port in manifest["switch"]["stats"]["ports"]:
         assert (port.get("rx_overruns", 0), port.get("tx_errors", 0)) == (0, 0)
     assert manifest["testbed"]["switch"] == "bfruntime://127.0.0.1:50052"
-    assert any("over BfRuntime the switch keeps its program" in note for note in manifest["notes"])
+    assert any("the Tofino keeps its program" in note for note in manifest["notes"])
+
+
+def test_a_tofino_over_p4runtime_keeps_its_program_too(every: Seen) -> None:
+    assert_every_packet_is_explained(every["p4runtime"])
+    manifest, law = every["p4runtime"]["manifest"], every["p4runtime"]["output"]["law"]
+    (policer,) = manifest["phases"][0]["policers"]
+    assert 0 < policer["counters"]["red"]["packets"] == law["reported_drops"]
+    assert manifest["switch"]["reports_sent"] == law["reported_drops"]
+    assert any("the Tofino keeps its program" in note for note in manifest["notes"])
 
 
 def test_hosts_are_as_before(every: Seen) -> None:

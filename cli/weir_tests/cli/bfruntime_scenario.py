@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by `bfruntime_run_test.py` in a sandbox: `weir run --testbed` on a switch that speaks BfRuntime.
+"""Run by `bfruntime_run_test.py` in a sandbox: `weir run --testbed` on a switch that is called a Tofino.
 
     server1, server2, client, collector ══ weir-switch ◄── P4Runtime ── ForwardingServer ◄── BfRuntime ── weir
+                                                       ◄── P4Runtime ──────────────────────────────────── weir
 
 Usage in the sandbox: `python -m weir_tests.cli.bfruntime_scenario FOLDER`. Writes FOLDER/result.json.
 """
@@ -74,6 +75,9 @@ def main(stop: StopToken) -> int:
         server.kill()
         found["lost"] = rack.finish(running, "lost")
         found["same"] = settled(rack, before)
+        rack.switch_entry = {"target": "tofino", "address": ADDRESS, "device_id": DEVICE}
+        found["p4runtime"] = rack.finish(rack.start(words_of(rack, "p4runtime", 5)), "p4runtime")
+        rack.switch_entry = {"target": "tofino", "address": "bfruntime://127.0.0.1"}
         found["away"] = rack.finish(rack.start(words_of(rack, "away", 2)), "away")
         server = Server("weir_tests.controlplane.bfruntime_server", "none", str(PORT))
         found["none"] = rack.finish(rack.start(words_of(rack, "none", 2)), "none")

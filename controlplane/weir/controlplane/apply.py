@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from finsy import GRPCCredentialsTLS
@@ -22,10 +22,12 @@ from weir.controlplane.counters import (
     PolicerCounters,
     PortCounters,
     cells_of,
+    counters_of,
     read_policers,
 )
 from weir.controlplane.entities import (
     Changes,
+    Count,
     Entity,
     Link,
     MeterCell,
@@ -90,6 +92,7 @@ class SwitchControl:
         self.session: Connection = connection
         has_links = self._target.capabilities.links_service
         self.links = LinksService(address, tls, via) if has_links else None
+        self._zeros: dict[tuple[str, int], Count] = {}
 
     async def __aenter__(self) -> Self:
         """Connect; raises as :meth:`Connection.__aenter__`."""
@@ -112,6 +115,7 @@ class SwitchControl:
             ReadError: the switch accepted it but reads back another one.
         """
         await self.session.push_pipeline()
+        self._zeros.clear()
         running = await self.session.running()
         if not running.ours:
             raise ReadError(
@@ -188,24 +192,38 @@ class SwitchControl:
         others = tuple(entity for entity in phase.entities if not isinstance(entity, Link))
         return Changes(others, links.modify, (), links.replaced)
 
+    async def count_from_now(self, policers: Iterable[PolicerPlan]) -> None:
+        """Let the counters of these policers and of reports be 0 now; all others are as the switch has them.
+
+        For a program that was not loaded for this controller, which would empty them.
+        """
+        cells = counters_of(policers) | {"report_counter": [FIRST_COLLECTOR]}
+        self._zeros.clear()
+        for counter, indices in cells.items():
+            found = await self.session.counts(counter, indices)
+            self._zeros |= {(counter, index): count for index, count in found.items()}
+
     async def read_counters(self, phase: PhasePlan) -> dict[str, dict[str, Any]]:
         """The counters of the phase's policers by name, in the form of a run's manifest."""
         policers = await self.read_policers(phase)
         return {name: counters.as_manifest() for name, counters in policers.items()}
 
     async def read_policers(self, phase: PhasePlan) -> dict[str, PolicerCounters]:
-        """Counters of each policer of the phase since the pipeline was loaded; phases do not share cells."""
-        return await read_policers(self.session, phase.policers)
+        """Counters of each policer of the phase; phases do not share cells.
+
+        They count since the pipeline was loaded, or :meth:`count_from_now`.
+        """
+        return await read_policers(self.counts, phase.policers)
 
     async def read_packets_met(self, policer: PolicerPlan) -> dict[int, int]:
         """Packets metered by each cell of a policer, which shows the buckets that flows were hashed to."""
-        counts = await self.session.counts("met_counter", list(cells_of(policer)))
+        counts = await self.counts("met_counter", list(cells_of(policer)))
         return {cell: count.packets for cell, count in counts.items()}
 
     async def read_reports_sent(self, collectors: int = 1) -> int:
-        """Number of reports that the switch has sent since the pipeline was loaded."""
+        """Number of reports that the switch has sent, counted as by :meth:`read_policers`."""
         ids = list(range(FIRST_COLLECTOR, FIRST_COLLECTOR + collectors))
-        counts = await self.session.counts("report_counter", ids)
+        counts = await self.counts("report_counter", ids)
         return sum(count.packets for count in counts.values())
 
     async def read_drops(self) -> dict[int, int]:
@@ -241,6 +259,23 @@ class SwitchControl:
         """The entries of flows that hold cells of the phase's learned policers."""
         found = await self.session.entities([EntriesOf(table) for table in LEARNED_TABLES.values()])
         return [entity for entity in found if isinstance(entity, TableEntry) and _is_learned(entity, phase)]
+
+    async def counts(self, counter: str, indices: Sequence[int]) -> dict[int, Count]:
+        """Cells of a counter, less what they had at :meth:`count_from_now`.
+
+        Raises also ReadError for a cell that has less now: somebody has reset it, or loaded the program anew.
+        """
+        counts = {}
+        for index, now in (await self.session.counts(counter, indices)).items():
+            then = self._zeros.get((counter, index), Count(0, 0))
+            if now.packets < then.packets or now.bytes < then.bytes:
+                raise ReadError(
+                    f"counter {counter} index {index} of the switch at {self.session.address} went back from "
+                    f"{then.packets} to {now.packets} packets; valid: a switch whose counters nobody resets, "
+                    "and whose program nobody loads, meanwhile"
+                )
+            counts[index] = Count(now.packets - then.packets, now.bytes - then.bytes)
+        return counts
 
     async def _read(self, phase: PhasePlan) -> list[Entity]:
         """The entities on the switch of the kinds that a plan has; of meter and ports, only the phase's.

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.controlplane.connection import Connection
 from weir.controlplane.entities import Count
 from weir.controlplane.errors import ControlPlaneError
 from weir.controlplane.plan import COLOURS
 from weir.controlplane.policer_plan import PolicerPlan
 
+Counts = Callable[[str, Sequence[int]], Awaitable[dict[int, Count]]]
+"""Reads the cells of a counter by index, as :meth:`Connection.counts`."""
+
 
 @dataclass(frozen=True, slots=True)
 class PortCounters:
-    """Frames received and sent by a port since the pipeline was loaded."""
+    """Frames received and sent by a port."""
 
     received: Count
     sent: Count
@@ -24,7 +26,7 @@ class PortCounters:
 
 @dataclass(frozen=True, slots=True)
 class PolicerCounters:
-    """Counters of one policer since the pipeline was loaded: by colour, and all packets that met it."""
+    """Counters of one policer: by colour, and all packets that met it."""
 
     name: str
     green: Count
@@ -48,13 +50,13 @@ class PolicerCounters:
         }
 
 
-async def read_policers(session: Connection, policers: Iterable[PolicerPlan]) -> dict[str, PolicerCounters]:
-    """Counters of each policer by name, since the pipeline was loaded."""
+async def read_policers(counts: Counts, policers: Iterable[PolicerPlan]) -> dict[str, PolicerCounters]:
+    """Counters of each policer by name."""
     policers = tuple(policers)
     indices = counters_of(policers)
     # The pipeline counts a packet in met_counter before its colour, so met_counter is read last.
-    colours = await session.counts("policer_counter", indices["policer_counter"])
-    met = await session.counts("met_counter", indices["met_counter"])
+    colours = await counts("policer_counter", indices["policer_counter"])
+    met = await counts("met_counter", indices["met_counter"])
     return {policer.name: _sum(policer, colours, met) for policer in policers}
 
 

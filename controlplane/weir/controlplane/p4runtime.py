@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Connection over P4Runtime: weir's entities on a Session."""
+"""Connections over P4Runtime: weir's entities on a Session."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from weir.controlplane.connection import (
     Update,
 )
 from weir.controlplane.entities import Count, Entity
-from weir.controlplane.errors import ReadError, UnsupportedByTargetError, WriteError
+from weir.controlplane.errors import PipelineError, ReadError, UnsupportedByTargetError, WriteError
 from weir.controlplane.learning import DIGESTS
-from weir.controlplane.pipeline import Pipeline
+from weir.controlplane.pipeline import P4Program, Pipeline, running_program
 from weir.controlplane.session import Session
 from weir.controlplane.translate import from_finsy
 
+_LOADED = "a switch with weir's program, such as after `weir apply --compiled DIR --load-pipeline`"
 _Query = P4TableEntry | P4MulticastGroupEntry | P4CloneSessionEntry | P4MeterEntry
 
 
@@ -46,7 +47,7 @@ class P4RuntimeConnection:
         return self.session.device_id
 
     @property
-    def program(self) -> Pipeline:
+    def program(self) -> P4Program:
         """The program that is wanted."""
         return self._pipeline
 
@@ -106,6 +107,52 @@ class P4RuntimeConnection:
     async def until_lost(self) -> None:
         """Wait for the end of the session; raises its reason."""
         await self.session.until_lost()
+
+
+class RunningProgram(P4RuntimeConnection):
+    """As P4RuntimeConnection, with the program that the switch runs, whose P4Info it tells.
+
+    For a Tofino under Stratum: its program needs the compiler's output, which only who loaded it has.
+    """
+
+    def __init__(self, session: Session) -> None:
+        """Keep the session; entering the context connects."""
+        self.session = session
+        self._running: P4Program | None = None
+
+    @property
+    def program(self) -> P4Program:
+        """What the switch ran when it was asked last. Raises PipelineError if that is not weir's program."""
+        if self._running is None:
+            raise PipelineError(f"the switch at {self.address} does not run weir's program; valid: {_LOADED}")
+        return self._running
+
+    async def __aenter__(self) -> Self:
+        """Connect and ask what runs; raises as :meth:`Session.__aenter__`."""
+        await self.session.__aenter__()
+        try:
+            await self.running()
+        except BaseException:
+            await self.session.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def running(self) -> Running:
+        """Compares the P4Info with what weir needs."""
+        p4info = await self.session.running_p4info()
+        self._running = None
+        if p4info is None:
+            return Running(ours=False)
+        try:
+            self._running = running_program(p4info, f"the switch at {self.address}")
+        except PipelineError as error:
+            return Running(ours=False, another=str(error))
+        self.session.use(self._running.schema)
+        return Running(ours=True)
+
+    async def push_pipeline(self) -> None:
+        """Raises PipelineError: there is none to load."""
+        raise PipelineError(f"no program to load; valid: {_LOADED}")
 
 
 def _query(asked: Asked) -> _Query:

@@ -51,11 +51,9 @@ COUNTERS = frozenset(
 
 
 @dataclass(frozen=True)
-class Pipeline:
-    """A compiled program: its P4Info, and what the switch runs (BMv2 JSON, or the output for Tofino)."""
+class P4Program:
+    """A program by its P4Info."""
 
-    p4info_path: Path
-    program_path: Path
     schema: P4Schema
 
     def check_fits(self, phase: str, entities: Iterable[Entity]) -> None:
@@ -75,6 +73,13 @@ class Pipeline:
         """The tables that the control plane writes, of those that the program has."""
         present = {table.alias for table in self.schema.tables}
         return tuple(table for table in (*TABLES, *TOFINO_TABLES) if table in present)
+
+
+@dataclass(frozen=True)
+class Pipeline(P4Program):
+    """A compiled program: its P4Info, and what the switch loads (BMv2 JSON, or the output for Tofino)."""
+
+    path: Path
 
 
 def check_sizes(
@@ -125,7 +130,21 @@ def load_pipeline(
                 f"{path}: no such file; valid: a directory with {NAME}.p4info.txtpb and {NAME}.json"
             )
     check_program(program_path)
-    return Pipeline(p4info_path, program_path, load_schema(p4info_path, program_path, policer))
+    return Pipeline(load_schema(p4info_path, program_path, policer), program_path)
+
+
+def running_program(p4info: p4i.P4Info, where: str) -> P4Program:
+    """weir's program by the P4Info that a switch tells of what it runs.
+
+    Raises:
+        PipelineError: the program is not weir's.
+    """
+    try:
+        schema = P4Schema(p4info)
+    except ValueError as error:
+        raise PipelineError(f"{where}: not a P4Info: {error}; valid: that of weir's pipeline") from error
+    _check_objects(schema, where)
+    return P4Program(schema)
 
 
 def load_for(single_rate: bool) -> Pipeline:
@@ -148,7 +167,7 @@ def load_schema(
         PipelineError: the file is not a P4Info, or an object is missing.
     """
     schema = read_schema(p4info_path, program, policer)
-    _check_objects(schema, p4info_path)
+    _check_objects(schema, str(p4info_path))
     return schema
 
 
@@ -182,7 +201,7 @@ def check_program(path: Path) -> None:
         raise PipelineError(f"{path}: JSON, but not a BMv2 program; valid: the output of p4c-bm2-ss")
 
 
-def _check_objects(schema: P4Schema, path: Path) -> None:
+def _check_objects(schema: P4Schema, path: str) -> None:
     present = {table.alias: {field.alias for field in table.match_fields} for table in schema.tables}
     for table, fields in TABLES.items():
         if table not in present:

@@ -25,7 +25,7 @@ from finsy import (
     P4Schema,
 )
 from finsy.p4entity import decode_entity, encode_entities
-from finsy.proto import U128, p4r
+from finsy.proto import U128, p4i, p4r
 
 from weir.controlplane.connection import BATCH, Part
 from weir.controlplane.entities import Entity
@@ -194,6 +194,18 @@ class Session:
             if reply.config.HasField("cookie"):
                 return int(reply.config.cookie.cookie)
         return 0 if reply.config.HasField("p4info") else None
+
+    async def running_p4info(self) -> p4i.P4Info | None:
+        """The P4Info of the pipeline that the switch runs; None if it runs none, or does not tell."""
+        asked = p4r.GetForwardingPipelineConfigRequest
+        request = asked(device_id=self.device_id, response_type=asked.P4INFO_AND_COOKIE)
+        try:
+            reply = await self._request(request)
+        except P4ClientError as error:
+            if error.code == GRPCStatusCode.FAILED_PRECONDITION:
+                return None
+            raise self._explain(error) from error
+        return reply.config.p4info if reply.config.HasField("p4info") else None
 
     async def write(self, operation: str, entities: Sequence[Entity | FinsyEntity]) -> None:
         """Insert, modify or delete ``entities`` (weir's own, or any of finsy's), in order, in batches.

@@ -138,12 +138,14 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer):
         return p4r.SetForwardingPipelineConfigResponse()
 
     async def GetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
-        """Return the pipeline's cookie."""
+        """Return the pipeline's cookie, and its P4Info if that is asked for."""
         if self.config is None:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config")
             raise AssertionError("abort raises")
+        asked = request.response_type == p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE
+        p4info = self.config.p4info if asked else None
         return p4r.GetForwardingPipelineConfigResponse(
-            config=p4r.ForwardingPipelineConfig(cookie=self.config.cookie)
+            config=p4r.ForwardingPipelineConfig(cookie=self.config.cookie, p4info=p4info)
         )
 
     async def Write(self, request: Any, context: Any) -> Any:

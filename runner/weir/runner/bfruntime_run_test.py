@@ -88,10 +88,8 @@ def test_counters_of_a_run_begin_at_zero_without_loading_the_program() -> None:
         count(server, "met_counter", **{f"_{cell}": (7, 700)})
         count(server, "report_counter", **{f"_{FIRST_COLLECTOR}": (5, 500)})
         await switch.admit(control)
-        notes = await start_afresh(control, plan)
-        assert notes == [
-            "over BfRuntime the switch keeps its program; counters are those since the run began"
-        ]
+        notes = await start_afresh(control, plan, loads=False)
+        assert notes == ["the Tofino keeps its program; counters are those since the run began"]
         await control.apply(phase)
         counted = await control.read_policers(phase)
         assert (counted["plain"].green.packets, counted["plain"].packets_met) == (0, 0)
@@ -113,7 +111,7 @@ def test_a_counter_that_goes_back_is_an_error_and_not_a_negative_count() -> None
 
     async def check(control: SwitchControl, _: Switch, plan: Plan) -> None:
         count(server, "report_counter", **{f"_{FIRST_COLLECTOR}": (5, 500)})
-        await start_afresh(control, plan)
+        await start_afresh(control, plan, loads=False)
         count(server, "report_counter")
         with pytest.raises(ReadError, match=r"report_counter index \d+ .* went back from 5 to 0 packets"):
             await control.read_reports_sent()
@@ -133,7 +131,7 @@ def test_flows_that_an_earlier_run_learned_are_deleted() -> None:
         flow = TableEntry("flow_policer", matches, "set_flow_cell", (("cell", cells[0]),))
         await control.session.write_batch([("insert", flow)])
         assert len(await control.learned_flows(phase)) == 1
-        notes = await start_afresh(control, plan)
+        notes = await start_afresh(control, plan, loads=False)
         assert notes[1:] == ["entries of flows that an earlier run had learned, now deleted: 1"]
         assert await control.learned_flows(phase) == []
         assert server.store("flow_policer").entries == {}
@@ -147,7 +145,7 @@ def test_what_each_cable_carried_is_counted_since_the_run_began(tmp_path: Any) -
     async def check(control: SwitchControl, switch: Switch, plan: Plan) -> None:
         count(server, "ingress_port_counter", _132=(50, 5000))
         count(server, "egress_port_counter", _140=(40, 4000))
-        await start_afresh(control, plan)
+        await start_afresh(control, plan, loads=False)
         (note,) = await switch.configure(control)
         assert note.startswith(f"the switch at {server.address} was started by others and runs on; hosts are")
         count(server, "ingress_port_counter", _132=(58, 5800))
@@ -172,7 +170,7 @@ def test_what_each_cable_carried_is_counted_since_the_run_began(tmp_path: Any) -
     [
         (
             BfRuntimeServer(),
-            "runs no program, and a run loads none over BfRuntime, as that takes all ports down; valid: a "
+            "runs no program, and a run loads none on a Tofino, as that takes all ports down; valid: a "
             "switch with weir's program, such as after `weir apply --compiled DIR --load-pipeline`",
         ),
         (
@@ -209,7 +207,7 @@ def test_the_program_is_free_after_the_run() -> None:
     server = weir_server()
 
     async def nothing(control: SwitchControl, switch: Switch, plan: Plan) -> None:
-        await start_afresh(control, plan)
+        await start_afresh(control, plan, loads=False)
 
     on(server, nothing)
     on(server, nothing)  # the first one's client id and program are free again
@@ -219,7 +217,7 @@ def test_a_connection_that_is_lost_while_flows_run_ends_the_run() -> None:
     server = weir_server()
 
     async def check(control: SwitchControl, switch: Switch, plan: Plan) -> None:
-        await start_afresh(control, plan)
+        await start_afresh(control, plan, loads=False)
         (phase,) = plan.phases
         await control.apply(phase)
         stop, loop = StopToken(), asyncio.get_running_loop()

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import COLLECTOR, ConfigError, ExperimentConfig, Location, Source
-from weir.controlplane.config.values import BFRUNTIME
-from weir.controlplane.targets import TARGETS, lacks, lacks_over_bfruntime
+from weir.controlplane.targets import TARGETS, lacks, lacks_in_a_run
 from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.cards import card_problem
 from weir.topo.sandbox import SandboxError
@@ -80,16 +79,15 @@ def _refuse(message: str, *location: str | int, where: str | None = None) -> _Re
 
 def _refusals(experiment: ExperimentConfig) -> Iterator[_Refusal]:
     target, address = experiment.switch.target, experiment.switch.address
-    bf_switchd = address is not None and address.startswith(BFRUNTIME)
-    if target not in RUN_TARGETS and not bf_switchd:
+    if target not in RUN_TARGETS and address is None:
         yield _refuse(
             f"a run starts {' or '.join(RUN_TARGETS)}, not {target}; "
-            f"valid: {', '.join(RUN_TARGETS)}, or `weir apply` to a running switch",
+            f"valid: {', '.join(RUN_TARGETS)}, or switch.address of a switch that runs",
             "switch",
             "target",
         )
     elif target != "softswitch":
-        yield from _beyond(experiment, target, bfruntime=bf_switchd)
+        yield from _beyond(experiment, target)
     if address is not None:
         yield from _elsewhere(experiment)
     not_virtual = _real_only(experiment)
@@ -140,10 +138,9 @@ def _of_everywhere(experiment: ExperimentConfig) -> Iterator[_Refusal]:
         yield _refuse(message, "telemetry", "collectors")
 
 
-def _beyond(experiment: ExperimentConfig, target: str, *, bfruntime: bool) -> Iterator[_Refusal]:
+def _beyond(experiment: ExperimentConfig, target: str) -> Iterator[_Refusal]:
     """What the switch cannot do; wires to its hosts delay and lose frames in its place."""
-    over_bfruntime = lacks_over_bfruntime(experiment) if bfruntime else ()
-    for lack in (*lacks(experiment, TARGETS[target].capabilities, wired=True), *over_bfruntime):
+    for lack in (*lacks(experiment, TARGETS[target].capabilities, wired=True), *lacks_in_a_run(experiment)):
         yield _Refusal(lack.location, lack.where, f"{lack.message} (target {target})")
 
 

@@ -25,7 +25,7 @@ from weir.runner.progress import Progress, Watcher
 from weir.runner.sampling import sampled
 from weir.runner.sandbox_stage import SandboxStage
 from weir.runner.stage import Stage
-from weir.runner.switch_control import control_of, start_afresh
+from weir.runner.switch_control import control_of, loads_program, start_afresh
 from weir.runner.switches import Activity, RunSwitch
 from weir.runner.testbed_stage import TestbedStage
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
@@ -125,7 +125,7 @@ async def execute(
             if experiment.switch.address is not None:
                 guards.append(control.session.until_lost)
             await switch.admit(control)
-            manifest.add_notes(await start_afresh(control, plan))
+            manifest.add_notes(await start_afresh(control, plan, loads=loads_program(experiment)))
             manifest.add_notes(await switch.configure(control))
             for phase in plan.phases:
                 progress.step(f"phase {phase.name}: configuring the switch")

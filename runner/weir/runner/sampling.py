@@ -59,7 +59,7 @@ async def read_sample(control: SwitchControl, phase: PhasePlan) -> Sample:
     its colours do not say which packets it dropped.
     """
     policers = [policer for policer in phase.policers if policer.cells <= MAX_CELLS]
-    counters = await read_policers(control.session, policers)
+    counters = await read_policers(control.counts, policers)
     changing = {step.change.policer for step in phase.steps}
     readings = [
         _of_policer(policer, dropped, counters[policer.name], changes=policer.name in changing)

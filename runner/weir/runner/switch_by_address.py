@@ -22,6 +22,7 @@ from weir.controlplane.links_service import PortState
 from weir.rundir.manifest import PortStats, SwitchStats
 from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, extra_frames, port_stats
+from weir.runner.switch_control import loads_program
 from weir.runner.switches import Activity
 from weir.topo.interfaces import InterfaceCounters
 from weir.topo.wiring import WireCounters
@@ -51,9 +52,8 @@ class SwitchByAddress(ABC):
         """
         address = experiment.switch.address
         assert address is not None  # checked before the run
-        bfruntime = bfruntime_endpoint(address)
-        self._loads = bfruntime is None
-        self._address: str = bfruntime or address
+        self._loads = loads_program(experiment)
+        self._address: str = bfruntime_endpoint(address) or address
         self._cards = cards
         self._host_ports = {host.port for host in hosts.values()}
         self._queueing: Bmv2Queueing | None = None
@@ -71,7 +71,7 @@ class SwitchByAddress(ABC):
     async def admit(self, control: SwitchControl) -> None:
         """Raise PipelineError if the switch runs another program than weir's, which a run would replace.
 
-        Over BfRuntime also if it runs none: loading one takes the ports of hosts and other programs down.
+        On a Tofino also if it runs none: loading one takes the ports of hosts and other programs down.
         """
         try:
             runs = await control.runs_pipeline()
@@ -83,7 +83,7 @@ class SwitchByAddress(ABC):
             ) from error
         if not runs and not self._loads:
             raise PipelineError(
-                f"the switch at {self._address} runs no program, and a run loads none over BfRuntime, as "
+                f"the switch at {self._address} runs no program, and a run loads none on a Tofino, as "
                 "that takes all ports down; valid: a switch with weir's program, such as after "
                 f"{_LOAD_COMPILED}"
             )

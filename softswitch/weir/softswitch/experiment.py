@@ -54,7 +54,7 @@ def configuration_of(experiment: ExperimentConfig, phase: str | None = None) -> 
         hosts=attachment.hosts,
         # Serialized, as it may be of another class for the same message.
         p4info=p4i.P4Info.FromString(pipeline.schema.p4info.SerializeToString()),
-        program=pipeline.program_path.read_bytes(),
+        program=pipeline.path.read_bytes(),
         insert=encoded(others),
         modify=encoded(cells),
     )

@@ -82,7 +82,7 @@ class PolicingSwitch:
         (policer,) = p4info.meters
         policer.spec.type = kind
         switch = VirtualSwitch([SENDING, RECEIVING, COLLECTING], seed=seed)
-        switch.set_pipeline(p4info, pipeline.program_path.read_bytes())
+        switch.set_pipeline(p4info, pipeline.path.read_bytes())
         switch.write(write_request())
         single = kind != p4i.MeterSpec.TWO_RATE_THREE_COLOR
         cell = p4r.MeterEntry(

@@ -11,7 +11,7 @@ from weir.controlplane.config import COLLECTOR, ExperimentConfig
 from weir.controlplane.config.cables import TOFINO
 from weir.controlplane.config.model import SwitchConfig
 from weir.controlplane.config.values import BFRUNTIME
-from weir.controlplane.targets import TARGETS, lacks, lacks_over_bfruntime
+from weir.controlplane.targets import TARGETS, lacks, lacks_in_a_run
 from weir.testbed.inventory import DEFAULT_PREFIX6, TestbedConfig
 
 
@@ -33,11 +33,6 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
         yield (
             f"switch.address: {switch.target} does not speak BfRuntime; "
             "valid: ADDRESS:PORT of its P4Runtime, or target: tofino"
-        )
-    elif not bfruntime and switch.target.startswith(TOFINO):
-        yield (
-            "switch.address: a run loads a program over P4Runtime that a Tofino cannot run; "
-            "valid: bfruntime://ADDRESS of its bf_switchd"
         )
     if experiment.switch.target == "bmv2" and experiment.switch.thrift_port is None:
         yield (
@@ -73,8 +68,7 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
                 f"hosts.{name}.address6: in {network}, but that of {first} is in {networks[first]}; "
                 "valid: one network for all hosts, whose prefix length address6 of the testbed may have"
             )
-    over_bfruntime = lacks_over_bfruntime(experiment) if bfruntime else ()
-    for lack in (*lacks(experiment, TARGETS[switch.target].capabilities), *over_bfruntime):
+    for lack in (*lacks(experiment, TARGETS[switch.target].capabilities), *lacks_in_a_run(experiment)):
         yield f"switch.target {switch.target}: {lack.where}: {lack.message}"
 
 

@@ -86,14 +86,9 @@ def test_the_switch_is_the_testbeds() -> None:
         ),
         (rack({"address": "bfruntime://192.0.2.1", "target": "tofino"}), EXPERIMENT, "hosts.a.delay"),
         (
-            rack({**SWITCH, "target": "tofino2"}),
-            NO_DELAY,
-            "switch.address: a run loads a program over P4Runtime that a Tofino cannot run; valid: bfruntime",
-        ),
-        (
             rack({"address": "bfruntime://192.0.2.1", "target": "tofino"}),
             NO_DELAY.replace("a: {}", "a: {rate: 1 Mbit/s}"),
-            "hosts.a.rate: queues are not set over BfRuntime; valid: no rate",
+            "hosts.a.rate: a run sets no queues on a Tofino; valid: no rate",
         ),
     ],
 )
@@ -102,12 +97,13 @@ def test_what_a_testbed_cannot_do_is_named(place: TestbedConfig, text: str, expe
     assert expected in problem
 
 
-def test_a_tofino_under_bf_switchd_is_a_testbeds_switch_too() -> None:
+def test_a_tofino_is_a_testbeds_switch_too() -> None:
     place = rack({"target": "tofino", "address": "bfruntime://192.0.2.1"})
     assert said(place, NO_DELAY) == []
     switch = on_testbed(parse_experiment(NO_DELAY), place).switch
     assert switch.address == "bfruntime://192.0.2.1:50052"
     assert "device_id" not in switch.model_fields_set, "not given: 0 over BfRuntime, 1 over P4Runtime"
+    assert said(rack({**SWITCH, "target": "tofino2"}), NO_DELAY) == [], "under Stratum"
     without = rack().model_copy(update={"switch": None})
     assert said(without, f"switch: {{target: tofino, address: 'bfruntime://192.0.2.1'}}{NO_DELAY}") == []
 

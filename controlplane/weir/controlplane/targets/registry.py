@@ -67,11 +67,11 @@ def lacks(experiment: ExperimentConfig, has: Capabilities, *, wired: bool = Fals
                 yield Lack((*location, "length"), where, message)
 
 
-def lacks_over_bfruntime(experiment: ExperimentConfig) -> Iterator[Lack]:
-    """Keys that a run on a bf_switchd cannot have, beyond :func:`lacks`: weir sets no queues there."""
+def lacks_in_a_run(experiment: ExperimentConfig) -> Iterator[Lack]:
+    """Keys that a run cannot have, beyond :func:`lacks`: it sets no queues on a Tofino."""
     for name, host in experiment.hosts.items():
-        if host.rate is not None:
-            message = "queues are not set over BfRuntime; valid: no rate"
+        if host.rate is not None and experiment.switch.target.startswith("tofino"):
+            message = "a run sets no queues on a Tofino; valid: no rate"
             yield Lack(("hosts", name, "rate"), f"hosts.{name}.rate", message)
 
 

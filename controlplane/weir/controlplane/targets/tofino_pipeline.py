@@ -101,7 +101,7 @@ def load_tofino_pipeline(directory: Path) -> Pipeline:
         PipelineError: a file is missing or malformed, or the program is not weir's.
     """
     path = _single_file(directory, _P4INFO, "a P4Info (--p4runtime-files of the compiler)")
-    return Pipeline(path, directory, load_schema(path, bf_pipeline_config(directory)))
+    return Pipeline(load_schema(path, bf_pipeline_config(directory)), directory)
 
 
 def _single_file(directory: Path, patterns: tuple[str, ...], what: str) -> Path:
