@@ -76,6 +76,17 @@ pub enum MeterConfig {
         /// Peak burst size.
         pbs: u64,
     },
+    /// The same with rates in millionths of a unit per second, for rates that are no whole number.
+    TwoMicroRatesThreeColour {
+        /// Committed information rate, units per 1,000,000 s.
+        cir: u64,
+        /// Committed burst size.
+        cbs: u64,
+        /// Peak information rate, units per 1,000,000 s, not below `cir`.
+        pir: u64,
+        /// Peak burst size.
+        pbs: u64,
+    },
     /// RFC 2697, colour-blind.
     SingleRateThreeColour {
         /// Committed information rate.

@@ -2,13 +2,16 @@
 //! Meters in exact integer arithmetic.
 //!
 //! Tokens are counted in billionths of a unit (byte or packet), so that a rate of `r` units per second adds exactly
-//! `r` tokens per nanosecond: nothing is rounded and nothing drifts. A bucket starts full; time never goes back.
+//! `r` tokens per nanosecond: nothing is rounded and nothing drifts. If rates are in millionths of a unit per second, a
+//! unit has a million times as many tokens. A bucket starts full; time never goes back.
 
 use crate::control::{ColourCounters, MeterConfig};
 use crate::error::ControlError;
 
 /// Tokens per unit.
-const UNIT: u128 = 1_000_000_000;
+const UNIT: u64 = 1_000_000_000;
+/// The same where rates are in millionths. The largest burst, 2^64 units, is still below 2^114 tokens.
+const UNIT_OF_MICRO_RATES: u64 = 1_000_000 * UNIT;
 
 /// v1model's `MeterColor_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,17 +44,32 @@ pub(crate) struct Meter {
     second_burst: u64,
     last_ns: u64,
     kind: Kind,
-}
-
-fn full(units: u64) -> u128 {
-    u128::from(units) * UNIT
+    micro_rates: bool,
 }
 
 impl Meter {
+    #[inline]
+    fn tokens(&self, units: u64) -> u128 {
+        let unit = if self.micro_rates {
+            UNIT_OF_MICRO_RATES
+        } else {
+            UNIT
+        };
+        u128::from(units) * u128::from(unit)
+    }
+
     pub(crate) fn config(&self) -> Option<MeterConfig> {
         let Self { cir, cbs, pir, .. } = *self;
         match self.kind {
             Kind::Unset => None,
+            Kind::TwoRateThreeColour if self.micro_rates => {
+                Some(MeterConfig::TwoMicroRatesThreeColour {
+                    cir,
+                    cbs,
+                    pir,
+                    pbs: self.second_burst,
+                })
+            }
             Kind::TwoRateThreeColour => Some(MeterConfig::TwoRateThreeColour {
                 cir,
                 cbs,
@@ -71,9 +89,10 @@ impl Meter {
     pub(crate) fn set(&mut self, config: Option<MeterConfig>) {
         let (kind, cir, cbs, pir, second_burst) = match config {
             None => (Kind::Unset, 0, 0, 0, 0),
-            Some(MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs }) => {
-                (Kind::TwoRateThreeColour, cir, cbs, pir, pbs)
-            }
+            Some(
+                MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs }
+                | MeterConfig::TwoMicroRatesThreeColour { cir, cbs, pir, pbs },
+            ) => (Kind::TwoRateThreeColour, cir, cbs, pir, pbs),
             Some(MeterConfig::SingleRateThreeColour { cir, cbs, ebs }) => {
                 (Kind::SingleRateThreeColour, cir, cbs, 0, ebs)
             }
@@ -82,15 +101,18 @@ impl Meter {
             }
         };
         *self = Self {
-            committed: full(cbs),
-            second: full(second_burst),
+            committed: 0,
+            second: 0,
             cir,
             cbs,
             pir,
             second_burst,
             last_ns: self.last_ns,
             kind,
+            micro_rates: matches!(config, Some(MeterConfig::TwoMicroRatesThreeColour { .. })),
         };
+        self.committed = self.tokens(cbs);
+        self.second = self.tokens(second_burst);
     }
 
     /// Colours a packet of `units` and takes its tokens. A time before the last one counts as the last one.
@@ -106,7 +128,7 @@ impl Meter {
         }
         let elapsed_ns = u128::from(now_ns.saturating_sub(self.last_ns));
         self.last_ns = self.last_ns.max(now_ns);
-        let need = full(units);
+        let need = self.tokens(units);
         let two_rates = self.kind == Kind::TwoRateThreeColour;
         // All ones for two rates.
         let peak = u128::from(two_rates).wrapping_neg();
@@ -115,12 +137,12 @@ impl Meter {
         let filled = self
             .committed
             .saturating_add(u128::from(self.cir) * elapsed_ns);
-        let committed = filled.min(full(self.cbs));
+        let committed = filled.min(self.tokens(self.cbs));
         let added = ((u128::from(self.pir) * elapsed_ns) & peak) | ((filled - committed) & !peak);
         let second = self
             .second
             .saturating_add(added)
-            .min(full(self.second_burst));
+            .min(self.tokens(self.second_burst));
         let (conforms, second_conforms) = (committed >= need, second >= need);
         if conforms && (second_conforms || !two_rates) {
             self.committed = committed - need;
@@ -159,7 +181,8 @@ impl CountedMeter {
 
 /// Refuses a configuration that no bucket can have.
 pub(crate) fn check(config: &MeterConfig) -> Result<(), ControlError> {
-    if let MeterConfig::TwoRateThreeColour { cir, pir, .. } = config
+    if let MeterConfig::TwoRateThreeColour { cir, pir, .. }
+    | MeterConfig::TwoMicroRatesThreeColour { cir, pir, .. } = config
         && pir < cir
     {
         return Err(ControlError::InvalidValue {

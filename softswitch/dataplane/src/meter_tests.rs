@@ -24,7 +24,8 @@ struct Reference {
 impl Reference {
     fn new(config: MeterConfig) -> Self {
         let (first, second) = match config {
-            MeterConfig::TwoRateThreeColour { cbs, pbs, .. } => (cbs, pbs),
+            MeterConfig::TwoRateThreeColour { cbs, pbs, .. }
+            | MeterConfig::TwoMicroRatesThreeColour { cbs, pbs, .. } => (cbs, pbs),
             MeterConfig::SingleRateThreeColour { cbs, ebs, .. } => (cbs, ebs),
             MeterConfig::SingleRateTwoColour { cbs, .. } => (cbs, 0),
         };
@@ -48,9 +49,12 @@ impl Reference {
         }
         let b = exact(units);
         match self.config {
-            MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs } => {
-                self.first = (&self.first + exact(cir) * &dt).min(exact(cbs));
-                self.second = (&self.second + exact(pir) * &dt).min(exact(pbs));
+            MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs }
+            | MeterConfig::TwoMicroRatesThreeColour { cir, cbs, pir, pbs } => {
+                let micro = matches!(self.config, MeterConfig::TwoMicroRatesThreeColour { .. });
+                let rate = |rate| exact(rate) / exact(if micro { 1_000_000 } else { 1 });
+                self.first = (&self.first + rate(cir) * &dt).min(exact(cbs));
+                self.second = (&self.second + rate(pir) * &dt).min(exact(pbs));
                 if &self.second - &b < exact(0) {
                     Colour::Red
                 } else if &self.first - &b < exact(0) {
@@ -98,6 +102,11 @@ fn rate() -> impl Strategy<Value = u64> {
         .prop_map(|(e, m)| (m * 10_u64.pow(e) / 1_000).clamp(1_000, 50_000_000_000))
 }
 
+/// The same in millionths, no multiples of a million.
+fn micro_rate() -> impl Strategy<Value = u64> {
+    (rate(), 1_u64..1_000_000).prop_map(|(rate, part)| rate * 1_000_000 + part)
+}
+
 fn burst() -> impl Strategy<Value = u64> {
     prop_oneof![64_u64..10_000, 10_000_u64..100_000_000]
 }
@@ -106,6 +115,14 @@ fn config() -> impl Strategy<Value = MeterConfig> {
     prop_oneof![
         (rate(), rate(), burst(), burst()).prop_map(|(a, b, cbs, pbs)| {
             MeterConfig::TwoRateThreeColour {
+                cir: a.min(b),
+                cbs,
+                pir: a.max(b),
+                pbs,
+            }
+        }),
+        (micro_rate(), micro_rate(), burst(), burst()).prop_map(|(a, b, cbs, pbs)| {
+            MeterConfig::TwoMicroRatesThreeColour {
                 cir: a.min(b),
                 cbs,
                 pir: a.max(b),
@@ -172,6 +189,24 @@ fn bucket_refills_to_the_nanosecond() {
     assert_eq!(meter.execute(1_000, 0), Colour::Green);
     assert_eq!(meter.execute(100, 99_999), Colour::Red);
     assert_eq!(meter.execute(100, 100_000), Colour::Green);
+}
+
+#[test]
+fn half_a_packet_a_second_passes_every_second_packet() {
+    let mut meter = Meter::default();
+    let config = MeterConfig::TwoMicroRatesThreeColour {
+        cir: 500_000,
+        cbs: 1,
+        pir: 10_000_000,
+        pbs: 1,
+    };
+    meter.set(Some(config));
+    assert_eq!(meter.config(), Some(config));
+    let colours: Vec<_> = (0..4)
+        .map(|s| meter.execute(1, s * 1_000_000_000))
+        .collect();
+    use Colour::{Green, Yellow};
+    assert_eq!(colours, [Green, Yellow, Green, Yellow]);
 }
 
 #[test]

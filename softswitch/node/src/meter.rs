@@ -46,12 +46,16 @@ pub fn to_dataplane(
     })
 }
 
-/// The P4Runtime form of a configuration.
+/// The P4Runtime form of a configuration; rates are whole, so millionths that bmv2's CLI has set are rounded.
 pub fn to_p4runtime(config: MeterConfig) -> v1::MeterConfig {
     // Values came from an i64.
     let value = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let (cir, cbs, pir, pbs, ebs) = match config {
         MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs } => (cir, cbs, pir, pbs, 0),
+        MeterConfig::TwoMicroRatesThreeColour { cir, cbs, pir, pbs } => {
+            let whole = |micro: u64| micro / 1_000_000 + u64::from(micro % 1_000_000 >= 500_000);
+            (whole(cir), cbs, whole(pir), pbs, 0)
+        }
         MeterConfig::SingleRateThreeColour { cir, cbs, ebs } => (cir, cbs, cir, cbs, ebs),
         MeterConfig::SingleRateTwoColour { cir, cbs } => (cir, cbs, cir, cbs, 0),
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls on meters, counters and registers.
 
-use weir_dataplane::{CounterId, CounterValue, MeterConfig, MeterId, RegisterId};
+use weir_dataplane::{CounterId, CounterValue, MeterConfig, MeterId, RegisterId, TableId};
 
 use crate::args::{Args, fields, structs};
 use crate::dispatch::Answer;
@@ -12,8 +12,10 @@ use crate::wire::{Type, Value};
 /// Code `ERROR` of `InvalidCounterOperation` and `InvalidRegisterOperation`.
 const ARRAY_ERROR: Refusal = Refusal::Declared(3);
 
-/// Units per second in one unit per microsecond.
-const PER_MICROSECOND: f64 = 1e6;
+/// Units per second in one unit per microsecond; also millionths of a unit per second in one unit per second.
+const MILLION: f64 = 1e6;
+/// Doubles are exact to a millionth below this, so that a rate in units per second has no such part from it on.
+const WHOLE_FROM: f64 = 4e9;
 
 /// `BmMeterRateConfig`s: units per microsecond, and bursts.
 pub fn rates(args: Args<'_>, id: i16) -> Result<Vec<(f64, i32)>, Refusal> {
@@ -21,7 +23,7 @@ pub fn rates(args: Args<'_>, id: i16) -> Result<Vec<(f64, i32)>, Refusal> {
     args.structs(id)?.into_iter().map(of).collect()
 }
 
-/// The dataplane's configuration for bmv2's two rates, the lower one first.
+/// The dataplane's configuration for bmv2's two rates, the lower one first: exact to a millionth of a unit per second.
 ///
 /// # Errors
 /// `BAD_RATES_LIST` for another number of rates, `INVALID_INFO_RATE_VALUE` for one that is negative or below the one
@@ -35,31 +37,38 @@ pub fn meter_config(rates: &[(f64, i32)]) -> Result<MeterConfig, Refusal> {
         return Err(Meter::InvalidInfoRate.into());
     }
     let burst = |burst: i32| u64::try_from(burst).map_err(|_| Meter::InvalidBurst);
+    let (committed, peak) = (committed * MILLION, peak * MILLION);
+    let (cbs, pbs) = (burst(cbs)?, burst(pbs)?);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "checked above"
     )]
-    let per_second = |rate: f64| (rate * PER_MICROSECOND).round() as u64;
-    Ok(MeterConfig::TwoRateThreeColour {
-        cir: per_second(committed),
-        cbs: burst(cbs)?,
-        pir: per_second(peak),
-        pbs: burst(pbs)?,
-    })
+    let rounded = |rate: f64| rate.round() as u64;
+    let whole = |rate: f64| (rate * MILLION).round() % MILLION == 0.0;
+    if peak >= WHOLE_FROM || (whole(committed) && whole(peak)) {
+        let (cir, pir) = (rounded(committed), rounded(peak));
+        return Ok(MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs });
+    }
+    let (cir, pir) = (rounded(committed * MILLION), rounded(peak * MILLION));
+    Ok(MeterConfig::TwoMicroRatesThreeColour { cir, cbs, pir, pbs })
 }
 
 /// `BmMeterRateConfig`s of a configuration; none for a meter that is not configured.
 pub fn to_rates(config: Option<MeterConfig>) -> Value {
+    let micro = matches!(config, Some(MeterConfig::TwoMicroRatesThreeColour { .. }));
     let rate = |(rate, burst): (u64, u64)| {
         #[expect(clippy::cast_precision_loss, reason = "bmv2's rates are doubles")]
-        let rate = rate as f64 / PER_MICROSECOND;
+        let rate = rate as f64 / if micro { MILLION * MILLION } else { MILLION };
         let burst = i32::try_from(burst).unwrap_or(i32::MAX);
         fields([(1, Value::Double(rate)), (2, Value::I32(burst))])
     };
     let rates = match config {
         None => vec![],
-        Some(MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs }) => {
+        Some(
+            MeterConfig::TwoRateThreeColour { cir, cbs, pir, pbs }
+            | MeterConfig::TwoMicroRatesThreeColour { cir, cbs, pir, pbs },
+        ) => {
             vec![(cir, cbs), (pir, pbs)]
         }
         Some(MeterConfig::SingleRateThreeColour { cir, cbs, ebs }) => vec![(cir, cbs), (cir, ebs)],
@@ -99,7 +108,25 @@ fn set_meters(
 
 pub(crate) fn meter_array_set_rates(context: &mut Context<'_>, args: Args<'_>) -> Answer {
     let (meter, size) = meter(context, args)?;
-    set_meters(context, meter, 0..size, &rates(args, 3)?)
+    let rates = rates(args, 3)?;
+    set_meters(context, meter, 0..size, &rates)?;
+    // A direct meter's array has no cells of its own: they belong to the entries of its table.
+    let config = meter_config(&rates)?;
+    let switch = context.switch_mut(INVALID_NAME)?;
+    let tables = &switch.info().tables;
+    let direct = tables
+        .iter()
+        .position(|table| table.direct_meter == Some(meter));
+    if let Some(table) = direct
+        .and_then(|index| u32::try_from(index).ok())
+        .map(TableId)
+    {
+        for entry in switch.entries(table).map_err(|_| Meter::Error)? {
+            let set = switch.set_direct_meter(table, entry, Some(config));
+            set.map_err(|_| Meter::Error)?;
+        }
+    }
+    Ok(None)
 }
 
 pub(crate) fn meter_set_rates(context: &mut Context<'_>, args: Args<'_>) -> Answer {
@@ -286,6 +313,15 @@ mod tests {
                 cbs: 1,
                 pir: 1000,
                 pbs: 2
+            })
+        );
+        assert_eq!(
+            meter_config(&[(0.000_000_5, 1), (0.000_01, 1)]),
+            Ok(MeterConfig::TwoMicroRatesThreeColour {
+                cir: 500_000,
+                cbs: 1,
+                pir: 10_000_000,
+                pbs: 1
             })
         );
         assert_eq!(meter_config(&[(1.0, 1)]), Err(Meter::BadRatesList.into()));

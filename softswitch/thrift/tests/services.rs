@@ -260,6 +260,45 @@ fn a_meter_array_is_configured_in_units_per_microsecond() {
     );
 }
 
+/// As p4-learning's example of direct meters sets them.
+#[test]
+fn setting_the_array_of_a_direct_meter_sets_the_entries_of_its_table() {
+    let mut switch = started(Some(MIXTURE));
+    let name = "IngressImpl.special";
+    let table = switch.switch().info().table(name).expect("the table");
+    let bytes = |bytes: &[u8]| Value::Binary(bytes.to_vec());
+    let exact = fields(vec![
+        (1, Value::I32(0)),
+        (2, fields(vec![(1, bytes(&[7]))])),
+    ]);
+    let both = fields(vec![(1, bytes(&[0, 1])), (2, bytes(&[1, 255]))]);
+    let ternary = fields(vec![(1, Value::I32(2)), (4, both)]);
+    let entry = vec![
+        (3, Value::List(Type::Struct, vec![exact, ternary])),
+        (4, text("IngressImpl.pass")),
+        (5, Value::List(Type::Binary, vec![])),
+        (6, fields(vec![(1, Value::I32(5))])),
+    ];
+    switch.done("standard:bm_mt_add_entry", of(name, entry));
+    let rate = |rate| fields(vec![(1, Value::Double(rate)), (2, Value::I32(1))]);
+    let rates = Value::List(Type::Struct, vec![rate(0.000_000_5), rate(0.000_01)]);
+    switch.done(
+        "standard:bm_meter_array_set_rates",
+        of("IngressImpl.entry_meter", vec![(3, rates)]),
+    );
+    let [entry] = switch.switch().entries(table).expect("a table")[..] else {
+        panic!("one entry");
+    };
+    let expected = MeterConfig::TwoMicroRatesThreeColour {
+        cir: 500_000,
+        cbs: 1,
+        pir: 10_000_000,
+        pbs: 1,
+    };
+    let found = switch.switch().direct_meter(table, entry);
+    assert_eq!(found, Ok(Some(expected)));
+}
+
 #[test]
 fn a_mirroring_session_to_a_group_follows_the_group() {
     let mut switch = started(Some(MIXTURE));

@@ -93,6 +93,10 @@ struct Common {
     /// Refused: externs in shared objects are not loaded.
     #[arg(long, value_name = "FILE,…")]
     load_modules: Option<String>,
+
+    /// Words without an option; bmv2 takes no notice of them, and p4c's runner of PTF leaves it a shell's `&`.
+    #[arg(hide = true)]
+    words: Vec<String>,
 }
 
 /// P4Runtime's service.
@@ -115,8 +119,8 @@ pub struct Target {
     pub drop_port: Port,
     /// Queues of a port, as given.
     pub priority_queues: Option<u64>,
-    /// Options without effect, by name.
-    pub without_effect: Vec<&'static str>,
+    /// Options and words without effect.
+    pub without_effect: Vec<String>,
 }
 
 /// The end of reading the options.
@@ -155,7 +159,7 @@ pub fn parse(flavour: Flavour, words: &[OsString]) -> Result<Parsed, String> {
             let mut target = common(&given.common)?;
             target
                 .without_effect
-                .extend(given.disable_swap.then_some("--disable-swap"));
+                .extend(given.disable_swap.then(|| "--disable-swap".to_owned()));
             target.grpc = Some(GrpcOptions {
                 address: address(&given.grpc_server_addr)?,
                 tls: tls(&given)?,
@@ -170,7 +174,7 @@ pub fn parse(flavour: Flavour, words: &[OsString]) -> Result<Parsed, String> {
             let mut target = common(&given.common)?;
             target
                 .without_effect
-                .extend(given.enable_swap.then_some("--enable-swap"));
+                .extend(given.enable_swap.then(|| "--enable-swap".to_owned()));
             target
         }
     };
@@ -190,12 +194,16 @@ fn common(given: &Common) -> Result<Target, String> {
         ("--max-l2-entries", given.max_l2_entries),
     ];
     let limits = limits.iter().filter(|(_, value)| value.is_some());
+    let words = given.words.iter().map(|word| format!("{word:?} after --"));
     Ok(Target {
         grpc: None,
         cpu_port: None,
         drop_port: given.drop_port,
         priority_queues: given.priority_queues,
-        without_effect: limits.map(|(name, _)| *name).collect(),
+        without_effect: limits
+            .map(|(name, _)| (*name).to_owned())
+            .chain(words)
+            .collect(),
     })
 }
 

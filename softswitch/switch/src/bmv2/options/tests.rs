@@ -75,6 +75,20 @@ fn a_line_of_p4c_is_understood() {
     );
 }
 
+/// p4c's runner of PTF starts the program without a shell, with a shell's `&` at the end.
+#[test]
+fn words_after_the_targets_options_have_no_effect_and_are_named() {
+    let options = options("--no-p4 -- --grpc-server-addr 127.0.0.1:1 &");
+    assert!(
+        options
+            .differs
+            .iter()
+            .any(|line| line == "\"&\" after --: no effect here"),
+        "{:?}",
+        options.differs
+    );
+}
+
 #[test]
 fn without_options_the_defaults_are_those_of_bmv2_except_the_address() {
     let options = options("--no-p4");
