@@ -251,7 +251,13 @@ fn meter_config(random: &mut Choices<'_>) -> MeterConfig {
     // Rates and bursts of which some frames exceed one and some exceed none.
     let most = if random.bool() { 1 << 10 } else { 1 << 34 };
     let (cir, cbs) = (random.u64(..most), random.u64(..most.min(1 << 20)));
-    match random.u8(..3) {
+    match random.u8(..4) {
+        3 => MeterConfig::TwoMicroRatesThreeColour {
+            cir,
+            cbs,
+            pir: cir.saturating_mul(2),
+            pbs: random.u64(..),
+        },
         0 => MeterConfig::TwoRateThreeColour {
             cir,
             cbs,

@@ -105,11 +105,12 @@ def _doubt(memory: MemoryResult, level: LevelResult, behind_policer: bool) -> st
     if memory.verdict == "separate":
         if behind_policer:
             return "behind the policer losses are not seen where they were: "
-        if level.verdict == "shared":
+        little = z > SIGNIFICANT_Z and memory.p is not None and memory.p < ALPHA
+        if level.verdict == "shared" and not little:
             return CONTRADICTION
         if evidence <= -CONFIRMED:
             return ""
-        if z > SIGNIFICANT_Z and memory.p is not None and memory.p < ALPHA:
+        if little:
             return "little excess, but no chance: other losses may hide one policer: "
         if z < -SIGNIFICANT_Z:
             return "packets are spaced so that they do not meet, by two policers or by one: "

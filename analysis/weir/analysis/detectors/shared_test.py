@@ -12,8 +12,9 @@ from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
 from weir.analysis.detectors.buckets import one_bucket_or_two
 from weir.analysis.detectors.correlation import METHODS, METRICS, RESAMPLED, trend
 from weir.analysis.detectors.memory import frame_memory
-from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.detectors.shared import SIGNIFICANT_Z, shared_policer
 from weir.analysis.detectors.wehey import loss_trend_correlation
+from weir.analysis.paths.pair import Simulated
 from weir.analysis.statistics import share
 from weir.analysis.synthetic import SCENARIOS, generate
 
@@ -178,6 +179,16 @@ def test_fitted_buckets_may_decide_where_the_memory_does_not() -> None:
     assert found.verdict == "shared", found.reason
     assert found.rate_bps == pytest.approx(400_000, rel=0.02)
     assert shared_policer(a, b).reason == found.reason
+
+
+def test_a_small_but_significant_excess_does_not_contradict_a_level_that_finds_one_policer() -> None:
+    (pair,) = Simulated(68, 20.0).pairs()
+    memory = frame_memory(*pair.flows)
+    assert (pair.truth, memory.verdict) == ("shared", "separate")
+    assert (memory.z or 0.0) > SIGNIFICANT_Z
+    result = shared_policer(*pair.flows)
+    assert (result.verdict, result.decided_by) == ("shared", result.level)
+    assert "little excess, but no chance" in result.memory.reason
 
 
 def test_two_policed_flows_fit_two_buckets_better() -> None:
