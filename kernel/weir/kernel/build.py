@@ -28,7 +28,7 @@ from weir.kernel.configuration import (
 )
 from weir.kernel.debian import debian_source, suite_source
 from weir.kernel.errors import KernelError, KernelInputError
-from weir.kernel.patches import SEED_PATCH, Patch, applies, apply_patches, read_patch
+from weir.kernel.patches import AMX_PATCH, SEED_PATCH, Patch, applies, apply_patches, read_patch
 from weir.kernel.source import Source, tree_source
 from weir.kernel.store import CONFIG, LOG, PROGRAM, RECORD, KernelStore, StoredKernel, check_name
 from weir.rundir.kernel import Kernel, KernelBuild
@@ -127,6 +127,7 @@ def inputs_digest(source: Source, patches: Sequence[Patch]) -> str:
         "source": source.record.sha256,
         "patches": [patch.record.sha256 for patch in patches],
         "seed_patch": read_patch(SEED_PATCH).record.sha256,
+        "amx_patch": read_patch(AMX_PATCH).record.sha256,
         "options": configuration.read_fragment() | {"CONFIG_HZ": str(configuration.HZ)},
     }
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
@@ -160,6 +161,9 @@ def _build(
     is_seeded = applies(seed_patch, tree, folder, log)
     if is_seeded:
         apply_patches([seed_patch], tree, folder, log)
+    amx_patch = read_patch(AMX_PATCH)
+    if applies(amx_patch, tree, folder, log):
+        apply_patches([amx_patch], tree, folder, log)
 
     progress.step("configuring")
     make = ["make", "-C", str(tree), f"O={objects}", "ARCH=um", f"KBUILD_KCONFIG={folder / 'Kconfig'}"]

@@ -20,6 +20,8 @@ _MISSING = re.compile(r"^\|\+\+\+ ([^\t\n]+)")
 
 SEED_PATCH = Path(__file__).with_name("seed.patch")
 """weir's patch: all entropy of a guest follows from a seed, so that a run can be repeated."""
+AMX_PATCH = Path(__file__).with_name("amx.patch")
+"""For kernels before 6.13, whose guests do not boot on hosts with AMX."""
 
 
 @dataclass(frozen=True)
