@@ -184,28 +184,28 @@ class Session:
         """The cookie of the pipeline that the switch runs, 0 if it has none; None if the switch runs none."""
         asked = p4r.GetForwardingPipelineConfigRequest
         for part in (asked.COOKIE_ONLY, asked.P4INFO_AND_COOKIE):
-            request = asked(device_id=self.device_id, response_type=part)
-            try:
-                reply = await self._request(request)
-            except P4ClientError as error:
-                if error.code == GRPCStatusCode.FAILED_PRECONDITION:
-                    return None
-                raise self._explain(error) from error
-            if reply.config.HasField("cookie"):
-                return int(reply.config.cookie.cookie)
-        return 0 if reply.config.HasField("p4info") else None
+            config = await self._running_config(part)
+            if config is None:
+                return None
+            if config.HasField("cookie"):
+                return int(config.cookie.cookie)
+        return 0 if config.HasField("p4info") else None
 
     async def running_p4info(self) -> p4i.P4Info | None:
         """The P4Info of the pipeline that the switch runs; None if it runs none, or does not tell."""
-        asked = p4r.GetForwardingPipelineConfigRequest
-        request = asked(device_id=self.device_id, response_type=asked.P4INFO_AND_COOKIE)
+        config = await self._running_config(p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE)
+        return config.p4info if config is not None and config.HasField("p4info") else None
+
+    async def _running_config(self, part: Any) -> Any:
+        """A part of the running pipeline's config; None if the switch runs none."""
+        request = p4r.GetForwardingPipelineConfigRequest(device_id=self.device_id, response_type=part)
         try:
             reply = await self._request(request)
         except P4ClientError as error:
             if error.code == GRPCStatusCode.FAILED_PRECONDITION:
                 return None
             raise self._explain(error) from error
-        return reply.config.p4info if reply.config.HasField("p4info") else None
+        return reply.config
 
     async def write(self, operation: str, entities: Sequence[Entity | FinsyEntity]) -> None:
         """Insert, modify or delete ``entities`` (weir's own, or any of finsy's), in order, in batches.
