@@ -122,7 +122,7 @@ class RunningProgram(P4RuntimeConnection):
 
     @property
     def program(self) -> P4Program:
-        """What the switch ran when it was asked last. Raises PipelineError if that is not weir's program."""
+        """The program at the last :meth:`running`. Raises PipelineError if it was none, or not weir's."""
         if self._running is None:
             raise PipelineError(f"the switch at {self.address} does not run weir's program; valid: {_LOADED}")
         return self._running

@@ -14,8 +14,8 @@ const ARRAY_ERROR: Refusal = Refusal::Declared(3);
 
 /// Units per second in one unit per microsecond; also millionths of a unit per second in one unit per second.
 const MILLION: f64 = 1e6;
-/// Doubles are exact to a millionth below this, so that a rate in units per second has no such part from it on.
-const WHOLE_FROM: f64 = 4e9;
+/// Rates in millionths of a unit per second fit 64 bits if they are below so many units per second.
+const WHOLE_FROM: f64 = 1e13;
 
 /// `BmMeterRateConfig`s: units per microsecond, and bursts.
 pub fn rates(args: Args<'_>, id: i16) -> Result<Vec<(f64, i32)>, Refusal> {
@@ -321,6 +321,16 @@ mod tests {
                 cir: 500_000,
                 cbs: 1,
                 pir: 10_000_000,
+                pbs: 1
+            })
+        );
+        // A committed rate keeps its fraction beside a large peak rate.
+        assert_eq!(
+            meter_config(&[(0.000_000_5, 1), (8192.0, 1)]),
+            Ok(MeterConfig::TwoMicroRatesThreeColour {
+                cir: 500_000,
+                cbs: 1,
+                pir: 8_192_000_000_000_000,
                 pbs: 1
             })
         );
