@@ -30,6 +30,10 @@ NEAR_NS = 2_000_000_000
 """A host whose packets are so near to a step, before and after it, would have seen it."""
 
 
+SURE = 2.0
+"""A packet that is earlier than a line by so many times the line's error contradicts it."""
+
+
 @dataclass(frozen=True)
 class Stamps:
     """Packets from one host to another that both captured: times and numbers of their records.
@@ -159,18 +163,27 @@ class _Fitted:
         """The last record known to be before a step, and the first after it, of one of the hosts."""
         old, new = self.track.lines[step - 1 : step + 1]
         middle = 0.5 * abs(float(new.at(new.start) - old.at(new.start)))
-        before: list[int] = []
-        after: list[int] = []
-        for way in self.ways:
-            near = np.abs(way.side.x - new.start) <= TOGETHER_NS
-            x, y = way.side.x[near], way.side.y[near] - self.track.half
-            record = way.records(of_parent=of_parent)[near]
-            # A packet too early for one of the two lines belongs to the other one.
-            early_for_new = y - way.sign * new.at(x) < -middle
-            early_for_old = y - way.sign * old.at(x) < -middle
-            before.extend(record[early_for_new & ~early_for_old].tolist())
-            after.extend(record[early_for_old & ~early_for_new].tolist())
-        return max(before, default=None), min(after, default=None)
+        last: int | None = None
+        first: int | None = None
+        # A packet that is less too early may be mismatched, so it only counts between those two.
+        for too_early in (middle, min(middle, SURE * (self.track.error or np.inf))):
+            before: list[int] = []
+            after: list[int] = []
+            for way in self.ways:
+                near = np.abs(way.side.x - new.start) <= TOGETHER_NS
+                record = way.records(of_parent=of_parent)
+                if last is not None:
+                    near &= record >= last
+                if first is not None:
+                    near &= record <= first
+                x, y, record = way.side.x[near], way.side.y[near] - self.track.half, record[near]
+                # A packet too early for one of the two lines belongs to the other one.
+                early_for_new = y - way.sign * new.at(x) < -too_early
+                early_for_old = y - way.sign * old.at(x) < -too_early
+                before.extend(record[early_for_new & ~early_for_old].tolist())
+                after.extend(record[early_for_old & ~early_for_new].tolist())
+            last, first = max(before, default=last), min(after, default=first)
+        return last, first
 
 
 def _track(

@@ -203,6 +203,19 @@ def test_of_two_hosts_the_one_whose_clock_was_set_is_found(who: str, size: int) 
     assert steps_ms(run) == {who: [(12.0, size / MS)]}
 
 
+def test_a_delayed_packet_just_after_a_step_is_put_after_it() -> None:
+    # The packet is early by less than half the step, and the pauses around it hide that times go back.
+    paused = [
+        Way(*hosts, since_s=since, until_s=until)
+        for hosts in (("a", "hub"), ("hub", "a"))
+        for since, until in ((0.0, 11.985), (12.012, 30.0))
+    ]
+    late = Way("hub", "a", 1, since_s=11.99, until_s=11.990001, least_ns=14_300_000)
+    run = found({"a": Clock(steps=((12.0, -5 * MS),))}, (*paused, late, *TRIANGLE[2:]))
+    assert run.clocks.reference == "hub"
+    assert np.abs(run.errors("a")).max() < 300 * US
+
+
 def test_ntp_grade_clocks_are_known_to_the_error_stated() -> None:
     run = found(
         {
