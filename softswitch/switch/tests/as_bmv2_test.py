@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import json
 import os
+import queue
 import socket
 import struct
 import subprocess
@@ -18,6 +19,7 @@ import pynng
 import pytest
 from bmv2_process import PATIENCE_S, Bmv2Process
 from finsy.proto import p4r, p4r_grpc
+from google.protobuf import text_format
 from scenarios import run_scenario, wait_until
 
 PACKET_IN, PACKET_OUT, INFO_REQUEST, INFO_REPLY = 3, 4, 5, 6
@@ -157,6 +159,31 @@ def test_who_asks_for_a_pipeline_before_one_was_set_gets_an_error_as_from_bmv2(
         assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
         switch.flood(p4info, program, [1])
         assert p4runtime.GetForwardingPipelineConfig(request).config.p4info.tables
+
+
+def test_a_program_can_be_set_without_a_stream_as_long_as_no_controller_has_one(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    p4info, program = compiled("l2_learning")
+    request = p4r.SetForwardingPipelineConfigRequest(
+        action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+    )
+    request.config.p4_device_config = program.read_bytes()
+    text_format.Parse(p4info.read_text(), request.config.p4info)
+    with (
+        Bmv2Process(weir_switch, tmp_path, "--packet-in", f"ipc://{tmp_path}/packets", "--no-p4") as switch,
+        grpc.insecure_channel(switch.address) as channel,
+    ):
+        p4runtime = p4r_grpc.P4RuntimeStub(channel)
+        p4runtime.SetForwardingPipelineConfig(request)
+        requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
+        requests.put(p4r.StreamMessageRequest(arbitration={"device_id": 0, "election_id": {"low": 1}}))
+        stream = p4runtime.StreamChannel(iter(requests.get, None))
+        assert next(stream).arbitration.status.code == 0
+        with pytest.raises(grpc.RpcError) as refused:
+            p4runtime.SetForwardingPipelineConfig(request)
+        assert refused.value.code() == grpc.StatusCode.PERMISSION_DENIED
+        requests.put(None)
 
 
 def capture(*frames: tuple[int, bytes]) -> bytes:

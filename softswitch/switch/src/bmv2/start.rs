@@ -106,9 +106,9 @@ async fn run_switch(options: Options) -> Result<(), String> {
         let set = engine.handle().call(|core| core.trunk = Some(trunk)).await;
         set.map_err(|stopped| stopped.to_string())?;
     }
-    // p4-utils' controllers load their program if they get an error, and use an empty one otherwise.
-    let service = Service::new(options.device_id, engine.handle(), notifications);
-    let mut service = service.without_empty_pipelines();
+    // p4-utils' controllers load their program if they get an error, and use an empty one otherwise; PI's runner of PTF
+    // tests loads it without a stream.
+    let mut service = Service::new(options.device_id, engine.handle(), notifications).as_bmv2();
     if let Some(tls) = tls {
         service = service.with_tls(tls);
     }

@@ -33,6 +33,8 @@ pub struct Arbitration {
     roles: BTreeMap<String, RoleState>,
     /// The role of each live controller.
     clients: BTreeMap<ClientId, String>,
+    /// Whether an unset election id is 0, and requests without one are served while no controller is live.
+    as_pi: bool,
 }
 
 /// The controllers of one role.
@@ -74,7 +76,18 @@ impl Arbitration {
             device_id,
             roles: BTreeMap::from([(String::new(), RoleState::default())]),
             clients: BTreeMap::new(),
+            as_pi: false,
         }
+    }
+
+    /// From now on an unset election id is 0, and requests without one are served while no controller is live, as by PI:
+    /// some tools open no stream, or have no election id.
+    pub fn arbitrate_as_pi(&mut self) {
+        self.as_pi = true;
+    }
+
+    fn own_or_zero(&self, election_id: Option<u128>) -> Option<u128> {
+        election_id.or(self.as_pi.then_some(0))
     }
 
     /// Whether the client is live, i.e. has had a successful update.
@@ -103,7 +116,10 @@ impl Arbitration {
     pub fn access_of(&self, role: &str, election_id: Option<u128>) -> Result<&Access, Status> {
         let state = self.role(role)?;
         let primary = state.primary.and_then(|primary| state.live.get(&primary));
-        if primary.is_some_and(|id| id.is_some() && *id == election_id) {
+        let its_id = self.own_or_zero(election_id);
+        let is_primary = primary.is_some_and(|id| id.is_some() && *id == its_id);
+        let is_alone = self.as_pi && self.clients.is_empty() && election_id.is_none();
+        if is_primary || is_alone {
             return Ok(&state.access);
         }
         let who = match election_id {
@@ -143,10 +159,10 @@ impl Arbitration {
         let name = role_of(update);
         let access = self.check(client, update, &name)?;
         let device_id = self.device_id;
+        let election_id = self.own_or_zero(update.election_id.map(number));
         self.clients.insert(client, name.clone());
         let role = self.roles.entry(name).or_default();
         role.role = update.role.clone();
-        let election_id = update.election_id.map(number);
         role.live.insert(client, election_id);
         let was_primary = role.primary == Some(client);
         if election_id.is_some() && election_id >= role.highest {
@@ -200,7 +216,7 @@ impl Arbitration {
                 "there are {MAX_ROLES} roles already"
             )));
         }
-        let election_id = update.election_id.map(number);
+        let election_id = self.own_or_zero(update.election_id.map(number));
         let taken =
             |(other, id): (&ClientId, &Option<u128>)| *other != client && *id == election_id;
         if let (Some(id), Some(role)) = (election_id, self.roles.get(name))

@@ -96,9 +96,12 @@ impl Service {
         }
     }
 
-    /// The same service, but who asks for the pipeline before one was set gets `FAILED_PRECONDITION`, as from bmv2.
+    /// The same service with bmv2's answers where P4Runtime leaves or has others: who asks for the pipeline before one
+    /// was set gets `FAILED_PRECONDITION`, an unset election id is 0, and requests without one are served while there is no
+    /// stream.
     #[must_use]
-    pub fn without_empty_pipelines(self) -> Self {
+    pub fn as_bmv2(self) -> Self {
+        self.shared.clients().arbitration.arbitrate_as_pi();
         Self {
             no_pipeline_is_error: true,
             ..self

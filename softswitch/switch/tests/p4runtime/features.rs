@@ -523,8 +523,15 @@ async fn idle_timeouts_are_refused_where_the_table_has_none() {
     };
     let negative = learned(&p4info, 1, -1);
     for (entry, text) in [
-        (other, "no idle timeout"),
-        (told, "for the switch to say"),
+        // Tests that were written for bmv2 compare these two as a whole.
+        (
+            other,
+            "idle_timeout_ns must be set to 0 for tables which do not support idle timeout",
+        ),
+        (
+            told,
+            "has_time_since_last_hit must not be set in WriteRequest",
+        ),
         (negative, "negative"),
     ] {
         let (code, message) = controller

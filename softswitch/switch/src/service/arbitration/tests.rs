@@ -196,3 +196,24 @@ fn a_config_of_another_scheme_is_an_invalid_argument() {
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().contains("P4Info"), "{}", status.message());
 }
+
+#[test]
+fn as_in_pi_an_unset_election_id_is_zero_and_served_while_no_controller_is_live() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    assert!(arbitration.access_of("", None).is_err());
+    arbitration.arbitrate_as_pi();
+    assert!(arbitration.access_of("", None).is_ok());
+    assert!(arbitration.access_of("", Some(0)).is_err());
+    let update_to = |arbitration: &mut Arbitration, client, id| {
+        codes(arbitration.update(client, &update(id)).unwrap())
+    };
+    assert_eq!(update_to(&mut arbitration, 1, None), [(1, Code::Ok)]);
+    assert!(arbitration.update(2, &update(Some(0))).is_err());
+    assert!(arbitration.access_of("", None).is_ok());
+    assert_eq!(
+        update_to(&mut arbitration, 2, Some(5)),
+        [(1, Code::AlreadyExists), (2, Code::Ok)]
+    );
+    assert!(arbitration.access_of("", None).is_err());
+    assert!(arbitration.access_of("", Some(5)).is_ok());
+}
