@@ -193,6 +193,9 @@ def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
     at = 0
     while at < len(found) and len(found) > 1:
         stretch, beside = found[at], [near for near in (at - 1, at + 1) if 0 <= near < len(found)]
+        if _is_blip(found[max(at - 1, 0) : at + 2], parts):
+            found[at - 1 : at + 2] = [_joined(found[at - 1], found[at + 1])]
+            continue
         if stretch.last - stretch.first < short:
             bearing = [near for near in beside if _bears(parts, stretch, found[near].level)]
             levels = [found[near].level for near in beside]
@@ -208,6 +211,17 @@ def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
                 continue
         at += 1
     return found
+
+
+def _is_blip(around: list[Stretch], parts: Parts) -> bool:
+    """Whether the middle one of three stretches lasts a moment only, after which the clock would be set back.
+
+    Its packets are too few to contradict the others, whose level is known no better than the least delay.
+    """
+    if len(around) < 3:
+        return False
+    before, stretch, after = around
+    return stretch.last - stretch.first < SHORT and abs(after.level - before.level) <= parts.least_step
 
 
 def _without_excursions(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
