@@ -42,6 +42,7 @@ from weir.rundir.errors import RunFileError
 from weir.testbed.errors import HostError
 from weir.topo.hosts import TestbedError
 from weir.topo.process import ProcessError
+from weir.topo.program import DiskFullError
 from weir.topo.sandbox import SandboxError
 from weir.topo.script import ScriptError
 from weir.topo.tcpdiag import TcpDiagError
@@ -115,7 +116,7 @@ def report_error(error: Exception) -> int:
     if isinstance(error, ControlPlaneError):
         return _say(str(error), switch_exit(error))
     if isinstance(error, FAILURES):
-        return _say(str(error), EXIT_FAILED)
+        return _say(str(error), EXIT_DISK if isinstance(error, DiskFullError) else EXIT_FAILED)
     if wants_traceback():
         raise error
     return _say(

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
 import signal
 import sys
 import threading
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from weir.topo.process import LoggedProcess, ProcessError, run_tool
+from weir.topo.program import DiskFullError
 from weir.topo.stop import Interrupted, StopToken
 
 
@@ -68,6 +70,16 @@ def test_unexpected_end_is_noticed(tmp_path: Path) -> None:
         process.wait_line("never said", 30)
     with pytest.raises(ProcessError, match=r"quitter ended unexpectedly \(exit code 0\).*\nbye"):
         process.check_running()
+
+
+def test_a_program_that_finds_a_full_disk_gives_one_line(tmp_path: Path) -> None:
+    process = python("writer", "raise OSError(28, 'No space left on device', 'a.parquet')", tmp_path)
+    process.wait()
+    process.wait_output(30)
+    line = r"writer ended unexpectedly \(exit code 1\); log: .*writer.log: No space left on device"
+    with pytest.raises(DiskFullError) as failed:
+        process.check_running()
+    assert re.fullmatch(line, str(failed.value))
 
 
 def test_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import re
 import signal
 import threading
@@ -18,10 +20,16 @@ from weir.topo.stop import StopToken
 _TAIL_LINES = 15
 # Lines kept for wait_line(), limited so that unread output does not fill the memory.
 _KEPT_LINES = 1000
+NO_ROOM = os.strerror(errno.ENOSPC)
+"""Programs that find a full disk say so."""
 
 
 class ProcessError(Exception):
     """A helper process failed; the text has its name, the failure and the end of its log."""
+
+
+class DiskFullError(ProcessError):
+    """A helper process failed because a disk was full."""
 
 
 class Program(ABC):
@@ -106,7 +114,7 @@ class Program(ABC):
                             return match
                     if self._ended:
                         status = self._exit_status()
-                        raise ProcessError(self._describe(f"ended before it was ready ({status})"))
+                        raise self.error(f"ended before it was ready ({status})")
                     left = give_up - time.monotonic()
                     if left <= 0:
                         raise ProcessError(self._describe(f"did not say /{pattern}/ within {deadline_s:g} s"))
@@ -118,11 +126,14 @@ class Program(ABC):
     def check_running(self) -> None:
         """Raise ProcessError if it has ended."""
         if self.poll() is not None:
+            self.wait_output(1.0)
             raise self.error(f"ended unexpectedly ({self._exit_status()})")
 
     def error(self, what: str) -> ProcessError:
-        """Make an error about this program with the end of its log."""
+        """Make an error about this program: that it found a full disk, else with the end of its log."""
         with self._changed:
+            if any(NO_ROOM in line for line in self._tail):
+                return DiskFullError(f"{self.name} {what}; log: {self.log}: {NO_ROOM}")
             return ProcessError(self._describe(what))
 
     def _take(self, line: str) -> None:
