@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir.topo.inherited import processes_with
+
 MARKER = "WEIR_CHAOS_TRIAL"
 """Environment variable with the trial's unique value."""
 
@@ -26,15 +28,12 @@ def processes_of(trial: str) -> list[Process]:
 
 
 def _found(trial: str) -> Iterator[Process]:
-    wanted = f"{MARKER}={trial}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
+    for folder in processes_with(MARKER, trial):
         try:
-            if wanted not in (folder / "environ").read_bytes().split(b"\0"):
-                continue
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
             status = (folder / "status").read_text()
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue  # it has ended, or drops privileges: root is needed to see tcpdump's
+        except (FileNotFoundError, ProcessLookupError):
+            continue
         facts = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
         if facts["State"].split()[0] not in "ZX":
             innermost = facts.get("NSpid", folder.name).split()

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+
+from weir.topo.inherited import command_lines_with
 
 MARKER = "WEIR_TEST_MARKER"
 """Environment variable whose value all processes of one test inherit."""
@@ -13,13 +14,7 @@ MARKER = "WEIR_TEST_MARKER"
 
 def marked_processes(marker: str) -> Iterator[str]:
     """Command lines of all processes that inherited the marker."""
-    wanted = f"{MARKER}={marker}".encode()
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if wanted in (path / "environ").read_bytes().split(b"\0"):
-                yield (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (FileNotFoundError, PermissionError, ProcessLookupError):
-            continue  # exited in the meantime, or owned by another user
+    return command_lines_with(MARKER, marker)
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, explain: Callable[[], str]) -> None:

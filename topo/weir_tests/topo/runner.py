@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from weir.topo.inherited import command_lines_with
+
 _START = (
     "import sys; from weir.topo.sandbox import run_in_sandbox; "
     "sys.exit(run_in_sandbox(sys.argv[2], sys.argv[3:], grace_s=float(sys.argv[1])))"
@@ -70,12 +72,4 @@ class Runner:
 
     def processes(self) -> list[str]:
         """Command lines of the running descendants."""
-        marker = f"{_MARKER}={self.marker}".encode()
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if marker in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # it has just ended, or belongs to another user
-        return found
+        return list(command_lines_with(_MARKER, self.marker))
