@@ -1,27 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Forwards every frame between two interfaces and does nothing else: the limit of packet sockets on this machine.
+//! Forwards every frame between two interfaces and does nothing else: the limit on this machine of the way in and the way
+//! out that it is given.
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use weir_bench::report;
+use weir_ports::Receive;
 use weir_ports::block_ring::BlockRing;
-use weir_ports::sender::PacketSender;
+use weir_ports::frame_ring::{FrameRing, RING_FRAMES};
+use weir_ports::sender::{PacketSender, Sender};
 use weir_ports::socket::interface_state;
 
-/// Receive ring of each interface.
+/// Memory of a ring of blocks.
 const RING_BYTES: usize = 16 << 20;
+/// Frames that are taken from one interface before the other one has its turn, as in `weir-switch`.
+const BURST_FRAMES: usize = 64;
+/// Ethernet header and two VLAN tags come on top of the MTU.
+const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
 
-/// Forwards between two interfaces through TPACKET_V3 rings until it is ended.
+/// Forwards between two interfaces until it is ended.
 #[derive(Parser)]
 struct Arguments {
     /// One interface.
     first: String,
     /// The other.
     second: String,
+    /// How frames come in.
+    #[arg(long, value_enum, default_value_t = In::Frames)]
+    receive: In,
+    /// How frames go out.
+    #[arg(long, value_enum, default_value_t = Out::Xdp)]
+    send: Out,
+    /// Leave the interfaces alone for so long after a burst of frames, so that more of them gather.
+    #[arg(long, default_value_t = 0)]
+    gather_ns: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum In {
+    /// A ring of frames (TPACKET_V2), as weir-switch has it.
+    Frames,
+    /// A ring of blocks of frames (TPACKET_V3), which holds frames back for up to a millisecond.
+    Blocks,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Out {
+    /// AF_XDP, as weir-switch has it; an error where it is not permitted.
+    Xdp,
+    /// Many frames with one sendmmsg(2).
+    Packets,
+}
+
+enum Source {
+    Frames(FrameRing),
+    Blocks(BlockRing),
+}
+
+impl Source {
+    fn open(way: In, interface_index: u32, mtu_bytes: usize) -> io::Result<Self> {
+        match way {
+            In::Frames => {
+                let frame_bytes = mtu_bytes + LINK_HEADER_BYTES;
+                FrameRing::open(interface_index, frame_bytes, RING_FRAMES, Receive::Inbound)
+                    .map(Self::Frames)
+            }
+            In::Blocks => BlockRing::open(interface_index, RING_BYTES, None).map(Self::Blocks),
+        }
+    }
+
+    /// Calls `use_frame` with some of the frames that wait.
+    fn take(&mut self, mut use_frame: impl FnMut(&[u8])) {
+        match self {
+            Self::Frames(ring) => {
+                let mut taken = 0;
+                while taken < BURST_FRAMES && ring.oldest_ns().is_some() {
+                    ring.take(|frame| use_frame(frame.bytes));
+                    taken += 1;
+                }
+            }
+            Self::Blocks(ring) => {
+                ring.take_block(|frame| use_frame(frame.bytes));
+            }
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        match self {
+            Self::Frames(ring) => ring.as_raw_fd(),
+            Self::Blocks(ring) => ring.as_raw_fd(),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -31,16 +105,21 @@ fn main() -> ExitCode {
 fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut sides = Vec::new();
     for name in [&arguments.first, &arguments.second] {
-        let index = interface_state(name).map_err(|error| format!("interface {name}: {error}"))?;
-        sides.push((
-            BlockRing::open(index.index, RING_BYTES, None)?,
-            PacketSender::open(index.index)?,
-        ));
+        let state = interface_state(name).map_err(|error| format!("interface {name}: {error}"))?;
+        let sender = match arguments.send {
+            Out::Packets => Sender::Packet(PacketSender::open(state.index)?),
+            Out::Xdp => match Sender::open(state.index, state.mtu_bytes)? {
+                Sender::Packet(_) => return Err(format!("interface {name}: no AF_XDP").into()),
+                sender => sender,
+            },
+        };
+        let source = Source::open(arguments.receive, state.index, state.mtu_bytes)?;
+        sides.push((source, sender));
     }
     println!("bare-forwarder: forwarding");
     io::stdout().flush()?;
     loop {
-        let mut busy = false;
+        let mut taken = 0;
         for from in 0..2 {
             let (left, right) = sides.split_at_mut(1);
             let (source, target) = if from == 0 {
@@ -48,8 +127,9 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             } else {
                 (&mut right[0].0, &mut left[0].1)
             };
-            busy |= source.take_block(|frame| {
-                if target.push(frame.bytes) {
+            source.take(|frame| {
+                taken += 1;
+                if target.push(frame, 0) {
                     target.flush();
                 }
             });
@@ -57,9 +137,14 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 target.flush();
             }
         }
-        if !busy {
+        if taken > 1 && arguments.gather_ns > 0 {
+            let until = Instant::now() + Duration::from_nanos(arguments.gather_ns);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        } else if taken == 0 {
             let mut descriptors = [0, 1].map(|side: usize| libc::pollfd {
-                fd: sides[side].0.as_raw_fd(),
+                fd: sides[side].0.fd(),
                 events: libc::POLLIN,
                 revents: 0,
             });

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a capture to its losses: packets per second of processor time beside tshark, and peak memory by size.
 
-What `weir losses` does without its table runs in a process of its own. tshark reads the same file's first
-packets with its TCP analysis, which takes too long on all of them. The pandas cross join is the published
-method's: every packet beside every other, and those with the same sequence number were sent again; it runs
-until an address space of 8 GB is too small. Memory of ours is measured through a FIFO, so that 10 GB need no
-disk.
+What `weir losses` does without its table runs in a process of its own, on a large file and on a small one.
+tshark reads all of the small one with its TCP analysis; a large one takes it too long. The pandas cross join
+is the published method's: every packet beside every other, and those with the same sequence number were sent
+again; it runs until an address space of 8 GB is too small. Memory of ours is measured through a FIFO, so that
+10 GB need no disk.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ _GB = 1_000_000_000
 _KB_PER_MB = 1000
 MEMORY_GB = (0.2, 2.0, 10.0)
 SPEED_GB = 2.0
+PEER_GB = 0.1
 _PANDAS_LIMIT_BYTES = 8 * _GB
 _PANDAS_PACKETS = (500, 1000, 2000, 4000, 8000, 16000, 32000)
 
@@ -57,6 +59,7 @@ class Used:
     """Output, time and memory of a process."""
 
     printed: str
+    wall_s: float
     processor_s: float
     peak_mb: float
     failed: bool
@@ -71,12 +74,14 @@ def run(command: Sequence[str], limit_bytes: int | None = None) -> Used:
 
     errors = subprocess.DEVNULL if limit_bytes else None
     with tempfile.TemporaryFile("w+") as printed:
+        start = time.monotonic()
         process = subprocess.Popen(command, stdout=printed, stderr=errors, preexec_fn=limit)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         printed.seek(0)
         return Used(
             printed.read(),
+            time.monotonic() - start,
             usage.ru_utime + usage.ru_stime,
             usage.ru_maxrss / _KB_PER_MB,
             process.returncode != 0,
@@ -107,38 +112,70 @@ def ours(path: Path) -> tuple[Used, dict[str, int]]:
     return used, found
 
 
-def tshark(path: Path, packets: int) -> Used:
-    """tshark's own marks in the first packets of a capture."""
+def tshark(path: Path) -> Used:
+    """tshark's own marks in a capture."""
     fields = ["-T", "fields", "-e", "tcp.stream", "-e", "tcp.seq"]
-    return run(
-        ["tshark", "-n", "-r", str(path), "-c", str(packets), "-Y", "tcp.analysis.retransmission", *fields]
-    )
+    return run(["tshark", "-n", "-r", str(path), "-Y", "tcp.analysis.retransmission", *fields])
 
 
-def speed(folder: Path, size_bytes: int, repeats: int, tshark_packets: int) -> dict[str, Any]:
-    """Run ours and tshark alternately on one file; the best of each."""
+@dataclass(frozen=True)
+class Speed:
+    """Packets per second of a program on one file, of processor time and of wall time; the best run."""
+
+    processor: float
+    wall: float
+
+    @classmethod
+    def of(cls, name: str, packets: int, runs: Sequence[Used]) -> Speed:
+        """Print and return it."""
+        best = cls(
+            max(packets / used.processor_s for used in runs), max(packets / used.wall_s for used in runs)
+        )
+        print(
+            f"{name:6} {packets:12,} packets: {best.processor:12,.0f} per second of processor time, "
+            f"{best.wall:12,.0f} per second",
+            flush=True,
+        )
+        return best
+
+
+def speed(folder: Path, size_bytes: int, peer_bytes: int, repeats: int) -> dict[str, Any]:
+    """Run ours on a large file, then ours and tshark alternately on a small one."""
     path = folder / "speed.pcap"
     truth = made(make(path, size_bytes))
-    rates, peers = [], []
+    own: list[Used] = []
+    peer: list[Used] = []
     for _ in range(repeats):
         used, found = ours(path)
-        if found["records"] != truth["packets"]:
-            raise RuntimeError(f"{found['records']} records of {truth['packets']} were read")
-        rates.append(found["records"] / used.processor_s)
-        print(f"ours   {rates[-1]:12,.0f} packets per second of processor time", flush=True)
+        check_read(found, truth)
+        own.append(used)
+    large = Speed.of("ours", truth["packets"], own)
+    small_truth = made(make(path, peer_bytes))
+    own.clear()
+    for _ in range(repeats):
+        own.append(ours(path)[0])
         if shutil.which("tshark"):
-            packets = min(tshark_packets, truth["packets"])
-            peers.append(packets / tshark(path, packets).processor_s)
-            print(f"tshark {peers[-1]:12,.0f} (the first {packets:,} packets)", flush=True)
+            peer.append(tshark(path))
     path.unlink()
+    ours_small = Speed.of("ours", small_truth["packets"], own)
+    tshark_small = Speed.of("tshark", small_truth["packets"], peer) if peer else None
     return {
         "packets": truth["packets"],
-        "packets_per_s": round(max(rates)),
-        "tshark_packets_per_s": round(max(peers)) if peers else None,
-        "vs_tshark": round(max(rates) / max(peers), 1) if peers else None,
+        "packets_per_s": round(large.processor),
+        "packets_per_s_of_wall_time": round(large.wall),
+        "peer_packets": small_truth["packets"],
+        "tshark_packets_per_s": tshark_small and round(tshark_small.processor),
+        "vs_tshark": tshark_small and round(ours_small.processor / tshark_small.processor, 1),
+        "vs_tshark_of_wall_time": tshark_small and round(ours_small.wall / tshark_small.wall, 1),
         "dropped": truth["dropped"],
         "inferred": found["losses"],
     }
+
+
+def check_read(found: dict[str, int], truth: dict[str, Any]) -> None:
+    """Raise RuntimeError unless all records were read."""
+    if found["records"] != truth["packets"]:
+        raise RuntimeError(f"{found['records']} records of {truth['packets']} were read")
 
 
 def memory(folder: Path, size_gb: float) -> tuple[int, float]:
@@ -149,8 +186,7 @@ def memory(folder: Path, size_gb: float) -> tuple[int, float]:
     used, found = ours(fifo)
     truth = made(source)
     fifo.unlink()
-    if found["records"] != truth["packets"]:
-        raise RuntimeError(f"{found['records']} records of {truth['packets']} were read")
+    check_read(found, truth)
     print(f"ours   {size_gb:5} GB: {used.peak_mb:7,.0f} MB", flush=True)
     return truth["packets"], used.peak_mb
 
@@ -187,7 +223,12 @@ def options(argv: list[str]) -> argparse.Namespace:
         "--gb", type=float, default=SPEED_GB, help="size of the capture for speed (default: 2)"
     )
     parser.add_argument("--repeats", type=int, default=3, help="of ours and of tshark (default: 3)")
-    parser.add_argument("--tshark-packets", type=int, default=500_000, help="of the file (default: 500,000)")
+    parser.add_argument(
+        "--peer-gb",
+        type=float,
+        default=PEER_GB,
+        help=f"size of the one that tshark reads too (default: {PEER_GB})",
+    )
     parser.add_argument(
         "--memory-gb", type=float, nargs="+", default=MEMORY_GB, help="sizes (default: 0.2 2 10)"
     )
@@ -199,7 +240,7 @@ def main(chosen: argparse.Namespace) -> int:
     """Measure speed, then memory."""
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as name:
         folder = Path(name)
-        figures = speed(folder, round(chosen.gb * _GB), chosen.repeats, chosen.tshark_packets)
+        figures = speed(folder, round(chosen.gb * _GB), round(chosen.peer_gb * _GB), chosen.repeats)
         peaks = [memory(folder, size_gb) for size_gb in sorted(chosen.memory_gb)]
         joins = cross_joins(folder) if shutil.which("tshark") else []
     if chosen.csv:

@@ -26,4 +26,5 @@ pub mod trunk;
 pub mod xdp;
 
 pub use interface::{Counters, Interface, OpenError};
+pub use packet_ring::Receive;
 pub use send_threads::SendThreads;

@@ -71,6 +71,11 @@ impl Clock {
         clock
     }
 
+    /// Whether time passes at any moment.
+    pub fn is_real(&self) -> bool {
+        self.held.is_none()
+    }
+
     /// Time since the start, ns (64 bits hold 584 years).
     pub fn now_ns(&self) -> u64 {
         match &self.held {
