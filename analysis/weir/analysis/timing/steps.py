@@ -127,7 +127,7 @@ def divide(parts: Parts) -> list[Stretch]:
         Stretch(int(known[first]), int(known[last]), _level(parts, int(known[first]), int(known[last])))
         for first, last in ends
     ]
-    return _without_excursions(_without_short(stretches, parts), parts)
+    return _without_excursions(_without_queues(_without_short(stretches, parts), parts), parts)
 
 
 def _partition(above: Floats, below: Floats, penalty: float, parts: Parts) -> list[tuple[int, int]]:
@@ -178,12 +178,13 @@ def _level(parts: Parts, first: int, last: int) -> float:
     return parts.level(float(np.min(parts.above[inside])), float(np.min(parts.below[inside])))
 
 
-def _bears(parts: Parts, stretch: Stretch, level: float) -> bool:
-    """Whether no packet of the stretch contradicts a level."""
+def _bears(parts: Parts, stretch: Stretch, level: float, unknown: float = 0.0) -> bool:
+    """Whether no packet of the stretch contradicts a level that is known to so much (`unknown`, ns)."""
     inside = slice(stretch.first, stretch.last + 1)
     highest = float(np.min(parts.above[inside])) - parts.half
     lowest = parts.half - float(np.min(parts.below[inside]))
-    return lowest - parts.allowed <= level <= highest + parts.allowed
+    allowed = parts.allowed + unknown
+    return lowest - allowed <= level <= highest + allowed
 
 
 def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
@@ -213,15 +214,35 @@ def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
     return found
 
 
+def _without_queues(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
+    """Joins stretches of which one's packets bear the other's level: a queue delayed them, no clock was set.
+
+    Packets in one direction alone bear any later time, so without the other direction nothing is joined.
+    """
+    if not np.isfinite(parts.floor):
+        return stretches
+    found: list[Stretch] = []
+    for stretch in stretches:
+        found.append(stretch)
+        while len(found) > 1 and (
+            _bears(parts, found[-1], found[-2].level) or _bears(parts, found[-2], found[-1].level)
+        ):
+            first, last = found[-2].first, found[-1].last
+            found[-2:] = [Stretch(first, last, _level(parts, first, last))]
+    return found
+
+
 def _is_blip(around: list[Stretch], parts: Parts) -> bool:
     """Whether the middle one of three stretches lasts a moment only, after which the clock would be set back.
 
-    Its packets are too few to contradict the others, whose level is known no better than the least delay.
+    Its few packets may contradict the others' level by as much as that is unknown: half the least delays.
     """
     if len(around) < 3:
         return False
     before, stretch, after = around
-    return stretch.last - stretch.first < SHORT and abs(after.level - before.level) <= parts.least_step
+    returned = abs(after.level - before.level) <= parts.least_step
+    short = stretch.last - stretch.first < SHORT
+    return short and returned and _bears(parts, stretch, before.level, parts.half)
 
 
 def _without_excursions(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
