@@ -13,6 +13,7 @@ use weir_bench::report;
 use weir_ports::Receive;
 use weir_ports::block_ring::BlockRing;
 use weir_ports::frame_ring::{FrameRing, RING_FRAMES};
+use weir_ports::interface::LINK_HEADER_BYTES;
 use weir_ports::sender::{PacketSender, Sender};
 use weir_ports::socket::interface_state;
 
@@ -20,8 +21,6 @@ use weir_ports::socket::interface_state;
 const RING_BYTES: usize = 16 << 20;
 /// Frames that are taken from one interface before the other one has its turn, as in `weir-switch`.
 const BURST_FRAMES: usize = 64;
-/// Ethernet header and two VLAN tags come on top of the MTU.
-const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
 
 /// Forwards between two interfaces until it is ended.
 #[derive(Parser)]

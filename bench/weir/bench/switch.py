@@ -203,7 +203,7 @@ def _cpu_ns(pid: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of one forwarder, a value of each round."""
+    """Rates and processor times of one forwarder; each list has one value per round."""
 
     pps: list[float] = field(default_factory=list)
     cpu_ns: list[float] = field(default_factory=list)

@@ -20,7 +20,7 @@ use super::socket::interface_state;
 use super::tally::Tally;
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
-const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
+pub const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
 
 /// The counters of a port's interface. Each frame is in exactly one of the packet counts of its direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -28,8 +28,6 @@ ALIKE_NS, ALIKE = 1_000_000, 0.1
 """… within the larger of these, the second as a part of the size."""
 NEAR_NS = 2_000_000_000
 """A host whose packets are so near to a step, before and after it, would have seen it."""
-
-
 SURE = 2.0
 """A packet that is earlier than a line by so many times the line's error contradicts it."""
 
