@@ -127,7 +127,7 @@ def divide(parts: Parts) -> list[Stretch]:
         Stretch(int(known[first]), int(known[last]), _level(parts, int(known[first]), int(known[last])))
         for first, last in ends
     ]
-    return _without_excursions(_without_queues(_without_short(stretches, parts), parts), parts)
+    return _without_excursions(_without_short(stretches, parts), parts)
 
 
 def _partition(above: Floats, below: Floats, penalty: float, parts: Parts) -> list[tuple[int, int]]:
@@ -211,24 +211,6 @@ def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
                 del found[at]
                 continue
         at += 1
-    return found
-
-
-def _without_queues(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
-    """Joins stretches of which one's packets bear the other's level: a queue delayed them, no clock was set.
-
-    Packets in one direction alone bear any later time, so without the other direction nothing is joined.
-    """
-    if not np.isfinite(parts.floor):
-        return stretches
-    found: list[Stretch] = []
-    for stretch in stretches:
-        found.append(stretch)
-        while len(found) > 1 and (
-            _bears(parts, found[-1], found[-2].level) or _bears(parts, found[-2], found[-1].level)
-        ):
-            first, last = found[-2].first, found[-1].last
-            found[-2:] = [Stretch(first, last, _level(parts, first, last))]
     return found
 
 
