@@ -33,6 +33,9 @@ LOCK = ".lock"
 # A sandbox whose outer process was killed ends within its grace period of 20 s.
 _ORPHAN_PATIENCE_S = 60.0
 _ORPHAN_POLL_S = 0.1
+# A killed campaign's lock lasts until the runs that it was just starting have executed their program.
+_LOCK_PATIENCE_S = 2.0
+_LOCK_POLL_S = 0.02
 
 
 class Store:
@@ -56,13 +59,7 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._unlock()
-            raise CampaignError(
-                f"{self.folder}: another `weir campaign` is running in it; valid: wait for it, or --runs DIR"
-            ) from error
-        try:
+            self._acquire(self._lock)
             self._clear_partial()
         except BaseException:
             self._unlock()
@@ -78,6 +75,19 @@ class Store:
     ) -> None:
         """Unlock the folder."""
         self._unlock()
+
+    def _acquire(self, lock: int) -> None:
+        give_up = time.monotonic() + _LOCK_PATIENCE_S
+        while True:
+            try:
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= give_up:
+                    raise CampaignError(
+                        f"{self.folder}: another `weir campaign` is running in it; "
+                        f"valid: wait for it, or --runs DIR"
+                    ) from error
+            time.sleep(_LOCK_POLL_S)
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -313,6 +314,16 @@ def test_two_campaigns_cannot_run_in_one_folder(tmp_path: Path) -> None:
         pytest.raises(CampaignError, match="another `weir campaign` is running in it"),
     ):
         work(tmp_path)
+
+
+def test_the_lock_of_a_killed_campaign_is_waited_for(tmp_path: Path) -> None:
+    ended = Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE)
+    ended.__enter__()
+    # As by the child of a killed campaign, between its fork and its exec.
+    release = threading.Timer(0.3, ended.__exit__, (None, None, None))
+    release.start()
+    with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE):
+        release.join()
 
 
 def test_captures_are_deleted_with_keep_results(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def divide(parts: Parts) -> list[Stretch]:
         Stretch(int(known[first]), int(known[last]), _level(parts, int(known[first]), int(known[last])))
         for first, last in ends
     ]
-    return _without_excursions(_without_short(stretches, parts), parts)
+    return _without_excursions(_without_queues(_without_short(stretches, parts), parts), parts)
 
 
 def _partition(above: Floats, below: Floats, penalty: float, parts: Parts) -> list[tuple[int, int]]:
@@ -178,11 +178,15 @@ def _level(parts: Parts, first: int, last: int) -> float:
     return parts.level(float(np.min(parts.above[inside])), float(np.min(parts.below[inside])))
 
 
+def _bounds(parts: Parts, stretch: Stretch) -> tuple[float, float]:
+    """The lowest and the highest level of a stretch by its packets, infinite without those of a direction."""
+    inside = slice(stretch.first, stretch.last + 1)
+    return parts.half - float(np.min(parts.below[inside])), float(np.min(parts.above[inside])) - parts.half
+
+
 def _bears(parts: Parts, stretch: Stretch, level: float, unknown: float = 0.0) -> bool:
     """Whether no packet of the stretch contradicts a level that is known to so much (`unknown`, ns)."""
-    inside = slice(stretch.first, stretch.last + 1)
-    highest = float(np.min(parts.above[inside])) - parts.half
-    lowest = parts.half - float(np.min(parts.below[inside]))
+    lowest, highest = _bounds(parts, stretch)
     allowed = parts.allowed + unknown
     return lowest - allowed <= level <= highest + allowed
 
@@ -212,6 +216,40 @@ def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
                 continue
         at += 1
     return found
+
+
+def _without_queues(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
+    """Joins stretches in which a queue delayed the packets of one direction to what is before or after them.
+
+    A queue that fills at once and stays full delays them by a constant, as a step seems to.
+    """
+    found = list(stretches)
+    at = 0
+    while at < len(found):
+        beside = [near for near in (at - 1, at + 1) if 0 <= near < len(found)]
+        levels = [near for near in beside if _is_queue(parts, found[at], found[near])]
+        if not levels:
+            at += 1
+            continue
+        nearest = min(levels, key=lambda near: abs(found[near].level - found[at].level))
+        first, last = sorted((at, nearest))
+        level = found[nearest].level
+        found[first : last + 1] = [Stretch(found[first].first, found[last].last, level)]
+        # What was joined may tell of the stretch before it.
+        at = max(first - 1, 0)
+    return found
+
+
+def _is_queue(parts: Parts, stretch: Stretch, other: Stretch) -> bool:
+    """Whether a queue and no step explains a stretch beside one whose level both directions show.
+
+    A step changes the times of both directions. Here those of one are as before, or there are none.
+    """
+    if not all(np.isfinite(_bounds(parts, other))) or not _bears(parts, stretch, other.level):
+        return False
+    least_change = min(abs(bound - other.level) for bound in _bounds(parts, stretch))
+    one_way = not all(np.isfinite(_bounds(parts, stretch)))
+    return one_way or least_change <= parts.allowed < abs(stretch.level - other.level) / 2
 
 
 def _is_blip(around: list[Stretch], parts: Parts) -> bool:

@@ -111,6 +111,34 @@ def test_a_step_is_found_although_a_queue_hides_it_in_one_direction() -> None:
     assert size == pytest.approx(3 * MS, abs=200 * US)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    fills=st.floats(5, 50),
+    lasts=st.floats(2, 30),
+    delay=st.floats(5 * MS, 100 * MS),
+    back=st.integers(24, 200),
+    silent=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+def test_a_queue_that_fills_at_once_and_stays_full_is_no_step(
+    fills: float, lasts: float, delay: float, back: int, silent: bool, seed: int
+) -> None:
+    truth = Truth(ppm=20.0, noise=50 * US)
+    above, below = truth.sides(seed)
+    full = [(side.x >= fills * S) & (side.x < (fills + lasts) * S) for side in (above, below)]
+    few = np.zeros(len(below), dtype=bool)
+    few[np.random.default_rng(seed).integers(0, len(below), back)] = True
+    # A flow's acknowledgments, or those of its start and end only.
+    few &= ~full[1] | (not silent)
+    few[:4] = True
+    there, back_again = Side(above.x, above.y + delay * full[0]), below.select(few)
+    track = fit_track(there, back_again)
+    assert track.steps == ()
+    assert track.error is not None
+    assert np.abs(truth.errors(track)).max() <= track.error
+    assert fit_track(back_again, there).steps == ()
+
+
 def test_a_stall_of_both_directions_is_no_step() -> None:
     truth = Truth()
     above, below = truth.sides()
