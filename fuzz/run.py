@@ -34,6 +34,7 @@ COMPILED = (
     "thrift",
     "reports",
     "captures",
+    "segments",
     "inference",
 )
 """Targets of the Rust program `fuzz`."""

@@ -18,6 +18,7 @@ mod messages;
 mod packets;
 mod programs;
 mod requests;
+mod segments;
 mod target;
 mod thrift;
 

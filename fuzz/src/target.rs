@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use crate::choices::Choices;
 use crate::corpus::Corpus;
 use crate::{
-    bmv2, captures, cost, datagrams, grammar, inference, links, packets, programs, requests, thrift,
+    bmv2, captures, cost, datagrams, grammar, inference, links, packets, programs, requests,
+    segments, thrift,
 };
 
 /// A part under test.
@@ -30,6 +31,8 @@ pub enum Target {
     Reports,
     /// Capture files, compressed or not, through their readers.
     Captures,
+    /// Frames of many segments, through the code that cuts them.
+    Segments,
     /// Captures of TCP, through the inference of losses.
     Inference,
 }
@@ -38,7 +41,7 @@ static CORPUS: LazyLock<Result<Corpus, String>> = LazyLock::new(Corpus::load);
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Grammar,
         Self::Packets,
         Self::Programs,
@@ -48,6 +51,7 @@ impl Target {
         Self::Thrift,
         Self::Reports,
         Self::Captures,
+        Self::Segments,
         Self::Inference,
     ];
 
@@ -63,6 +67,7 @@ impl Target {
             Self::Thrift => "thrift",
             Self::Reports => "reports",
             Self::Captures => "captures",
+            Self::Segments => "segments",
             Self::Inference => "inference",
         }
     }
@@ -96,6 +101,7 @@ impl Target {
             Self::Thrift => thrift::run(corpus, &mut choices),
             Self::Reports => datagrams::run(input),
             Self::Captures => captures::run(input),
+            Self::Segments => segments::run(&mut choices),
             Self::Inference => inference::run(&mut choices),
         })
     }

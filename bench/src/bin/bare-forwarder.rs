@@ -12,7 +12,7 @@ use clap::{Parser, ValueEnum};
 use weir_bench::report;
 use weir_ports::Receive;
 use weir_ports::block_ring::BlockRing;
-use weir_ports::frame_ring::{FrameRing, RING_FRAMES};
+use weir_ports::frame_ring::{FrameRing, RING_FRAMES, Taken};
 use weir_ports::interface::LINK_HEADER_BYTES;
 use weir_ports::sender::{PacketSender, Sender};
 use weir_ports::socket::interface_state;
@@ -79,7 +79,11 @@ impl Source {
             Self::Frames(ring) => {
                 let mut taken = 0;
                 while taken < BURST_FRAMES && ring.oldest_ns().is_some() {
-                    ring.take(|frame| use_frame(frame.bytes));
+                    ring.take(|taken| {
+                        if let Taken::Frame(frame) = taken {
+                            use_frame(frame);
+                        }
+                    });
                     taken += 1;
                 }
             }

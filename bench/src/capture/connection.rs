@@ -69,6 +69,8 @@ pub(super) struct Connection {
     sacked: u128,
     lost: u128,
     sent_ns: [u64; MOST_IN_FLIGHT as usize],
+    /// Number of the drop of each segment's last transmission, if it was dropped.
+    drops: [Option<usize>; MOST_IN_FLIGHT as usize],
     last_sent_ns: u64,
     backoff: u32,
     /// The receiver has all data; then it has also sent its last acknowledgment.
@@ -97,6 +99,7 @@ impl Connection {
             sacked: 0,
             lost: 0,
             sent_ns: [0; MOST_IN_FLIGHT as usize],
+            drops: [None; MOST_IN_FLIGHT as usize],
             last_sent_ns: now_ns,
             backoff: 0,
             closed: false,
@@ -157,6 +160,7 @@ impl Connection {
                 self.lost &= self.lost - 1;
                 self.send(segment, now_ns, random, counts, out);
             } else if self.next < self.shape.segments && self.next - self.una < MOST_IN_FLIGHT {
+                self.drops[(self.next % MOST_IN_FLIGHT) as usize] = None;
                 self.next += 1;
                 self.send(self.next - 1, now_ns, random, counts, out);
             } else {
@@ -184,11 +188,16 @@ impl Connection {
         let (seq, ack) = (self.seq(segment), self.first_ack);
         let ticks = ticks(now_ns);
         self.write(now_ns, true, seq, ack, flags, MSS, ticks, &[], out);
-        self.sent_ns[(segment % MOST_IN_FLIGHT) as usize] = now_ns;
+        let slot = (segment % MOST_IN_FLIGHT) as usize;
+        if let Some(drop) = self.drops[slot].take() {
+            out.drops[drop].sent_again = true;
+        }
+        self.sent_ns[slot] = now_ns;
         self.last_sent_ns = now_ns;
         counts.data += 1;
         if random.f64() < self.shape.loss {
             counts.dropped += 1;
+            self.drops[slot] = Some(out.note_drop());
         } else {
             self.arrived(segment, now_ns, random);
         }

@@ -37,6 +37,15 @@ pub(super) struct Segment<'a> {
     pub(super) blocks: &'a [(u32, u32)],
 }
 
+/// A segment that the path dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct Drop {
+    /// Its time in the capture (Unix, ns).
+    pub time_ns: u64,
+    /// It was sent again before the capture ended: otherwise it may leave no trace there.
+    pub sent_again: bool,
+}
+
 /// Writes a capture.
 pub struct FileWriter {
     out: Box<dyn Write>,
@@ -47,6 +56,8 @@ pub struct FileWriter {
     pub packets: u64,
     /// Bytes of the file.
     pub bytes: u64,
+    /// The segments that the path dropped.
+    pub drops: Vec<Drop>,
     failed: Option<io::Error>,
 }
 
@@ -64,6 +75,7 @@ impl FileWriter {
             packets: 0,
             bytes: buffer.len() as u64,
             buffer,
+            drops: Vec::new(),
             failed: None,
         }
     }
@@ -90,6 +102,15 @@ impl FileWriter {
         if self.buffer.len() >= WRITE_BYTES {
             self.flush();
         }
+    }
+
+    /// The path dropped the last segment; returns the number of the drop.
+    pub(super) fn note_drop(&mut self) -> usize {
+        self.drops.push(Drop {
+            time_ns: START_S * NS_PER_S + self.last_ns,
+            sent_again: false,
+        });
+        self.drops.len() - 1
     }
 
     fn flush(&mut self) {

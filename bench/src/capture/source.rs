@@ -8,7 +8,7 @@ use std::io;
 use fastrand::Rng;
 
 use super::connection::{Connection, Counts, Shape};
-use super::frame::{Addresses, FileWriter};
+use super::frame::{Addresses, Drop, FileWriter};
 
 /// Loss ratios of paths, each as likely as another.
 const LOSSES: [f64; 6] = [0.0, 0.001, 0.005, 0.01, 0.03, 0.11];
@@ -21,7 +21,7 @@ const IPV6_EACH: u64 = 8;
 const PORTS: u64 = 50_000;
 
 /// The true contents of a capture.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Made {
     /// Records.
     pub packets: u64,
@@ -29,6 +29,8 @@ pub struct Made {
     pub bytes: u64,
     /// The counts of all connections.
     pub counts: Counts,
+    /// The segments that the path dropped.
+    pub drops: Vec<Drop>,
 }
 
 /// Makes the capture.
@@ -101,6 +103,7 @@ impl Source {
             packets: out.packets,
             bytes: out.bytes,
             counts: self.counts,
+            drops: out.drops,
         })
     }
 }

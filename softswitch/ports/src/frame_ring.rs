@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A `TPACKET_V2` receive ring: the kernel hands over each frame as it arrives, for the switch.
 //!
-//! `TPACKET_V3` ([`block_ring`](super::block_ring)) would delay frames until a block is full. Kernel interface:
-//! `packet(7)` and `Documentation/networking/packet_mmap.rst`.
+//! `TPACKET_V3` ([`block_ring`](super::block_ring)) would delay frames until a block is full. A frame that is longer than a slot,
+//! which a host left to its network card to cut, comes through the socket beside the ring. Kernel interface: `packet(7)` and
+//! `Documentation/networking/packet_mmap.rst`.
 
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -12,14 +13,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::checksum;
 use super::packet_ring::{PacketRing, Receive, ring_socket};
-use super::socket::{set_option, to_uint};
+use super::segments;
+use super::socket::{enlarge_receive_buffer, receive, set_option, to_uint};
+use super::virtio::{self, Offload};
 
 /// Frames in a ring: more than 300 ms of 150-byte frames at 40 Mbit/s, so that a pause of the scheduler loses none.
 pub const RING_FRAMES: usize = 4096;
 /// The same where time passes only while the switch waits, for a millisecond: that of 800 full frames at 10 Gbit/s. Each page
 /// that is touched costs a guest two faults.
 pub const RING_FRAMES_VIRTUAL: usize = 1024;
-const BLOCK_BYTES: usize = 1 << 16;
+/// Slots of one block: as many as make whole pages of slots of whole cache lines.
+const BLOCK_SLOTS: usize = 64;
 /// Room before a frame for the VLAN tag that the kernel has removed.
 const VLAN_TAG_BYTES: usize = 4;
 /// Both MAC addresses; the tag follows them.
@@ -29,16 +33,19 @@ const SLOT_OVERHEAD_BYTES: usize = 160;
 /// Cache lines of a slot up to the transport header of its frame.
 const SLOT_HEAD_LINES: usize = 3;
 const LINE_BYTES: usize = 64;
-/// `struct virtio_net_hdr` of `linux/virtio_net.h`, which precedes each frame that the ring's socket receives or sends.
-pub const VIRTIO_HEADER_BYTES: usize = 10;
-const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
+/// Bytes before a frame: room for its VLAN tag, and the virtio header.
+const LEAD_BYTES: usize = VLAN_TAG_BYTES + virtio::HEADER_BYTES;
+/// Longest frame that is cut into segments, with its headers: Linux makes none of more than 64 KiB unless it is told to.
+const LONGEST_BYTES: usize = 65_536 + 256;
 
-/// A frame in its slot.
-pub struct SlotFrame<'a> {
-    /// The frame from its Ethernet header, without FCS, with its VLAN tag.
-    pub bytes: &'a [u8],
-    /// The frame was longer than the slot: `bytes` is its beginning only.
-    pub truncated: bool,
+/// What was taken from a ring.
+pub enum Taken<'a> {
+    /// A frame from its Ethernet header, without FCS, with its VLAN tag.
+    Frame(&'a [u8]),
+    /// A frame that is longer than a slot and cannot be cut.
+    TooLong,
+    /// So many frames that a host left to its network card to cut, and for which the socket had no room.
+    Lost(u64),
 }
 
 /// The receive ring of one interface.
@@ -48,10 +55,14 @@ pub struct FrameRing {
     /// The last slot, whose number has all bits of the others.
     last: usize,
     next: usize,
+    /// A frame from the socket, after [`LEAD_BYTES`]; empty before the first.
+    long: Vec<u8>,
+    /// One of its segments, after room for a VLAN tag.
+    segment: Vec<u8>,
 }
 
 impl FrameRing {
-    /// Opens a ring of `frames` (a power of two) of up to `max_frame_bytes` on the interface; promiscuous.
+    /// Opens a ring of `frames` (a power of two, at least [`BLOCK_SLOTS`]) of up to `max_frame_bytes` on the interface; promiscuous.
     ///
     /// # Errors
     /// The kernel's.
@@ -65,8 +76,13 @@ impl FrameRing {
         set_option(&socket, libc::PACKET_VNET_HDR, &1_i32)?;
         let reserve_bytes = VLAN_TAG_BYTES as libc::c_uint;
         set_option(&socket, libc::PACKET_RESERVE, &reserve_bytes)?;
-        let slot_bytes = (max_frame_bytes + SLOT_OVERHEAD_BYTES).next_power_of_two();
-        let block_bytes = BLOCK_BYTES.max(slot_bytes);
+        // What is longer than a slot is to come through the socket.
+        set_option(&socket, libc::PACKET_COPY_THRESH, &1_i32)?;
+        enlarge_receive_buffer(&socket);
+        // An odd number of cache lines: if slots were powers of two apart, their heads would compete for a few sets of the cache.
+        let lines = (max_frame_bytes + SLOT_OVERHEAD_BYTES).div_ceil(LINE_BYTES) | 1;
+        let slot_bytes = lines * LINE_BYTES;
+        let block_bytes = BLOCK_SLOTS * slot_bytes;
         let ring_bytes = frames * slot_bytes;
         let request = libc::tpacket_req {
             tp_block_size: to_uint(block_bytes)?,
@@ -79,6 +95,8 @@ impl FrameRing {
             slot_bytes,
             last: frames - 1,
             next: 0,
+            long: Vec::new(),
+            segment: Vec::new(),
         })
     }
 
@@ -135,45 +153,59 @@ impl FrameRing {
         }
     }
 
-    /// Calls `use_frame` with the oldest frame, then returns its slot to the kernel.
-    pub fn take(&mut self, use_frame: impl FnOnce(SlotFrame<'_>)) {
+    /// Calls `use_taken` with the oldest frame, or with each of its segments, then returns its slot to the kernel.
+    pub fn take(&mut self, mut use_taken: impl FnMut(Taken<'_>)) {
         let Some(header) = self.header() else { return };
         let mac = usize::from(header.tp_mac);
         let captured = header.tp_snaplen as usize;
-        let head = VLAN_TAG_BYTES + VIRTIO_HEADER_BYTES;
         // The kernel keeps within its slots; checked because the unsafe code below relies on it.
-        if mac >= size_of::<libc::tpacket2_hdr>() + head && mac + captured <= self.slot_bytes {
-            // SAFETY: the slot is ours until the status is stored below, and by the check above the range from the
-            // virtio header to the end of the frame lies inside it, after the packet header.
-            let (before, frame) = unsafe {
-                let start = self.slot().add(mac - head);
-                std::slice::from_raw_parts_mut(start.as_ptr(), head + captured).split_at_mut(head)
+        if mac >= size_of::<libc::tpacket2_hdr>() + LEAD_BYTES && mac + captured <= self.slot_bytes
+        {
+            // SAFETY: the slot is ours until the status is stored below, and by the check above the range from the room for
+            // the tag to the end of the frame lies inside it, after the packet header.
+            let slot = unsafe {
+                let start = self.slot().add(mac - LEAD_BYTES);
+                std::slice::from_raw_parts_mut(start.as_ptr(), LEAD_BYTES + captured)
             };
             if header.tp_len == header.tp_snaplen {
-                complete_checksum(&before[VLAN_TAG_BYTES..], frame);
-            }
-            let tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0
-                && captured >= MAC_ADDRESSES_BYTES;
-            // SAFETY: as above; the borrows that were made from the same range have ended.
-            let bytes = unsafe {
-                let start = self.slot().add(mac - VLAN_TAG_BYTES);
-                std::slice::from_raw_parts_mut(start.as_ptr(), VLAN_TAG_BYTES + captured)
-            };
-            let bytes = if tagged {
-                insert_vlan_tag(bytes, &header)
+                hand_over(slot, &header, &mut self.segment, &mut use_taken);
             } else {
-                &bytes[VLAN_TAG_BYTES..]
-            };
-            use_frame(SlotFrame {
-                bytes,
-                truncated: header.tp_len != header.tp_snaplen,
-            });
+                self.take_long(slot, &header, &mut use_taken);
+            }
         }
         self.prefetch_after_next();
         // Release: our use of the slot is over before the kernel may fill it again.
         self.status()
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) & self.last;
+    }
+
+    /// Takes the frame whose beginning is in `slot` from the socket, which has those that are longer in the slots' order.
+    #[cold]
+    fn take_long(
+        &mut self,
+        slot: &[u8],
+        header: &libc::tpacket2_hdr,
+        use_taken: &mut impl FnMut(Taken<'_>),
+    ) {
+        if header.tp_status & libc::TP_STATUS_COPY == 0 {
+            let offload = offload(slot);
+            let lost = offload.segments.map(|segments| {
+                let frame = &slot[LEAD_BYTES..];
+                segments::count(frame, header.tp_len as usize, segments, offload.checksum)
+            });
+            use_taken(lost.map_or(Taken::TooLong, Taken::Lost));
+            return;
+        }
+        self.long.resize(LEAD_BYTES + LONGEST_BYTES, 0);
+        let room = &mut self.long[VLAN_TAG_BYTES..];
+        match receive(self.ring.socket_ref(), room) {
+            Ok(bytes) if bytes <= room.len() && bytes >= virtio::HEADER_BYTES => {
+                let whole = &mut self.long[..VLAN_TAG_BYTES + bytes];
+                hand_over(whole, header, &mut self.segment, use_taken);
+            }
+            Ok(_) | Err(_) => use_taken(Taken::TooLong),
+        }
     }
 
     /// Frames that found the ring full, since the last call.
@@ -199,27 +231,54 @@ impl AsRawFd for FrameRing {
     }
 }
 
-/// `header` is the virtio header of `frame`, in the machine's byte order.
-fn complete_checksum(header: &[u8], frame: &mut [u8]) {
-    let [
-        flags,
-        _,
-        _,
-        _,
-        _,
-        _,
-        start_low,
-        start_high,
-        offset_low,
-        offset_high,
-    ] = *header
-    else {
+/// Completes what a host left to its network card: `lead` is [`LEAD_BYTES`] and the frame.
+#[inline(always)]
+fn hand_over(
+    lead: &mut [u8],
+    header: &libc::tpacket2_hdr,
+    buffer: &mut Vec<u8>,
+    use_taken: &mut impl FnMut(Taken<'_>),
+) {
+    let offload = offload(lead);
+    if let Some(segments) = offload.segments {
+        let cut = offload.checksum.is_some_and(|field| {
+            let frame = &lead[LEAD_BYTES..];
+            segments::cut(
+                frame,
+                (segments, field),
+                (buffer, VLAN_TAG_BYTES),
+                |segment| {
+                    use_taken(Taken::Frame(with_vlan_tag(segment, header)));
+                },
+            )
+        });
+        if !cut {
+            use_taken(Taken::TooLong);
+        }
         return;
-    };
-    if flags & VIRTIO_NET_HDR_F_NEEDS_CSUM != 0 {
-        let start = u16::from_ne_bytes([start_low, start_high]);
-        let offset = u16::from_ne_bytes([offset_low, offset_high]);
-        checksum::complete(frame, usize::from(start), usize::from(offset));
+    }
+    if let Some(field) = offload.checksum {
+        checksum::complete(&mut lead[LEAD_BYTES..], field.start, field.offset);
+    }
+    use_taken(Taken::Frame(with_vlan_tag(
+        &mut lead[virtio::HEADER_BYTES..],
+        header,
+    )));
+}
+
+fn offload(lead: &[u8]) -> Offload {
+    let header = lead.get(VLAN_TAG_BYTES..).and_then(<[u8]>::first_chunk);
+    header.map_or_else(Offload::default, |header| Offload::read(*header))
+}
+
+/// The frame that begins at `bytes[4..]`, with the tag that the kernel has removed, if any.
+fn with_vlan_tag<'a>(bytes: &'a mut [u8], header: &libc::tpacket2_hdr) -> &'a [u8] {
+    let is_tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0
+        && bytes.len() >= VLAN_TAG_BYTES + MAC_ADDRESSES_BYTES;
+    if is_tagged {
+        insert_vlan_tag(bytes, header)
+    } else {
+        &bytes[VLAN_TAG_BYTES..]
     }
 }
 

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::arrivals::Source;
 use super::departures::DepartureSender;
-use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, SlotFrame};
+use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, Taken};
 use super::packet_ring::Receive;
 use super::queueing::QueueingSender;
 use super::recorder::Recorder;
@@ -31,7 +31,7 @@ pub struct Counters {
     pub rx_bytes: u64,
     /// Frames that the kernel could not store because the switch did not keep up.
     pub rx_overruns: u64,
-    /// Frames longer than the interface's MTU allows (an offload of the sender is on); not forwarded.
+    /// Frames longer than the interface's MTU allows, which cannot be cut into segments; not forwarded.
     pub rx_oversize: u64,
     /// Frames that the interface accepted.
     pub tx_packets: u64,
@@ -238,24 +238,26 @@ impl Interface {
         }
     }
 
-    /// Calls `use_frame` with the oldest received frame, unless it is longer than the MTU allows, and removes it.
-    pub fn take(&mut self, use_frame: impl FnOnce(&[u8])) {
+    /// Calls `use_frame` with the oldest received frame, unless it is longer than the MTU allows, and removes it. A frame that a
+    /// host left to its network card to cut is given in its segments.
+    pub fn take(&mut self, mut use_frame: impl FnMut(&[u8])) {
         let Some(open) = &mut self.open else { return };
         let max_frame_bytes = open.max_frame_bytes;
         let mut oversize = false;
         let counters = &mut self.counters;
-        let recorder = self.recorder.as_deref_mut();
+        let mut recorder = self.recorder.as_deref_mut();
         let stamp_ns = recorder.as_ref().and_then(|_| open.ring.oldest_ns());
-        open.ring.take(|SlotFrame { bytes, truncated }| {
-            oversize = truncated || bytes.len() > max_frame_bytes;
-            if !oversize {
+        open.ring.take(|taken| match taken {
+            Taken::Frame(bytes) if bytes.len() <= max_frame_bytes => {
                 counters.rx_packets += 1;
                 counters.rx_bytes += bytes.len() as u64;
-                if let Some(files) = recorder {
+                if let Some(files) = &mut recorder {
                     files.received.write(stamp_ns.unwrap_or_default(), bytes);
                 }
                 use_frame(bytes);
             }
+            Taken::Frame(_) | Taken::TooLong => oversize = true,
+            Taken::Lost(frames) => counters.rx_overruns += frames,
         });
         if oversize {
             self.counters.rx_oversize += 1;
@@ -267,7 +269,7 @@ impl Interface {
                 self.oversize_reported = true;
                 warn!(
                     "port {}: a frame longer than {max_frame_bytes} bytes came from interface {} and was dropped; \
-                     switch the sender's offloads off (ethtool -K … tso off gso off)",
+                     the sender's MTU is larger, or it has an offload that the switch does not know (ethtool -k)",
                     self.number, self.name
                 );
             }

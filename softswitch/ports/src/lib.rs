@@ -3,8 +3,8 @@
 //!
 //! Layout: [`interface`] is one port with its counters; it reopens an interface that disappeared and came back.
 //! [`frame_ring`] (each frame as it arrives, for the switch) and [`block_ring`] (whole blocks, for the collector) receive
-//! through what `packet_ring` opens; [`sender`], [`xdp`], [`departures`] and [`queueing`] send, [`send_threads`] on other cores. [`checksum`] completes
-//! the checksums that the sending host left to its network card, [`arrivals`] merges the rings of all ports by time of
+//! through what `packet_ring` opens; [`sender`], [`xdp`], [`departures`] and [`queueing`] send, [`send_threads`] on other cores. [`virtio`] says
+//! what the sending host left to its network card, [`checksum`] completes checksums and [`segments`] cuts long frames, [`arrivals`] merges the rings of all ports by time of
 //! arrival, [`recorder`] writes capture files of a port, [`trunk`] carries the frames of ports without interfaces. Only the
 //! rings, the senders, [`socket`], [`trunk`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
 
@@ -18,11 +18,13 @@ pub mod mapping;
 mod packet_ring;
 pub mod queueing;
 pub mod recorder;
+pub mod segments;
 pub mod send_threads;
 pub mod sender;
 pub mod socket;
 pub mod tally;
 pub mod trunk;
+pub mod virtio;
 pub mod xdp;
 
 pub use interface::{Counters, Interface, OpenError};

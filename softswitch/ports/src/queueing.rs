@@ -9,14 +9,14 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use super::frame_ring::VIRTIO_HEADER_BYTES;
 use super::sender::send_some;
 use super::tally::Sent;
+use super::virtio;
 
 /// Frames of one `sendmmsg(2)`.
 const BATCH_FRAMES: usize = 64;
 /// Nothing is left to the network card.
-static PLAIN_FRAME: [u8; VIRTIO_HEADER_BYTES] = [0; VIRTIO_HEADER_BYTES];
+static PLAIN_FRAME: [u8; virtio::HEADER_BYTES] = [0; virtio::HEADER_BYTES];
 /// More frames than this never wait here: while the socket has no room, a switch keeps its packets in its own queues.
 const MOST_WAITING: usize = 1_024;
 

@@ -11,6 +11,8 @@ use std::ptr;
 pub const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 /// Send buffer: room for frames that the receiver has not read yet.
 const SEND_BUFFER_BYTES: libc::c_int = 4 << 20;
+/// Receive buffer: room for frames that are longer than a ring's slots.
+const RECEIVE_BUFFER_BYTES: libc::c_int = 16 << 20;
 
 /// Index, MTU and state of an interface.
 pub struct InterfaceState {
@@ -182,6 +184,31 @@ pub(crate) fn enlarge_send_buffer(socket: &OwnedFd) {
     if set_option_at(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
         let _ = set_option_at(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
     }
+}
+
+/// Enlarges the receive buffer, likewise.
+pub(crate) fn enlarge_receive_buffer(socket: &OwnedFd) {
+    let bytes = RECEIVE_BUFFER_BYTES;
+    if set_option_at(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes).is_err() {
+        let _ = set_option_at(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes);
+    }
+}
+
+/// Receives a frame without blocking; returns its length, which may exceed that of `buffer`.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: pointer and length describe `buffer`.
+    let received = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+        )
+    };
+    usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
 /// The pending error of a socket, which this call clears.

@@ -69,6 +69,7 @@ def test_a_tcp_stream_crosses_a_wire_whole_while_its_links_change(measured: dict
     assert stream["changes"] > 0
     assert stream["received_bytes"] == stream["sent_bytes"]
     assert stream["received_digest"] == stream["sent_digest"]
+    assert [port["rx_oversize"] for port in measured["stats"]["ports"]] == [0, 0]
 
 
 def test_what_a_wire_cannot_do_is_refused_with_a_reason(measured: dict[str, Any]) -> None:
