@@ -282,6 +282,39 @@ pub fn pass(switch: &mut Switch, frames: &[Frame], mut now_ns: u64) -> (u64, u64
     (now_ns, packets, bytes)
 }
 
+/// The learning switch with `stations` known at port 1 and reached through port 2, and one frame from each to the next in scattered
+/// order.
+pub fn l2(stations: u16) -> Fallible<(Switch, Vec<Frame>)> {
+    let mut switch = switch("l2_learning")?;
+    for station in 0..stations {
+        let key = exact(&mac(station));
+        insert(
+            &mut switch,
+            "IngressImpl.source",
+            vec![key.clone(), exact(&[1])],
+            0,
+            "IngressImpl.known",
+            vec![],
+        )?;
+        insert(
+            &mut switch,
+            "IngressImpl.destination",
+            vec![key],
+            0,
+            "IngressImpl.forward",
+            vec![vec![2]],
+        )?;
+    }
+    let frame = |station: u16| {
+        let mut frame = udp_frame(mac((station + 1) % stations), [10, 0, 0, 1], 1_024);
+        frame[6..12].copy_from_slice(&mac(station));
+        frame
+    };
+    let mut frames: Vec<Frame> = (0..stations).map(frame).collect();
+    scatter(&mut frames);
+    Ok((switch, frames))
+}
+
 /// The router program with `routes` routes of 24 bits, and one frame per route in scattered order.
 pub fn router(routes: u32) -> Fallible<(Switch, Vec<Frame>)> {
     let mut switch = switch("ipv4_router")?;
