@@ -237,7 +237,8 @@ chaos: setup ## faults in each process of runs and campaigns at random moments: 
 bench-switch: setup ## packets/s and TCP of the switch beside a bare forwarder and bmv2, in one run
 	cargo build --release --locked --quiet -p weir-bench
 	cargo build --release --locked --quiet -p weir-dataplane --example dataplane_pps
-	PYTHONPATH=bench $(BIN)/python -m weir.bench.switch $(ARGS)
+	mkdir -p target
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.switch --json target/switch-speed.json $(ARGS)
 
 .PHONY: bench-tutorials
 bench-tutorials: setup ## TCP through p4lang/tutorials' exercise basic, bmv2 beside us (WEIR_TUTORIALS: a checkout; needs p4c)
@@ -269,6 +270,11 @@ bench-inference: setup ## inferred losses against the switch's drops, BBR and CU
 .PHONY: bench-times
 bench-times: setup ## the same experiments in virtual and in real time, 20 of each, and where they differ; resumable (hours)
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.times $(ARGS)
+
+.PHONY: switch-speed
+switch-speed: $(VENV)/.python ## docs/images/switch-speed.png from the newest bench-switch (needs chromium)
+	$(BIN)/python tools/switch_speed.py target/switch-speed.json target/switch-speed.html
+	tools/picture target/switch-speed.html docs/images/switch-speed.png 360
 
 .PHONY: pcap-memory
 pcap-memory: $(VENV)/.python ## docs/images/pcap-memory.png from the newest bench-pcap (needs chromium)

@@ -359,6 +359,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--send-threads", type=int, default=0, help="of weir-switch (default: 0, the forwarding thread sends)"
     )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the last line there too")
     return parser.parse_args(argv)
 
 
@@ -373,6 +374,8 @@ def main(chosen: argparse.Namespace, _stop: StopToken) -> int:
     if busy:
         print("machine busy: other programs had processor time between the rounds, so nothing is judged")
     print(json.dumps(found))
+    if chosen.json:
+        chosen.json.write_text(json.dumps(found) + "\n")
     return 1 if goals and not busy else 0
 
 
