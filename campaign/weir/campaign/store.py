@@ -77,6 +77,7 @@ class Store:
         self._unlock()
 
     def _acquire(self, lock: int) -> None:
+        # flock(2) has no time limit, so the lock is tried again and again.
         give_up = time.monotonic() + _LOCK_PATIENCE_S
         while True:
             try:

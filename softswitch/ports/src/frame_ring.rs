@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A `TPACKET_V2` receive ring: the kernel hands over each frame as it arrives, for the switch.
 //!
-//! `TPACKET_V3` ([`block_ring`](super::block_ring)) would delay frames until a block is full. A frame that is longer than a slot,
-//! which a host left to its network card to cut, comes through the socket beside the ring. Kernel interface: `packet(7)` and
+//! `TPACKET_V3` ([`block_ring`](super::block_ring)) would delay frames until a block is full. The kernel queues a frame that is
+//! longer than a slot (TSO, GSO) at the socket; only its beginning is in the ring. Kernel interface: `packet(7)` and
 //! `Documentation/networking/packet_mmap.rst`.
 
 use std::io;
@@ -38,13 +38,13 @@ const LEAD_BYTES: usize = VLAN_TAG_BYTES + virtio::HEADER_BYTES;
 /// Longest frame that is cut into segments, with its headers: Linux makes none of more than 64 KiB unless it is told to.
 const LONGEST_BYTES: usize = 65_536 + 256;
 
-/// What was taken from a ring.
+/// A frame of a ring, or the reason why there is none.
 pub enum Taken<'a> {
     /// A frame from its Ethernet header, without FCS, with its VLAN tag.
     Frame(&'a [u8]),
     /// A frame that is longer than a slot and cannot be cut.
     TooLong,
-    /// So many frames that a host left to its network card to cut, and for which the socket had no room.
+    /// The socket had no room for a frame of many segments (TSO, GSO), which would have been so many frames.
     Lost(u64),
 }
 
@@ -76,7 +76,7 @@ impl FrameRing {
         set_option(&socket, libc::PACKET_VNET_HDR, &1_i32)?;
         let reserve_bytes = VLAN_TAG_BYTES as libc::c_uint;
         set_option(&socket, libc::PACKET_RESERVE, &reserve_bytes)?;
-        // What is longer than a slot is to come through the socket.
+        // The kernel queues a frame that is longer than a slot at the socket, besides its beginning in the slot.
         set_option(&socket, libc::PACKET_COPY_THRESH, &1_i32)?;
         enlarge_receive_buffer(&socket);
         // An odd number of cache lines: if slots were powers of two apart, their heads would compete for a few sets of the cache.
@@ -180,7 +180,7 @@ impl FrameRing {
         self.next = (self.next + 1) & self.last;
     }
 
-    /// Takes the frame whose beginning is in `slot` from the socket, which has those that are longer in the slots' order.
+    /// Receives the frame whose beginning is in `slot` from the socket, which queues long frames in the order of their slots.
     #[cold]
     fn take_long(
         &mut self,
@@ -199,7 +199,7 @@ impl FrameRing {
         }
         self.long.resize(LEAD_BYTES + LONGEST_BYTES, 0);
         let room = &mut self.long[VLAN_TAG_BYTES..];
-        match receive(self.ring.socket_ref(), room) {
+        match receive(&self.ring, room) {
             Ok(bytes) if bytes <= room.len() && bytes >= virtio::HEADER_BYTES => {
                 let whole = &mut self.long[..VLAN_TAG_BYTES + bytes];
                 hand_over(whole, header, &mut self.segment, use_taken);

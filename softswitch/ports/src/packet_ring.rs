@@ -73,11 +73,6 @@ impl PacketRing {
         self.socket.try_clone()
     }
 
-    /// The same without a new descriptor.
-    pub(crate) fn socket_ref(&self) -> &OwnedFd {
-        &self.socket
-    }
-
     /// The first byte of the ring.
     pub(crate) fn memory(&self) -> NonNull<u8> {
         self.memory.start()

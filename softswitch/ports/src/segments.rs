@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cuts a frame of many segments, which a host left to its network card (TSO, GSO), into the frames of a wire.
+//! Segmentation in software: cuts a frame of many segments (TSO, GSO) into the frames of a wire.
 //!
 //! So every packet is matched, metered and counted as a wire would carry it. The segments are those that Linux' own
-//! software makes (`Documentation/networking/segmentation-offloads.rst`), byte for byte.
+//! software makes (`Documentation/networking/segmentation-offloads.rst`), byte for byte; only a TCP checksum of zero is written as
+//! all ones, which means the same.
 
 #[cfg(test)]
 mod tests;

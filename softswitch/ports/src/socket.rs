@@ -186,7 +186,7 @@ pub(crate) fn enlarge_send_buffer(socket: &OwnedFd) {
     }
 }
 
-/// Enlarges the receive buffer, likewise.
+/// Enlarges the receive buffer, as far as the process may; see [`enlarge_send_buffer`].
 pub(crate) fn enlarge_receive_buffer(socket: &OwnedFd) {
     let bytes = RECEIVE_BUFFER_BYTES;
     if set_option_at(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes).is_err() {
@@ -198,7 +198,7 @@ pub(crate) fn enlarge_receive_buffer(socket: &OwnedFd) {
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: pointer and length describe `buffer`.
     let received = unsafe {
         libc::recv(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a host left to its network card: `struct virtio_net_hdr`, which precedes each frame of a packet socket with
-//! `PACKET_VNET_HDR` (virtio 1.2, section 5.1.6; `linux/virtio_net.h`), in the machine's byte order.
+//! The header before each frame of a packet socket with `PACKET_VNET_HDR`: `struct virtio_net_hdr` (virtio 1.2, section 5.1.6;
+//! `linux/virtio_net.h`), in the machine's byte order. It says which checksum and segmentation the sending host offloaded.
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 10;

@@ -14,14 +14,14 @@ import struct
 import sys
 from pathlib import Path
 
+from frame_capture import OUTGOING
 from scenario_links import add_link, add_veth, run
 from scenarios import statistics
 from switch_process import SwitchProcess
 
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR = 263, 8, 15  # linux/socket.h, linux/if_packet.h
-PACKET_OUTGOING = 4
 NEEDS_CSUM, TCPV4, TCPV6, UDP_L4, ECN = 1, 1, 4, 5, 0x80  # linux/virtio_net.h
-VIRTIO_HEADER = struct.Struct("<BBHHHH" if sys.byteorder == "little" else ">BBHHHH")
+VIRTIO_HEADER = struct.Struct("=BBHHHH")
 TCP_HEADER = struct.Struct("!HHLLBBHHH")
 TIMESTAMPS = b"\x01\x01\x08\x0a" + bytes(range(8))
 FIN_PSH_ACK_CWR = 0x01 | 0x08 | 0x10 | 0x80
@@ -107,7 +107,7 @@ def crossed(from_interface: str, to_interface: str) -> dict[str, list[str]]:
                     frame, ancillary, _, address = capture.recvmsg(1 << 17, 256)
                 except TimeoutError:
                     break
-                if address[2] == PACKET_OUTGOING:
+                if address[2] == OUTGOING:
                     continue
                 capture.settimeout(0.5)
                 tag = [data[16:20].hex() for _, _, data in ancillary]

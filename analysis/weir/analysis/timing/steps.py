@@ -227,29 +227,34 @@ def _without_queues(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
     at = 0
     while at < len(found):
         beside = [near for near in (at - 1, at + 1) if 0 <= near < len(found)]
-        levels = [near for near in beside if _is_queue(parts, found[at], found[near])]
-        if not levels:
+        borne = [near for near in beside if _is_known_and_borne(parts, found[at], found[near])]
+        nearest = min(borne, key=lambda near: abs(found[near].level - found[at].level), default=None)
+        # A neighbour at the level of the stretch confirms it.
+        if nearest is None or not _is_queue(parts, found[at], found[nearest]):
             at += 1
             continue
-        nearest = min(levels, key=lambda near: abs(found[near].level - found[at].level))
         first, last = sorted((at, nearest))
-        level = found[nearest].level
-        found[first : last + 1] = [Stretch(found[first].first, found[last].last, level)]
-        # What was joined may tell of the stretch before it.
+        found[first : last + 1] = [Stretch(found[first].first, found[last].last, found[nearest].level)]
+        # The joined stretch may have the direction that the one before it is compared with.
         at = max(first - 1, 0)
     return found
 
 
+def _is_known_and_borne(parts: Parts, stretch: Stretch, other: Stretch) -> bool:
+    """Whether packets of both directions show another stretch's level, which those of the stretch bear."""
+    return all(np.isfinite(_bounds(parts, other))) and _bears(parts, stretch, other.level)
+
+
 def _is_queue(parts: Parts, stretch: Stretch, other: Stretch) -> bool:
-    """Whether a queue and no step explains a stretch beside one whose level both directions show.
+    """Whether a queue and no step explains a stretch whose packets bear the level of another.
 
     A step changes the times of both directions. Here those of one are as before, or there are none.
     """
-    if not all(np.isfinite(_bounds(parts, other))) or not _bears(parts, stretch, other.level):
-        return False
-    least_change = min(abs(bound - other.level) for bound in _bounds(parts, stretch))
-    one_way = not all(np.isfinite(_bounds(parts, stretch)))
-    return one_way or least_change <= parts.allowed < abs(stretch.level - other.level) / 2
+    bounds = _bounds(parts, stretch)
+    if not all(np.isfinite(bounds)):
+        return True
+    least_change = min(abs(bound - other.level) for bound in bounds)
+    return least_change <= parts.allowed < abs(stretch.level - other.level) / 2
 
 
 def _is_blip(around: list[Stretch], parts: Parts) -> bool:
