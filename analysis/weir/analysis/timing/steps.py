@@ -195,13 +195,23 @@ def _without_short(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
     """Without stretches of a moment, unless their packets contradict those before and after."""
     found = list(stretches)
     short = max(SHORT, (stretches[-1].last - stretches[0].first) // SHORT_SHARE)
+    # The shortest first, so that a moment between two stretches does not keep one from the other.
+    for length in sorted({stretch.last - stretch.first for stretch in stretches}):
+        if length < short:
+            found = _without_as_short(found, parts, length)
+    return found
+
+
+def _without_as_short(stretches: list[Stretch], parts: Parts, length: int) -> list[Stretch]:
+    """Without those that are no longer than a length, and borne by one beside them or a step themselves."""
+    found = list(stretches)
     at = 0
     while at < len(found) and len(found) > 1:
         stretch, beside = found[at], [near for near in (at - 1, at + 1) if 0 <= near < len(found)]
         if _is_blip(found[max(at - 1, 0) : at + 2], parts):
             found[at - 1 : at + 2] = [_joined(found[at - 1], found[at + 1])]
             continue
-        if stretch.last - stretch.first < short:
+        if stretch.last - stretch.first <= length:
             bearing = [near for near in beside if _bears(parts, stretch, found[near].level)]
             levels = [found[near].level for near in beside]
             if bearing:
