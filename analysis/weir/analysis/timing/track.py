@@ -76,7 +76,7 @@ class Track:
 
     @property
     def steps(self) -> tuple[tuple[float, float], ...]:
-        """Time and size between each two lines; less than `LEAST_STEP_NS` is a drift that changed, no step."""
+        """Time and size between lines; less than `LEAST_STEP_NS` is a drift that changed, no step."""
         pairs = zip(self.lines, self.lines[1:], strict=False)
         return tuple((new.start, float(new.at(new.start) - old.at(new.start))) for old, new in pairs)
 
