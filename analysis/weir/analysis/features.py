@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from weir.analysis.tables import Floats, Ints
 from weir.rundir.directory import RunDirectory
 
 SCHEMA = pa.schema(
@@ -59,22 +60,30 @@ def features(sockets: Any, flows: Mapping[Key, str]) -> Any:
 
 
 def _of_flow(flow: str, columns: Mapping[str, Any]) -> Any:
+    time_ns, values = feature_values(columns)
+    table = {"flow": [flow] * len(time_ns), "time_ns": time_ns}
+    for name, column in zip(NAMES, values.T, strict=True):
+        table[name] = column.astype(np.int64) if name == "packets_in_flight" else column
+    return pa.table(table, schema=SCHEMA)
+
+
+def feature_values(columns: Mapping[str, Any]) -> tuple[Ints, Floats]:
+    """Times (n, ns) and features (n × 5, as `NAMES`) of one flow's samples, columns in order of time.
+
+    The first sample has none, as the time between ACKs is that since the sample before.
+    """
     time_ns = columns["time_ns"].astype(np.int64)
     acks = np.diff(columns["segments_received"].astype(np.int64))
     rows = {name: columns[name][1:].astype(np.float64) for name in _NEEDED}
     whole = (acks > 0) & np.all([np.isfinite(values) for values in rows.values()], axis=0)
-    return pa.table(
-        {
-            "flow": [flow] * int(whole.sum()),
-            "time_ns": time_ns[1:][whole],
-            "ack_interval_us": np.diff(time_ns)[whole] / 1e3 / acks[whole],
-            "bbr_min_rtt_us": rows["bbr_min_rtt_ns"][whole] / 1e3,
-            "packets_in_flight": columns["in_flight"][1:][whole].astype(np.int64),
-            "bbr_bandwidth_bps": rows["bbr_bandwidth_bps"][whole],
-            "tcp_rtt_us": rows["rtt_ns"][whole] / 1e3,
-        },
-        schema=SCHEMA,
+    values = (
+        np.diff(time_ns)[whole] / 1e3 / acks[whole],
+        rows["bbr_min_rtt_ns"][whole] / 1e3,
+        columns["in_flight"][1:][whole].astype(np.float64),
+        rows["bbr_bandwidth_bps"][whole],
+        rows["rtt_ns"][whole] / 1e3,
     )
+    return time_ns[1:][whole], np.column_stack(values)
 
 
 def features_of_run(run_dir: Path, flows: Mapping[Key, str]) -> Any:

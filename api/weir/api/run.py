@@ -217,6 +217,15 @@ class Run:
         """Five features of each sample of BBR flows' sockets, for a classifier of buffers; times in µs."""
         return ParquetTable("features", self._files.features, self._missing())
 
+    @cached_property
+    def tuning(self) -> ParquetTable:
+        """One row per decision of a host's tuner.
+
+        `time_ns` (this machine's clock) is when the setting had its `value`; `predicted` is the class of the
+        flow by so many `samples`; the classifier took `inference_ns`.
+        """
+        return ParquetTable("tuning", self._files.tuning, "only runs whose hosts have a tuner write it")
+
     # Packets
 
     @cached_property

@@ -23,11 +23,14 @@ from weir.archive.record import (
     software_of,
 )
 from weir.archive.roles import role_of
+from weir.rundir.directory import INPUT_FOLDERS
 
 VERSION = "1.2"
 _HOMES = {"iperf3": "https://software.es.net/iperf/", "kernel": "https://kernel.org/"}
 """Addresses of software; weir has none yet, so that of the README stands for it."""
 _README = "what is in the archive, how to check it, to analyse the runs again and to repeat them"
+
+_INPUTS = ("config.yaml", *(f"{name}/" for name in INPUT_FOLDERS))
 
 
 def metadata_text(contents: Contents, members: Sequence[Member], origin: Origin, licence: License) -> str:
@@ -113,9 +116,7 @@ def metadata(contents: Contents, members: Sequence[Member], origin: Origin, lice
         dataset["description"] = _description(run)
         dataset["hasPart"] = parts[run.folder]
         inputs = [
-            file
-            for name, file in files.items()
-            if name == f"{run.folder}/config.yaml" or name.startswith(f"{run.folder}/replays/")
+            file for name, file in files.items() if name.removeprefix(f"{run.folder}/").startswith(_INPUTS)
         ]
         if run.manifest.seed is not None:
             inputs.append(

@@ -11,6 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from weir.archive.contents import Contents, ExportedRun
+from weir.rundir.directory import INPUT_FOLDERS
 
 _IPERF = re.compile(rb'"version"\s*:\s*"iperf ([\w.+-]+)')
 _KERNEL = re.compile(rb'"system_info"\s*:\s*"(\S+) \S+ (\S+) ')
@@ -103,10 +104,11 @@ def repeat_command(run: ExportedRun) -> str:
 def campaign_commands(contents: Contents, folder: str) -> Iterator[str]:
     """The commands that make all runs of a campaign again, in another folder."""
     runs = [run for run in contents.runs if run.folder.startswith(f"{folder}/")]
-    if any((run.source / "replays").is_dir() for run in runs):
-        # Where the campaign looks for replay files that are not at the paths that it names.
-        replays = f"{quote(folder)}/replays"
-        yield f"mkdir -p {replays} && cp {quote(folder)}/*_r*/replays/* {replays}/"
+    for name in INPUT_FOLDERS:
+        if any((run.source / name).is_dir() for run in runs):
+            # Where the campaign looks for files that are not at the paths that it names.
+            copies = f"{quote(folder)}/{name}"
+            yield f"mkdir -p {copies} && cp {quote(folder)}/*_r*/{name}/* {copies}/"
     # Also of NAME-quick-virtual, whose time is not the file's.
     quick = " --quick" if re.search(r"-quick(-real|-virtual)?$", folder) else ""
     command = f"weir campaign {quote(f'{folder}/campaign.yaml')}{quick} --runs again"

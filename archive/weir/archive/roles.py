@@ -21,11 +21,13 @@ _PCAP, _HTML, _YAML, _TEXT = "application/vnd.tcpdump.pcap", "text/html", "appli
 OF_RUNS: dict[str, Role] = {
     "config.yaml": Role(_YAML, "the experiment, as it was given to weir"),
     "replays/*": Role(_TEXT, "a replay file of the experiment"),
+    "classifiers/*": Role(_JSON, "a classifier that a host's tuner uses"),
     "manifest.json": Role(_JSON, "versions, seeds, phases, effective rates, clocks, counters of the switch"),
     "pcap/*": Role(_PCAP, "the packets of a host's interface, cut off after their headers"),
     "telemetry.parquet": Role(_PARQUET, "the switch's reports: a row per packet that it dropped"),
     "collector.json": Role(_JSON, "how many reports the collector received and how many were lost"),
     "sockets.parquet": Role(_PARQUET, "samples of the senders' TCP state"),
+    "tuning.parquet": Role(_PARQUET, "the decisions of the hosts' tuners"),
     "result.json": Role(_JSON, "the result of the analysis"),
     "flows.parquet": Role(_PARQUET, "the result's flows, a row each"),
     "series.parquet": Role(_PARQUET, "loss, throughput and delay over time"),

@@ -21,6 +21,7 @@ from weir.archive.errors import ArchiveError
 from weir.archive.private import Cleaner, Identity, remains
 from weir.archive.readme import readme_text
 from weir.archive.record import License, Member, Origin
+from weir.rundir.directory import INPUT_FOLDERS
 from weir.rundir.manifest import Manifest
 from weir.rundir.whole_files import replacing
 
@@ -30,7 +31,7 @@ Progress = Callable[[int], None]
 _CHUNK_BYTES = 1 << 20
 _COMPRESSED = frozenset({".parquet", ".gz", ".xz", ".zst", ".bz2", ".png"})
 _RECORDS = ("result.json", "collector.json")
-_WRITTEN_BY_PEOPLE = ("config.yaml", "campaign.yaml", "replays/")
+_WRITTEN_BY_PEOPLE = ("config.yaml", "campaign.yaml", *(f"{name}/" for name in INPUT_FOLDERS))
 _EARLIEST, _LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 """Times that a zip can hold."""
 

@@ -18,7 +18,7 @@ def only(campaign: Campaign, wanted: Sequence[str]) -> Campaign:
 
     The selected runs keep their keys and seeds, so that the others can be run later. Raises CampaignError.
     """
-    chosen = _by_axis(campaign, wanted)
+    chosen = chosen_labels(campaign.axes, wanted)
     runs = tuple(
         run for run in campaign.runs if all(run.cell.get(axis) in labels for axis, labels in chosen.items())
     )
@@ -27,17 +27,16 @@ def only(campaign: Campaign, wanted: Sequence[str]) -> Campaign:
     return replace(campaign, runs=runs)
 
 
-def _by_axis(campaign: Campaign, wanted: Sequence[str]) -> Mapping[str, set[str]]:
+def chosen_labels(axes: Mapping[str, Collection[str]], wanted: Sequence[str]) -> Mapping[str, set[str]]:
+    """The labels of each axis that `AXIS=LABEL[,LABEL…]` name; `axes` has all. Raises CampaignError."""
     chosen: dict[str, set[str]] = {}
     for text in wanted:
         axis, equals, labels = text.partition("=")
         if not equals:
             raise CampaignError(f"--only {text}: valid: AXIS=LABEL, or AXIS=LABEL,LABEL")
-        if axis not in campaign.axes:
-            raise CampaignError(
-                f"--only {text}: no axis {axis!r}{nearest(axis, campaign.axes)}; {one_of(campaign.axes)}"
-            )
-        known = campaign.axes[axis]
+        if axis not in axes:
+            raise CampaignError(f"--only {text}: no axis {axis!r}{nearest(axis, axes)}; {one_of(axes)}")
+        known = axes[axis]
         for label in [labels] if labels in known else [part.strip() for part in labels.split(",")]:
             if label not in known:
                 raise CampaignError(

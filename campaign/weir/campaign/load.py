@@ -32,7 +32,7 @@ from weir.controlplane.config import (
     yaml_text,
 )
 from weir.rundir.manifest import VirtualTime
-from weir.runner.replays import Replays, read_replays
+from weir.runner.inputs import Inputs, read_inputs
 
 Cell = Mapping[str, str]
 """A point of the matrix: axis name → label."""
@@ -56,8 +56,8 @@ class PlannedRun:
     experiment: ExperimentConfig
     data: Mapping[str, Any]
     """The experiment as parsed from YAML, after substitution."""
-    replays: Replays = field(default_factory=dict)
-    """Text of the replay files that it names, by name."""
+    inputs: Inputs = field(default_factory=dict)
+    """Text of the files that it names."""
     virtual_time: VirtualTime | None = None
     """Its kernel, once `weir.campaign.virtual` has found it; None for a run in real time."""
 
@@ -68,11 +68,11 @@ class PlannedRun:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the experiment without its description, and of its replay files."""
+        """SHA-256 of the experiment without its description, and of the files that it names."""
         hashed = {key: value for key, value in self.data.items() if key != "description"}
-        if self.replays:
-            hashed["replays"] = {
-                name: hashlib.sha256(text.encode()).hexdigest() for name, text in self.replays.items()
+        if self.inputs:
+            hashed["inputs"] = {
+                name: hashlib.sha256(text.encode()).hexdigest() for name, text in self.inputs.items()
             }
         return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
 
@@ -357,7 +357,7 @@ def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[Pla
         if variables.problems:
             raise source.error(variables.problems)
         experiment = _experiment(cell, data, source)
-        replays = read_replays(experiment, Path(source.filename))
+        inputs = read_inputs(experiment, Path(source.filename))
         for repeat in range(grid.repeats):
             seed = run_seed(experiment.seed, cell, repeat)
             yield PlannedRun(
@@ -367,7 +367,7 @@ def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[Pla
                 seed=seed,
                 experiment=experiment.model_copy(update={"seed": seed}),
                 data=data | {"seed": seed},
-                replays=replays,
+                inputs=inputs,
             )
     for name, by_label in grid.axes.items():
         set_by_axis = {name}.union(*by_label.values()) if name in grid.labelled else {name}

@@ -257,7 +257,7 @@ def test_a_changed_replay_file_changes_the_digest_of_a_run_and_not_its_key(tmp_p
     script = Script((Block("client", 0, ((0.0, 10),)), Block("server", 10, ((0.5, 2000),))))
     replay.write_text(script.text)
     (before,) = load_campaign(config).runs
-    assert before.replays == {"one.replay": script.text}
+    assert before.inputs == {"replays/one.replay": script.text}
     replay.write_text(Script(script.blocks[:1]).text)
     (after,) = load_campaign(config).runs
     assert before.key == after.key

@@ -134,7 +134,7 @@ class Runner:
             partial,
             run.experiment if testbed is None else testbed.use(run.experiment),
             run.text.encode(),
-            run.replays,
+            run.inputs,
             campaign=identity,
             virtual_time=run.virtual_time,
             testbed=testbed,

@@ -24,6 +24,7 @@ from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import Host, Scheduling, Software
 from weir.rundir.manifest_file import ManifestFile
 from weir.runner.prepare import prepare
+from weir.runner.tuners import SCHEMA as DECISIONS
 from weir_tests.analysis.synthetic_run import write_run
 
 Goodput = Callable[[PlannedRun, FlowConfig], float]
@@ -79,7 +80,24 @@ def _write(
         {"flow": "main/bbr", "time_ns": at} | dict.fromkeys(NAMES, 8000 + 1000 * at) for at in range(3)
     ]
     pq.write_table(pa.Table.from_pylist(samples, schema=SCHEMA), RunDirectory(path).features)
+    decisions = [
+        row for name, host in run.experiment.hosts.items() if host.tuner for row in _decisions(run, name)
+    ]
+    if decisions:
+        pq.write_table(pa.Table.from_pylist(decisions, schema=DECISIONS), RunDirectory(path).tuning)
     return read_outcome(path, campaign.limits)
+
+
+def _decisions(run: PlannedRun, host: str) -> list[dict[str, Any]]:
+    """Three that name the buffer of the run, then one that names the smallest of all."""
+    tuner = run.experiment.hosts[host].tuner
+    assert tuner is not None
+    named = [run.cell["buffer"]] * 3 + [min(tuner.values, key=lambda label: float(label.split()[0]))]
+    fixed = {"host": host, "flow": f"main/{tuner.flow}", "samples": 10, "inference_ns": 1000}
+    return [
+        fixed | {"time_ns": at, "predicted": label, "value": tuner.values[label]}
+        for at, label in enumerate(named)
+    ]
 
 
 def _flow(shape: dict[str, Any], run: PlannedRun, flow: FlowConfig, rate_mbps: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import sys
 
 from typer import TyperException
 
+from weir.analysis.classifier.network import ClassifierError
 from weir.analysis.errors import (
     ClockError,
     FlowChoiceError,
@@ -69,6 +70,7 @@ _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 BAD_INPUT: tuple[type[Exception], ...] = (
     ArchiveError,
     CampaignError,
+    ClassifierError,
     ConfigError,
     FlowChoiceError,
     InputError,

@@ -16,6 +16,7 @@ from weir.cli import (
     bmv2,
     campaign,
     campaign_compare,
+    classifier,
     demo,
     detect,
     digest,
@@ -142,6 +143,7 @@ for _command in (
     # import is a keyword of Python, and campaign_compare the command `campaign compare`.
     app.command(_command.__name__.removesuffix("_").replace("_", " "))(_command)
 app.add_typer(kernel.app)
+app.add_typer(classifier.app)
 app.add_typer(bmv2.app)
 
 

@@ -211,6 +211,7 @@ def _build(
     )
     data = record.model_dump(mode="json", by_alias=True, exclude_none=True)
     write_whole(finished / RECORD, (json.dumps(data, indent=2) + "\n").encode())
+    progress.step("removing the source")  # of a whole tree this takes minutes on a busy disk
     return finished
 
 

@@ -69,6 +69,7 @@ def test_a_kernel_is_built_recorded_and_named(store: KernelStore, tmp_path: Path
         "configuring",
         "compiling",
         "booting",
+        "removing the source",
     ]
     assert seen.counts == [1]
     record = outcome.kernel.record

@@ -66,7 +66,7 @@ def record_digest(run_dir: Path) -> str | None:
 
 def _measured(files: RunDirectory) -> Iterator[Path]:
     yield from files.captures.glob("*")
-    yield from (files.telemetry, files.accounting, files.sockets)
+    yield from (files.telemetry, files.accounting, files.sockets, files.tuning)
     yield from (files.result, files.flows, files.series, files.features)
 
 

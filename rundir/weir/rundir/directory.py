@@ -11,6 +11,9 @@ from pathlib import Path
 
 from weir.rundir.whole_files import replacing
 
+INPUT_FOLDERS = REPLAYS, CLASSIFIERS = ("replays", "classifiers")
+"""Folders with copies of the files that the experiment names."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
@@ -31,7 +34,12 @@ class RunDirectory:
     @property
     def replays(self) -> Path:
         """Folder with copies of the experiment's replay files."""
-        return self.path / "replays"
+        return self.path / REPLAYS
+
+    @property
+    def classifiers(self) -> Path:
+        """Folder with copies of the classifiers of the experiment's tuners."""
+        return self.path / CLASSIFIERS
 
     @property
     def manifest(self) -> Path:
@@ -86,6 +94,11 @@ class RunDirectory:
     def features(self) -> Path:
         """Features of the flows' sockets."""
         return self.path / "features.parquet"
+
+    @property
+    def tuning(self) -> Path:
+        """The decisions of the hosts' tuners."""
+        return self.path / "tuning.parquet"
 
     @property
     def report(self) -> Path:

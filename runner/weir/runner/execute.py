@@ -29,6 +29,7 @@ from weir.runner.switch_control import control_of, loads_program, start_afresh
 from weir.runner.switches import Activity, RunSwitch
 from weir.runner.testbed_stage import TestbedStage
 from weir.runner.traffic import PhaseTraffic, background_specs, flow_specs
+from weir.runner.tuners import Tuners
 from weir.testbed.inventory import TestbedConfig
 from weir.testbed.joined import on_testbed
 from weir.testbed.load import load_testbed
@@ -117,6 +118,7 @@ async def execute(
             capture.wait_ready(stop)
         sampler = stage.sampler(files.sockets)
         stack.enter_context(sampler)
+        tuners = stack.enter_context(Tuners(experiment, stage.hosts, run_dir))
 
         ports = PortAllocator(stage.source_port_offset())
         async with control_of(experiment, plan, switch.address, via=switch.via) as control:
@@ -140,8 +142,10 @@ async def execute(
                 with progress.phase(phase.name, experiment.phase_duration / NS):
                     if probe is not None:
                         probe.begin(phase.name)
+                    tuners.begin(specs)
                     async with sampled(control, phase, watcher):
                         traffic, events = await run_phase(control, phase, offered, guards, stop)
+                    tuners.end()
                     if probe is not None:
                         probe.end()
                 # Fails here on a full disk, before waiting for counters that could not be written.
@@ -180,6 +184,7 @@ async def execute(
             )
         )
         sampler.stop()
+        tuners.stop()
         late = None if probe is None else probe.stop()
         manifest.update(scheduling=None if late is None else Scheduling.model_validate(late))
         switch.stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates a run directory with experiment, replay files and manifest, before the run starts."""
+"""Creates a run directory with experiment, the files that it names, and manifest, before the run starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weir.rundir.manifest import CampaignRun, TestbedRecord, VirtualTime
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
 from weir.runner.checks import check_machine, check_runnable, check_virtual
-from weir.runner.replays import Replays, keep_replays, read_replays
+from weir.runner.inputs import Inputs, keep_inputs, read_inputs
 from weir.testbed.inventory import TESTBED, TestbedConfig
 from weir.testbed.joined import on_testbed, problems
 from weir.testbed.load import parse_testbed
@@ -98,7 +98,7 @@ def new_run_of(
     choice: TimeChoice | None = None,
     testbed: OnTestbed | None = None,
 ) -> tuple[ExperimentConfig, Path]:
-    """As `new_run`, from text; `config` is for messages, and its folder is that of the replay files."""
+    """As `new_run`, from text; `config` is for messages; paths are relative to its folder."""
     source = Source.parse(text, str(config))
     experiment = experiment_of(source.data, source)
     check_runnable(experiment, config, source, testbed=testbed is not None)
@@ -113,9 +113,9 @@ def new_run_of(
             check_virtual(experiment, config)
         virtual_time = virtual_time_of(experiment, choice)
         check_machine(experiment, config, source)
-    replays = read_replays(experiment, config)
+    inputs = read_inputs(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
-    prepare(run_dir, experiment, text.encode(), replays, virtual_time=virtual_time, testbed=testbed)
+    prepare(run_dir, experiment, text.encode(), inputs, virtual_time=virtual_time, testbed=testbed)
     point_latest_to(run_dir)
     return experiment, run_dir
 
@@ -124,14 +124,14 @@ def prepare(
     run_dir: Path,
     experiment: ExperimentConfig,
     config: bytes,
-    replays: Replays,
+    inputs: Inputs,
     *,
     campaign: CampaignRun | None = None,
     virtual_time: VirtualTime | None = None,
     testbed: OnTestbed | None = None,
     keep_raw: bool = True,
 ) -> None:
-    """Write the experiment's text, its replay files and the manifest into an empty run directory.
+    """Write the experiment's text, the files that it names and the manifest into an empty run directory.
 
     On a `testbed`, the experiment is the one that its `use` has returned. Without `keep_raw`, the campaign
     deletes captures after their analysis.
@@ -139,7 +139,7 @@ def prepare(
     Without `virtual_time`, the experiment says in which time it runs. Raises KernelInputError.
     """
     write_whole(RunDirectory(run_dir).config, config)
-    keep_replays(run_dir, replays)
+    keep_inputs(run_dir, inputs)
     if testbed is None:
         virtual_time = virtual_time or virtual_time_of(experiment, TimeChoice())
     else:
@@ -147,7 +147,7 @@ def prepare(
     if virtual_time is None or campaign is not None:
         run_id = run_dir.name
     else:
-        run_id = _virtual_run_id(config, replays, virtual_time)
+        run_id = _virtual_run_id(config, inputs, virtual_time)
     record = None if testbed is None else testbed.record(experiment)
     if record is not None and not keep_raw:
         record = record.model_copy(update={"headers_only": True})
@@ -173,12 +173,12 @@ def virtual_time_of(experiment: ExperimentConfig, choice: TimeChoice) -> Virtual
     return VirtualTime(kernel=found.record, memory_mb=choice.memory_mb, epoch_ns=EPOCH_NS)
 
 
-def _virtual_run_id(config: bytes, replays: Replays, virtual_time: VirtualTime) -> str:
+def _virtual_run_id(config: bytes, inputs: Inputs, virtual_time: VirtualTime) -> str:
     """An id that repeats share: the telemetry and the result have it in them."""
-    inputs = [
+    made_of = [
         hashlib.sha256(config).hexdigest(),
-        sorted(replays.items()),
+        sorted(inputs.items()),
         virtual_time.kernel.inputs_sha256,
         virtual_time.memory_mb,
     ]
-    return f"virtual-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]}"
+    return f"virtual-{hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]}"

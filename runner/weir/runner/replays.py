@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replay files of an experiment: read from its folder, copied into the run, played from the copy."""
+"""The replay files of an experiment's flows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from weir.controlplane.config import ConfigError, ExperimentConfig, FlowConfig
 from weir.controlplane.config.values import max_datagram_bytes
 from weir.rundir.directory import RunDirectory
-from weir.rundir.whole_files import write_whole
 from weir.topo.script import Script, ScriptError, parse_script, regular_writes
 
 _NS = 1_000_000_000
 
-Replays = Mapping[str, str]
-"""File name, without folders → text of the replay file. The name is also that of the copy in a run."""
 
+def replays_of(experiment: ExperimentConfig, config: Path) -> Iterator[tuple[str, Path, str]]:
+    """The key of each flow's replay file, its path and its text.
 
-def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
-    """Read the replay files that an experiment names, relative to the folder of its file.
-
-    Raises ConfigError if one cannot be read, is malformed or does not suit its flow, or if two have the same
-    file name.
+    Raises ConfigError if one cannot be read, is malformed or does not suit its flow.
     """
-    found: dict[str, str] = {}
-    paths: dict[str, Path] = {}
     for index, flow in enumerate(experiment.flows):
         if flow.replay is None:
             continue
@@ -34,9 +27,6 @@ def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
         # The config of an earlier run has its copies in the run's replay folder.
         copy = RunDirectory(config.parent).replays / path.name
         path = copy if copy.is_file() and not path.is_file() else path
-        if paths.setdefault(path.name, path) != path:
-            other = paths[path.name]
-            raise ConfigError([f"{where}: {path} has the same name as {other}; valid: another name"])
         try:
             text = path.read_text(encoding="utf-8")
             script = parse_script(text, str(path))
@@ -47,8 +37,7 @@ def read_replays(experiment: ExperimentConfig, config: Path) -> Replays:
         problem = _unplayable(flow, script)
         if problem is not None:
             raise ConfigError([f"{where}: {path}: {problem}"])
-        found[path.name] = text
-    return found
+        yield where, path, text
 
 
 def _unplayable(flow: FlowConfig, script: Script) -> str | None:
@@ -62,15 +51,6 @@ def _unplayable(flow: FlowConfig, script: Script) -> str | None:
             f"valid: at most {largest} B"
         )
     return None
-
-
-def keep_replays(run_dir: Path, replays: Replays) -> None:
-    """Write copies of the replay files into a run directory."""
-    folder = RunDirectory(run_dir).replays
-    if replays:
-        folder.mkdir()
-    for name, text in replays.items():
-        write_whole(folder / name, text.encode())
 
 
 def script_of(flow: FlowConfig, run_dir: Path) -> Script | None:

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from weir.controlplane.config import ConfigError, load_experiment
-from weir.runner.replays import keep_replays, read_replays, script_of
+from weir.runner.inputs import keep_inputs, read_inputs
+from weir.runner.replays import script_of
 from weir.topo.script import Block, Script
 
 SCRIPT = Script((Block("client", 0, ((0.0, 10),)), Block("server", 10, ((0.5, 2000),))))
@@ -30,7 +31,7 @@ def config(tmp_path: Path) -> Path:
 def test_a_run_plays_its_copies_of_the_replay_files(config: Path) -> None:
     experiment, run_dir = load_experiment(config), config.parent / "run"
     run_dir.mkdir()
-    keep_replays(run_dir, read_replays(experiment, config))
+    keep_inputs(run_dir, read_inputs(experiment, config))
     one, two, three = (script_of(flow, run_dir) for flow in experiment.flows)
     assert one is not None
     assert two is not None
@@ -38,7 +39,7 @@ def test_a_run_plays_its_copies_of_the_replay_files(config: Path) -> None:
     assert two.of("server")[0].writes == ((0.0, 1000), (0.5, 1000), (1.0, 1000), (1.5, 1000))
     assert three is None
     # The config in the run directory finds the copies.
-    assert read_replays(experiment, run_dir / "config.yaml") == {"one.replay": SCRIPT.text}
+    assert read_inputs(experiment, run_dir / "config.yaml") == {"replays/one.replay": SCRIPT.text}
 
 
 def test_the_error_of_an_unreadable_replay_file_names_file_and_flow(config: Path) -> None:
@@ -46,10 +47,10 @@ def test_the_error_of_an_unreadable_replay_file_names_file_and_flow(config: Path
     path = config.parent / "traces" / "one.replay"
     path.write_text("capture")
     with pytest.raises(ConfigError, match=r"again.yaml: flows\[0\].replay: .*one.replay:1: no JSON"):
-        read_replays(experiment, config)
+        read_inputs(experiment, config)
     path.unlink()
     with pytest.raises(ConfigError, match=r"one.replay: No such file .*; valid: a file of `weir trace`"):
-        read_replays(experiment, config)
+        read_inputs(experiment, config)
 
 
 def test_the_error_of_a_replay_file_that_does_not_suit_its_flow_names_both(config: Path) -> None:
@@ -59,18 +60,18 @@ def test_the_error_of_a_replay_file_that_does_not_suit_its_flow_names_both(confi
     with pytest.raises(
         ConfigError, match=r"flows\[0\].replay: .*: it is udp, the flow is tcp; valid: protocol: udp"
     ):
-        read_replays(load_experiment(config), config)
+        read_inputs(load_experiment(config), config)
     text = EXPERIMENT.replace(
         "hosts: {a: {}, b: {}}", 'hosts: {a: {address6: "fd00::1"}, b: {address6: "fd00::2"}}'
     )
     text = text.replace("duration: 2 s, replay", "duration: 2 s, protocol: udp, replay")
     config.write_text(text)
-    assert read_replays(load_experiment(config), config) == {"one.replay": datagrams.text}
+    assert read_inputs(load_experiment(config), config) == {"replays/one.replay": datagrams.text}
     config.write_text(text.replace("protocol: udp", "protocol: udp, ip_version: 6"))
     with pytest.raises(
         ConfigError, match=r"datagram of 1460 B does not fit an IPv6 packet .* at most 1452 B"
     ):
-        read_replays(load_experiment(config), config)
+        read_inputs(load_experiment(config), config)
 
 
 def test_two_replay_files_with_the_same_name_are_refused(config: Path) -> None:
@@ -79,4 +80,4 @@ def test_two_replay_files_with_the_same_name_are_refused(config: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"flows\[1\].replay: .* has the same name as .*; valid: another name"
     ):
-        read_replays(load_experiment(config), config)
+        read_inputs(load_experiment(config), config)

@@ -153,7 +153,7 @@ class ClusterExecutor:
             token=uuid.uuid4().hex,
             key=run.key,
             config=run.text,
-            replays=dict(run.replays),
+            inputs=dict(run.inputs),
             identity=identity_of(run, self._made_by),
             keep_raw=self._keep_raw,
             command=self._command,

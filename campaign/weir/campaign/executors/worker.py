@@ -26,8 +26,8 @@ from weir.controlplane.config import parse_experiment
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import CampaignRun, Software, VirtualTime
+from weir.runner.inputs import Inputs
 from weir.runner.prepare import OnTestbed, prepare
-from weir.runner.replays import Replays
 from weir.topo.memory import available_mb
 from weir.topo.processors import busy_share
 
@@ -50,7 +50,7 @@ class RunRequest:
     token: str
     key: str
     config: str
-    replays: Replays
+    inputs: Inputs
     identity: CampaignRun
     keep_raw: bool
     command: Command
@@ -110,7 +110,7 @@ def make_run(request: RunRequest) -> FinishedRun:
             run_dir,
             experiment if testbed is None else testbed.use(experiment),
             request.config.encode(),
-            request.replays,
+            request.inputs,
             campaign=request.identity,
             virtual_time=request.virtual_time,
             testbed=testbed,

@@ -3,6 +3,7 @@
 
 STUDIES = {
     "bbr-dominant": "weir.campaign.studies.bbr_dominant",
+    "bbr-ml": "weir.campaign.studies.bbr_ml",
     "bbr-or-cubic-table": "weir.campaign.studies.bbr_or_cubic_table",
     "buffer-class": "weir.campaign.studies.buffer_class",
     "wehey-bbr": "weir.campaign.studies.wehey_bbr",

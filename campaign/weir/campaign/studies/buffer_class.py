@@ -15,9 +15,9 @@ from scipy import stats
 from weir.analysis.features import NAMES
 from weir.analysis.figures import Section, Table, line_figure
 from weir.analysis.figures.figure import Cell
-from weir.analysis.statistics import jain_index
 from weir.campaign.outcome import Outcome
-from weir.campaign.studies.runs import goodputs_mbps, label, mean_or_none, rounded, share_percent, valid_of
+from weir.campaign.studies.buffers import buffer_bdp, by_buffer, jain, jains, level, shares
+from weir.campaign.studies.runs import mean_or_none, rounded, share_percent, valid_of
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.rundir.directory import RunDirectory
 
@@ -51,40 +51,15 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
     return comparison_section(PUBLISHED, _comparisons(valid), len(valid)), drawn, features
 
 
-def _jain(outcome: Outcome) -> float | None:
-    return jain_index([rate for name in ("bbr", "cubic") for rate in goodputs_mbps(outcome, name)])
-
-
-def _buffer_bdp(outcome: Outcome) -> float:
-    return float(label(outcome, "buffer").removesuffix("BDP"))
-
-
-def _by_buffer(valid: Sequence[Outcome]) -> dict[float, list[Outcome]]:
-    found: dict[float, list[Outcome]] = {}
-    for outcome in valid:
-        found.setdefault(_buffer_bdp(outcome), []).append(outcome)
-    return dict(sorted(found.items()))
-
-
-def _means(valid: Sequence[Outcome], cc: str) -> dict[float, float]:
-    found = {at: mean_or_none(share_percent(o, cc) for o in its) for at, its in _by_buffer(valid).items()}
-    return {at: value for at, value in found.items() if value is not None}
-
-
-def _jains(valid: Sequence[Outcome]) -> dict[float, float]:
-    found = {at: mean_or_none(map(_jain, its)) for at, its in _by_buffer(valid).items()}
-    return {at: value for at, value in found.items() if value is not None}
-
-
 def _comparisons(valid: Sequence[Outcome]) -> list[Comparison]:
-    shares, jains = _means(valid, "bbr"), _jains(valid)
-    shallow = [value for at, value in shares.items() if at <= PUBLISHED["shallow_bdp"]]
-    sizes = [_buffer_bdp(outcome) for outcome in valid]
+    by_size, fairness = shares(valid, "bbr"), jains(valid)
+    shallow = [value for at, value in by_size.items() if at <= PUBLISHED["shallow_bdp"]]
+    sizes = [buffer_bdp(outcome) for outcome in valid]
     values = {
         "unfair_shallow": min(shallow, default=None),
-        "unfair_deep": shares[max(shares)] if shares and max(shares) > 1 else None,
+        "unfair_deep": by_size[max(by_size)] if by_size and max(by_size) > 1 else None,
         "shares_fall": _correlation(sizes, [share_percent(outcome, "bbr") or 0.0 for outcome in valid]),
-        "least_jain": min(jains, key=lambda at: jains[at]) if len(jains) > 1 else None,
+        "least_jain": min(fairness, key=lambda at: fairness[at]) if len(fairness) > 1 else None,
     }
     return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
@@ -98,7 +73,7 @@ def _correlation(sizes: Sequence[float], shares: Sequence[float]) -> float | Non
 
 
 def _share_figure(valid: Sequence[Outcome]) -> Table:
-    lines = {cc.upper(): list(_means(valid, cc).items()) for cc in ("bbr", "cubic")}
+    lines = {cc.upper(): list(shares(valid, cc).items()) for cc in ("bbr", "cubic")}
     return line_figure(
         "figure-1",
         "Share of the bandwidth (figures 1 and 3a)",
@@ -107,7 +82,7 @@ def _share_figure(valid: Sequence[Outcome]) -> Table:
         x="buffer in BDP",
         y="percent",
         log_x=True,
-        marks={"even": _level(valid, 50.0)},
+        marks={"even": level(valid, 50.0)},
     )
 
 
@@ -116,17 +91,12 @@ def _jain_figure(valid: Sequence[Outcome]) -> Table:
         "figure-3b",
         "Jain's index of the two flows (figure 3b)",
         "Mean over the runs of each buffer; 0.5 if one flow gets everything.",
-        {"Jain's index": list(_jains(valid).items())},
+        {"Jain's index": list(jains(valid).items())},
         x="buffer in BDP",
         y="Jain's index",
         log_x=True,
-        marks={"all to one": _level(valid, 0.5)},
+        marks={"all to one": level(valid, 0.5)},
     )
-
-
-def _level(valid: Sequence[Outcome], value: float) -> list[tuple[float, float]]:
-    sizes = list(_by_buffer(valid))
-    return [(min(sizes), value), (max(sizes), value)]
 
 
 def _table(valid: Sequence[Outcome]) -> Table:
@@ -134,12 +104,12 @@ def _table(valid: Sequence[Outcome]) -> Table:
         zip(PUBLISHED["buffers_bdp"], PUBLISHED["classifier_accuracy_percent"], strict=True)
     )
     rows: list[tuple[Cell, ...]] = []
-    for at, its in _by_buffer(valid).items():
+    for at, its in by_buffer(valid).items():
         shares = [share_percent(outcome, "bbr") or 0.0 for outcome in its]
         rows.append(
             (
                 *(at, len(its), rounded(mean_or_none(shares)), rounded(min(shares)), rounded(max(shares))),
-                *(rounded(mean_or_none(map(_jain, its)), 3), accuracy.get(at)),
+                *(rounded(mean_or_none(map(jain, its)), 3), accuracy.get(at)),
             )
         )
     columns = (
@@ -152,7 +122,7 @@ def _table(valid: Sequence[Outcome]) -> Table:
 
 def _features(valid: Sequence[Outcome]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for outcome in sorted(valid, key=_buffer_bdp):
+    for outcome in sorted(valid, key=buffer_bdp):
         path = RunDirectory(outcome.path).features
         if not path.is_file():
             continue
@@ -160,6 +130,6 @@ def _features(valid: Sequence[Outcome]) -> Table:
         medians = [
             pc.quantile(table[name])[0].as_py() / SHOWN[name][1] if len(table) else None for name in NAMES
         ]
-        rows.append((_buffer_bdp(outcome), outcome.key, len(table), *(rounded(each, 2) for each in medians)))
+        rows.append((buffer_bdp(outcome), outcome.key, len(table), *(rounded(each, 2) for each in medians)))
     columns = ("buffer, BDP", "run", "samples", *(SHOWN[name][0] for name in NAMES))
     return Table("features", "Medians of the features", "", columns, tuple(rows))

@@ -255,3 +255,33 @@ def test_buffer_class_shows_shares_and_jains_index_of_the_two_flows(
     features = item(found, "features")
     assert features.rows[0][2:] == (3, 9_000, 9.0, 9_000, 0.01, 9.0)
     assert column(features, "buffer, BDP") == [0.01 * 2**n for n in range(10)]
+
+
+def test_bbr_ml_shows_fairness_with_and_without_tuning_and_the_decisions_that_were_right(
+    tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    def goodput(run: PlannedRun, flow: FlowConfig) -> float:
+        # Gains of 75 % and tuners are fair; all others give BBR three quarters.
+        fair = run.cell.get("gain") == "75" or run.experiment.hosts["sender"].tuner is not None
+        return 40.0 if fair else {"bbr": 60.0, "cubic": 20.0}[flow.congestion_control]
+
+    found = sections("bbr-ml", made_up(campaign_of("bbr-ml"), tmp_path, shape, goodput))
+    jain = {row[:2]: row[2] for row in item(found, "figure-3b").rows}
+    sizes = sorted({size for _, size in jain})
+    # Jain's index of rates 3 and 1: (3 + 1)² ÷ (2 × (9 + 1)).
+    assert [jain["unchanged", size] for size in sizes] == [pytest.approx(0.8)] * len(sizes)
+    assert [jain["BBR-ML", size] for size in sizes] == [pytest.approx(1)] * len(sizes)
+    assert {gain for _, gain, *_ in item(found, "gains-fairest").rows} == {"75"}
+    right = {row[:2]: row[2] for row in item(found, "table-1").rows}
+    # Of the four decisions of each run, the last names the smallest buffer.
+    assert right[min(sizes), "BBR-ML"].startswith("4/4")
+    assert right[max(sizes), "BBR-ML"].startswith("3/4")
+    numbers = dict(
+        zip(
+            column(item(found, "statements"), "its number"),
+            column(item(found, "statements"), "our number"),
+            strict=True,
+        )
+    )
+    assert numbers[70] == pytest.approx((100 + 75 * (len(sizes) - 1)) / len(sizes))
+    assert numbers[0.15] == pytest.approx(0.2)

@@ -20,6 +20,9 @@ RESERVED_HOSTS = ("switch", "collector")
 MAX_WRITES = 1_000_000
 """Largest number of writes of one flow: its two processes hold them in memory."""
 
+_SHORTEST_TUNING_NS = 200_000_000
+"""Time between two decisions of a tuner that has at least one sample with features, which need two."""
+
 _SMALLEST_INNER = 64
 """Bytes of Ethernet, IPv4 and TCP headers with the options that the analysis needs."""
 
@@ -51,6 +54,7 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
             yield Problem(location, f"{name!r} is reserved for the run itself; valid: any other name")
         yield from check_queue(experiment, name)
         yield from check_line(experiment, name)
+        yield from _tuner(experiment, name)
     for key in ("address", "address6", "mac", "port"):
         users: dict[object, str] = {}
         for name, host in experiment.hosts.items():
@@ -62,6 +66,30 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
                     depends_on=(("hosts", users[value], key),),
                 )
             users.setdefault(value, name)
+
+
+def _tuner(experiment: ExperimentConfig, host: str) -> Iterator[Problem]:
+    tuner = experiment.hosts[host].tuner
+    if tuner is None:
+        return
+    its = [flow for flow in experiment.flows if flow.source == host and flow.protocol == "tcp"]
+    location: Location = ("hosts", host, "tuner")
+    yield from known(
+        tuner.flow, [flow.name for flow in its], f"TCP flow from {host}", (*location, "flow"), ("flows",)
+    )
+    if tuner.every < _SHORTEST_TUNING_NS:
+        least = format_time(_SHORTEST_TUNING_NS)
+        message = f"{format_time(tuner.every)} has too few samples; valid: at least {least}"
+        yield Problem((*location, "every"), message)
+    if tuner.latency >= tuner.every:
+        message = f"{format_time(tuner.latency)} is not less than the time between decisions; valid: less"
+        yield Problem((*location, "latency"), message, depends_on=((*location, "every"),))
+    for number, flow in enumerate(experiment.flows):
+        if flow.name == tuner.flow and flow in its and not flow.congestion_control.startswith("bbr"):
+            message = (
+                f"{flow.congestion_control}, of whose state the tuner of {host} knows nothing; valid: bbr"
+            )
+            yield Problem(("flows", number, "congestion_control"), message, depends_on=((*location, "flow"),))
 
 
 def _flows(experiment: ExperimentConfig) -> Iterator[Problem]:

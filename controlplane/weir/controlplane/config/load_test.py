@@ -484,7 +484,7 @@ CASES = {
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
         "x.yaml:3: hosts.a: a list is not a mapping; "
         "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, line_rate, "
-        "packet_cost, address, address6, mac, port, sysctl",
+        "packet_cost, address, address6, mac, port, sysctl, tuner",
     ),
     "one host": (
         ("  a: {delay: 10 ms}\n", ""),

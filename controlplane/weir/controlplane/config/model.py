@@ -96,6 +96,25 @@ class SwitchConfig(_Model):
     as they are."""
 
 
+class TunerConfig(_Model):
+    """A program on a host that sets one of its settings by the class of a flow, which it predicts from the
+    state of the flow's socket, as BBR-ML does with BBR's cwnd_gain by the bottleneck's buffer."""
+
+    flow: Annotated[StrictStr, Field(examples=["bbr"])]
+    """TCP flow that the host sends, with a congestion control of the BBR family."""
+    classifier: Annotated[StrictStr, Field(examples=["bbr-ml.classifier.json"])]
+    """File of `weir classifier train`. Its path is seen from this file's folder."""
+    sysctl: Sysctl = "net.ipv4.tcp_bbr_cwnd_gain"
+    """The setting of the host's network namespace; the default is that of a kernel with
+    bbr-cwnd-gain.patch. Each phase begins with its value at the start of the run."""
+    values: Annotated[dict[StrictStr, SysctlValue], Field(min_length=2, examples=[{"0.01 BDP": 100}])]
+    """Its value for each class of the classifier."""
+    every: TimeNs = 1_000_000_000
+    """Time from one decision to the next, each by the samples since the one before, ten a second."""
+    latency: TimeNs = 0
+    """How long each decision takes in addition to its processing, which takes no time in virtual time."""
+
+
 class HostConfig(_Model):
     """A host in a network namespace of its own, and the switch's egress queue towards it."""
 
@@ -133,6 +152,8 @@ class HostConfig(_Model):
     sysctl: dict[Sysctl, SysctlValue] = {}
     """Settings of its network namespace by the names of sysctl(8), such as net.ipv4.tcp_ecn; its other
     settings are the same on every machine."""
+    tuner: TunerConfig | None = None
+    """Changes one of its settings while a flow runs."""
 
 
 class WritesConfig(_Model):

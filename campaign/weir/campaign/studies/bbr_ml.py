@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BBR-ML: a classifier names the bottleneck's buffer, and BBR's cwnd_gain follows it: table 1, figure 3.
+
+I. U. Akgun et al., "Predicting Network Buffer Capacity for BBR Fairness", Stony Brook University. The
+campaign's part `gains` has fixed gains, of which 200 % is unchanged BBR; in `tuned`, `other path` and
+`latency` tuners set the gain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+
+from weir.analysis.figures import Section, Table, heat_figure, line_figure
+from weir.analysis.figures.figure import Cell
+from weir.analysis.statistics import HeatMap, Share, share
+from weir.campaign.outcome import Outcome
+from weir.campaign.studies.beside import shown
+from weir.campaign.studies.buffers import buffer_bdp, by_buffer, jain, jains, level, shares
+from weir.campaign.studies.runs import (
+    goodputs_mbps,
+    label,
+    mean_or_none,
+    rounded,
+    share_percent,
+    valid_of,
+)
+from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
+from weir.rundir.directory import RunDirectory
+
+PUBLISHED = numbers_of("bbr_ml")
+UNCHANGED, TUNED = "unchanged", "BBR-ML"
+LINUX_GAIN = "200"
+SHALLOW_BDP, DEEP_BDP = 0.08, 1.28
+Runs = Sequence[Outcome]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How many decisions of tuners named which buffer."""
+
+    named: Mapping[str, int]
+    of: str
+    """The buffer that there was."""
+
+    @property
+    def right(self) -> Share:
+        """Those that named the right one."""
+        return share(self.named.get(self.of, 0), sum(self.named.values()))
+
+
+def sections(outcomes: Runs) -> tuple[Section, ...]:
+    """The study's part of the page, from valid runs only."""
+    valid = [outcome for outcome in valid_of(outcomes) if share_percent(outcome, "bbr") is not None]
+    gains = _by_axis(valid, "gains", "gain")
+    paper = {UNCHANGED: gains.get(LINUX_GAIN, []), **_by_axis(valid, "tuned", "tuning")}
+    paper = {name: runs for name, runs in paper.items() if runs}
+    other = _by_axis(valid, "other path", "tuning")
+    return (
+        comparison_section(PUBLISHED, _comparisons(gains, paper), len(valid)),
+        _classifier(paper, "table-1", "The classifier (table 1)", True),
+        _fairness(paper, "figure-3", "Fairness (figures 3a and 3b)"),
+        _of_gains(gains),
+        _fairness(other, "other", "Another rate and RTT, of which the classifier saw nothing"),
+        _classifier(other, "other-decisions", "The classifier on another rate and RTT", False),
+        _latency(valid, paper.get(TUNED, [])),
+    )
+
+
+def _by_axis(valid: Runs, part: str, axis: str) -> dict[str, list[Outcome]]:
+    found: dict[str, list[Outcome]] = {}
+    for outcome in valid_of(valid, part):
+        found.setdefault(label(outcome, axis), []).append(outcome)
+    return found
+
+
+def decisions_of(runs: Runs) -> dict[float, Decisions]:
+    """Buffer in BDP → what the tuners of the runs named."""
+    found: dict[float, Decisions] = {}
+    for at, its in by_buffer(runs).items():
+        named: dict[str, int] = {}
+        for outcome in its:
+            path = RunDirectory(outcome.path).tuning
+            for predicted in pq.read_table(path)["predicted"].to_pylist() if path.is_file() else ():
+                named[predicted] = named.get(predicted, 0) + 1
+        if named:
+            found[at] = Decisions(named, label(its[0], "buffer"))
+    return found
+
+
+def _comparisons(gains: Mapping[str, Runs], paper: Mapping[str, Runs]) -> list[Comparison]:
+    unchanged, tuned = (paper.get(name, []) for name in (UNCHANGED, TUNED))
+    before, after = jains(unchanged), jains(tuned)
+    better = {at: after[at] - before[at] for at in before.keys() & after.keys()}
+    gaps = {at: _gap(unchanged, at) - _gap(tuned, at) for at in better}
+    right = {at: 100 * (one.right.rate or 0.0) for at, one in decisions_of(tuned).items()}
+    fairest = {at: float(gain) for at, gain in fairest_gains(gains).items()}
+    values = {
+        "accuracy": mean_or_none(right.values()),
+        "accuracy_table": mean_or_none(right.values()),
+        "deep_classes": mean_or_none(rate for at, rate in right.items() if at >= DEEP_BDP),
+        "gain": max(better.values(), default=None),
+        "gain_shallow": max(better, key=lambda at: better[at]) if len(better) > 1 else None,
+        "gap_shallow": mean_or_none(gap for at, gap in gaps.items() if at <= SHALLOW_BDP),
+        "gap_deep": mean_or_none(gap for at, gap in gaps.items() if at >= DEEP_BDP),
+        "shallow_gain_lower": fairest[min(fairest)] if fairest and len(gains) > 1 else None,
+        "deep_gain_higher": fairest[max(fairest)] if fairest and len(gains) > 1 else None,
+    }
+    return [compare(PUBLISHED, name, value) for name, value in values.items()]
+
+
+def _gap(runs: Runs, buffer: float) -> float:
+    return abs(shares(runs, "bbr")[buffer] - shares(runs, "cubic")[buffer])
+
+
+def fairest_gains(gains: Mapping[str, Runs]) -> dict[float, str]:
+    """Buffer in BDP → the gain with the largest Jain's index, mean over its runs."""
+    best: dict[float, tuple[float, str]] = {}
+    for gain, runs in gains.items():
+        for at, index in jains(runs).items():
+            best[at] = max(best.get(at, (0.0, "")), (index, gain))
+    return {at: gain for at, (_, gain) in sorted(best.items())}
+
+
+def _fairness(groups: Mapping[str, Runs], name: str, title: str) -> Section:
+    every = [outcome for runs in groups.values() for outcome in runs]
+    text = "The document shows these figures without numbers, so only ours are drawn."
+    if not every:
+        return Section(name, title, text, ())
+    share_lines = {
+        f"{cc.upper()}, {group}": list(shares(runs, cc).items())
+        for group, runs in groups.items()
+        for cc in ("bbr", "cubic")
+    }
+    jain_lines = {group: list(jains(runs).items()) for group, runs in groups.items()}
+    items = (
+        line_figure(
+            f"{name}a",
+            "Share of the bandwidth",
+            "Mean over the runs of each buffer.",
+            share_lines,
+            x="buffer in BDP",
+            y="percent",
+            log_x=True,
+            marks={"even": level(every, 50.0)},
+        ),
+        line_figure(
+            f"{name}b",
+            "Jain's index of the two flows",
+            "Mean over the runs of each buffer; 0.5 if one flow gets everything.",
+            jain_lines,
+            x="buffer in BDP",
+            y="Jain's index",
+            log_x=True,
+            marks={"all to one": level(every, 0.5)},
+        ),
+        _table(groups, f"{name}-table"),
+    )
+    return Section(name, title, text, items)
+
+
+def _table(groups: Mapping[str, Runs], name: str) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for group, runs in groups.items():
+        for at, its in by_buffer(runs).items():
+            indices = [index for index in map(jain, its) if index is not None]
+            rows.append(
+                (
+                    *(at, group, len(its), rounded(shares(its, "bbr").get(at))),
+                    *(rounded(mean_or_none(indices), 3), rounded(min(indices, default=None), 3)),
+                    *(rounded(max(indices, default=None), 3), rounded(mean_or_none(map(_both, its)))),
+                )
+            )
+    columns = (
+        *("buffer, BDP", "gain", "runs", "BBR's share, %", "Jain's index", "least", "largest"),
+        "goodput of both, Mbit/s",
+    )
+    caption = "A fair share may be a share of little: the last column says what both flows got."
+    return Table(name, "Fairness and goodput", caption, columns, tuple(sorted(rows, key=lambda row: row[:2])))
+
+
+def _both(outcome: Outcome) -> float | None:
+    rates = [rate for cc in ("bbr", "cubic") for rate in goodputs_mbps(outcome, cc)]
+    return sum(rates) if len(rates) == 2 else None
+
+
+def _goodputs(runs: Runs) -> dict[float, float]:
+    """Buffer in BDP → goodput of both flows, Mbit/s, mean over its runs."""
+    found = {at: mean_or_none(map(_both, its)) for at, its in by_buffer(runs).items()}
+    return {at: rate for at, rate in found.items() if rate is not None}
+
+
+def _of_gains(gains: Mapping[str, Runs]) -> Section:
+    text = (
+        "Which fixed gain is fairest in which buffer: the paper's empirical study (section 2.3). The "
+        "classifiers were trained on such runs."
+    )
+    runs = [outcome for its in gains.values() for outcome in its]
+    if not runs:
+        return Section("gains", "Fixed gains", text, ())
+    fairest = fairest_gains(gains)
+    order = sorted(gains, key=float)
+    by_gain = {gain: jains(gains[gain]) for gain in order}
+    both = {gain: _goodputs(gains[gain]) for gain in order}
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(at, gain, rounded(by_gain[gain][at], 3), rounded(by_gain.get(LINUX_GAIN, {}).get(at), 3)),
+            *(rounded(both[gain].get(at)), rounded(both.get(LINUX_GAIN, {}).get(at))),
+        )
+        for at, gain in fairest.items()
+    ]
+    columns = (
+        *("buffer, BDP", "fairest gain, %", "its Jain's index", "that of 200 %"),
+        *("its goodput of both, Mbit/s", "that of 200 %"),
+    )
+    caption = "Of the gains that were run, by the mean of Jain's index over the runs."
+    figures = (
+        line_figure(
+            "gains-jain",
+            "Jain's index by fixed gain",
+            "Mean over the runs of each buffer.",
+            {f"{gain} %": list(by_gain[gain].items()) for gain in order},
+            x="buffer in BDP",
+            y="Jain's index",
+            log_x=True,
+        ),
+        line_figure(
+            "gains-goodput",
+            "Goodput of both flows by fixed gain",
+            "Mean over the runs of each buffer.",
+            {f"{gain} %": list(both[gain].items()) for gain in order},
+            x="buffer in BDP",
+            y="Mbit/s",
+            log_x=True,
+        ),
+        Table("gains-fairest", "The fairest gain of each buffer", caption, columns, tuple(rows)),
+    )
+    return Section("gains", "Fixed gains", text, figures)
+
+
+def _classifier(groups: Mapping[str, Runs], name: str, title: str, published: bool) -> Section:
+    text = (
+        "Each second of each run of a tuner is a decision; it is right if it named the buffer of the run. "
+        "Intervals are exact for independent decisions, which those of one run are not quite."
+    )
+    accuracy: Mapping[float, int] = dict(
+        zip(PUBLISHED["buffers_bdp"], PUBLISHED["classifier_accuracy_percent"], strict=True)
+    )
+    found = {group: decisions_of(runs) for group, runs in groups.items()}
+    found = {group: decisions for group, decisions in found.items() if decisions}
+    if not found:
+        return Section(name, title, text, ())
+    rows: list[tuple[Cell, ...]] = []
+    for group, decisions in found.items():
+        for at, one in decisions.items():
+            most = max(one.named, key=lambda label: one.named[label])
+            row: tuple[Cell, ...] = (at, group, shown(one.right), most)
+            rows.append((*row, accuracy.get(at)) if published else row)
+    last = ("published, %",) if published else ()
+    columns = ("buffer, BDP", "tuner", "right decisions", "most often named", *last)
+    table = Table(name, title, "", columns, tuple(sorted(rows, key=lambda row: row[:2])))
+    return Section(name, title, text, (*(_confusion(name, *each) for each in found.items()), table))
+
+
+def _confusion(name: str, group: str, decisions: Mapping[float, Decisions]) -> Table:
+    sizes = sorted({_size(label) for one in decisions.values() for label in one.named} | set(decisions))
+    values: list[tuple[float, ...]] = []
+    counts: list[tuple[int, ...]] = []
+    for one in decisions.values():
+        by_size = {_size(label): count for label, count in one.named.items()}
+        counts.append(tuple(by_size.get(size, 0) for size in sizes))
+        values.append(tuple(100 * count / sum(counts[-1]) for count in counts[-1]))
+    return heat_figure(
+        f"{name}-{re.sub('[^a-z]+', '-', group.lower())}",
+        f"Named buffers: {group}",
+        "Percent of the decisions in each buffer.",
+        HeatMap(tuple(sizes), tuple(decisions), tuple(values), tuple(counts)),
+        x="named, BDP",
+        y="buffer, BDP",
+        value="%",
+        digits=0,
+    )
+
+
+def _size(buffer: str) -> float:
+    return float(buffer.removesuffix("BDP"))
+
+
+def _latency(valid: Runs, tuned: Runs) -> Section:
+    """Beside those of the part `tuned`, whose decisions take effect after the paper's 3 ms."""
+    groups = _by_axis(valid, "latency", "tuning")
+    sizes = by_buffer([outcome for runs in groups.values() for outcome in runs])
+    soon = [outcome for outcome in tuned if buffer_bdp(outcome) in sizes]
+    title = "Decisions that take effect later"
+    return _fairness({"after 3 ms": soon, **groups} if groups else {}, "latency", title)

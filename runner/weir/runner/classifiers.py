@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classifiers that the tuners of an experiment's hosts use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from weir.analysis.classifier.network import Classifier, ClassifierError, parse_classifier, read_classifier
+from weir.controlplane.config import ConfigError, ExperimentConfig
+from weir.controlplane.config.model import TunerConfig
+from weir.rundir.directory import RunDirectory
+
+
+def classifiers_of(experiment: ExperimentConfig, config: Path) -> Iterator[tuple[str, Path, str]]:
+    """The key of each tuner's classifier, its path and its text.
+
+    Raises ConfigError if a file is no classifier, or if its classes are not those of the tuner's values.
+    """
+    for name, host in experiment.hosts.items():
+        tuner = host.tuner
+        if tuner is None:
+            continue
+        where = f"{config}: hosts.{name}.tuner"
+        path = config.parent / tuner.classifier
+        # The config of an earlier run has its copies in the run's folder.
+        copy = RunDirectory(config.parent).classifiers / path.name
+        path = copy if copy.is_file() and not path.is_file() else path
+        try:
+            text = path.read_text(encoding="utf-8")
+            classes = parse_classifier(text, str(path)).classes
+        except (OSError, UnicodeDecodeError, ClassifierError) as error:
+            reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            raise ConfigError(
+                [f"{where}.classifier: {reason}; valid: a file of `weir classifier train`"]
+            ) from error
+        if set(classes) != set(tuner.values):
+            given, valid = ", ".join(tuner.values), ", ".join(classes)
+            raise ConfigError([f"{where}.values: for {given}; valid: the classes of {path}: {valid}"])
+        yield f"{where}.classifier", path, text
+
+
+def classifier_of(tuner: TunerConfig, run_dir: Path) -> Classifier:
+    """The run's copy of a tuner's classifier. Raises ClassifierError."""
+    return read_classifier(RunDirectory(run_dir).classifiers / Path(tuner.classifier).name)
