@@ -221,7 +221,7 @@ class Run:
     def tuning(self) -> ParquetTable:
         """One row per decision of a host's tuner.
 
-        `time_ns` (this machine's clock) is when the setting had its `value`; `predicted` is the class of the
+        `time_ns` (this machine's clock) is when `sysctl` had its `value`; `predicted` is the class of the
         flow by so many `samples`; the classifier took `inference_ns`.
         """
         return ParquetTable("tuning", self._files.tuning, "only runs whose hosts have a tuner write it")

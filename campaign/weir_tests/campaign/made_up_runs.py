@@ -93,7 +93,13 @@ def _decisions(run: PlannedRun, host: str) -> list[dict[str, Any]]:
     tuner = run.experiment.hosts[host].tuner
     assert tuner is not None
     named = [run.cell["buffer"]] * 3 + [min(tuner.values, key=lambda label: float(label.split()[0]))]
-    fixed = {"host": host, "flow": f"main/{tuner.flow}", "samples": 10, "inference_ns": 1000}
+    fixed = {
+        "host": host,
+        "flow": f"main/{tuner.flow}",
+        "samples": 10,
+        "inference_ns": 1000,
+        "sysctl": tuner.sysctl,
+    }
     return [
         fixed | {"time_ns": at, "predicted": label, "value": tuner.values[label]}
         for at, label in enumerate(named)

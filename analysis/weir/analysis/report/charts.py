@@ -7,7 +7,7 @@ A flow has the same colour, by its name, in every chart of the page; the switch'
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,34 @@ def charts(result: Result, series: Series) -> dict[str, dict[str, list[dict[str,
         }
         for phase in result.phases
     }
+
+
+def tuning_charts(result: Result, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The settings of tuners over time, by rows of `tuning.parquet`; none where values are no numbers."""
+    found = []
+    for phase in result.phases:
+        tuned = [row for row in rows if row["flow"].startswith(f"{phase.name}/")]
+        for host in dict.fromkeys(row["host"] for row in tuned):
+            its = [row for row in tuned if row["host"] == host]
+            try:
+                values = np.array([float(row["value"]) for row in its])
+            except ValueError:
+                continue
+            at = np.array([(row["time_ns"] - phase.start_ns) / 1e9 for row in its])
+            named = dict.fromkeys(row["predicted"] for row in its)
+            found.append(
+                {
+                    "title": f"Phase {phase.name}: {its[0]['sysctl']} of {host}",
+                    "subtitle": f"set by its tuner, which named {', '.join(named)}",
+                    "y": "",
+                    "format": "~f",
+                    "hover": "~f",
+                    "steps": "hv",
+                    "zero": True,
+                    "traces": [_trace(its[0]["flow"], at, values, 0)],
+                }
+            )
+    return found
 
 
 def pair_charts(result: Result) -> list[dict[str, Any]]:
@@ -124,7 +152,7 @@ def _loss(result: Result, phase: str, series: Series, colour: Mapping[str, int])
         )
     for chart in found:
         # One scale for all flows of a phase, so that their heights are comparable.
-        chart["steps"] = True
+        chart["steps"] = "hvh"
         chart["range"] = [0, max(highest * 1.05, 0.01)]
     return found
 

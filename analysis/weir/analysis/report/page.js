@@ -21,7 +21,7 @@
       mode: series.style === "points" ? "markers" : "lines",
       marker: { color: ink, size: 7 },
       connectgaps: false,
-      line: { color: ink, width: truth ? 1 : 1.7, shape: chart.steps ? "hvh" : "linear" },
+      line: { color: ink, width: truth ? 1 : 1.7, shape: chart.steps || "linear" },
       fill: series.style === "area" ? "tozeroy" : "none",
       fillcolor: ink + "33",
       hovertemplate: "%{y:" + chart.hover + "}" + (chart.unit || ""),

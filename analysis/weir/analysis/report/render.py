@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from weir.analysis.models import Result
 from weir.analysis.report import text
-from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of
+from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of, tuning_charts
 from weir.analysis.result_file import read_result
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
@@ -30,13 +31,17 @@ def write_report(run_dir: Path) -> Path:
     result = read_result(run_dir)
     if not files.series.is_file():
         raise RunFileError(f"{files.series}: not found; the analysis of the run writes it")
-    page = render_report(result, series_of(pq.read_table(files.series)))
+    tuning = pq.read_table(files.tuning).to_pylist() if files.tuning.is_file() else []
+    page = render_report(result, series_of(pq.read_table(files.series)), tuning)
     write_whole(files.report, page.encode())
     return files.report
 
 
-def render_report(result: Result, series: Series) -> str:
-    """The page as text. The template or `data_script` escapes every string of the run."""
+def render_report(result: Result, series: Series, tuning: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The page as text; `tuning` are rows of `tuning.parquet`.
+
+    The template or `data_script` escapes every string of the run.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -52,14 +57,15 @@ def render_report(result: Result, series: Series) -> str:
             for chart in group:
                 chart["id"] = f"chart-{len(numbered)}"
                 numbered[chart["id"]] = chart
-    of_pairs = pair_charts(result)
-    for chart in of_pairs:
+    of_pairs, of_tuners = pair_charts(result), tuning_charts(result, tuning)
+    for chart in (*of_pairs, *of_tuners):
         chart["id"] = f"chart-{len(numbered)}"
         numbered[chart["id"]] = chart
     return environment.get_template("page.html.j2").render(
         result=result,
         charts=drawn,
         pair_charts=of_pairs,
+        tuning_charts=of_tuners,
         colours=colours(result),
         started=_started(result),
         names=_names(result),

@@ -11,7 +11,7 @@ import pytest
 
 from weir.analysis.models import Result
 from weir.analysis.report import render_report, text, write_report
-from weir.analysis.report.charts import charts, series_of
+from weir.analysis.report.charts import charts, series_of, tuning_charts
 from weir.analysis.result import analyse
 from weir.rundir.errors import RunFileError
 from weir_tests.analysis.synthetic_run import write_run
@@ -93,6 +93,29 @@ def test_every_chart_has_an_element_and_data(run: tuple[Path, Result]) -> None:
     assert len(data) == 4 + 1 + 4 + 2 + len(tested)
     assert set(data) <= page.ids
     assert all(trace["x"] for chart in data.values() for trace in chart["traces"])
+
+
+def test_the_settings_of_a_tuner_are_drawn_from_its_decisions(run: tuple[Path, Result]) -> None:
+    phase = run[1].phases[0]
+    rows = [
+        {
+            "time_ns": phase.start_ns + second * 10**9,
+            "host": "server",
+            "flow": f"{phase.name}/measured1",
+            "sysctl": "net.ipv4.tcp_bbr_cwnd_gain",
+            "predicted": label,
+            "value": value,
+        }
+        for second, (label, value) in enumerate((("1 BDP", "200"), (HOSTILE, "75")), start=1)
+    ]
+    page = Page(render_report(run[1], series_of(pq.read_table(run[0] / "series.parquet")), rows))
+    assert "img" not in page.tags
+    drawn = [chart for chart in json.loads(page.scripts[0]).values() if "cwnd_gain" in chart["title"]]
+    ((trace,),) = (chart["traces"] for chart in drawn)
+    assert (trace["x"], trace["y"]) == ([1, 2], [200, 75])
+    assert "Settings that tuners changed" in page.text
+    words = [row | {"value": "cubic"} for row in rows]
+    assert tuning_charts(run[1], words) == []
 
 
 def test_the_page_shows_the_headline_and_each_flow(run: tuple[Path, Result]) -> None:
