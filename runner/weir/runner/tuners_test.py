@@ -46,6 +46,8 @@ INFO = TcpInfo(
     segments_received=100,
     bbr_bandwidth_bps=10_000_000,
     bbr_min_rtt_ns=10_000_000,
+    bbr_pacing_gain=1.0,
+    bbr_cwnd_gain=2.0,
 )
 
 

@@ -49,6 +49,8 @@ SCHEMA = pa.schema(
         pa.field("segments_received", pa.uint32(), nullable=False),
         pa.field("bbr_bandwidth_bps", pa.uint64()),
         pa.field("bbr_min_rtt_ns", pa.int64()),
+        pa.field("bbr_pacing_gain", pa.float64()),
+        pa.field("bbr_cwnd_gain", pa.float64()),
     ],
     metadata={"weir.schema_version": "1"},
 )

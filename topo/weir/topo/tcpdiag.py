@@ -60,6 +60,7 @@ _ATTRIBUTE = struct.Struct("=HH")
 _TCP_INFO = struct.Struct("=8B24I4Q6I4Q2I2Q")
 # struct tcp_bbr_info: bandwidth in bytes/s as two words, minimum RTT in µs, two gains
 _BBR_INFO = struct.Struct("=5I")
+_BBR_UNIT = 256
 _UNLIMITED_64 = (1 << 64) - 1
 _UNSET_32 = (1 << 32) - 1
 _INFINITE_SSTHRESH = 0x7FFF_FFFF
@@ -100,6 +101,9 @@ class TcpInfo:
     segments_received: int
     bbr_bandwidth_bps: int | None
     bbr_min_rtt_ns: int | None
+    bbr_pacing_gain: float | None
+    """By which BBR multiplies its bandwidth estimate to pace, and its BDP for the window."""
+    bbr_cwnd_gain: float | None
 
 
 def request(connection: Connection) -> bytes:
@@ -184,7 +188,7 @@ def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) 
     delivered, _delivered_ce, bytes_sent, bytes_retrans = fields[46:50]
     rtt_us, ssthresh, cwnd = words[15], words[17], words[18]
     name = attributes.get(_INET_DIAG_CONG)
-    bandwidth, bbr_min_rtt_us = _bbr_info(attributes.get(_INET_DIAG_BBRINFO, b""))
+    bandwidth, bbr_min_rtt_us, pacing_gain, cwnd_gain = _bbr_info(attributes.get(_INET_DIAG_BBRINFO, b""))
     return TcpInfo(
         connection=connection,
         state=_STATES.get(state, str(state)),
@@ -206,15 +210,17 @@ def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) 
         segments_received=fields[37],
         bbr_bandwidth_bps=bandwidth * 8 if bandwidth is not None else None,
         bbr_min_rtt_ns=bbr_min_rtt_us * 1000 if bbr_min_rtt_us not in (None, _UNSET_32) else None,
+        bbr_pacing_gain=pacing_gain,
+        bbr_cwnd_gain=cwnd_gain,
     )
 
 
-def _bbr_info(raw: bytes) -> tuple[int | None, int | None]:
-    """BBR's estimates of bandwidth (bytes/s) and minimum RTT (µs); None for another congestion control."""
+def _bbr_info(raw: bytes) -> tuple[int | None, int | None, float | None, float | None]:
+    """BBR's estimates of bandwidth (bytes/s) and minimum RTT (µs), its gains; None for others than BBR."""
     if len(raw) < _BBR_INFO.size:
-        return None, None
-    low, high, min_rtt_us, _pacing_gain, _cwnd_gain = _BBR_INFO.unpack_from(raw)
-    return high << 32 | low, min_rtt_us
+        return None, None, None, None
+    low, high, min_rtt_us, pacing_gain, cwnd_gain = _BBR_INFO.unpack_from(raw)
+    return high << 32 | low, min_rtt_us, pacing_gain / _BBR_UNIT, cwnd_gain / _BBR_UNIT
 
 
 def run() -> None:

@@ -87,10 +87,15 @@ def test_bbr_estimates_are_shown_for_bbr_only(name: str) -> None:
     assert info.congestion_control == name
     if name == "cubic":
         assert (info.bbr_bandwidth_bps, info.bbr_min_rtt_ns) == (None, None)
+        assert (info.bbr_pacing_gain, info.bbr_cwnd_gain) == (None, None)
     else:
         assert info.bbr_bandwidth_bps is not None
         assert info.bbr_bandwidth_bps > 1_000_000
         assert info.bbr_min_rtt_ns == info.min_rtt_ns
+        # Those of Linux' BBR: 2/ln(2) and its inverse, the cycle of PROBE_BW, and 2.
+        high = 739 / 256
+        assert info.bbr_pacing_gain in {high, 88 / 256, 1.25, 0.75, 1.0}
+        assert info.bbr_cwnd_gain in {high, 2.0, 1.0}
 
 
 def error_answer(code: int) -> bytes:

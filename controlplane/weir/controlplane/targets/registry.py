@@ -70,7 +70,7 @@ def lacks(experiment: ExperimentConfig, has: Capabilities, *, wired: bool = Fals
 def lacks_in_a_run(experiment: ExperimentConfig) -> Iterator[Lack]:
     """Keys that a run cannot have, beyond :func:`lacks`: it sets no queues on a Tofino."""
     for name, host in experiment.hosts.items():
-        if host.rate is not None and experiment.switch.target.startswith("tofino"):
+        if host.rate is not None and experiment.switch.target in (TOFINO.name, TOFINO2.name):
             message = "a run sets no queues on a Tofino; valid: no rate"
             yield Lack(("hosts", name, "rate"), f"hosts.{name}.rate", message)
 
