@@ -72,7 +72,7 @@ def _write(
         Host(name=name, addresses=(), pcap=f"pcap/{name}.pcap", delay_s=host.delay / 1e9, rate_bps=host.rate)
         for name, host in run.experiment.hosts.items()
     )
-    prepare(path, run.experiment, run.text.encode(), {}, campaign=identity_of(run, SOFTWARE))
+    prepare(path, run.experiment, run.text.encode(), run.inputs, campaign=identity_of(run, SOFTWARE))
     file = ManifestFile.load(path)
     file.update(scheduling=Scheduling(p99_s=1e-4), hosts=hosts)
     file.end("complete")

@@ -87,7 +87,12 @@ def train(
     with console.status(f"{folds} networks for the validation, and the one to keep"):
         confusion = cross_validated(examples, inputs=inputs, hidden=layers, seed=seed, folds=folds)
         classifier = trained(
-            examples, campaigns=[path.name for path in campaigns], inputs=inputs, hidden=layers, seed=seed
+            examples,
+            campaigns=[path.name for path in campaigns],
+            validated=confusion,
+            inputs=inputs,
+            hidden=layers,
+            seed=seed,
         )
     write_whole(output, (classifier.model_dump_json() + "\n").encode())
     return _show(

@@ -69,6 +69,7 @@ def test_training_writes_a_file_and_shows_the_accuracy_on_runs_left_out(
     classifier = read_classifier(file)
     assert classifier.classes == ("10 kB", "100 kB", "1 MB")
     assert (classifier.training.campaigns, classifier.training.runs) == (("sizes",), 15)
+    assert [all_of_it for _, all_of_it in classifier.training.validated.values()] == [5 * 60] * 3
     assert run_cli(["classifier", "judge", str(file), str(folder), "--only", "gain=1"]) == 0
     shown = capsys.readouterr().out
     assert "c.json on 900 windows" in shown

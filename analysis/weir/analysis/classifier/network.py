@@ -55,6 +55,8 @@ class Training(_Model):
     runs: int
     windows: int
     seed: int
+    validated: dict[str, tuple[int, int]] = {}
+    """By class: windows named right, and all, in runs that the network of their part was not trained on."""
 
 
 class Classifier(_Model):

@@ -49,6 +49,7 @@ def train(
     examples: Examples,
     *,
     campaigns: Sequence[str],
+    validated: Confusion | None = None,
     inputs: InputKind = "absolute",
     hidden: Sequence[int] = HIDDEN,
     seed: int = 1,
@@ -87,6 +88,7 @@ def train(
             runs=len(np.unique(examples.runs)),
             windows=len(examples.labels),
             seed=seed,
+            validated={} if validated is None else {label: validated.right(label) for label in present},
         ),
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
+from weir.analysis.classifier.network import read_classifier
 from weir.analysis.figures import Section, Table, heat_figure, line_figure
 from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import HeatMap, Share, share
@@ -99,7 +100,7 @@ def _comparisons(gains: Mapping[str, Runs], paper: Mapping[str, Runs]) -> list[C
     right = {at: 100 * (one.right.rate or 0.0) for at, one in decisions_of(tuned).items()}
     fairest = {at: float(gain) for at, gain in fairest_gains(gains).items()}
     values = {
-        "accuracy": mean_or_none(right.values()),
+        "accuracy": _validated_percent(tuned),
         "accuracy_table": mean_or_none(right.values()),
         "deep_classes": mean_or_none(rate for at, rate in right.items() if at >= DEEP_BDP),
         "gain": max(better.values(), default=None),
@@ -110,6 +111,15 @@ def _comparisons(gains: Mapping[str, Runs], paper: Mapping[str, Runs]) -> list[C
         "deep_gain_higher": fairest[max(fairest)] if fairest and len(gains) > 1 else None,
     }
     return [compare(PUBLISHED, name, value) for name, value in values.items()]
+
+
+def _validated_percent(tuned: Runs) -> float | None:
+    """Mean over the classes of the accuracy in validation, by the classifier that the runs have used."""
+    files = [path for outcome in tuned for path in RunDirectory(outcome.path).classifiers.glob("*")]
+    if not files:
+        return None
+    counts = read_classifier(files[0]).training.validated.values()
+    return mean_or_none(100 * right / of for right, of in counts if of)
 
 
 def _gap(runs: Runs, buffer: float) -> float:

@@ -283,5 +283,7 @@ def test_bbr_ml_shows_fairness_with_and_without_tuning_and_the_decisions_that_we
             strict=True,
         )
     )
-    assert numbers[70] == pytest.approx((100 + 75 * (len(sizes) - 1)) / len(sizes))
+    assert numbers[83.4] == pytest.approx((100 + 75 * (len(sizes) - 1)) / len(sizes))
     assert numbers[0.15] == pytest.approx(0.2)
+    # The shipped classifier was right in two thirds of the windows that it was validated by.
+    assert numbers[70] == pytest.approx(67, abs=1)
