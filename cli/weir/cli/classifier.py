@@ -24,6 +24,8 @@ app = typer.Typer(
     "makes one of a campaign's runs, `judge` counts how often one is right.",
     no_args_is_help=True,
 )
+LEAST_WINDOWS = 20
+"""Windows of each class: a tenth of all is set aside in training, which must hold each class."""
 Folders = Annotated[
     list[Path],
     typer.Argument(
@@ -81,8 +83,7 @@ def train(
 
     layers = _layers(hidden)
     examples = _examples(campaigns, axis, only, window, None)
-    if len(examples.classes) < 2:
-        raise InputError(f"--axis {axis}: runs of {len(examples.classes)} class; valid: runs of at least two")
+    _check_enough(examples, axis)
     console = Console(stderr=True)
     with console.status(f"{folds} networks for the validation, and the one to keep"):
         confusion = cross_validated(examples, inputs=inputs, hidden=layers, seed=seed, folds=folds)
@@ -127,6 +128,19 @@ def judge(
     read = read_classifier(classifier)
     examples = _examples(campaigns, axis, only, read.window_s, read.classes)
     return _show(judged(read, examples), f"{classifier} on {len(examples.labels)} windows", as_json)
+
+
+def _check_enough(examples: Examples, axis: str) -> None:
+    """Raise InputError unless there are classes, each with runs to train on and others to validate by."""
+    if len(examples.classes) < 2:
+        raise InputError(f"--axis {axis}: runs of {len(examples.classes)} class; valid: runs of at least two")
+    for at, label in enumerate(examples.classes):
+        runs = examples.runs[examples.labels == at]
+        if len(runs) < LEAST_WINDOWS or len(set(runs.tolist())) < 2:
+            raise InputError(
+                f"--axis {axis}: {len(runs)} windows of {len(set(runs.tolist()))} runs of {label}; "
+                f"valid: at least {LEAST_WINDOWS} windows of two runs for each class"
+            )
 
 
 def _layers(text: str) -> list[int]:

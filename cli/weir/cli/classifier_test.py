@@ -86,6 +86,10 @@ def test_training_writes_a_file_and_shows_the_accuracy_on_runs_left_out(
         (["train", "FOLDER", "-o", "x", "--axis", "rate"], "no axis 'rate'; valid: buffer, gain"),
         (["train", "FOLDER", "-o", "x", "--only", "gain=3"], "--only gain=3: no gain '3'"),
         (["train", "FOLDER", "-o", "x", "--only", "buffer=1 MB"], "--axis buffer: runs of 1 class; valid: "),
+        (
+            ["train", "FOLDER", "-o", "x", "--window", "60"],
+            "10 windows of 10 runs of 10 kB; valid: at least 20",
+        ),
         (["train", "FOLDER", "-o", "x", "--hidden", "8,x"], "--hidden 8,x; valid: widths from 1 to 4096"),
         (["train", "nowhere", "-o", "x"], "nowhere: no campaign; valid: a folder that `weir campaign` made"),
         (["judge", "nothing.json", "FOLDER"], "nothing.json: No such file or directory"),
