@@ -19,6 +19,7 @@ import pytest
 import weir
 from weir.analysis.result import analyse
 from weir.rundir.directory import hold
+from weir.rundir.errors import RunFileError
 from weir.rundir.manifest_file import ManifestFile
 from weir_tests.analysis.synthetic_run import write_run as write_synthetic_run
 from weir_tests.analysis.tcp_capture import DELAY_NS, MSS, write_run
@@ -100,7 +101,7 @@ def test_every_table_is_arrow_pandas_polars_and_html(run: weir.Run) -> None:
     tables = {name: value for name in names if isinstance(value := getattr(run, name), weir.Table)}
     assert {"flows", "policers", "pairs", "series", "telemetry", "losses", "packets"} <= set(tables)
     for name, table in tables.items():
-        if name == "sockets":  # the simulation has no kernel whose sockets could be sampled
+        if name in {"sockets", "tuning"}:  # the simulation has no kernel whose sockets could be sampled
             continue
         arrow = table.arrow()
         assert len(table) == arrow.num_rows == len(table.pandas()) == table.polars().height, name
@@ -108,6 +109,15 @@ def test_every_table_is_arrow_pandas_polars_and_html(run: weir.Run) -> None:
         assert polars.DataFrame(table).equals(table.polars()), name
         assert f"{len(table):,} rows" in table._repr_html_(), name
         assert repr(table).startswith(f"<{name}: "), name
+
+
+def test_decisions_of_tuners_are_read_where_a_host_has_one(run: weir.Run, tmp_path: Path) -> None:
+    with pytest.raises(RunFileError, match=r"tuning.parquet: not found; only runs whose hosts have a tuner"):
+        len(run.tuning)
+    rows = [{"time_ns": 1, "sysctl": "net.ipv4.tcp_ecn", "predicted": "near", "value": "0"}]
+    tuned = shutil.copytree(run.path, tmp_path / "tuned")
+    pq.write_table(pa.Table.from_pylist(rows), tuned / "tuning.parquet")
+    assert weir.open_run(tuned).tuning.arrow().to_pylist() == rows
 
 
 def test_whole_numbers_stay_exact_in_pandas_where_some_are_null(run: weir.Run) -> None:
