@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows of features with their classes: what a classifier is trained on, and judged by."""
+"""Windows of features with their classes, to train and to judge a classifier by."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Layer(_Model):
 
 
 class Training(_Model):
-    """What a classifier was trained on."""
+    """The runs that a classifier was trained on, and its validation."""
 
     campaigns: tuple[str, ...]
     """Names of the campaigns."""
@@ -106,7 +106,7 @@ class Classifier(_Model):
 
 
 def inputs_of(windows: Floats, inputs: InputKind) -> Floats:
-    """What the network gets of windows (n × 5): the features, or their ratios (n × 4).
+    """The network's inputs for windows (n × 5): the features, or their ratios (n × 4).
 
     Ratios: TCP's RTT by BBR's minimum RTT; packets in flight by BBR's BDP; packets that an ACK stands for at
     BBR's bandwidth; packets in flight by those of one RTT at BBR's bandwidth.

@@ -115,7 +115,7 @@ def cross_validated(
     seed: int = 1,
     folds: int = FOLDS,
 ) -> Confusion:
-    """What classifiers say of runs that they were not trained on: each of so many parts is left out once."""
+    """The confusion on runs left out: each of so many parts is judged by a network trained on the others."""
     counts = np.zeros((len(examples.classes),) * 2, dtype=np.int64)
     splitter = GroupKFold(n_splits=min(folds, len(np.unique(examples.runs))), shuffle=True, random_state=seed)
     for fitted, left in splitter.split(examples.windows, examples.labels, examples.runs):
