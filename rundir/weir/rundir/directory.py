@@ -111,6 +111,16 @@ class RunDirectory:
         return (self.captures, self.telemetry, self.sockets)
 
 
+def named_file(config: Path, name: str, folder: str) -> Path:
+    """The file that an experiment names, seen from the folder of its file.
+
+    The experiment of an earlier run has its copies in the run's folder, one of INPUT_FOLDERS.
+    """
+    path = config.parent / name
+    copy = config.parent / folder / path.name
+    return copy if copy.is_file() and not path.is_file() else path
+
+
 def make_run_dir(parent: Path) -> Path:
     """Create a directory named after the current time (UTC), so that names sort by age."""
     stem = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

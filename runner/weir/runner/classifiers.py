@@ -9,7 +9,7 @@ from pathlib import Path
 from weir.analysis.classifier.network import Classifier, ClassifierError, parse_classifier, read_classifier
 from weir.controlplane.config import ConfigError, ExperimentConfig
 from weir.controlplane.config.model import TunerConfig
-from weir.rundir.directory import RunDirectory
+from weir.rundir.directory import CLASSIFIERS, RunDirectory, named_file
 
 
 def classifiers_of(experiment: ExperimentConfig, config: Path) -> Iterator[tuple[str, Path, str]]:
@@ -22,15 +22,13 @@ def classifiers_of(experiment: ExperimentConfig, config: Path) -> Iterator[tuple
         if tuner is None:
             continue
         where = f"{config}: hosts.{name}.tuner"
-        path = config.parent / tuner.classifier
-        # The config of an earlier run has its copies in the run's folder.
-        copy = RunDirectory(config.parent).classifiers / path.name
-        path = copy if copy.is_file() and not path.is_file() else path
+        path = named_file(config, tuner.classifier, CLASSIFIERS)
         try:
             text = path.read_text(encoding="utf-8")
             classes = parse_classifier(text, str(path)).classes
         except (OSError, UnicodeDecodeError, ClassifierError) as error:
-            reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            reason = reason if isinstance(error, ClassifierError) else f"{path}: {reason}"
             raise ConfigError(
                 [f"{where}.classifier: {reason}; valid: a file of `weir classifier train`"]
             ) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weir.controlplane.config import ConfigError, ExperimentConfig, FlowConfig
 from weir.controlplane.config.values import max_datagram_bytes
-from weir.rundir.directory import RunDirectory
+from weir.rundir.directory import REPLAYS, RunDirectory, named_file
 from weir.topo.script import Script, ScriptError, parse_script, regular_writes
 
 _NS = 1_000_000_000
@@ -23,10 +23,7 @@ def replays_of(experiment: ExperimentConfig, config: Path) -> Iterator[tuple[str
         if flow.replay is None:
             continue
         where = f"{config}: flows[{index}].replay"
-        path = config.parent / flow.replay
-        # The config of an earlier run has its copies in the run's replay folder.
-        copy = RunDirectory(config.parent).replays / path.name
-        path = copy if copy.is_file() and not path.is_file() else path
+        path = named_file(config, flow.replay, REPLAYS)
         try:
             text = path.read_text(encoding="utf-8")
             script = parse_script(text, str(path))

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import pyarrow.parquet as pq
 
 from weir.analysis.classifier.network import read_classifier
-from weir.analysis.figures import Section, Table, heat_figure, line_figure
+from weir.analysis.figures import Section, Table, heat_figure
 from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import HeatMap, Share, share
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.beside import shown
-from weir.campaign.studies.buffers import buffer_bdp, by_buffer, jain, jains, level, shares
+from weir.campaign.studies.buffers import buffer_bdp, buffer_figure, by_buffer, jain, jains, level, shares
 from weir.campaign.studies.runs import (
     goodputs_mbps,
     label,
@@ -141,30 +141,25 @@ def _fairness(groups: Mapping[str, Runs], name: str, title: str) -> Section:
     if not every:
         return Section(name, title, text, ())
     share_lines = {
-        f"{cc.upper()}, {group}": list(shares(runs, cc).items())
+        f"{cc.upper()}, {group}": shares(runs, cc)
         for group, runs in groups.items()
         for cc in ("bbr", "cubic")
     }
-    jain_lines = {group: list(jains(runs).items()) for group, runs in groups.items()}
+    jain_lines = {group: jains(runs) for group, runs in groups.items()}
     items = (
-        line_figure(
+        buffer_figure(
             f"{name}a",
             "Share of the bandwidth",
-            "Mean over the runs of each buffer.",
             share_lines,
-            x="buffer in BDP",
-            y="percent",
-            log_x=True,
+            "percent",
             marks={"even": level(every, 50.0)},
         ),
-        line_figure(
+        buffer_figure(
             f"{name}b",
             "Jain's index of the two flows",
-            "Mean over the runs of each buffer; 0.5 if one flow gets everything.",
             jain_lines,
-            x="buffer in BDP",
-            y="Jain's index",
-            log_x=True,
+            "Jain's index",
+            caption="Mean over the runs of each buffer; 0.5 if one flow gets everything.",
             marks={"all to one": level(every, 0.5)},
         ),
         _table(groups, f"{name}-table"),
@@ -228,23 +223,17 @@ def _of_gains(gains: Mapping[str, Runs]) -> Section:
     )
     caption = "Of the gains that were run, by the mean of Jain's index over the runs."
     figures = (
-        line_figure(
+        buffer_figure(
             "gains-jain",
             "Jain's index by fixed gain",
-            "Mean over the runs of each buffer.",
-            {f"{gain} %": list(by_gain[gain].items()) for gain in order},
-            x="buffer in BDP",
-            y="Jain's index",
-            log_x=True,
+            {f"{gain} %": by_gain[gain] for gain in order},
+            "Jain's index",
         ),
-        line_figure(
+        buffer_figure(
             "gains-goodput",
             "Goodput of both flows by fixed gain",
-            "Mean over the runs of each buffer.",
-            {f"{gain} %": list(both[gain].items()) for gain in order},
-            x="buffer in BDP",
-            y="Mbit/s",
-            log_x=True,
+            {f"{gain} %": both[gain] for gain in order},
+            "Mbit/s",
         ),
         Table("gains-fairest", "The fairest gain of each buffer", caption, columns, tuple(rows)),
     )

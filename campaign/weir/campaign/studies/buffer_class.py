@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from scipy import stats
 
 from weir.analysis.features import NAMES
-from weir.analysis.figures import Section, Table, line_figure
+from weir.analysis.figures import Section, Table
 from weir.analysis.figures.figure import Cell
 from weir.campaign.outcome import Outcome
-from weir.campaign.studies.buffers import buffer_bdp, by_buffer, jain, jains, level, shares
+from weir.campaign.studies.buffers import buffer_bdp, buffer_figure, by_buffer, jain, jains, level, shares
 from weir.campaign.studies.runs import mean_or_none, rounded, share_percent, valid_of
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.rundir.directory import RunDirectory
@@ -73,28 +73,23 @@ def _correlation(sizes: Sequence[float], shares: Sequence[float]) -> float | Non
 
 
 def _share_figure(valid: Sequence[Outcome]) -> Table:
-    lines = {cc.upper(): list(shares(valid, cc).items()) for cc in ("bbr", "cubic")}
-    return line_figure(
+    lines = {cc.upper(): shares(valid, cc) for cc in ("bbr", "cubic")}
+    return buffer_figure(
         "figure-1",
         "Share of the bandwidth (figures 1 and 3a)",
-        "Mean over the runs of each buffer.",
         lines,
-        x="buffer in BDP",
-        y="percent",
-        log_x=True,
+        "percent",
         marks={"even": level(valid, 50.0)},
     )
 
 
 def _jain_figure(valid: Sequence[Outcome]) -> Table:
-    return line_figure(
+    return buffer_figure(
         "figure-3b",
         "Jain's index of the two flows (figure 3b)",
-        "Mean over the runs of each buffer; 0.5 if one flow gets everything.",
-        {"Jain's index": list(jains(valid).items())},
-        x="buffer in BDP",
-        y="Jain's index",
-        log_x=True,
+        {"Jain's index": jains(valid)},
+        "Jain's index",
+        caption="Mean over the runs of each buffer; 0.5 if one flow gets everything.",
         marks={"all to one": level(valid, 0.5)},
     )
 

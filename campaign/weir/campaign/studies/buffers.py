@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from weir.analysis.figures import Figure, line_figure
 from weir.analysis.statistics import jain_index
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.runs import goodputs_mbps, label, mean_or_none, share_percent
@@ -38,6 +39,20 @@ def jains(runs: Sequence[Outcome]) -> dict[float, float]:
     """Buffer in BDP → Jain's index, mean over its runs."""
     found = {at: mean_or_none(map(jain, its)) for at, its in by_buffer(runs).items()}
     return {at: value for at, value in found.items() if value is not None}
+
+
+def buffer_figure(
+    name: str,
+    title: str,
+    lines: Mapping[str, Mapping[float, float]],
+    y: str,
+    *,
+    caption: str = "Mean over the runs of each buffer.",
+    marks: Mapping[str, Sequence[tuple[float, float]]] = {},
+) -> Figure:
+    """Lines of values by the buffer in BDP, as the functions above return them."""
+    points = {line: list(values.items()) for line, values in lines.items()}
+    return line_figure(name, title, caption, points, x="buffer in BDP", y=y, log_x=True, marks=marks)
 
 
 def level(runs: Sequence[Outcome], value: float) -> list[tuple[float, float]]:
