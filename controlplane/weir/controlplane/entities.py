@@ -151,6 +151,7 @@ class Link:
     deflect_to: int | None = None
     delay_ns: int = 0
     jitter_ns: int = 0
+    reorder: bool = False
     loss_ppb: int = 0
     line_rate_bps: int | None = None
 
@@ -174,6 +175,7 @@ class Link:
             "deflect_to": _or_none(str, self.deflect_to),
             "delay": format_time(self.delay_ns),
             "jitter": format_time(self.jitter_ns),
+            "reorder": "yes" if self.reorder else "no",
             "loss": format_share(self.loss_ppb),
             "line_rate": _or_none(format_rate, self.line_rate_bps),
         }

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from weir.controlplane.attach import Attachment
-from weir.controlplane.config import ExperimentConfig, HostConfig, queue_bytes
+from weir.controlplane.config import ChangeConfig, ExperimentConfig, HostConfig, queue_bytes
 from weir.controlplane.entities import Link
 
 _DEFAULT_BURST_NS = 1_000_000
@@ -15,10 +15,16 @@ _LEAST_DEFAULT_BURST_BYTES = 3_000
 """Default burst of a shaped queue: 1 ms at its rate, at least 3 kB; as in weir-switch's options."""
 
 
-def links_of(experiment: ExperimentConfig, attachment: Attachment) -> Iterator[Link]:
-    """The link of every used port; that of a collector is the default."""
+def links_of(
+    experiment: ExperimentConfig, attachment: Attachment, changes: Iterable[ChangeConfig] = ()
+) -> Iterator[Link]:
+    """The link of every used port once `changes` are made; that of a collector is the default."""
     deflect_to = next(iter(attachment.collectors.values())).port
-    for name, host in experiment.hosts.items():
+    hosts = dict(experiment.hosts)
+    for change in changes:
+        if change.host is not None:
+            hosts[change.host] = change.applied_to(hosts[change.host])
+    for name, host in hosts.items():
         yield _link(host, queue_bytes(experiment, name), attachment.hosts[name].port, deflect_to)
     for port in dict.fromkeys(collector.port for collector in attachment.collectors.values()):
         yield Link(port)
@@ -29,6 +35,7 @@ def _link(host: HostConfig, limit_bytes: int, port: int, deflect_to: int) -> Lin
         port,
         delay_ns=host.delay,
         jitter_ns=host.jitter,
+        reorder=host.reorder,
         loss_ppb=host.loss,
         line_rate_bps=host.line_rate or None,
     )

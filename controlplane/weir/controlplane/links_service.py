@@ -193,6 +193,7 @@ def _read(number: int, link: Any) -> Link:
         deflect_to=optional("deflect_to"),
         delay_ns=link.delay_ns,
         jitter_ns=link.jitter_ns,
+        reorder=link.reorder,
         loss_ppb=link.loss_ppb,
         line_rate_bps=optional("line_rate_bps"),
     )
@@ -212,3 +213,4 @@ def _write(link: Link, message: Any) -> None:
         if value is not None:
             setattr(message, name, value)
     message.delay_ns, message.jitter_ns, message.loss_ppb = link.delay_ns, link.jitter_ns, link.loss_ppb
+    message.reorder = link.reorder

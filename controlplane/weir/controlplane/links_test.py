@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from finsy import GRPCStatusCode
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
-from weir.controlplane.entities import Link
+from weir.controlplane.entities import Link, changes
 from weir.controlplane.errors import PartlyAppliedError, PlanError, ReadError
 from weir.controlplane.links_service import FIELDS, MESSAGES
 from weir.controlplane.plan import Plan, make_plan
@@ -40,6 +41,20 @@ A, B = (
 def planned() -> Plan:
     experiment = parse_experiment(SHAPED)
     return make_plan(experiment, attachment_of(experiment))
+
+
+def test_a_change_of_a_link_changes_that_link_only_and_its_queue_holds_what_it_held() -> None:
+    text = SHAPED + (
+        "phases:\n  - name: one\n    changes:\n"
+        "      - {at: 200 ms, host: b, rate: 5 Mbit/s}\n"
+        "      - {at: 300 ms, host: a, delay: 7 ms, loss: 0 %}\n"
+    )
+    experiment = parse_experiment(text)
+    phase = make_plan(experiment, attachment_of(experiment)).phase("one")
+    first, second = (step.plan for step in phase.steps)
+    assert changes(phase.entities, first.entities).modify == (replace(B, rate_bps=5_000_000),)
+    assert changes(first.entities, second.entities).modify == (replace(A, delay_ns=7 * 10**6, loss_ppb=0),)
+    assert second.link_to("b").rate_bps == 5_000_000
 
 
 def bare(*ports: int) -> dict[int, Any]:

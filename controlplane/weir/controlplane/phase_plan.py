@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from weir.controlplane.attach import HostPort
 from weir.controlplane.cells import hashed_cell
 from weir.controlplane.config import ChangeConfig
-from weir.controlplane.entities import Entity
+from weir.controlplane.entities import Entity, Link
 from weir.controlplane.errors import PlanError
 from weir.controlplane.policer_plan import PolicerPlan
 from weir.rundir.manifest import Truth
@@ -50,6 +50,11 @@ class PhasePlan:
         plans = (self, *(step.plan for step in self.steps))
         notes = (note for plan in plans for policer in plan.policers for note in policer.notes)
         return tuple(dict.fromkeys(notes))
+
+    def link_to(self, host: str) -> Link:
+        """The link of the port that a host is behind, on a switch that has links."""
+        port = self.hosts[host].port
+        return next(entity for entity in self.entities if isinstance(entity, Link) and entity.port == port)
 
     def policer_of(self, flow: FlowKey) -> PolicerPlan | None:
         """The first policer that matches the flow, or None.

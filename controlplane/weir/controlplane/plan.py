@@ -17,7 +17,7 @@ from weir.controlplane.attach import (
     mac_number,
 )
 from weir.controlplane.cells import allocate
-from weir.controlplane.config import ExperimentConfig, MatchConfig, PhaseConfig, Verdict
+from weir.controlplane.config import ChangeConfig, ExperimentConfig, MatchConfig, PhaseConfig, Verdict
 from weir.controlplane.config.values import POLICER_CELLS
 from weir.controlplane.entities import (
     CloneSession,
@@ -89,42 +89,44 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment, *, wired: bo
         *_reporting(attachment.collectors, experiment.telemetry.truncate, target),
         *_port_settings(experiment, attachment),
         *_queues(experiment, attachment.hosts),
-        *(links_of(experiment, attachment) if target.capabilities.links_service else ()),
     )
-    ids = {name: number for number, name in enumerate(attachment.collectors, FIRST_COLLECTOR)}
-    queued = frozenset(name for name, host in experiment.hosts.items() if host.rate is not None)
     planned: list[PhasePlan] = []
     for phase in phases:
         phase_bases = [next(bases) for _ in phase.policers]
-        planned.append(_phase(phase, phase_bases, common, attachment.hosts, queued, ids, target))
-    return Plan(tuple(planned), target, len(ids))
+        planned.append(_phase(experiment, attachment, phase, phase_bases, common, target))
+    return Plan(tuple(planned), target, len(attachment.collectors))
 
 
 def _phase(
+    experiment: ExperimentConfig,
+    attachment: Attachment,
     phase: PhaseConfig,
     bases: Sequence[int],
     common: tuple[Entity, ...],
-    hosts: Mapping[str, HostPort],
-    queued: frozenset[str],
-    collectors: Mapping[str, int],
     target: Target,
 ) -> PhasePlan:
-    def planned(policers: Sequence[PolicerPlan]) -> PhasePlan:
+    hosts = attachment.hosts
+    collectors = {name: number for number, name in enumerate(attachment.collectors, FIRST_COLLECTOR)}
+    queued = frozenset(name for name, host in experiment.hosts.items() if host.rate is not None)
+    has_links = target.capabilities.links_service
+
+    def planned(policers: Sequence[PolicerPlan], made: Sequence[ChangeConfig]) -> PhasePlan:
+        links = links_of(experiment, attachment, made) if has_links else ()
         policing = _policing(policers, hosts, collectors)
-        return PhasePlan(phase.name, tuple(policers), (*common, *policing), dict(hosts), queued)
+        return PhasePlan(phase.name, tuple(policers), (*common, *links, *policing), dict(hosts), queued)
 
     policers = [
         plan_policer(policer, base, target) for policer, base in zip(phase.policers, bases, strict=True)
     ]
-    start, steps = planned(policers), []
-    for change in phase.changes:
+    start, steps = planned(policers, ()), []
+    for number, change in enumerate(phase.changes, start=1):
         policers = [
             plan_policer(change.applied_to(policer.config), policer.index, target)
             if policer.name == change.policer
             else policer
             for policer in policers
         ]
-        steps.append(Step(change.at, change, planned(policers)))
+        steps.append(Step(change.at, change, planned(policers, phase.changes[:number])))
     return replace(start, steps=tuple(steps))
 
 

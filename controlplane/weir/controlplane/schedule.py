@@ -27,15 +27,28 @@ class MadeChange:
 
     def as_manifest(self) -> dict[str, Any]:
         """The change in the form of a run's manifest."""
-        policer = next(one for one in self.step.plan.policers if one.name == self.step.change.policer)
         return {
             "at_s": self.step.at_ns / _NS,
-            **policer.as_dict(),
-            "match": self.step.change.match is not None,
+            **self._changed(),
             "updates": self.updates,
             "realtime_ns": list(self.realtime_ns),
             "switch_clock_ns": None if self.switch_ns is None else list(self.switch_ns),
         }
+
+    def _changed(self) -> dict[str, Any]:
+        change, plan = self.step.change, self.step.plan
+        if change.host is not None:
+            link = plan.link_to(change.host)
+            return {
+                "host": change.host,
+                "rate_bps": link.rate_bps,
+                "burst_bytes": link.burst_bytes,
+                "delay_s": link.delay_ns / _NS,
+                "jitter_s": link.jitter_ns / _NS,
+                "loss": link.loss_ppb / _NS,
+            }
+        policer = next(one for one in plan.policers if one.name == change.policer)
+        return {**policer.as_dict(), "match": change.match is not None}
 
 
 async def run_schedule(control: SwitchControl, phase: PhasePlan, made: list[MadeChange]) -> None:

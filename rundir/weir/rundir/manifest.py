@@ -153,14 +153,30 @@ class _Moment(Record):
     at_s: Number = 0.0
 
 
-class Change(Buckets, _Moment):
-    """A change of a policer during a phase; it took effect within both recorded intervals."""
+class _Change(_Moment):
+    """A change during a phase; it took effect within both recorded intervals."""
 
-    match: bool = False
-    """Whether the change replaced the policer's matches."""
     updates: int = 0
     realtime_ns: tuple[int, int] | None = None
     switch_clock_ns: tuple[int, int] | None = None
+
+
+class Change(Buckets, _Change):
+    """A policer from the change on."""
+
+    match: bool = False
+    """Whether the change replaced the policer's matches."""
+
+
+class LinkChange(_Change):
+    """The link to a host, and its queue, from the change on."""
+
+    host: str
+    rate_bps: int | None = None
+    burst_bytes: int | None = None
+    delay_s: Number = 0.0
+    jitter_s: Number = 0.0
+    loss: Number = 0.0
 
 
 class Learned(Record):
@@ -195,6 +211,7 @@ class Phase(Record):
     flows: tuple[Flow, ...] = ()
     pairs: tuple[Pair, ...] = ()
     changes: tuple[Change, ...] = ()
+    link_changes: tuple[LinkChange, ...] = ()
     learned: dict[str, Learned] = Field(default_factory=dict)
     background: tuple[Background, ...] = ()
 

@@ -116,7 +116,7 @@ async def execute(
         collector.wait_ready(stop)
         for capture in captures:
             capture.wait_ready(stop)
-        sampler = stage.sampler(files.sockets)
+        sampler = stage.sampler(files.sockets, experiment.capture.sockets / NS)
         stack.enter_context(sampler)
         tuners = stack.enter_context(Tuners(experiment, stage.hosts, run_dir))
 

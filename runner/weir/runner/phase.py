@@ -13,7 +13,7 @@ from weir.controlplane.errors import ControlPlaneError
 from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.schedule import MadeChange, run_schedule
-from weir.rundir.manifest import Change, Learned
+from weir.rundir.manifest import Change, Learned, LinkChange
 from weir.topo.program import ProcessError
 from weir.topo.stop import StopToken
 from weir.topo.traffic import TrafficResult
@@ -34,6 +34,7 @@ class PhaseEvents:
     """The changes made during a phase, and the final state of each policer that learns flows."""
 
     changes: tuple[Change, ...]
+    link_changes: tuple[LinkChange, ...]
     learned: Mapping[str, Learned]
 
     @property
@@ -117,6 +118,7 @@ async def run_phase(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     return result, PhaseEvents(
-        tuple(Change.model_validate(change.as_manifest()) for change in applied),
+        tuple(Change.model_validate(one.as_manifest()) for one in applied if one.step.change.policer),
+        tuple(LinkChange.model_validate(one.as_manifest()) for one in applied if one.step.change.host),
         {name: Learned(**asdict(status)) for name, status in follower.status().items()},
     )

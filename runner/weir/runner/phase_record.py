@@ -41,6 +41,7 @@ def phase_record(
             for one, other in measured_pairs(experiment)
         ),
         changes=events.changes,
+        link_changes=events.link_changes,
         learned=dict(events.learned),
         background=tuple(Background.model_validate(record) for record in background),
     )

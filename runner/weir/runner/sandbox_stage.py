@@ -83,9 +83,9 @@ class SandboxStage:
             gather_ms=_VIRTUAL_GATHER_MS if self._virtual else 0,
         )
 
-    def sampler(self, path: Path) -> SocketSampler:
+    def sampler(self, path: Path, interval_s: float) -> SocketSampler:
         """A thread of this process."""
-        return SocketSampler(self.hosts, path)
+        return SocketSampler(self.hosts, path, interval_s=interval_s)
 
     def probe(self, logs: Path) -> SchedulingProbe | None:
         """In virtual time nothing is late."""

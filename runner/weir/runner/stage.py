@@ -92,8 +92,8 @@ class Stage(Part, Protocol):
         """Start the collector. Raises ToolMissingError or ProcessError."""
         ...
 
-    def sampler(self, path: Path) -> Sampler:
-        """The sampler, which begins with its context."""
+    def sampler(self, path: Path, interval_s: float) -> Sampler:
+        """The sampler, which begins with its context: a sample each `interval_s`."""
         ...
 
     def probe(self, logs: Path) -> SchedulingProbe | None:

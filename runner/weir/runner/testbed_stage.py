@@ -92,9 +92,9 @@ class TestbedStage:
         """A capture of the reports."""
         return ReportCapture(self.hosts, files, run_id, self._experiment.telemetry.port)
 
-    def sampler(self, path: Path) -> RemoteSocketSampler:
+    def sampler(self, path: Path, interval_s: float) -> RemoteSocketSampler:
         """A process on each sending host."""
-        return RemoteSocketSampler(self.hosts, path)
+        return RemoteSocketSampler(self.hosts, path, interval_s=interval_s)
 
     def probe(self, logs: Path) -> None:
         """Nothing of the run passes this machine."""

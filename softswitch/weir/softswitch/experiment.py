@@ -70,6 +70,7 @@ def _options(link: Link) -> str:
         ("deflect", link.deflect_to, ""),
         ("delay", link.delay_ns or None, "ns"),
         ("jitter", link.jitter_ns or None, "ns"),
+        ("reorder", "yes" if link.reorder else None, ""),
         ("loss", link.loss_ppb or None, "ppb"),
         ("line", link.line_rate_bps, "bit/s"),
     )

@@ -19,9 +19,9 @@ from weir.topo.traffic import FlowSpec, data_connection
 class RemoteSocketSampler:
     """A context manager; `stop` writes `sockets.parquet`, with the time of each host's own clock."""
 
-    def __init__(self, hosts: Hosts, path: Path) -> None:
+    def __init__(self, hosts: Hosts, path: Path, *, interval_s: float = DEFAULT_INTERVAL_S) -> None:
         """Prepare; nothing runs yet."""
-        self._hosts, self._path = hosts, path
+        self._hosts, self._path, self._interval_s = hosts, path, interval_s
         self._logs: list[tuple[str, Path]] = []
         self._programs: list[Program] = []
 
@@ -36,7 +36,7 @@ class RemoteSocketSampler:
         folder = self._path.parent / "logs"
         for host, found in connections.items():
             config = folder / f"sockets-{len(self._logs)}-{host}.json"
-            config.write_text(json.dumps({"interval_s": DEFAULT_INTERVAL_S, "connections": sorted(found)}))
+            config.write_text(json.dumps({"interval_s": self._interval_s, "connections": sorted(found)}))
             log = config.with_suffix(".log")
             self._programs.append(
                 self._hosts.start_python(

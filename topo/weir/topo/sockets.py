@@ -51,6 +51,13 @@ SCHEMA = pa.schema(
         pa.field("bbr_min_rtt_ns", pa.int64()),
         pa.field("bbr_pacing_gain", pa.float64()),
         pa.field("bbr_cwnd_gain", pa.float64()),
+        pa.field("bbr_version", pa.uint8()),
+        pa.field("bbr_phase", pa.string()),
+        pa.field("bbr_max_bw_bps", pa.uint64()),
+        pa.field("bbr_bw_shortterm_bps", pa.uint64()),
+        pa.field("bbr_inflight_shortterm", pa.uint32()),
+        pa.field("bbr_inflight_longterm", pa.uint32()),
+        pa.field("bbr_extra_acked", pa.uint32()),
     ],
     metadata={"weir.schema_version": "1"},
 )

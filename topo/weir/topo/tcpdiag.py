@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -60,7 +60,20 @@ _ATTRIBUTE = struct.Struct("=HH")
 _TCP_INFO = struct.Struct("=8B24I4Q6I4Q2I2Q")
 # struct tcp_bbr_info: bandwidth in bytes/s as two words, minimum RTT in µs, two gains
 _BBR_INFO = struct.Struct("=5I")
+# appended by BBRv3: maximum and short-term bandwidth in two words each, mode, phase, padding, version,
+# short-term and long-term bound of inflight, extra acked
+_BBR3_INFO = struct.Struct("=4IxBxB3I")
 _BBR_UNIT = 256
+_BBR_PHASES: Final = {
+    1: "STARTUP",
+    2: "DRAIN",
+    3: "PROBE_RTT",
+    4: "PROBE_UP",
+    5: "PROBE_DOWN",
+    6: "PROBE_CRUISE",
+    7: "PROBE_REFILL",
+}
+"""The draft's names of the phases in linux/inet_diag.h of BBRv3 (enum tcp_bbr_phase)."""
 _UNLIMITED_64 = (1 << 64) - 1
 _UNSET_32 = (1 << 32) - 1
 _INFINITE_SSTHRESH = 0x7FFF_FFFF
@@ -77,7 +90,8 @@ class TcpDiagError(Exception):
 class TcpInfo:
     """The state of one socket. Rates in bit/s, times in ns, cwnd and ssthresh in segments.
 
-    None means: no sample yet (RTT), unlimited (pacing rate), never set (ssthresh) or not BBR (bbr_…).
+    None means: no sample yet (RTT), unlimited (pacing rate), never set (ssthresh) or not BBR (bbr_…). From
+    `bbr_version` on, fields are of BBRv3, by the names of draft-ietf-ccwg-bbr; an unset bound is None.
     """
 
     connection: Connection
@@ -104,6 +118,13 @@ class TcpInfo:
     bbr_pacing_gain: float | None
     """By which BBR multiplies its bandwidth estimate to pace, and its BDP for the window."""
     bbr_cwnd_gain: float | None
+    bbr_version: int | None = None
+    bbr_phase: str | None = None
+    bbr_max_bw_bps: int | None = None
+    bbr_bw_shortterm_bps: int | None = None
+    bbr_inflight_shortterm: int | None = None
+    bbr_inflight_longterm: int | None = None
+    bbr_extra_acked: int | None = None
 
 
 def request(connection: Connection) -> bytes:
@@ -188,7 +209,8 @@ def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) 
     delivered, _delivered_ce, bytes_sent, bytes_retrans = fields[46:50]
     rtt_us, ssthresh, cwnd = words[15], words[17], words[18]
     name = attributes.get(_INET_DIAG_CONG)
-    bandwidth, bbr_min_rtt_us, pacing_gain, cwnd_gain = _bbr_info(attributes.get(_INET_DIAG_BBRINFO, b""))
+    bbr = attributes.get(_INET_DIAG_BBRINFO, b"")
+    bandwidth, bbr_min_rtt_us, pacing_gain, cwnd_gain = _bbr_info(bbr)
     return TcpInfo(
         connection=connection,
         state=_STATES.get(state, str(state)),
@@ -212,6 +234,7 @@ def _tcp_info(connection: Connection, state: int, attributes: dict[int, bytes]) 
         bbr_min_rtt_ns=bbr_min_rtt_us * 1000 if bbr_min_rtt_us not in (None, _UNSET_32) else None,
         bbr_pacing_gain=pacing_gain,
         bbr_cwnd_gain=cwnd_gain,
+        **_bbr3_info(bbr),
     )
 
 
@@ -221,6 +244,26 @@ def _bbr_info(raw: bytes) -> tuple[int | None, int | None, float | None, float |
         return None, None, None, None
     low, high, min_rtt_us, pacing_gain, cwnd_gain = _BBR_INFO.unpack_from(raw)
     return high << 32 | low, min_rtt_us, pacing_gain / _BBR_UNIT, cwnd_gain / _BBR_UNIT
+
+
+def _bbr3_info(raw: bytes) -> dict[str, Any]:
+    """The fields that BBRv3 appends, in TcpInfo's units; none of another version."""
+    if len(raw) < _BBR_INFO.size + _BBR3_INFO.size:
+        return {}
+    max_low, max_high, short_low, short_high, phase, version, *inflight, extra_acked = _BBR3_INFO.unpack_from(
+        raw, _BBR_INFO.size
+    )
+    max_bw, short_term = max_high << 32 | max_low, short_high << 32 | short_low
+    shortterm, longterm = (None if bound == _UNSET_32 else bound for bound in inflight)
+    return {
+        "bbr_version": version,
+        "bbr_phase": _BBR_PHASES.get(phase),
+        "bbr_max_bw_bps": max_bw * 8,
+        "bbr_bw_shortterm_bps": None if short_term == _UNLIMITED_64 else short_term * 8,
+        "bbr_inflight_shortterm": shortterm,
+        "bbr_inflight_longterm": longterm,
+        "bbr_extra_acked": extra_acked,
+    }
 
 
 def run() -> None:

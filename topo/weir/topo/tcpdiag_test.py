@@ -125,5 +125,32 @@ def test_malformed_answer_is_refused(answer: bytes) -> None:
         parse_answer(answer)
 
 
+def bbr_answer(info: bytes) -> bytes:
+    """An answer about a socket of BBR, whose tcp_info is 0."""
+    attributes = b"".join(
+        struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+        for kind, value in ((2, bytes(232)), (16, info))
+    )
+    body = bytes([2, 1]) + bytes(70) + attributes
+    return struct.pack("=IHHII", 16 + len(body), 20, 0, 1, 0) + body
+
+
+def test_the_state_and_the_bounds_of_bbr3_are_shown_and_those_that_are_not_set_are_none() -> None:
+    # Bandwidth, min RTT, gains; max_bw, short-term bandwidth; mode, phase, 0, version; bounds, extra acked.
+    estimates = struct.pack("=5I", 250_000, 0, 20_000, 320, 576)
+    bounds = struct.pack("=4I4B3I", 500_000, 1, 125_000, 0, 2, 4, 0, 3, 0xFFFF_FFFF, 120, 7)
+    info = parse_answer(bbr_answer(estimates + bounds))
+    assert info is not None
+    assert (info.bbr_bandwidth_bps, info.bbr_min_rtt_ns) == (2_000_000, 20_000_000)
+    assert (info.bbr_pacing_gain, info.bbr_cwnd_gain) == (1.25, 2.25)
+    assert (info.bbr_version, info.bbr_phase) == (3, "PROBE_UP")
+    assert (info.bbr_max_bw_bps, info.bbr_bw_shortterm_bps) == (8 * (2**32 + 500_000), 1_000_000)
+    assert (info.bbr_inflight_shortterm, info.bbr_inflight_longterm, info.bbr_extra_acked) == (None, 120, 7)
+    older = parse_answer(bbr_answer(estimates))
+    assert older is not None
+    assert older.bbr_bandwidth_bps == 2_000_000
+    assert (older.bbr_version, older.bbr_phase, older.bbr_max_bw_bps) == (None, None, None)
+
+
 def test_socket_in_time_wait_has_no_state_to_show() -> None:
     assert parse_answer(struct.pack("=IHHII", 88, 20, 0, 1, 0) + bytes([2, 6]) + bytes(70)) is None

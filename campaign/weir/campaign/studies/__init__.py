@@ -5,6 +5,7 @@ STUDIES = {
     "bbr-dominant": "weir.campaign.studies.bbr_dominant",
     "bbr-ml": "weir.campaign.studies.bbr_ml",
     "bbr-or-cubic-table": "weir.campaign.studies.bbr_or_cubic_table",
+    "bbr-test-cases": "weir.campaign.studies.bbr_test_cases",
     "buffer-class": "weir.campaign.studies.buffer_class",
     "wehey-bbr": "weir.campaign.studies.wehey_bbr",
     "when-to-use-bbr": "weir.campaign.studies.when_to_use_bbr",

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weir.controlplane.config.cables import check_cables
-from weir.controlplane.config.checks_policer import check_changes, check_policer
+from weir.controlplane.config.checks_change import check_changes
+from weir.controlplane.config.checks_policer import check_policer
 from weir.controlplane.config.lines import check_line
 from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig
 from weir.controlplane.config.problems import Location, Problem, known, one_of, unique
@@ -55,6 +56,10 @@ def _hosts(experiment: ExperimentConfig) -> Iterator[Problem]:
         yield from check_queue(experiment, name)
         yield from check_line(experiment, name)
         yield from _tuner(experiment, name)
+        host = experiment.hosts[name]
+        if host.reorder and not host.jitter:
+            message = "has no effect without jitter; valid: give it a jitter, or leave it out"
+            yield Problem((*location, "reorder"), message, depends_on=((*location, "jitter"),))
     for key in ("address", "address6", "mac", "port"):
         users: dict[object, str] = {}
         for name, host in experiment.hosts.items():

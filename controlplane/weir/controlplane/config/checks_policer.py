@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a policer: its keys among each other, against the experiment, and after each of its changes."""
+"""Checks of a policer: its keys among each other, and against the experiment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.controlplane.config.model import ExperimentConfig, MatchConfig, PhaseConfig, PolicerConfig
+from weir.controlplane.config.model import ExperimentConfig, MatchConfig, PolicerConfig
 from weir.controlplane.config.problems import Location, Problem, known
 from weir.controlplane.config.values import FRAME_BYTES, POLICER_CELLS, PROTOCOLS
-from weir.controlplane.units import Burst, format_rate, format_time
+from weir.controlplane.units import Burst, format_rate
 
 
 def burst_holds_a_frame(
@@ -30,45 +30,19 @@ def check_policer(
     policer: PolicerConfig, experiment: ExperimentConfig, location: Location
 ) -> Iterator[Problem]:
     """Every problem of one policer."""
-    yield from _meter(policer, location)
+    yield from check_meter(policer, location)
     yield from _mode(policer, location)
     yield from _reports(policer, experiment, location)
     for index, match in enumerate(policer.match):
-        yield from _match(match, experiment, (*location, "match", index))
-
-
-def check_changes(phase: PhaseConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
-    """Every problem of the changes within a phase."""
-    policers = {policer.name: policer for policer in phase.policers}
-    end_ns = max(flow.start + flow.duration for flow in experiment.flows)
-    last_ns = 0
-    for index, change in enumerate(phase.changes):
-        change_location: Location = (*location, "changes", index)
-        if not last_ns <= change.at < end_ns:
-            valid = f"valid: {format_time(last_ns)} to less than {format_time(end_ns)}, the last flow's end"
-            message = f"{format_time(change.at)} is out of order or too late; {valid}"
-            yield Problem((*change_location, "at"), message)
-        last_ns = max(last_ns, change.at)
-        if change.policer not in policers:
-            where: Location = (*location, "policers")
-            yield from known(change.policer, list(policers), "policer", (*change_location, "policer"), where)
-            continue
-        before = policers[change.policer]
-        after = policers[change.policer] = change.applied_to(before)
-        if after == before:
-            keys = "rate, burst, peak_rate, peak_burst, excess_burst, match"
-            message = f"changes nothing of {change.policer}; valid: a new value of {keys}"
-            yield Problem(change_location, message)
-        yield from _meter(after, change_location)
-        for number, match in enumerate(change.match or ()):
-            yield from _match(match, experiment, (*change_location, "match", number))
+        yield from check_match(match, experiment, (*location, "match", index))
 
 
 _BUCKETS = {"tr3c": ("peak_rate", "peak_burst"), "sr3c": ("excess_burst",), "sr2c": ()}
 """The keys that each meter type has in addition to rate and burst."""
 
 
-def _meter(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
+def check_meter(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
+    """Every problem of its rates, bursts and colours."""
     yield from burst_holds_a_frame(policer.burst, policer.rate, location)
     kind: Location = (*location, "meter")
     for owner, keys in _BUCKETS.items():
@@ -131,7 +105,8 @@ def _reports(policer: PolicerConfig, experiment: ExperimentConfig, location: Loc
         yield Problem((*reports_location, "congested_at"), message, depends_on=depends_on)
 
 
-def _match(match: MatchConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
+def check_match(match: MatchConfig, experiment: ExperimentConfig, location: Location) -> Iterator[Problem]:
+    """Every problem of one entry of its match."""
     for key, names in (("from", match.source), ("to", match.destination)):
         for name in names or ():
             yield from known(name, list(experiment.hosts), "host", (*location, key), ("hosts",))

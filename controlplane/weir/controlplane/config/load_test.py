@@ -237,6 +237,47 @@ CASES = {
         "x.yaml:11: phases[0].changes[0]: changes nothing of p; "
         "valid: a new value of rate, burst, peak_rate, peak_burst, excess_burst, match",
     ),
+    "a change of a host that is not there": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases: [{name: one, changes: [{at: 1 s, host: c, delay: 4 ms}]}]",
+        ),
+        "x.yaml:7: phases[0].changes[0].host: no host 'c'; valid: a, b",
+    ),
+    "a change of neither policer nor host": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases: [{name: one, changes: [{at: 1 s, rate: 4 Mbit/s}]}]",
+        ),
+        "x.yaml:7: phases[0].changes[0]: changes a policer or the link to a host; "
+        "valid: one of policer, host",
+    ),
+    "a new rate of a host without one": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases: [{name: one, changes: [{at: 1 s, host: a, rate: 4 Mbit/s}]}]",
+        ),
+        "x.yaml:7: phases[0].changes[0].rate: a has no rate at the start; valid: give hosts.a a rate",
+    ),
+    "a change of a link's membership": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases: [{name: one, changes: [{at: 1 s, host: a, delay: 4 ms, match: [{to: b}]}]}]",
+        ),
+        "x.yaml:7: phases[0].changes[0].match: is not of a link; valid: rate, burst, delay, jitter, loss",
+    ),
+    "a change of a link to what it is": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases: [{name: one, changes: [{at: 1 s, host: a, delay: 10 ms}]}]",
+        ),
+        "x.yaml:7: phases[0].changes[0]: changes nothing of a; "
+        "valid: a new value of rate, burst, delay, jitter, loss",
+    ),
+    "a link that reorders nothing": (
+        ("a: {delay: 10 ms}", "a: {delay: 10 ms, reorder: true}"),
+        "x.yaml:3: hosts.a.reorder: has no effect without jitter; valid: give it a jitter, or leave it out",
+    ),
     "unit missing": (
         ("rate: 8 Mbit/s", "rate: 8"),
         f"x.yaml:8: policers[0].rate: 8 has no unit; {ALL_RATES}",
@@ -483,7 +524,7 @@ CASES = {
     "a list where a mapping belongs": (
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
         "x.yaml:3: hosts.a: a list is not a mapping; "
-        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, loss, line_rate, "
+        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, reorder, loss, line_rate, "
         "packet_cost, address, address6, mac, port, sysctl, tuner",
     ),
     "one host": (

@@ -6,7 +6,7 @@ The docstrings of models and fields are the descriptions in the JSON Schema.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -130,7 +130,9 @@ class HostConfig(_Model):
     queue_packets: Annotated[StrictInt | None, Field(ge=1, le=2**31 - 1, examples=[100])] = None
     """Packets that may wait in that queue. Needs a rate."""
     jitter: TimeNs = 0
-    """Added to the delay of each frame, uniform from 0 to this; frames keep their order."""
+    """Added to the delay of each frame to the host, uniform from 0 to this; frames keep their order."""
+    reorder: StrictBool = False
+    """Whether jitter may change the order of the frames to the host."""
     loss: SharePpb = 0
     """Share of the frames to the host that its link loses at random; no report tells of them."""
     line_rate: LineRateBps | None = None
@@ -356,17 +358,29 @@ class PolicerConfig(_Model):
         return self.meter == "sr2c" and (str(self.verdict.green), str(self.verdict.red)) == ("pass", "drop")
 
 
+_Changed = TypeVar("_Changed", PolicerConfig, HostConfig)
+
+
 class ChangeConfig(_Model):
-    """A policer as it is from some time of its phase on; what is not named stays as it was."""
+    """A policer, or the switch's link to a host, as it is from some time of its phase on; what is not named
+    stays as it was."""
 
     at: TimeNs
     """When, from the start of the phase."""
-    policer: Annotated[StrictStr, Field(examples=["name"])]
-    """The policer that changes."""
+    policer: Annotated[StrictStr | None, Field(examples=["name"])] = None
+    """The policer that changes; either this or `host`."""
+    host: Annotated[StrictStr | None, Field(examples=["client"])] = None
+    """The host whose link changes, with the queue to it. What the queue holds at most stays."""
     rate: RateBps | None = None
-    """New committed rate."""
+    """New committed rate, or rate of the queue."""
     burst: BurstDepth | None = None
-    """New committed burst."""
+    """New committed burst, or token bucket of the queue."""
+    delay: TimeNs | None = None
+    """New delay of the link."""
+    jitter: TimeNs | None = None
+    """New jitter of the link."""
+    loss: SharePpb | None = None
+    """New random loss of the link."""
     peak_rate: RateBps | None = None
     """New peak rate."""
     peak_burst: BurstDepth | None = None
@@ -376,14 +390,16 @@ class ChangeConfig(_Model):
     match: Annotated[tuple[MatchConfig, ...] | None, Field(min_length=1, examples=[[{}]])] = None
     """New membership: the traffic that meets the policer from now on."""
 
-    def applied_to(self, policer: PolicerConfig) -> PolicerConfig:
-        """The policer after this change."""
-        new = {
-            name: value
-            for name in ("rate", "burst", "peak_rate", "peak_burst", "excess_burst", "match")
-            if (value := getattr(self, name)) is not None
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The new values by key."""
+        return {
+            name: value for name, value in self if name not in {"at", "policer", "host"} and value is not None
         }
-        return policer.model_copy(update=new)
+
+    def applied_to(self, config: _Changed) -> _Changed:
+        """The policer or host after this change."""
+        return config.model_copy(update=self.settings)
 
 
 class PhaseConfig(_Model):
@@ -430,6 +446,8 @@ class CaptureConfig(_Model):
     IPv6 114 do."""
     buffer: Annotated[SizeBytes, Field(ge=2**20, le=2**30)] = 32 * 2**20
     """The kernel's buffer for each capture."""
+    sockets: TimeNs = 100_000_000
+    """Time from one sample of the sending sockets' state to the next."""
     keep: Literal["all", "results"] = "all"
     """results: captures are deleted once they are analysed. From hosts over SSH only the times, lengths and
     headers of packets come then; account, verdicts and all other results are those of whole captures."""

@@ -53,6 +53,11 @@ def lacks(experiment: ExperimentConfig, has: Capabilities, *, wired: bool = Fals
     for name, host in experiment.hosts.items():
         yield from _of_host(name, host, has, wired=wired)
     for index, phase in enumerate(experiment.effective_phases()):
+        for number, change in enumerate(phase.changes):
+            if change.host is not None and (wired or not has.links_service):
+                message = "links do not change during a phase; valid: another phase, or changes of policers"
+                where = f"change {number + 1} of phase {phase.name}"
+                yield Lack(("phases", index, "changes", number, "host"), where, message)
         base: Location = ("policers",) if experiment.phases is None else ("phases", index, "policers")
         for number, policer in enumerate(phase.policers):
             location, where = (*base, number), f"policer {policer.name} of phase {phase.name}"
@@ -87,6 +92,8 @@ def _of_host(name: str, host: HostConfig, has: Capabilities, *, wired: bool) -> 
         yield lack("queue", "queues are limited in packets; valid: queue_packets")
     if host.queue_packets is not None and not has.port_queue_packets:
         yield lack("queue_packets", "queues are not limited in packets; valid: queue")
+    if host.reorder and (wired or not has.links_service):
+        yield lack("reorder", "frames keep their order; valid: reorder: false")
     if wired:
         return
     if (host.delay or host.jitter) and not has.port_delay:
