@@ -21,14 +21,17 @@ from weir.campaign.load import Campaign, PlannedRun
 from weir.campaign.outcome import Outcome, read_outcome
 from weir.controlplane.config import FlowConfig
 from weir.rundir.directory import RunDirectory
-from weir.rundir.manifest import Host, Scheduling, Software
+from weir.rundir.manifest import Flow, Host, LinkChange, Phase, Policer, Scheduling, Software
 from weir.rundir.manifest_file import ManifestFile
 from weir.runner.prepare import prepare
 from weir.runner.tuners import SCHEMA as DECISIONS
+from weir.topo.sockets import SCHEMA as SOCKETS
 from weir_tests.analysis.synthetic_run import write_run
+from weir_tests.campaign.textbook_bbr import TEXTBOOK, samples
 
 Goodput = Callable[[PlannedRun, FlowConfig], float]
 MIN_RTT_S, MEAN_DELAY_S = 0.05, 0.03
+START_NS = 1_000_000_000
 SOFTWARE = Software(weir_version="0", commit="commit", programs={})
 
 
@@ -75,6 +78,8 @@ def _write(
     prepare(path, run.experiment, run.text.encode(), run.inputs, campaign=identity_of(run, SOFTWARE))
     file = ManifestFile.load(path)
     file.update(scheduling=Scheduling(p99_s=1e-4), hosts=hosts)
+    if campaign.study == "bbr-test-cases":
+        file.update(phases=(_textbook(run, path),))
     file.end("complete")
     samples = [
         {"flow": "main/bbr", "time_ns": at} | dict.fromkeys(NAMES, 8000 + 1000 * at) for at in range(3)
@@ -86,6 +91,30 @@ def _write(
     if decisions:
         pq.write_table(pa.Table.from_pylist(decisions, schema=DECISIONS), RunDirectory(path).tuning)
     return read_outcome(path, campaign.limits)
+
+
+def _textbook(run: PlannedRun, path: Path) -> Phase:
+    """The phase of a run whose flow is a textbook's BBR, with the samples of its socket."""
+    (phase,) = run.experiment.effective_phases()
+    (flow,) = run.experiment.flows
+    ends: dict[str, Any] = {"src": "10.0.0.1", "dst": "10.0.0.2", "src_port": 1000, "dst_port": 5000}
+    rows = [dict.fromkeys(SOCKETS.names, 0) | ends | row for row in samples(*TEXTBOOK, start_ns=START_NS)]
+    texts = {"host": flow.source, "state": "ESTABLISHED", "congestion_control": flow.congestion_control}
+    table = pa.Table.from_pylist([row | texts for row in rows], schema=SOCKETS)
+    pq.write_table(table, RunDirectory(path).sockets)
+    return Phase(
+        name=phase.name,
+        start_ns=START_NS,
+        flows=(Flow(id="main/bbr", name="bbr", src_host=flow.source, dst_host=flow.destination, **ends),),
+        policers=tuple(
+            Policer(name=its.name, index=1, rate_bps=its.rate, burst_bytes=10_000) for its in phase.policers
+        ),
+        link_changes=tuple(
+            LinkChange(at_s=its.at / 1e9, host=its.host, rate_bps=its.rate)
+            for its in phase.changes
+            if its.host
+        ),
+    )
 
 
 def _decisions(run: PlannedRun, host: str) -> list[dict[str, Any]]:

@@ -287,3 +287,32 @@ def test_bbr_ml_shows_fairness_with_and_without_tuning_and_the_decisions_that_we
     assert numbers[0.15] == pytest.approx(0.2)
     # The shipped classifier was right in two thirds of the windows that it was validated by.
     assert numbers[70] == pytest.approx(67, abs=1)
+
+
+def test_bbr_test_cases_hold_for_a_textbook_flow_and_are_shown_by_criterion_and_path(
+    tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    found = sections("bbr-test-cases", made_up(campaign_of("bbr-test-cases"), tmp_path, shape))
+    verdicts = {row[0]: row[1] for row in item(found, "cases").rows}
+    assert len(verdicts) == 22
+    assert {name for name, verdict in verdicts.items() if verdict == "holds"} >= {
+        "Exiting STARTUP on bandwidth plateau",
+        "Exiting DRAIN based on inflight",
+        "Exiting PROBE_UP on bandwidth plateau",
+        "Exiting PROBE_DOWN on inflight",
+        "Entering and exiting PROBE_RTT",
+    }
+    # It is not application-limited, and its bandwidth never changes.
+    assert verdicts["Never exiting STARTUP when application-limited with no loss"] == "does not hold"
+    criteria = item(found, "criteria")
+    of_startup = [row for row in criteria.rows if row[0] == "Exiting STARTUP on bandwidth plateau"]
+    assert [row[1:5] for row in of_startup] == [
+        ("bbr (BBRv3)", "20 Mbit/s, 100 ms", says, "holds")
+        for says in (
+            "max_bw is within 2 % of the bandwidth",
+            "it ends after 3 rounds with less than 25 % of growth",
+            "then DRAIN",
+        )
+    ]
+    drawn = item(found, "bulk-bbr-inflight")
+    assert {row[0] for row in drawn.rows} == {"window", "inflight", "BDP"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judges of BBR's test cases, on flows whose states are given: a textbook's, and others with a mistake."""
+"""The judges of BBR's test cases, on flows whose states are given: right ones, and such with one mistake."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ CASES_OF_OTHER_PARTS = {
     "Increasing bandwidth 10x": [
         ([Step("PROBE_CRUISE", 20, bandwidth=0.1), Step("PROBE_UP", 12, bandwidth=0.5), CRUISE], at(1), True),
         (
-            [Step("PROBE_CRUISE", 20, bandwidth=0.1), Step("PROBE_UP", 60, bandwidth=0.5), CRUISE],
+            [Step("PROBE_CRUISE", 20, bandwidth=0.1), Step("PROBE_UP", 80, bandwidth=0.5), CRUISE],
             at(1),
             False,
         ),
