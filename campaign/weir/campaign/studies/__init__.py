@@ -7,6 +7,7 @@ STUDIES = {
     "bbr-or-cubic-table": "weir.campaign.studies.bbr_or_cubic_table",
     "bbr-test-cases": "weir.campaign.studies.bbr_test_cases",
     "buffer-class": "weir.campaign.studies.buffer_class",
+    "policed-transport": "weir.campaign.studies.policed_transport",
     "wehey-bbr": "weir.campaign.studies.wehey_bbr",
     "when-to-use-bbr": "weir.campaign.studies.when_to_use_bbr",
 }

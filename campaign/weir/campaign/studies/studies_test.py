@@ -316,3 +316,33 @@ def test_bbr_test_cases_hold_for_a_textbook_flow_and_are_shown_by_criterion_and_
     ]
     drawn = item(found, "bulk-bbr-inflight")
     assert {row[0] for row in drawn.rows} == {"window", "inflight", "BDP"}
+
+
+def test_policed_transport_names_the_least_burst_that_suffices_and_who_starves_whom(
+    tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    def goodput(run: PlannedRun, flow: FlowConfig) -> float:
+        if run.cell["part"] == "two flows":
+            return 3.0 if flow.name == "one" else 1.0
+        # CUBIC needs 50 ms, BBR never has enough.
+        enough = flow.congestion_control == "cubic" and run.cell["burst"] != "10 ms"
+        return 9.5 if enough else 5.0
+
+    found = sections("policed-transport", made_up(campaign_of("policed-transport"), tmp_path, shape, goodput))
+    least = {row[2]: row[3:] for row in item(found, "smallest-burst").rows}
+    # 50 ms at 10 Mbit/s are 62.5 kB, and 1.25 of the BDP at an RTT of 40 ms.
+    assert least == {"cubic": (50.0, 62.5, 1.25), "bbr": (None, None, None)}
+    used = {row[:2]: row[2] for row in item(found, "utilization-40-ms").rows}
+    assert used["cubic", 50.0] == pytest.approx(95 * 1514 / 1448)
+    pairs = item(found, "pairs-runs")
+    assert set(column(pairs, "share of the first, %")) == {75.0}
+    # Jain's index of rates 3 and 1: (3 + 1)² ÷ (2 × (9 + 1)).
+    assert set(column(pairs, "Jain's index")) == {0.8}
+    ours = dict(
+        zip(
+            column(item(found, "statements"), "unit"),
+            column(item(found, "statements"), "our number"),
+            strict=True,
+        )
+    )
+    assert (ours["ms"], ours["BDP"]) == (50.0, 1.25)

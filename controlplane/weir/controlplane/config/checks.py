@@ -33,6 +33,9 @@ _IPV6_MORE = 20
 _SMALLEST_CAPTURE6 = 114
 """Bytes of Ethernet, IPv6 and TCP headers with all options."""
 
+_LEAST_SAMPLING_NS = 1_000_000
+"""Shortest time between two samples of a socket."""
+
 _LARGEST_INNER = 972
 """Bytes that fit a report: its 8-bit length is at most 254 words of 4 bytes, 44 bytes of them metadata."""
 
@@ -256,6 +259,9 @@ def _telemetry(experiment: ExperimentConfig) -> Iterator[Problem]:
             ("telemetry", "truncate"),
             f"{experiment.telemetry.truncate} B is out of range; valid: {smallest} to {_LARGEST_INNER} B",
         )
+    if experiment.capture.sockets < _LEAST_SAMPLING_NS:
+        message = f"{format_time(experiment.capture.sockets)} is too short; valid: at least 1 ms"
+        yield Problem(("capture", "sockets"), message)
     if ipv6 and experiment.capture.truncate < _SMALLEST_CAPTURE6:
         yield Problem(
             ("capture", "truncate"),

@@ -274,6 +274,10 @@ CASES = {
         "x.yaml:7: phases[0].changes[0]: changes nothing of a; "
         "valid: a new value of rate, burst, delay, jitter, loss",
     ),
+    "sockets sampled all the time": (
+        ("hosts:", "capture: {sockets: 10 us}\nhosts:"),
+        "x.yaml:2: capture.sockets: 10 us is too short; valid: at least 1 ms",
+    ),
     "a link that reorders nothing": (
         ("a: {delay: 10 ms}", "a: {delay: 10 ms, reorder: true}"),
         "x.yaml:3: hosts.a.reorder: has no effect without jitter; valid: give it a jitter, or leave it out",
