@@ -135,6 +135,7 @@ CASES_OF_OTHER_PARTS = {
         ([*STARTUP, Step("DRAIN", 3, (2, 1.8)), replace(CRUISE, inflight=(1.8, 1.8))], at(0.5, 0.2), True),
         ([*STARTUP, Step("DRAIN", 12, (2, 1.5)), replace(CRUISE, inflight=(1.5, 1.5))], at(0.5, 0.2), False),
         ([*STARTUP, DRAIN, CRUISE], at(0.5, 0.2), None),
+        ([*STARTUP, Step("DRAIN", 2, (2, 1.8)), CYCLE[-1], CRUISE], at(0.5, 0.2), None),
     ],
     "Exiting PROBE_UP on loss when application-limited": [
         ([*LOSSY_UP, *LOSSY_UP, CRUISE], PATH, True),

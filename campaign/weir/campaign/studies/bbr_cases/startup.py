@@ -123,6 +123,8 @@ def drain_time(track: BbrTrack, path: Conditions) -> list[Criterion]:
     seen = (
         f"{rounds} rounds, {seconds(track, stay):.2f} s, inflight then {inflight:.0f}, BDP {bdp:.0f} segments"
     )
-    if inflight <= bdp + slack(track, after.begin) and rounds <= 3:
+    if rounds <= 3 and after.state == PROBE_RTT:
+        return [unseen(says, f"PROBE_RTT came before that: {seen}")]
+    if rounds <= 3 and inflight <= bdp + slack(track, after.begin):
         return [unseen(says, f"inflight fell before that: {seen}")]
     return [Criterion(says, rounds <= 4 and after.state in PROBE_BW, seen)]
