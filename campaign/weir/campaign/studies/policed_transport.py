@@ -195,21 +195,18 @@ def _limits(alone: Runs, others: Runs) -> Section:
     buckets = [one for one in alone if label(one, "rate") == RATE and label(one, "burst") in bursts]
     every = [*buckets, *others]
     items = [
-        _boxes(f"limits-{name}", title, every, measure)
-        for name, title, measure in (
-            ("utilization", "Utilization by kind of limit", utilization_percent),
-            ("retransmitted", "Retransmissions by kind of limit", retransmitted_percent),
-        )
+        _boxes("limits-utilization", "Utilization by kind of limit", every, utilization_percent, log=True),
+        _boxes("limits-retransmitted", "Retransmissions by kind of limit", every, retransmitted_percent),
     ]
     return Section("limits", "Other limits", text, (*items, _every("limits-runs", every)))
 
 
-def _boxes(name: str, title: str, runs: Runs, measure: Measure) -> Figure:
+def _boxes(name: str, title: str, runs: Runs, measure: Measure, *, log: bool = False) -> Figure:
     values: dict[str, dict[str, list[float | None]]] = {}
     for one in runs:
         its = values.setdefault(label(one, "congestion_control"), {})
         its.setdefault(label(one, "limit") or BUCKET, []).append(measure(one))
-    return box_figure(name, title, "Over RTTs and bursts.", values, unit="percent")
+    return box_figure(name, title, "Over RTTs and bursts.", values, unit="percent", log=log)
 
 
 def _pairs(runs: Runs) -> Section:
